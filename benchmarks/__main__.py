@@ -21,6 +21,7 @@ PEERS = {
     "store": ("inspect",),
     "sandbox": (),
     "separation": (),
+    "services": (),
     "gateway": ("verifiers", "litellm"),
     "coverage": (),
     "gate": (),
@@ -29,6 +30,7 @@ PEERS = {
     "credit": (),
     "trainer": (),
     "worlds": (),
+    "service_transports": (),
     "allocation": (),
     "improve": (),
 }

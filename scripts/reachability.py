@@ -207,7 +207,7 @@ def _read_module(name: str, path: Path) -> _Module:
             if not statement.name.startswith("_"):
                 module.public[statement.name] = statement.lineno
             for decorator in statement.decorator_list:
-                if isinstance(decorator, ast.Call) and not _is_plain_decorator(decorator):
+                if _registers(decorator, module):
                     module.executed.append(_Uses(names={statement.name}))
         elif isinstance(statement, ast.Assign | ast.AnnAssign):
             for assigned in _assigned(statement):
@@ -223,6 +223,14 @@ def _read_module(name: str, path: Path) -> _Module:
 
 def _is_typing_block(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING"
+
+
+def _registers(decorator: ast.expr, module: _Module) -> bool:
+    """True for decorators that may register what they decorate: calls, and methods of an object of the module."""
+    if isinstance(decorator, ast.Call):
+        return not _is_plain_decorator(decorator)
+    owner = decorator.value if isinstance(decorator, ast.Attribute) else None
+    return isinstance(owner, ast.Name) and owner.id in module.definitions
 
 
 def _is_plain_decorator(decorator: ast.Call) -> bool:

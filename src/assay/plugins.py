@@ -130,9 +130,11 @@ def _from_file(kind: str, path: Path, attribute: str | None) -> Any:
     if spec is None or spec.loader is None:
         raise PluginLoadError(f"{path} cannot be imported as Python")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where annotations that are texts are evaluated
     try:
         spec.loader.exec_module(module)
     except Exception as exc:
+        del sys.modules[spec.name]
         raise PluginLoadError(f"{path} does not import: {describe_error(exc)}") from exc
     if attribute is not None:
         return _attribute(kind, str(path), module, attribute)

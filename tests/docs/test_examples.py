@@ -36,6 +36,7 @@ SAYS = {
     "scripted_model.py": "The sum is 5.",
     "silent_signal.py": "'silent.calls': 2, 'silent.share': 50",
     "tasks_from_calls.py": "runs-runs-perl program passed, 19 of 19 mutants fail, 100 inputs",
+    "bike_service.py": "bike BIK-531640: status free -> rented",
     "word_agent.py": "written after 1 step",
 }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -30,6 +30,31 @@ class Endpoint(NamedTuple):
     """Key of this attempt's session; invalid once the attempt ends."""
     model: str
     """Recorded model name. Clients may request any name; the run's model answers."""
+
+
+class ToolServer(msgspec.Struct, frozen=True):
+    """An MCP server for programs in the sandbox."""
+
+    name: str
+    """Letters, digits, `_` and `-`; unique in an attempt."""
+    transport: Literal["http", "sse", "stdio"]
+    url: str = ""
+    """For `http` (streamable HTTP) and `sse`, as the sandbox reaches it."""
+    command: tuple[str, ...] = ()
+    """For `stdio`: what the program starts, inside the sandbox."""
+    headers: dict[str, str] = {}
+    """For `http` and `sse`; may hold credentials, and is never recorded."""
+
+
+class Toolbox(msgspec.Struct, frozen=True):
+    """What programs in the sandbox find there beside its files."""
+
+    servers: tuple[ToolServer, ...] = ()
+    """MCP servers: the world's own, and those that the task names."""
+    service_url: str = ""
+    """HTTP address of the world inside the sandbox, which the command `service` uses too; empty without a world."""
+    skills: str | None = None
+    """Folder of skills inside the sandbox, one folder a skill; None without."""
 
 
 def _no_blob(digest: str) -> bytes:
@@ -61,9 +86,12 @@ class Attempt(Protocol):
     seed: int
     """The only permitted source of randomness."""
     workspace: Workspace | None
-    """Recorded sandbox: each exec lands in the audit channel. None for in-process worlds."""
+    """Recorded sandbox: each exec lands in the audit channel. None for in-process worlds, unless the agent's programs
+    need a sandbox (`needs_sandbox`): the world is then served inside it (`toolbox`), and it is no part of the state."""
     tools: Tools
     """Tools for a model: the sandbox's (shell, read, edit), or the in-process world's own."""
+    toolbox: Toolbox
+    """Tool servers and skills for programs in the sandbox; empty without a sandbox."""
     solution: Path | None
     """The task's solution folder on the host, for a `SolutionAgent` that takes it; otherwise None."""
     ended: str | None
@@ -194,6 +222,11 @@ class PlacedAgent(Agent, Protocol):
     mounts: tuple[Mount, ...]
     """Returns host folders of the programs, mounted read-only."""
     needs: Needs
+
+
+def needs_sandbox(agent: Agent) -> bool:
+    """Returns whether an agent has programs that run inside a sandbox."""
+    return isinstance(agent, PlacedAgent) and (bool(agent.mounts) or agent.needs != Needs())
 
 
 def sandbox_spec(spec: WorkspaceSpec, agent: Agent) -> WorkspaceSpec:

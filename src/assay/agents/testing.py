@@ -46,7 +46,7 @@ from assay.records import (
     digest_record,
 )
 
-from .interface import FORK_SHELL, Attempt, Endpoint, Prior
+from .interface import FORK_SHELL, Attempt, Endpoint, Prior, Toolbox
 
 ToolFunction = Callable[[dict[str, Any]], "str | Observation"]
 
@@ -180,6 +180,7 @@ class FakeAttempt(Attempt):
     backend: ModelBackend | None = None
     tools: Tools = field(default_factory=lambda: FakeTools({}))
     workspace: Workspace | None = None
+    toolbox: Toolbox = field(default_factory=Toolbox)
     solution: Path | None = None
     prior: Prior | None = None
     steps: list[Step] = field(default_factory=list)

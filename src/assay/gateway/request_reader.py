@@ -7,8 +7,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
+from assay.http.messages import BodyBuffer, RequestHead
+
 from .dialects import ApiProblem, BadRequest, RequestTarget
-from .http.messages import BodyBuffer, RequestHead
 from .nesting import MAX_DEPTH, is_too_deep
 from .session import CallRefused
 

@@ -26,10 +26,10 @@ import msgspec
 
 from assay.errors import AssayError
 from assay.gc_tuning import raised_thresholds
+from assay.http.messages import RequestHead, Response
+from assay.http.server import HttpServer, ResponseWriter, ServerLimits
 
 from .dialects import DIALECTS, ApiProblem, BadRequest, Dialect, ParsedRequest, RequestTarget, split_reply
-from .http.messages import RequestHead, Response
-from .http.server import HttpServer, ResponseWriter, ServerLimits
 from .interface import CallHooks
 from .model import Model, discard_deltas
 from .request_reader import MemoryBudget, RequestBody, check_head, parse_address

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from assay.http.server import ResponseWriter
+
 from .dialects import StreamWriter
-from .http.server import ResponseWriter
 from .interface import Delta
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from assay import __version__
 from assay.agents.building import AgentSource, build_agent
-from assay.agents.interface import Agent, takes_solution
+from assay.agents.interface import Agent, needs_sandbox, takes_solution
 from assay.analysis.contracts import Contract
 from assay.environments.interface import Backend, World
 from assay.environments.solution import SOLUTION
@@ -283,7 +283,7 @@ async def open_resources(
     """
     for kind in {t.task.environment.kind for t in tasks} - {"workspace"}:
         load("environments", kind)  # one that is not there ends the run before it begins
-    async with _model(config, settings, agent, model) as access, _backend(config, tasks) as backend:
+    async with _model(config, settings, agent, model) as access, _backend(config, tasks, agent) as backend:
         secrets = {**settings.secrets(), **settings.named(config.pass_env)}
         yield RunResources(config, agent, access, Preparer(backend, config, settings) if backend else None, secrets)
 
@@ -345,15 +345,16 @@ class _SiteFactory:
         self._tasks = tasks
 
     def __call__(self, planned: PlannedAttempt) -> AttemptSite:
-        loaded, preparer = planned.loaded, self._preparer
+        loaded, agent = planned.loaded, planned.agent or self._agent
         if loaded.task.environment.kind != "workspace":
             state = planned.world_state
             checkpoint = None if state is None else WorldCheckpoint(state, self._blobs.put(state))
-            return WorldSite(lambda: self._make_world(loaded), loaded, self._tasks, checkpoint)
-        if preparer is None:
-            raise UserError(f"task {loaded.task.id!r} needs a sandbox and the run has none")
+            world = WorldSite(lambda: self._make_world(loaded), loaded, self._tasks, checkpoint)
+            if not needs_sandbox(agent):
+                return world
+            from assay.rollout.attempt.served_world import ServedWorldSite  # late: most runs serve no world
 
-        agent = planned.agent or self._agent
+            return ServedWorldSite(world, self._required_preparer(loaded), loaded, agent, self._blobs)
         site_options = SiteOptions(
             blobs=self._blobs,
             repetitions=self._repetitions,
@@ -365,7 +366,12 @@ class _SiteFactory:
             tasks=self._tasks,
             state=planned.state,
         )
-        return WorkspaceSite(preparer, loaded, site_options)
+        return WorkspaceSite(self._required_preparer(loaded), loaded, site_options)
+
+    def _required_preparer(self, loaded: LoadedTask) -> Preparer:
+        if self._preparer is None:
+            raise UserError(f"task {loaded.task.id!r} needs a sandbox and the run has none")
+        return self._preparer
 
     def _make_world(self, loaded: LoadedTask) -> World:
         spec = loaded.task.environment
@@ -414,8 +420,8 @@ async def _model(
 
 
 @asynccontextmanager
-async def _backend(config: RunConfig, tasks: Sequence[LoadedTask]) -> AsyncIterator[Backend | None]:
-    if all(t.task.environment.kind != "workspace" for t in tasks):
+async def _backend(config: RunConfig, tasks: Sequence[LoadedTask], agent: Agent) -> AsyncIterator[Backend | None]:
+    if not needs_sandbox(agent) and all(t.task.environment.kind != "workspace" for t in tasks):
         yield None
         return
     from assay.environments.workspace.choose import choose_backend

@@ -8,7 +8,7 @@ from .lint import lint_task
 from .load import LoadedTask, TaskStep, load_task, load_tasks
 from .scaffold import init_task
 from .sources import find_tasks
-from .templates import resolve_env, resolve_task
+from .templates import resolve_env, resolve_headers, resolve_task
 from .write import TaskDraft, write_task
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "load_task",
     "load_tasks",
     "resolve_env",
+    "resolve_headers",
     "resolve_task",
     "write_task",
 ]

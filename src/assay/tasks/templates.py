@@ -1,6 +1,7 @@
 """Resolves environment templates of a task, `${VAR}` and `${VAR:-default}`, from given variables.
 
-As in Harbor, a template is the whole value. The caller decides which variables a task may read.
+As in Harbor, a template is the whole value; in a header it may be a part. The caller decides which variables a task may
+read.
 """
 
 from __future__ import annotations
@@ -43,6 +44,15 @@ def resolve_env(
             f'task a default, as in "${{{first}:-value}}"'
         )
     return resolved
+
+
+def resolve_headers(headers: Mapping[str, str], variables: Mapping[str, str], *, where: str) -> dict[str, str]:
+    """Returns headers with the templates in them resolved, as in `Bearer ${TOKEN}`. Raises as `resolve_env`."""
+
+    def fill(found: re.Match[str]) -> str:
+        return resolve_env({"value": found[0]}, variables, where=where)["value"]
+
+    return {name: _TEMPLATE.sub(fill, value) for name, value in headers.items()}
 
 
 def resolve_task(task: Task, variables: Mapping[str, str]) -> Task:

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from assay.errors import StoreError, UserError
-from assay.gateway.http.server import HttpServer, ServerLimits
+from assay.http.server import HttpServer, ServerLimits
 from assay.learning.service.app import RolloutApp
 from assay.learning.service.config import BatchRequest, require_policies, run_config
 from assay.learning.service.ledger import Ledger

@@ -15,14 +15,15 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import msgspec
 
 from assay.agents._options import read_options
-from assay.agents.interface import Attempt, Endpoint, Needs
+from assay.agents.interface import Attempt, Endpoint, Needs, Toolbox, ToolServer
 from assay.environments.interface import ExecResult, Mount, Workspace
 from assay.errors import AgentError, UserError
 from assay.records import Evidence, Task
 from assay.settings import Settings
 
 from .install import Installed, find_installed
-from .recipe import Recipe, fill_template, plain_model
+from .recipe import Recipe, ServerSettings, fill_template, plain_model
+from .tool_servers import add_servers, copy_skills, served_toolbox
 
 HOME = "/home/agent"
 LONGEST_WORD = 120_000
@@ -76,13 +77,18 @@ class HarnessAgent:
             raise UserError(
                 f"{self.recipe.title} needs a sandbox, and the environment {attempt.task.environment.kind!r} has none"
             )
-        values = self._values(await attempt.endpoint(), await home_of(workspace), _inside(workspace, self._installed))
-        for path, text in self.recipe.files.items():
-            await workspace.write(f"{HOME}/{path}", fill_template(text, values).encode(), mode=0o600)
-        invocation = self._build_invocation(values, instruction_of(attempt.task))
+        home, toolbox = await home_of(workspace), attempt.toolbox
+        values = self._values(await attempt.endpoint(), home, _inside(workspace, self._installed))
+        servers, instruction = served_toolbox(self.recipe, toolbox, instruction_of(attempt.task))
+        files = {path: fill_template(text, values) for path, text in self.recipe.files.items()}
+        for path, text in add_servers(files, self.recipe, servers).items():
+            await workspace.write(f"{HOME}/{path}", text.encode(), mode=0o600)
+        if toolbox.skills is not None and self.recipe.skills:
+            await copy_skills(workspace, toolbox.skills, home, self.recipe)
+        invocation = self._build_invocation(values, instruction, self.recipe.servers if servers else None)
         started = time.time()
         result = await workspace.exec(invocation.command, env=invocation.env, stdin=invocation.stdin)
-        attempt.note(self._evidence(result, started))
+        attempt.note(self._evidence(result, started, servers, toolbox))
         if result.exit_code in {126, 127} and result.duration_s < 5:
             raise AgentError(f"{self.recipe.title} did not start: {result.stderr.strip()[-500:] or result.exit_code}")
         attempt.finish(describe_exit(self.recipe.title, result))
@@ -103,7 +109,9 @@ class HarnessAgent:
         chosen = next((named for name, named in self.recipe.by_dialect.items() if name == self._dialect), {})
         return {**values, **{name: fill_template(text, values) for name, text in chosen.items()}}
 
-    def _build_invocation(self, values: dict[str, str], instruction: str) -> _Invocation:
+    def _build_invocation(
+        self, values: dict[str, str], instruction: str, servers: ServerSettings | None
+    ) -> _Invocation:
         recipe, options = self.recipe, self._options
         as_word = any("${instruction}" in word for word in (*recipe.command, *recipe.after))
         if as_word and len(instruction.encode()) > LONGEST_WORD:
@@ -114,13 +122,17 @@ class HarnessAgent:
         known = {**values, "instruction": instruction.replace("\0", "\ufffd")}
         words = [fill_template(word, known) for word in recipe.command]
         words += [fill_template(word, known) for word in recipe.lean] if options.lean else []
+        words += [fill_template(word, known) for word in servers.words] if servers is not None else []
         words += [*options.arguments, *(fill_template(word, known) for word in recipe.after)]
-        env = {name: fill_template(text, values) for name, text in recipe.env.items()}
+        added = {} if servers is None else servers.env
+        env = {name: fill_template(text, values) for name, text in (recipe.env | added).items()}
         stdin = b"" if as_word else instruction.encode()
         return _Invocation([word for word in words if word], {**env, **options.env}, stdin)
 
-    def _evidence(self, result: ExecResult, started: float) -> Evidence:
-        data = {
+    def _evidence(
+        self, result: ExecResult, started: float, servers: tuple[ToolServer, ...], toolbox: Toolbox
+    ) -> Evidence:
+        data: dict[str, Any] = {
             "harness": self.recipe.name,
             "version": self._installed.version,
             "packages": self._installed.digest,
@@ -130,6 +142,10 @@ class HarnessAgent:
             "killed_by": result.killed_by,
             "duration_s": round(result.duration_s, 6),
         }
+        if servers:
+            data["servers"] = [server.name for server in servers]
+        if toolbox.skills is not None:
+            data["skills"] = bool(self.recipe.skills)
         return Evidence(id="harness", channel="audit", kind="harness", data=data, at=started)
 
 

@@ -7,7 +7,7 @@ about that, and assumes the largest context.
 from __future__ import annotations
 
 from .agent import HarnessAgent
-from .recipe import Npm, Recipe
+from .recipe import Npm, Recipe, ServerSettings
 
 RECIPE = Recipe(
     name="claude-code",
@@ -34,6 +34,13 @@ RECIPE = Recipe(
         "IS_SANDBOX": "1",
     },
     own=(".claude", ".cache", ".local/share/claude", ".local/state/claude"),
+    servers=ServerSettings(
+        style="claude",
+        file=".claude/task-servers.json",
+        words=("--mcp-config", "${home}/.claude/task-servers.json", "--strict-mcp-config"),
+        env={"ENABLE_TOOL_SEARCH": "false"},  # else tools of servers are found by a search in mid-session
+    ),
+    skills=".claude/skills",
     side_calls="none in `-p`; compaction is a call of the same conversation",
     # `ToolSearch` adds tools in mid-session, which ends a token prefix; `lean` has none.
 )

@@ -7,7 +7,7 @@ web search and statistics are disabled; with `lean` sub-agents and goals too.
 from __future__ import annotations
 
 from .agent import HarnessAgent
-from .recipe import Npm, Recipe
+from .recipe import Npm, Recipe, ServerSettings
 
 _CONFIG = """\
 model = "${model}"
@@ -48,6 +48,8 @@ RECIPE = Recipe(
     env={"CODEX_HOME": "${home}/.codex", "OPENAI_API_KEY": "${key}"},
     files={".codex/config.toml": _CONFIG},
     own=(".codex", ".cache"),
+    servers=ServerSettings(style="codex", file=".codex/config.toml", transports=("http", "stdio")),
+    skills=".codex/skills",
     side_calls="none; compaction is a call without tools",
     # The text comes by standard input, which it would wait for anyway.
 )

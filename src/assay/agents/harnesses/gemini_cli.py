@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .agent import HarnessAgent
-from .recipe import Npm, Recipe
+from .recipe import Npm, Recipe, ServerSettings
 
 _SETTINGS = """\
 {
@@ -34,6 +34,8 @@ RECIPE = Recipe(
     },
     files={".gemini/settings.json": _SETTINGS},
     own=(".gemini", ".cache"),
+    servers=ServerSettings(style="gemini", file=".gemini/settings.json"),
+    skills=".gemini/skills",
     side_calls="none with `-m`, which is given; else a router asks a smaller model first",
     # It does not try again after a stream that was cut.
 )

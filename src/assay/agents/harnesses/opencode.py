@@ -7,7 +7,7 @@ model call for one.
 from __future__ import annotations
 
 from .agent import HarnessAgent
-from .recipe import Npm, Recipe
+from .recipe import Npm, Recipe, ServerSettings
 
 _CONFIG = """\
 {
@@ -43,6 +43,8 @@ RECIPE = Recipe(
     },
     files={".config/opencode/opencode.json": _CONFIG},
     own=(".config/opencode", ".local/share/opencode", ".local/state/opencode", ".cache"),
+    servers=ServerSettings(style="opencode", file=".config/opencode/opencode.json"),
+    skills=".config/opencode/skills",
     side_calls="a title, unless one is given (`--title`, which is)",
     # It asks a refused request again without end; the attempt's limits end that.
 )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from .agent import HarnessAgent
-from .recipe import Pip, Recipe
+from .recipe import Pip, Recipe, ServerSettings
 
 _PROGRAM = """\
+import json
 import os
+import pathlib
 import sys
 
 from openhands.sdk import LLM, Agent, Conversation, Tool
@@ -14,7 +16,9 @@ from openhands.tools.file_editor import FileEditorTool
 from openhands.tools.terminal import TerminalTool
 
 llm = LLM(model="openai/" + sys.argv[1], base_url=os.environ["OPENAI_BASE_URL"], api_key=os.environ["OPENAI_API_KEY"])
-agent = Agent(llm=llm, tools=[Tool(name=TerminalTool.name), Tool(name=FileEditorTool.name)])
+servers = pathlib.Path(__file__).with_name("servers.json")
+more = {"mcp_config": json.loads(servers.read_text())} if servers.exists() else {}
+agent = Agent(llm=llm, tools=[Tool(name=TerminalTool.name), Tool(name=FileEditorTool.name)], **more)
 conversation = Conversation(agent=agent, workspace=os.getcwd())
 conversation.send_message(sys.stdin.read())
 conversation.run()
@@ -33,6 +37,7 @@ RECIPE = Recipe(
     },
     files={".openhands/run.py": _PROGRAM},
     own=(".openhands", ".cache"),
+    servers=ServerSettings(style="openhands", file=".openhands/servers.json"),
     side_calls="none",
 )
 

@@ -50,6 +50,7 @@ RECIPE = Recipe(
     env={"PI_OFFLINE": "1", "PI_CODING_AGENT_DIR": "${home}/.pi/agent"},
     files={".pi/agent/models.json": _MODELS},
     own=(".pi", ".cache"),
+    skills=".pi/agent/skills",
     side_calls="none",
     # It ends with 0 also where the answer was empty or could not be read.
 )

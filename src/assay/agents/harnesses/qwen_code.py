@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .agent import HarnessAgent
-from .recipe import Npm, Recipe
+from .recipe import Npm, Recipe, ServerSettings
 
 _SETTINGS = """\
 {
@@ -28,6 +28,8 @@ RECIPE = Recipe(
     },
     files={".qwen/settings.json": _SETTINGS},
     own=(".qwen", ".cache"),
+    servers=ServerSettings(style="gemini", file=".qwen/settings.json"),
+    skills=".qwen/skills",
     side_calls="none; compaction is a call without tools",
     # It drops a turn whose arguments are no JSON and asks the same again.
 )

@@ -61,6 +61,20 @@ class Pip(msgspec.Struct, frozen=True, tag="pip"):
         return self.packages
 
 
+class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a harness is told of MCP servers."""
+
+    style: Literal["claude", "codex", "gemini", "opencode", "openhands"]
+    """Format of an entry (`tool_servers`)."""
+    file: str
+    """Settings file below home; one of the recipe's own is extended."""
+    words: tuple[str, ...] = ()
+    """Words of the command line where there are servers."""
+    env: dict[str, str] = {}
+    """Variables where there are servers."""
+    transports: tuple[Literal["http", "sse", "stdio"], ...] = ("http", "sse", "stdio")
+
+
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """Recipe of one harness."""
 
@@ -81,6 +95,10 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     own: tuple[str, ...] = ()
     """Folders below home for its own files: they start empty and are excluded from the judged state."""
     by_dialect: dict[DialectName, dict[str, str]] = {}
+    servers: ServerSettings | None = None
+    """How it is told of MCP servers; None if it takes none."""
+    skills: str = ""
+    """Folder below home where it looks for skills; empty if it has none."""
     side_calls: str
     """Model calls beside the conversation, for readers."""
     needs: Needs = Needs(memory_mib=2048, processes=256, open_files=1024, tmp_mib=256)

@@ -108,20 +108,25 @@ class Database:
         try:
             yield
             connection.execute("COMMIT")
+            self._digest = None
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
-        self._digest = None
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Runs its body with writes refused (`sqlite3.OperationalError`)."""
-        self.connection.execute("PRAGMA query_only = ON")
+        """Runs its body and undoes what it wrote. Raises `PermissionError` if it wrote anything."""
+        connection = self.connection
+        before = connection.total_changes  # `PRAGMA query_only` would prepare all statements again
+        connection.execute("BEGIN")
         try:
             yield
         finally:
-            self.connection.execute("PRAGMA query_only = OFF")
+            has_written = connection.total_changes != before
+            connection.execute("ROLLBACK" if has_written else "COMMIT")
+        if has_written:
+            raise PermissionError("a view has written")
 
     def digest(self) -> str:
         """Returns the digest of the state; equal states of one image have equal digests."""

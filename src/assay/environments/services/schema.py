@@ -47,6 +47,10 @@ Timestamp = Annotated[
 Date = Annotated[str, Meta(description="Date as YYYY-MM-DD", pattern=r"^\d{4}-\d{2}-\d{2}$", extra={UNIT: "date"})]
 
 
+FreeText = Annotated[str, Meta(description="Text in your own words", max_length=20_000, extra={UNIT: "text"})]
+"""A text whose wording is not judged."""
+
+
 class Column(NamedTuple):
     """A column of a table."""
 

@@ -63,6 +63,10 @@ class WorldAccess(Protocol):
         """Sets the clock, and runs the events that are due before."""
         ...
 
+    def call_as_user(self, name: str, arguments: dict[str, Any]) -> Any:
+        """Runs an action of the role `user`. Raises `ActionError`."""
+        ...
+
 
 class Transaction:
     """The state as one action sees it.
@@ -238,6 +242,10 @@ class Transaction:
     def publish(self, topic: str, **payload: Any) -> None:
         """Gives a message to the services of the world that subscribed to its topic; without any, nothing happens."""
         self._access.publish(topic, payload)
+
+    def call_as_user(self, action: str, arguments: dict[str, Any]) -> Any:
+        """Runs an action of the role `user` and returns its result. Raises `ActionError`; then it changed nothing."""
+        return self._access.call_as_user(action, arguments)
 
     def require(self, condition: object, message: str, code: Code = "invalid") -> None:
         """Refuses the action unless a condition holds."""

@@ -6,25 +6,25 @@ with the state's digest after it; the log is the world's own account and does no
 
 from __future__ import annotations
 
-import random
 import sqlite3
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import msgspec
-from blake3 import blake3
 
 from assay.environments.interface import ToolSpec
 from assay.errors import EnvironmentFailure, boundary
 from assay.plugins import load
-from assay.records import Observation, canonical_bytes
+from assay.records import Observation, ToolCall, canonical_bytes
 
-from .clock import START, clock
-from .database import Database, Image, NewImage, RowChange
+from .composition import Composition, add_event, compose
+from .database import Database, RowChange
 from .declaration import Action, Policy, Role, Service
+from .outcome import describe_changes
+from .plans import PlannedCall, as_tool_calls, null_calls, outcome_key, shortcut_calls, wrong_plans
 from .schema import Table
-from .transaction import ActionError, Code, Generator, Transaction, is_time
+from .transaction import ActionError, Code, Transaction, is_time
 
 MOST_ARGUMENTS: Final = 256 << 10
 """Largest encoded size of the arguments of one call, in bytes."""
@@ -32,8 +32,6 @@ MOST_LOGGED: Final = 16 << 20
 """Encoded size of all logged arguments, in bytes, beyond which calls are refused."""
 MOST_EVENTS: Final = 10_000
 """Events that one wait may run."""
-_MOST_IMAGES: Final = 256 << 20
-"""Bytes of images held for other worlds of this process."""
 
 
 class LoggedCall(msgspec.Struct, frozen=True):
@@ -67,6 +65,8 @@ class WorldOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Options of the generators, by name of the service."""
     actor: str = ""
     """Identifier of the person for whom the agent is signed in."""
+    plan: tuple[PlannedCall, ...] = ()
+    """Reference solution, which only the oracle and admission use; agents never see a task's parameters."""
 
 
 class ServiceWorld:
@@ -88,7 +88,7 @@ class ServiceWorld:
             allowed = ", ".join(WorldOptions.__struct_fields__)
             raise ValueError(f"The world of services: {exc}; known options: {allowed}") from exc
         services = [load("services", name) for name in options.services]
-        self._set_up(compose(services), seed, options.knobs, options.actor)
+        self._set_up(compose(services), seed, options.knobs, options.actor, options.plan)
 
     @classmethod
     def of(
@@ -99,12 +99,20 @@ class ServiceWorld:
         world._set_up(compose(services), seed, knobs or {}, actor)
         return world
 
-    def _set_up(self, composition: Composition, seed: int, knobs: Mapping[str, Mapping[str, Any]], actor: str) -> None:
+    def _set_up(
+        self,
+        composition: Composition,
+        seed: int,
+        knobs: Mapping[str, Mapping[str, Any]],
+        actor: str,
+        plan: tuple[PlannedCall, ...] = (),
+    ) -> None:
         self.composition = composition
         self.seed = seed
         self.actor = actor
         self.sink: Callable[[LoggedCall], None] | None = None
         """Called with each call after it was logged."""
+        self._plan = plan
         self._identity, image = composition.image(seed, knobs)
         self._attach(Database(composition.tables, image))
         self.calls: list[LoggedCall] = []
@@ -126,12 +134,14 @@ class ServiceWorld:
         return self.database.digest()
 
     def facts(self) -> dict[str, Any]:
-        """Returns the net changes of the judged tables, the calls, and the time."""
+        """Returns the net changes of the judged tables, as data and in words, the calls, and the time."""
+        changes = self.database.changes(judged_only=True)
         facts: dict[str, Any] = msgspec.to_builtins(
             {
                 "services": [service.name for service in self.composition.services],
                 "initial": self.database.image.digest,
-                "changes": self.database.changes(judged_only=True),
+                "changes": changes,
+                "difference": describe_changes(self.composition.tables, changes),
                 "calls": self.calls,
                 "now": self.now,
             }
@@ -168,10 +178,29 @@ class ServiceWorld:
         """Returns an independent world in the same state, without a sink."""
         other = ServiceWorld.__new__(ServiceWorld)
         other.composition, other.seed, other.actor, other.sink = self.composition, self.seed, self.actor, None
-        other._identity = self._identity
+        other._identity, other._plan = self._identity, self._plan
         other._attach(self.database.fork())
         other.calls, other._logged_bytes = list(self.calls), self._logged_bytes
         return other
+
+    # Hooks of admission, answered on forks.
+
+    def oracle(self) -> tuple[ToolCall, ...]:
+        """Returns the plan; empty without one."""
+        return as_tool_calls(self._plan)
+
+    def null(self) -> Mapping[str, tuple[ToolCall, ...]]:
+        return null_calls(self, self._plan)
+
+    def perturb(self, seed: int) -> Mapping[str, tuple[ToolCall, ...]]:
+        return wrong_plans(self, self._plan, seed)
+
+    def shortcuts(self, seed: int) -> Mapping[str, tuple[ToolCall, ...]]:
+        return shortcut_calls(self, self._plan, seed)
+
+    def collect(self) -> dict[str, Any]:
+        """Returns what differs from the initial state, apart from generated identifiers and the wording of texts."""
+        return {"outcome": outcome_key(self).decode()}
 
     # All roles.
 
@@ -200,15 +229,11 @@ class ServiceWorld:
         Raises:
             EnvironmentFailure: The service itself is broken. Nothing has changed.
         """
-        now, code = self.now, None
+        now = self.now
         logged, size, problem = _readable(dict(arguments))
         if not problem and self._logged_bytes + size > MOST_LOGGED:
             problem = "Too much was sent to this world; no further call is possible."
-        try:
-            result = self._run(name, logged, role, self.actor if actor is None else actor, problem)
-            text = result if isinstance(result, str) else msgspec.json.encode(result).decode()
-        except ActionError as exc:
-            code, text = exc.code, f"Error ({exc.code}): {exc}"
+        text, code = self._answer(name, logged, role, self.actor if actor is None else actor, problem)
         self._logged_bytes += size
         call = LoggedCall(role, name[:200], logged, code, now, self.database.digest())
         self.calls.append(call)
@@ -216,10 +241,35 @@ class ServiceWorld:
             self.sink(call)
         return Observation(text, error=code is not None)
 
+    def peek(self, name: str, arguments: Mapping[str, Any], role: Role = "agent") -> Observation:
+        """Calls a view without logging it, for those who make and examine tasks. Raises `ValueError` for an action."""
+        action = self.composition.actions.get(name)
+        if action is None or not action.reads_only:
+            raise ValueError(f"{name!r} is no view")
+        logged, _, problem = _readable(dict(arguments))
+        text, code = self._answer(name, logged, role, self.actor, problem)
+        return Observation(text, error=code is not None)
+
+    def _answer(
+        self, name: str, arguments: dict[str, Any], role: Role, actor: str, problem: str
+    ) -> tuple[str, Code | None]:
+        """Returns what the caller reads, and the kind of refusal."""
+        try:
+            result = self._run(name, arguments, role, actor, problem)
+        except ActionError as exc:
+            return f"Error ({exc.code}): {exc}", exc.code
+        return result if isinstance(result, str) else msgspec.json.encode(result).decode(), None
+
     def _run(self, name: str, arguments: dict[str, Any], role: Role, actor: str, problem: str) -> Any:
         """Runs an action; `problem` is what is wrong with its arguments. Raises `ActionError`."""
         if problem:
             raise ActionError(problem)
+        action, values = self._resolve(name, arguments, role)
+        with boundary(EnvironmentFailure, f"the service {action.service}"):
+            return self._execute(action, values, role, actor)
+
+    def _resolve(self, name: str, arguments: dict[str, Any], role: Role) -> tuple[Action, dict[str, Any]]:
+        """Returns the action and its parsed arguments. Raises `ActionError`."""
         action = self.composition.actions.get(name)
         if action is None or role not in action.roles:
             known = ", ".join(spec.name for spec in self.specs_for(role))
@@ -232,24 +282,23 @@ class ServiceWorld:
         for field, unit in action.units.items():
             if unit in ("date", "time") and values[field] is not None and not is_time(values[field]):
                 raise ActionError(f"Wrong arguments for {name}: `{field}` is {values[field]!r}, which does not exist.")
-        with boundary(EnvironmentFailure, f"the service {action.service}"):
-            return self._execute(action, values, role, actor)
+        return action, values
 
     def _execute(self, action: Action, values: dict[str, Any], role: Role, actor: str) -> Any:
         database = self.database
         transaction = Transaction(self, database.connection, action.service, role, actor)
         try:
-            if action.reads_only:
-                with database.reading():
-                    return action.function(transaction, **values)
-            with database.transaction():
+            with database.reading() if action.reads_only else database.transaction():
                 return action.function(transaction, **values)
         except sqlite3.IntegrityError as exc:  # of a deferred foreign key
+            self._now = None
             raise ActionError(f"The change cannot be stored: {exc}.", "conflict") from exc
         except OverflowError as exc:
-            raise ActionError(f"A number is too large: {exc}.") from exc
-        finally:
             self._now = None
+            raise ActionError(f"A number is too large: {exc}.") from exc
+        except BaseException:
+            self._now = None
+            raise
 
     # `WorldAccess`: what a transaction asks.
 
@@ -286,148 +335,36 @@ class ServiceWorld:
             raise ActionError(f"More than {MOST_EVENTS} events would happen; wait for a shorter time.")
         self._set_clock(max(until, self.now))
 
+    def call_as_user(self, name: str, arguments: dict[str, Any]) -> Any:
+        action, values = self._resolve(name, arguments, "user")
+        with self._savepoint():
+            return action.function(
+                Transaction(self, self.database.connection, action.service, "user", self.actor), **values
+            )
+
     def _set_clock(self, now: str) -> None:
         self.database.connection.execute("UPDATE clock_time SET now = ? WHERE now != ?", (now, now))
         self._now = now
 
     def _run_system(self, action: Action, payload: Mapping[str, Any]) -> None:
         """Runs an event or handler; one that is refused changes nothing and does not undo the action that caused it."""
-        connection = self.database.connection
-        transaction = Transaction(self, connection, action.service, "system", "")
-        connection.execute("SAVEPOINT event")
-        try:
+        transaction = Transaction(self, self.database.connection, action.service, "system", "")
+        with suppress(ActionError), self._savepoint():
             action.function(transaction, **payload)
-        except ActionError:
-            connection.execute("ROLLBACK TO event")
-            self._now = None
-        finally:
-            connection.execute("RELEASE event")
 
-
-class Composition:
-    """Services that share a database and a clock; `compose` makes it."""
-
-    def __init__(self, services: Sequence[Service]) -> None:
-        self.services = tuple(services)
-        self.tables: tuple[Table, ...] = tuple(table for service in services for table in service.tables.values())
-        self.by_row: dict[type[msgspec.Struct], Table] = {table.row: table for table in self.tables}
-        self.actions: dict[str, Action] = {}
-        self._events = {service.name: service.events for service in services}
-        for service in services:
-            for name, action in service.actions.items():
-                other = self.actions.setdefault(name, action)
-                if other is not action:
-                    raise ValueError(
-                        f"The services {other.service!r} and {service.name!r} both have an action {name!r}: "
-                        "actions of one world have different names"
-                    )
-
-    def subscribers(self, topic: str) -> Iterable[Action]:
-        """Returns the handlers of a topic."""
-        return [action for service in self.services for action in service.subscriptions.get(topic, ())]
-
-    def event(self, service: str, name: str) -> Action:
-        """Returns an event. Raises `KeyError`."""
-        return self._events[service][name]
-
-    def image(self, seed: int, knobs: Mapping[str, Mapping[str, Any]]) -> tuple[str, Image]:
-        """Returns the world's identity and its initial state, which is held for the next world.
-
-        Raises:
-            ValueError: A knob is invalid, or the generator made rows that break a constraint.
-        """
-        known = {service.name for service in self.services}
-        if unknown := sorted(set(knobs) - known):
-            raise ValueError(f"Knobs for {unknown[0]!r}, which is no service of this world; it has {', '.join(known)}")
-        read = {service.name: service.read_knobs(knobs.get(service.name, {})) for service in self.services}
-        identity = canonical_bytes([[service.name for service in self.services], read, seed]).decode()
-        held = _IMAGES.get((self.services, identity))
-        if held is None:
-            held = self._generate(seed, read)
-            _IMAGES.put((self.services, identity), held)
-        return identity, held
-
-    def _generate(self, seed: int, knobs: Mapping[str, msgspec.Struct]) -> Image:
-        new = NewImage(self.tables)
-        access = _NewWorld(self, new.connection)
-        new.connection.execute("INSERT INTO clock_time VALUES (1, ?)", (START,))
+    @contextmanager
+    def _savepoint(self) -> Iterator[None]:
+        """Runs its body as a part of a transaction that an `ActionError` undoes."""
+        execute = self.database.connection.execute
+        execute("SAVEPOINT part")
         try:
-            for service in self.services:
-                words = blake3(f"{service.name}/{seed}".encode()).digest()
-                draw = random.Random(int.from_bytes(words, "big"))
-                for fill in service.generators:
-                    fill(Generator(access, new.connection, service.name, draw), knobs[service.name])
-            return new.finish()
-        except sqlite3.IntegrityError as exc:
-            raise ValueError(f"The generated rows break a constraint: {exc}") from exc
-
-
-class _NewWorld:
-    """`WorldAccess` of generators."""
-
-    def __init__(self, composition: Composition, connection: sqlite3.Connection) -> None:
-        self._composition = composition
-        self._connection = connection
-        self.now = START
-
-    def table(self, row: type[msgspec.Struct]) -> Table:
-        return self._composition.by_row[row]
-
-    def schedule(self, at: str, service: str, name: str, payload: dict[str, Any]) -> None:
-        add_event(self._connection, at, service, name, payload)
-
-    def publish(self, topic: str, payload: dict[str, Any]) -> None:
-        raise TypeError("A generator publishes nothing: insert the rows")
-
-    def advance(self, until: str) -> None:
-        raise TypeError("A generator cannot advance the clock: schedule events")
-
-
-class _ImageCache:
-    """The images used last, bounded in bytes."""
-
-    def __init__(self) -> None:
-        self._images: OrderedDict[Any, Image] = OrderedDict()
-        self._bytes = 0
-
-    def get(self, key: Any) -> Image | None:
-        found = self._images.get(key)
-        if found is not None:
-            self._images.move_to_end(key)
-        return found
-
-    def put(self, key: Any, image: Image) -> None:
-        self._images[key] = image
-        self._bytes += len(image.data)
-        while self._bytes > _MOST_IMAGES and len(self._images) > 1:
-            self._bytes -= len(self._images.popitem(last=False)[1].data)
-
-
-_IMAGES: Final = _ImageCache()
-
-
-def compose(services: Sequence[Service]) -> Composition:
-    """Puts services together over the clock. Raises `ValueError` for names that occur twice."""
-    if not services:
-        raise ValueError("A world needs a service")
-    names = [service.name for service in services]
-    if twice := [name for name in names if names.count(name) > 1 or name == clock.name]:
-        raise ValueError(f"The service {twice[0]!r} is in the world twice")
-    key = tuple(id(service) for service in services)
-    found = _COMPOSITIONS.get(key)
-    if found is None:
-        found = _COMPOSITIONS[key] = Composition((clock, *services))
-    return found
-
-
-_COMPOSITIONS: Final[dict[tuple[int, ...], Composition]] = {}
-
-
-def add_event(connection: sqlite3.Connection, at: str, service: str, name: str, payload: Mapping[str, Any]) -> None:
-    """Adds an event to the clock."""
-    number = connection.execute("SELECT coalesce(max(id), 0) + 1 FROM clock_scheduled").fetchone()[0]
-    values = (number, at, service, name, canonical_bytes(dict(payload)).decode())
-    connection.execute("INSERT INTO clock_scheduled VALUES (?, ?, ?, ?, ?)", values)
+            yield
+        except ActionError:
+            execute("ROLLBACK TO part")
+            self._now = None
+            raise
+        finally:
+            execute("RELEASE part")
 
 
 def _readable(arguments: dict[str, Any]) -> tuple[dict[str, Any], int, str]:

@@ -2,7 +2,7 @@
 
 The keys mirror the `[environment]` table of a task folder, with additional ones. An unknown key, a negative limit or a
 network that was not allowed is a `UserError` that names the key or the flag. Keys that a sandbox does not use itself
-(`healthcheck`, `mcp_servers`, `skills_dir`) are only checked for their shape.
+(`healthcheck`, `mcp_servers`, `skills_dir`) are only checked for their shape here.
 
 Not covered: no local backend can enforce a list of allowed hosts. A task that asks for one is refused, unless the whole
 network was explicitly accepted; then the isolation record states what was open.

@@ -1,6 +1,7 @@
 """Builds the world named by a task: a family by short name, or a class by path or module, with its wrappers.
 
-The parameter `wrap` lists wrappers, innermost first; every other parameter is the world's.
+`wrap` lists wrappers, innermost first. `sandbox` holds parameters, those of a workspace, of the sandbox in
+which agents that are programs act on the world; default: the host's tools. All others are the world's.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from .interface import TextWorld
 from .played import PlayedWorld
 
 WRAP = "wrap"
+SANDBOX = "sandbox"
 _PARTS = ("reset", "tools", "act", "snapshot", "restore", "fork", "state", "facts", "oracle", "progress")
 
 
@@ -40,10 +42,11 @@ def open_world(spec: EnvironmentSpec, kind: Any = None) -> World:
         ValueError: A parameter is invalid. Other exceptions of a world's own code pass through.
     """
     kind = world_kind(spec.kind) if kind is None else kind
+    parameters = {name: value for name, value in spec.parameters.items() if name != SANDBOX}
     if not is_text_world(kind):
-        made: World = kind(spec.parameters, spec.seed)
+        made: World = kind(parameters, spec.seed)
         return made
-    return PlayedWorld(text_world(kind, spec.parameters, spec.seed))
+    return PlayedWorld(text_world(kind, parameters, spec.seed))
 
 
 def text_world(kind: Any, parameters: dict[str, Any], seed: int) -> TextWorld:

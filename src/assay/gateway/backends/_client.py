@@ -29,8 +29,8 @@ from assay.errors import ProviderError, UserError
 from assay.gateway.backends._reply import CONTEXT_LENGTH, Completion, invalid_reply, invalid_request, read_error
 from assay.gateway.backends._retry import ClientOptions, backoff_delay, is_retryable, retry_after
 from assay.gateway.backends.pricing import Prices
-from assay.gateway.http.client import ClientLimits, ClientResponse, HttpClient, ResponseTooLargeError
 from assay.gateway.interface import Delta, ModelReply, ModelRequest, OnDeltas
+from assay.http.client import ClientLimits, ClientResponse, HttpClient, ResponseTooLargeError
 
 _REDACTED = "[credential]"
 _SHORTEST_SECRET = 12

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.gateway.http.messages import Response
+from assay.http.messages import Response
 
 from ._deltas import normalize_tool_calls, split_reply
 from .anthropic_messages import AnthropicMessages

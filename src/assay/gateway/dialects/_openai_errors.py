@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from assay.gateway.http.messages import Response
+from assay.http.messages import Response
 
 from ._deltas import encode
 from .interface import ApiProblem

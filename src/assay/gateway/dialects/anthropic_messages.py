@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from assay.gateway.http.messages import Response
 from assay.gateway.interface import Delta, ModelReply
+from assay.http.messages import Response
 from assay.records import Usage
 
 from ._anthropic_request import OWN_SIGNATURE, read_request

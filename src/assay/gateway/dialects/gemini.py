@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import unquote
 
-from assay.gateway.http.messages import Response
 from assay.gateway.interface import Delta, ModelReply
+from assay.http.messages import Response
 from assay.records import Usage
 
 from ._deltas import arguments_as_object, encode, limit_depth, split_reply

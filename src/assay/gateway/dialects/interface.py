@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from assay.gateway.http.messages import Response
 from assay.gateway.interface import Delta, ModelReply, ModelRequest
+from assay.http.messages import Response
 
 ProblemKind = Literal[
     "bad_request", "unauthorized", "not_found", "too_large", "context_length", "rate_limited", "spent", "upstream"

@@ -10,8 +10,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from assay.gateway.http.messages import Response
 from assay.gateway.interface import Delta, ModelReply, ModelRequest
+from assay.http.messages import Response
 from assay.records import Usage
 
 from ._deltas import encode, encode_event

@@ -18,8 +18,8 @@ from typing import Any
 
 import msgspec
 
-from assay.gateway.http.messages import Response
 from assay.gateway.interface import Delta, ModelReply
+from assay.http.messages import Response
 from assay.records import Usage
 
 from ._deltas import encode, encode_event, limit_depth, split_reply

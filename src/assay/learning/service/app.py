@@ -26,8 +26,8 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from assay.errors import AssayError, UserError
-from assay.gateway.http.messages import BodyBuffer, RequestHead, Response
-from assay.gateway.http.server import ResponseWriter
+from assay.http.messages import BodyBuffer, RequestHead, Response
+from assay.http.server import ResponseWriter
 from assay.tasks.sources import task_count
 
 from .config import BatchRequest, run_config

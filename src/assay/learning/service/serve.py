@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from assay.errors import StoreError, UserError, boundary
-from assay.gateway.http.server import HttpServer, ServerLimits
+from assay.http.server import HttpServer, ServerLimits
 from assay.rollout.exchange.standalone_gateway import listening
 from assay.settings import Settings
 from assay.store.database import WriterLock

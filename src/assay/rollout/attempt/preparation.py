@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import re
+from collections.abc import Callable, Coroutine, Sequence
 from types import NoneType
-from typing import Any
+from typing import Any, Final, Literal
 
+from assay.agents.interface import Toolbox, ToolServer
 from assay.environments.interface import Backend, WorkspaceSpec
 from assay.environments.workspace.images import BuildOptions, build_task_image
-from assay.environments.workspace.spec import WorkspaceParameters, workspace_spec
+from assay.environments.workspace.spec import WorkspaceParameters, workspace_parameters, workspace_spec
 from assay.environments.workspace.toolchain import ensure_toolchain
+from assay.environments.worlds.opening import SANDBOX
 from assay.errors import UserError
 from assay.records import Task, digest_record
 from assay.rollout.config import RunConfig
 from assay.settings import Settings
-from assay.tasks import LoadedTask, resolve_task
+from assay.tasks import LoadedTask, resolve_headers, resolve_task
+
+_TRANSPORTS: Final[dict[str, Literal["http", "sse", "stdio"]]] = {
+    "stdio": "stdio",
+    "sse": "sse",
+    "streamable-http": "http",
+}
+_UNPLAIN: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 class Preparer:
@@ -55,6 +65,27 @@ class Preparer:
         except UserError as exc:
             raise UserError(f"{exc} (a run passes variables by name: --pass-env NAME)") from exc
 
+    def toolbox(self, loaded: LoadedTask) -> Toolbox:
+        """Returns the tool servers and skills that a task names.
+
+        Raises:
+            UserError: A header names a variable that was not passed.
+        """
+        parameters = loaded.task.environment.parameters
+        servers: list[ToolServer] = []
+        for given in parameters.get("mcp_servers") or ():
+            where = f"environment.mcp_servers.{given['name']}.headers"
+            servers.append(
+                ToolServer(
+                    name=_plain_name(given["name"], [server.name for server in servers]),
+                    transport=_TRANSPORTS[given.get("transport") or "sse"],
+                    url=given.get("url") or "",
+                    command=(given["command"], *given.get("args", ())) if given.get("command") else (),
+                    headers=resolve_headers(given.get("headers") or {}, self._variables, where=where),
+                )
+            )
+        return Toolbox(tuple(servers), skills=parameters.get("skills_dir"))
+
     async def separate(self, loaded: LoadedTask, task: Task) -> WorkspaceSpec | None:
         """Returns the verifier's own sandbox specification; None if the task defines no separate environment.
 
@@ -65,6 +96,20 @@ class Preparer:
         if own is None:
             return None
         return await self._once(digest_record([task.digest, own]), lambda: self._make(own, loaded))
+
+    async def world_spec(self, loaded: LoadedTask) -> WorkspaceSpec:
+        """Returns the specification of the sandbox in which programs act on a task's world.
+
+        Raises:
+            UserError: As for `spec`.
+            EnvironmentFailure: As for `spec`.
+        """
+        parameters = loaded.task.environment.parameters.get(SANDBOX) or {}
+        if not isinstance(parameters, dict):
+            raise UserError(f"task {loaded.task.id!r}: the parameter {SANDBOX!r} must hold the parameters of a sandbox")
+        checked = {name: value for name, value in parameters.items() if name not in ("folder", "docker_image")}
+        workspace_parameters(checked)
+        return await self._once(digest_record([SANDBOX, parameters]), lambda: self._make(parameters, loaded))
 
     async def _prepare(self, loaded: LoadedTask) -> WorkspaceSpec:
         parameters = self.resolved(loaded.task).environment.parameters
@@ -92,6 +137,12 @@ class Preparer:
             allow_network=self._config.allow_network,
             accept_whole_network=self._config.accept_whole_network,
         )
+
+
+def _plain_name(name: str, used: Sequence[str]) -> str:
+    """Returns a server's name in the characters that every harness accepts, unlike the names used before."""
+    plain = _UNPLAIN.sub("-", name).strip("-")[:40] or "server"
+    return plain if plain not in used else f"{plain}-{len(used) + 1}"
 
 
 def requirements_of(loaded: LoadedTask) -> tuple[tuple[str, ...], tuple[str, ...]]:

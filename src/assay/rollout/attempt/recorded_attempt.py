@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from assay.agents.interface import FORK_SHELL, Attempt, Endpoint, Prior
+from assay.agents.interface import FORK_SHELL, Attempt, Endpoint, Prior, Toolbox
 from assay.environments.interface import Episodic, ExecResult, Tools, Workspace
 from assay.errors import AssayError, LimitReached, ProviderError, UserError
 from assay.gateway.interface import Exchange, MessageLog, ModelBackend, ModelReply, ModelRequest, retains_requests
@@ -29,6 +29,7 @@ from assay.rollout.attempt.endpoint import (
     GRACE_S,
     GatewayHandle,
     LimitedModel,
+    Observe,
     OpenEndpoint,
     SessionRecorder,
     open_endpoint,
@@ -84,6 +85,9 @@ class LiveAttempt(Attempt):
         self.acting: Workspace | None = None
         """The same sandbox, for acts within a step; acts through `workspace` are outside steps."""
         self.tools: Tools = _NoTools()
+        self.toolbox = Toolbox()
+        self.observe: Observe | None = None
+        """Returns the digest of the judged state where that is not the sandbox's; None: it is the sandbox's."""
         self.episode: Episodic | None = None
         """The same environment, if it is a world that may end by itself."""
         self.solution: Path | None = None
@@ -98,6 +102,7 @@ class LiveAttempt(Attempt):
         self._conversation = Conversation()
         self._serving: _OpenSession | None = None
         self._act_timeout: asyncio.Timeout | None = None
+        self._service_failure: AssayError | None = None
 
     async def shell(
         self,
@@ -136,7 +141,7 @@ class LiveAttempt(Attempt):
             timed_out=result.timed_out,
             duration_s=round(result.duration_s, 6),
         )
-        state = await self.workspace.digest()
+        state = await self._state()
         self._record(message, None, (call,), (observations,), StepContext(started, state))
         return result
 
@@ -149,6 +154,39 @@ class LiveAttempt(Attempt):
         call: str | None = None,
     ) -> tuple[Observation, ...]:
         self._meter.turn()
+        return await self._act(calls, message=message, reasoning=reasoning, call=call)
+
+    async def serve(self, name: str, arguments: dict[str, Any]) -> Observation:
+        """Executes a call of a program in the sandbox as one recorded step of the agent.
+
+        Where the program's model calls are recorded, they are its turns; else each call is one.
+
+        Raises:
+            LimitReached: A limit is met, or the world ended without an outcome.
+        """
+        if self._serving is None:
+            self._meter.turn()
+        else:
+            self._meter.check_time()
+        index = self._recorder.steps
+        call = ToolCall(f"s{index}", name, canonical_bytes(arguments).decode(), arguments)
+        (observation,) = await self._act((call,))
+        return observation
+
+    def fail_service(self, cause: AssayError) -> None:
+        """Ends acting for a cause that a served call met; the first is kept."""
+        if self._service_failure is None:
+            self._service_failure = cause
+            self._stop(cause)
+
+    async def _act(
+        self,
+        calls: Sequence[ToolCall],
+        *,
+        message: str | None = None,
+        reasoning: str | None = None,
+        call: str | None = None,
+    ) -> tuple[Observation, ...]:
         started = time.time()
         observations: list[Observation] = []
         if self.episode is not None:
@@ -295,11 +333,17 @@ class LiveAttempt(Attempt):
                 opened = GuardedModel(opened, guard, self._recorder, self._meter)
             model = LimitedModel(opened, access.slots, self._meter)
             on_step = None if guard is None else guard.observe_step
-            recording = SessionRecorder(self._recorder, self._meter, self.workspace.digest, self._stop, on_step)
+            recording = SessionRecorder(self._recorder, self._meter, self._state, self._stop, on_step)
             gateway = await access.gateway_handle.open()
             endpoint_handle = await open_endpoint(gateway, model, recording, await self.workspace.listen(0))
             self._serving = _OpenSession(endpoint_handle, recording, model)
         return self._serving.endpoint_handle.endpoint
+
+    async def _state(self) -> str | None:
+        """Returns the digest of the judged state; None if it cannot be observed."""
+        if self.observe is not None:
+            return await self.observe()
+        return None if self.workspace is None else await self.workspace.digest()
 
     def attach_guard(self, guard: ContractGuard) -> None:
         """Puts all further acts under contracts."""
@@ -318,10 +362,12 @@ class LiveAttempt(Attempt):
             self._act_timeout.reschedule(asyncio.get_running_loop().time() + grace_s)
 
     async def close_endpoint(self) -> AssayError | None:
-        """Closes the endpoint, if open. Returns the failure that ended the attempt there."""
+        """Closes the endpoint, if open. Returns the failure that ended the attempt there or at a served world."""
         serving, self._serving = self._serving, None
+        failed, self._service_failure = self._service_failure, None
         self._act_timeout = None
-        return None if serving is None else await serving.endpoint_handle.finish(serving.recording, serving.model)
+        met = None if serving is None else await serving.endpoint_handle.finish(serving.recording, serving.model)
+        return failed or met
 
     def finish(self, message: str) -> None:
         self.ended = message

@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple, Protocol
 
 import msgspec
 
-from assay.agents.interface import Agent, sandbox_spec
+from assay.agents.interface import Agent, Toolbox, needs_sandbox, sandbox_spec
 from assay.environments.interface import (
     Backend,
     Episodic,
@@ -67,6 +67,10 @@ class SandboxPreparer(Protocol):
 
     def resolved(self, task: Task) -> Task:
         """Returns the task with its templates filled in; never stored."""
+        ...
+
+    def toolbox(self, loaded: LoadedTask) -> Toolbox:
+        """Returns the tool servers and skills that the task names, with its templates filled in."""
         ...
 
 
@@ -162,6 +166,8 @@ class WorkspaceSite:
             self._workspace, recorder, self._blobs, beside=True
         )
         attempt.acting = RecordedWorkspace(self._workspace, recorder, self._blobs)
+        if needs_sandbox(self._options.agent):
+            attempt.toolbox = self._preparer.toolbox(self._loaded)
         attempt.tools = WorkspaceTools(attempt.acting)
 
     def resolved(self, task: Task) -> Task:
@@ -264,17 +270,7 @@ class WorkspaceSite:
         return (result._replace(evidence=(*result.evidence, *self._cost_evidence())),)
 
     async def is_host_working(self) -> bool:
-        try:
-            with boundary(EnvironmentFailure, "opening a control sandbox"):
-                workspace = await self._backend.open(self._spec)
-                try:
-                    result = await workspace.exec(["/bin/sh", "-c", "exit 0"], cwd="/", timeout_s=CONTROL_S)
-                    await workspace.write("/tmp/control", b"1")
-                finally:
-                    await workspace.close()
-        except EnvironmentFailure:
-            return False
-        return result.exit_code == 0
+        return await works_as_control(self._backend, self._spec)
 
     def _variation_facts(self) -> dict[str, object]:
         """Returns the variation's name as evidence data; empty without a variation."""
@@ -316,6 +312,21 @@ class _Unsealed(NamedTuple):
     recorder: Recorder
     step: TaskStep | None
     last: bool
+
+
+async def works_as_control(backend: Backend, spec: WorkspaceSpec) -> bool:
+    """Opens and uses a fresh sandbox; returns whether that worked."""
+    try:
+        with boundary(EnvironmentFailure, "opening a control sandbox"):
+            workspace = await backend.open(spec)
+            try:
+                result = await workspace.exec(["/bin/sh", "-c", "exit 0"], cwd="/", timeout_s=CONTROL_S)
+                await workspace.write("/tmp/control", b"1")
+            finally:
+                await workspace.close()
+    except EnvironmentFailure:
+        return False
+    return result.exit_code == 0
 
 
 def _find_script_check(loaded: LoadedTask, task: Task, step: TaskStep | None) -> Check:

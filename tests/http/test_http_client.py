@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.gateway.http.client import ClientLimits, HttpClient, ResponseTooLargeError
+from assay.http.client import ClientLimits, HttpClient, ResponseTooLargeError
 
 pytestmark = pytest.mark.quick
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from assay.gateway.http.messages import RequestHead, Response
-from assay.gateway.http.server import HttpServer, ResponseWriter, ServerLimits
+from assay.http.messages import RequestHead, Response
+from assay.http.server import HttpServer, ResponseWriter, ServerLimits
 
 pytestmark = pytest.mark.quick
 BOUNDS = ServerLimits(header_s=5.0, body_s=5.0, connections=20)

@@ -6,7 +6,7 @@ The app decides by a request's head (`App.accept`) whether its body is read. A r
 Covered: header sections are bounded in size and time, bodies in time (the app bounds their size), connections and
 pipelined requests in number; a request with two lengths, or one that is not HTTP, closes its connection.
 
-Not covered: TLS, compression, HTTP/2. The gateway listens on loopback addresses.
+Not covered: TLS, compression, HTTP/2. Servers here listen on loopback addresses.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SWEEP_S = 0.25
 """Interval in seconds of the timeout sweep, and the error of all timeouts here."""
 _OVERLOADED = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
-_INTERNAL_ERROR = Response(500, b'{"error":{"message":"the gateway failed"}}', {})
+_INTERNAL_ERROR = Response(500, b'{"error":{"message":"internal server error"}}', {})
 _JSON_OK_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 _MALFORMED = b"invalid HTTP request"
 

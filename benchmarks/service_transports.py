@@ -1,0 +1,146 @@
+"""What a call of a service costs at our end, by transport: in process, through MCP and through HTTP.
+
+An HTTP request that calls nothing shows the share of the HTTP server and of the kernel.
+
+The client is another process that sends prepared requests over one connection and reads the answers; its CPU is not
+counted. A call reads one row of a table of a thousand; the in-process row is the same call without a transport.
+
+    python -m benchmarks.service_transports
+    python -m benchmarks.service_transports --quick
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import statistics
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any
+
+import msgspec
+
+from assay.environments.services.declaration import Service
+from assay.environments.services.schema import identifier
+from assay.environments.services.served_tools import ServedTools
+from assay.environments.services.serving import serve_http
+from assay.environments.services.transaction import Generator, Transaction
+from assay.environments.services.world import ServiceWorld
+from benchmarks._report import Report, Target, options
+
+HOW = "one core for the server, the client on another; medians over rounds; CPU microseconds of the server's process"
+COLUMNS = ("what", "count", "cpu_us", "transport_us")
+FLOOR = "an HTTP request that calls nothing"
+MOST_US = 100.0
+"""What a transport may add to a call."""
+CLIENT = """
+import socket, sys
+port, count, length = (int(word) for word in sys.argv[1:])
+request = sys.stdin.buffer.read(length)
+with socket.create_connection(("127.0.0.1", port)) as connection:
+    file = connection.makefile("rb")
+    for _ in range(count):
+        connection.sendall(request)
+        assert file.readline().split()[1] == b"200"
+        size = 0
+        while (line := file.readline()) != b"\\r\\n":
+            if line.lower().startswith(b"content-length:"):
+                size = int(line.split(b":")[1])
+        file.read(size)
+"""
+notes = Service("notes", "Notes.")
+NoteId = Annotated[str, identifier("note", "N-")]
+
+
+@notes.table()
+class Note(msgspec.Struct, frozen=True):
+    """A note."""
+
+    id: NoteId
+    text: str
+
+
+@notes.view()
+def read_note(tx: Transaction, note_id: NoteId) -> Note:
+    """Reads a note."""
+    return tx.get(Note, note_id)
+
+
+@notes.generator
+def fill(make: Generator, _knobs: object) -> None:
+    make.insert_all([Note(make.new_id(Note), f"note {number}") for number in range(1_000)])
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Measures and reports."""
+    asked = options("service_transports", __doc__ or "").parse_args(words)
+    calls, rounds = (500, 3) if asked.quick else (5_000, 5)
+    found = asyncio.run(measure(calls, rounds))
+    plain = found[0]["cpu_us"]
+    for row in found[2:]:
+        row["transport_us"] = row["cpu_us"] - plain
+    targets = [Target(f"added by {row['what']}", "us", MOST_US, row["transport_us"]) for row in found[2:]]
+    Report("service_transports", HOW, found, targets, {}).finish(COLUMNS, asked.into)
+
+
+async def measure(calls: int, rounds: int) -> list[dict[str, Any]]:
+    """Returns a row for each way to call."""
+    world = ServiceWorld.of([notes], 1)
+    first: str = world.database.rows(world.composition.by_row[Note])[0][0]
+    arguments = {"note_id": first}
+    message = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "read_note", "arguments": arguments},
+    }
+    requests = {
+        FLOOR: b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n",
+        "an MCP call over HTTP": _request("/mcp", message),
+        "an HTTP call": _request("/actions/read_note", arguments),
+    }
+
+    async def call_in_process() -> None:
+        for _ in range(calls):
+            await world.call("read_note", arguments)
+
+    rows = [{"what": "a call in process", "count": calls, "cpu_us": await _median_us(call_in_process, rounds, calls)}]
+    listener = socket.create_server(("127.0.0.1", 0))
+    async with serve_http(ServedTools(world), listener):
+        port = listener.getsockname()[1]
+        for what, request in requests.items():
+
+            async def call(request: bytes = request) -> None:
+                await _run_client(port, calls, request)
+
+            rows.append({"what": what, "count": calls, "cpu_us": await _median_us(call, rounds, calls)})
+    return rows
+
+
+async def _run_client(port: int, calls: int, request: bytes) -> None:
+    words = (sys.executable, "-c", CLIENT, str(port), str(calls), str(len(request)))
+    client = await asyncio.create_subprocess_exec(*words, stdin=asyncio.subprocess.PIPE)
+    await client.communicate(request)
+    if client.returncode != 0:
+        raise RuntimeError("the client failed")
+
+
+def _request(path: str, body: Any) -> bytes:
+    data = json.dumps(body).encode()
+    return f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data
+
+
+async def _median_us(act: Callable[[], Awaitable[None]], rounds: int, count: int) -> float:
+    """Returns the CPU time of this process alone."""
+    found = []
+    for _ in range(rounds):
+        before = time.process_time()
+        await act()
+        found.append((time.process_time() - before) / count * 1e6)
+    return statistics.median(found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""Services that share a database and a clock, and the initial states that their generators make."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from blake3 import blake3
+
+from assay.records import canonical_bytes
+
+from .clock import START, clock
+from .database import Image, NewImage
+from .declaration import Action, Service
+from .schema import Table
+from .transaction import Generator
+
+_MOST_IMAGES: Final = 256 << 20
+"""Bytes of images held for other worlds of this process."""
+
+
+class Composition:
+    """Services that share a database and a clock; `compose` makes it."""
+
+    def __init__(self, services: Sequence[Service]) -> None:
+        self.services = tuple(services)
+        self.tables: tuple[Table, ...] = tuple(table for service in services for table in service.tables.values())
+        self.by_row: dict[type[msgspec.Struct], Table] = {table.row: table for table in self.tables}
+        self.actions: dict[str, Action] = {}
+        self._events = {service.name: service.events for service in services}
+        for service in services:
+            for name, action in service.actions.items():
+                other = self.actions.setdefault(name, action)
+                if other is not action:
+                    raise ValueError(
+                        f"The services {other.service!r} and {service.name!r} both have an action {name!r}: "
+                        "actions of one world have different names"
+                    )
+
+    def subscribers(self, topic: str) -> Iterable[Action]:
+        """Returns the handlers of a topic."""
+        return [action for service in self.services for action in service.subscriptions.get(topic, ())]
+
+    def event(self, service: str, name: str) -> Action:
+        """Returns an event. Raises `KeyError`."""
+        return self._events[service][name]
+
+    def image(self, seed: int, knobs: Mapping[str, Mapping[str, Any]]) -> tuple[str, Image]:
+        """Returns the world's identity and its initial state, which is held for the next world.
+
+        Raises:
+            ValueError: A knob is invalid, or the generator made rows that break a constraint.
+        """
+        known = {service.name for service in self.services}
+        if unknown := sorted(set(knobs) - known):
+            raise ValueError(f"Knobs for {unknown[0]!r}, which is no service of this world; it has {', '.join(known)}")
+        read = {service.name: service.read_knobs(knobs.get(service.name, {})) for service in self.services}
+        identity = canonical_bytes([[service.name for service in self.services], read, seed]).decode()
+        held = _IMAGES.get((self.services, identity))
+        if held is None:
+            held = self._generate(seed, read)
+            _IMAGES.put((self.services, identity), held)
+        return identity, held
+
+    def _generate(self, seed: int, knobs: Mapping[str, msgspec.Struct]) -> Image:
+        new = NewImage(self.tables)
+        access = _NewWorld(self, new.connection)
+        new.connection.execute("INSERT INTO clock_time VALUES (1, ?)", (START,))
+        try:
+            for service in self.services:
+                words = blake3(f"{service.name}/{seed}".encode()).digest()
+                draw = random.Random(int.from_bytes(words, "big"))
+                for fill in service.generators:
+                    fill(Generator(access, new.connection, service.name, draw), knobs[service.name])
+            return new.finish()
+        except sqlite3.IntegrityError as exc:
+            raise ValueError(f"The generated rows break a constraint: {exc}") from exc
+
+
+class _NewWorld:
+    """`WorldAccess` of generators."""
+
+    def __init__(self, composition: Composition, connection: sqlite3.Connection) -> None:
+        self._composition = composition
+        self._connection = connection
+        self.now = START
+
+    def table(self, row: type[msgspec.Struct]) -> Table:
+        return self._composition.by_row[row]
+
+    def schedule(self, at: str, service: str, name: str, payload: dict[str, Any]) -> None:
+        add_event(self._connection, at, service, name, payload)
+
+    def publish(self, topic: str, payload: dict[str, Any]) -> None:
+        raise TypeError("A generator publishes nothing: insert the rows")
+
+    def advance(self, until: str) -> None:
+        raise TypeError("A generator cannot advance the clock: schedule events")
+
+    def call_as_user(self, name: str, arguments: dict[str, Any]) -> Any:
+        raise TypeError("A generator calls no action: insert the rows")
+
+
+class _ImageCache:
+    """The images used last, bounded in bytes."""
+
+    def __init__(self) -> None:
+        self._images: OrderedDict[Any, Image] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, key: Any) -> Image | None:
+        found = self._images.get(key)
+        if found is not None:
+            self._images.move_to_end(key)
+        return found
+
+    def put(self, key: Any, image: Image) -> None:
+        self._images[key] = image
+        self._bytes += len(image.data)
+        while self._bytes > _MOST_IMAGES and len(self._images) > 1:
+            self._bytes -= len(self._images.popitem(last=False)[1].data)
+
+
+_IMAGES: Final = _ImageCache()
+
+
+def compose(services: Sequence[Service]) -> Composition:
+    """Puts services together over the clock. Raises `ValueError` for names that occur twice."""
+    if not services:
+        raise ValueError("A world needs a service")
+    names = [service.name for service in services]
+    if twice := [name for name in names if names.count(name) > 1 or name == clock.name]:
+        raise ValueError(f"The service {twice[0]!r} is in the world twice")
+    key = tuple(id(service) for service in services)
+    found = _COMPOSITIONS.get(key)
+    if found is None:
+        found = _COMPOSITIONS[key] = Composition((clock, *services))
+    return found
+
+
+_COMPOSITIONS: Final[dict[tuple[int, ...], Composition]] = {}
+
+
+def add_event(connection: sqlite3.Connection, at: str, service: str, name: str, payload: Mapping[str, Any]) -> None:
+    """Adds an event to the clock."""
+    number = connection.execute("SELECT coalesce(max(id), 0) + 1 FROM clock_scheduled").fetchone()[0]
+    values = (number, at, service, name, canonical_bytes(dict(payload)).decode())
+    connection.execute("INSERT INTO clock_scheduled VALUES (?, ?, ?, ?, ?)", values)

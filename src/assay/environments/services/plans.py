@@ -1,0 +1,211 @@
+"""What admission asks a planned world: the plan itself, calls that do no work, wrong plans, and shortcuts.
+
+A plan is the reference solution of a task, as calls. Everything here plays on forks and leaves its world as it was.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from assay.records import Observation, ToolCall, canonical_bytes
+
+from .database import RowChange
+from .declaration import Action
+
+if TYPE_CHECKING:
+    from .world import ServiceWorld
+
+_MOST_PERTURBED: Final = 6
+"""Calls of a plan that are varied."""
+_MOST_WANDERINGS: Final = 6
+
+
+class PlannedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A call of the agent."""
+
+    action: str
+    arguments: dict[str, Any] = {}
+
+
+Plan = Sequence[PlannedCall]
+
+
+def as_tool_calls(plan: Plan) -> tuple[ToolCall, ...]:
+    """Returns the calls as a model writes them."""
+    return tuple(
+        ToolCall(f"c{number}", call.action, canonical_bytes(call.arguments).decode(), call.arguments)
+        for number, call in enumerate(plan)
+    )
+
+
+def play(world: ServiceWorld, plan: Plan) -> ServiceWorld:
+    """Returns a fork of the world in which the plan was called, whatever its calls returned."""
+    fork = world.fork()
+    for call in plan:
+        fork.act(call.action, call.arguments)
+    return fork
+
+
+def play_recorded(world: ServiceWorld, plan: Plan) -> list[tuple[ToolCall, Observation]]:
+    """Returns each call of the plan with what a fork of the world answered."""
+    fork = world.fork()
+    calls = as_tool_calls(plan)
+    return [(call, fork.act(call.name, call.parsed or {})) for call in calls]
+
+
+def outcome_key(world: ServiceWorld) -> bytes:
+    """Returns bytes that are equal for outcomes that differ at most in generated identifiers."""
+    changes = world.database.changes(judged_only=True)
+    return canonical_bytes(_without_generated(world, changes))
+
+
+def writes(world: ServiceWorld, plan: Plan) -> list[int]:
+    """Returns the positions of calls that are not of views."""
+    actions = world.composition.actions
+    return [at for at, call in enumerate(plan) if call.action in actions and not actions[call.action].reads_only]
+
+
+def null_calls(world: ServiceWorld, plan: Plan) -> dict[str, tuple[ToolCall, ...]]:
+    """Returns calls that change nothing: an unknown tool, and the reads of the plan."""
+    written = set(writes(world, plan))
+    reads = [call for at, call in enumerate(plan) if at not in written]
+    found = {"no-such-tool": as_tool_calls([PlannedCall("no_such_tool")])}
+    if reads:
+        found["reads"] = as_tool_calls(reads)
+    return found
+
+
+def wrong_plans(world: ServiceWorld, plan: Plan, seed: int) -> dict[str, tuple[ToolCall, ...]]:
+    """Returns variants of the plan whose outcome is another: a write left out, repeated, with another argument, or
+    everything after it missing."""
+    draw = random.Random(seed)
+    written = writes(world, plan)
+    right = outcome_key(play(world, plan))
+    variants: dict[str, list[PlannedCall]] = {}
+    for at in sorted(draw.sample(written, min(_MOST_PERTURBED, len(written)))):
+        variants[f"cut-before-{at}"] = list(plan[:at])
+        variants[f"without-{at}"] = [*plan[:at], *plan[at + 1 :]]
+        variants[f"twice-{at}"] = [*plan[: at + 1], *plan[at:]]
+        before = play(world, plan[:at])
+        for name, other in _other_arguments(before, plan[at], draw):
+            variants[f"other-{name}-{at}"] = [*plan[:at], other, *plan[at + 1 :]]
+    return {name: as_tool_calls(calls) for name, calls in variants.items() if outcome_key(play(world, calls)) != right}
+
+
+def shortcut_calls(world: ServiceWorld, plan: Plan, seed: int) -> dict[str, tuple[ToolCall, ...]]:
+    """Returns each write of the plan alone, and random calls, unless they end in the wanted outcome."""
+    draw = random.Random(seed)
+    right = outcome_key(play(world, plan))
+    found: dict[str, list[PlannedCall]] = {f"only-{at}": [plan[at]] for at in writes(world, plan)}
+    for number in range(_MOST_WANDERINGS):
+        wandered = world.fork()
+        calls: list[PlannedCall] = []
+        for _ in range(2 + number):
+            call = random_call(wandered, draw)
+            if call is not None:
+                wandered.act(call.action, call.arguments)
+                calls.append(call)
+        found[f"wandering-{number}"] = calls
+    return {
+        name: as_tool_calls(calls)
+        for name, calls in found.items()
+        if calls and outcome_key(play(world, calls)) != right
+    }
+
+
+def random_call(world: ServiceWorld, draw: random.Random) -> PlannedCall | None:
+    """Returns a call of the agent with identifiers that exist; None if an argument cannot be drawn."""
+    actions = [action for action in world.composition.actions.values() if "agent" in action.roles]
+    action = draw.choice(actions)
+    arguments = {}
+    for name, schema in action.parameters.get("properties", {}).items():
+        if name not in action.parameters.get("required", ()):
+            continue
+        value = _drawn(world, action, name, schema, draw)
+        if value is None:
+            return None
+        arguments[name] = value
+    return PlannedCall(action.name, arguments)
+
+
+def identifiers(world: ServiceWorld, kind: str) -> list[str]:
+    """Returns the identifiers of a kind that are keys; where none is a key, those in any column. Sorted."""
+    execute = world.database.connection.execute
+    keys: list[tuple[str, str]] = []
+    others: list[tuple[str, str]] = []
+    for table in world.composition.tables:
+        for column in table.columns:
+            if column.identifier == kind:
+                (keys if table.key == (column.name,) else others).append((table.sql_name, column.name))
+    found: set[str] = set()
+    for table_name, column_name in keys or others:
+        query = f"SELECT DISTINCT {column_name} FROM {table_name} WHERE {column_name} IS NOT NULL"
+        found.update(row[0] for row in execute(query))
+    return sorted(found)
+
+
+def _other_arguments(world: ServiceWorld, call: PlannedCall, draw: random.Random) -> Iterable[tuple[str, PlannedCall]]:
+    """Yields the call with one argument replaced, by the argument's name."""
+    action = world.composition.actions[call.action]
+    schemas = action.parameters.get("properties", {})
+    for name, value in sorted(call.arguments.items()):
+        other: Any = None
+        if name in action.takes:
+            others = [found for found in identifiers(world, action.takes[name]) if found != value]
+            other = draw.choice(others) if others else None
+        elif "enum" in schemas.get(name, {}):
+            others = [choice for choice in schemas[name]["enum"] if choice != value]
+            other = draw.choice(others) if others else None
+        elif isinstance(value, bool):
+            other = not value
+        elif isinstance(value, int):
+            other = value + 1
+        if other is not None:
+            yield name, PlannedCall(call.action, call.arguments | {name: other})
+
+
+def _drawn(world: ServiceWorld, action: Action, name: str, schema: Mapping[str, Any], draw: random.Random) -> Any:
+    if name in action.takes:
+        known = identifiers(world, action.takes[name])
+        return draw.choice(known) if known else None
+    if "enum" in schema:
+        return draw.choice(schema["enum"])
+    kind = schema.get("type")
+    if kind == "integer":
+        low = schema.get("minimum", 1)
+        return draw.randint(low, max(low, min(schema.get("maximum", low + 20), low + 20)))
+    if kind == "boolean":
+        return draw.random() < 0.5
+    if kind == "string" and "pattern" not in schema:
+        return draw.choice(("please", "report", "later", "Anna", "the blue one"))
+    return None
+
+
+def _without_generated(world: ServiceWorld, changes: Iterable[RowChange]) -> list[Any]:
+    """Returns the changes with the identifiers of added rows replaced by their kinds, sorted."""
+    by_name = {table.sql_name: table for table in world.composition.tables}
+    listed = list(changes)
+    made: dict[tuple[str, str], str] = {}
+    for change in listed:
+        column = by_name[change.table].columns[by_name[change.table].key_positions[0]]
+        if change.before is None and column.prefix and column.identifier:
+            made[column.identifier, str(change.key[0])] = f"new {column.identifier}"
+    blank = []
+    for change in listed:
+        table = by_name[change.table]
+        after = None
+        if change.after is not None:
+            after = [
+                "text" if column.unit == "text" else made.get((column.identifier or "", str(value)), value)
+                for column, value in zip(table.columns, change.after.values(), strict=True)
+            ]
+        key = [
+            made.get((table.column(name).identifier or "", str(v)), v)
+            for name, v in zip(table.key, change.key, strict=True)
+        ]
+        blank.append([change.table, key, change.before is None, after])
+    return sorted(blank, key=canonical_bytes)

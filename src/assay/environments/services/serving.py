@@ -1,0 +1,108 @@
+"""Transports of the tools of a world: HTTP on a listening socket (MCP at `/mcp` and `http`), and lines on a pipe (MCP).
+
+Bodies, lines, connections and times are bounded; a client that ends in the middle of a request has called nothing, and
+one that ends before it has read the response has called once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+from assay.http.messages import BodyBuffer, RequestHead, Response
+from assay.http.server import HttpServer, ResponseWriter, ServerLimits
+
+from .http import HttpInterface, error
+from .mcp import McpServer
+from .served_tools import ServedTools
+
+MCP_PATH: Final = "/mcp"
+MOST_BODY: Final = 1 << 20
+"""Largest body or line, in bytes."""
+LIMITS: Final = ServerLimits(header_s=20.0, body_s=60.0, connections=64)
+_LOCAL_ORIGIN: Final = re.compile(r"https?://(?:127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?", re.ASCII)
+_TOO_LARGE: Final = error(413, "invalid", f"A body has at most {MOST_BODY >> 10} KiB")
+
+
+@asynccontextmanager
+async def serve_http(tools: ServedTools, listener: socket.socket) -> AsyncIterator[None]:
+    """Serves tools on a listening socket, which it closes at the end, together with all connections."""
+    async with HttpServer(_ToolApp(tools), LIMITS) as server:
+        await server.listen(listener)
+        yield
+
+
+async def serve_lines(tools: ServedTools, reader: asyncio.StreamReader, write: Callable[[bytes], None]) -> None:
+    """Serves MCP over lines until the input ends; an unfinished last line is dropped."""
+    server, line, dropping = McpServer(tools), bytearray(), False
+    while chunk := await reader.read(1 << 16):
+        *whole, rest = chunk.split(b"\n")
+        for part in whole:
+            line += part
+            if not dropping and line.strip():
+                answer = await server.handle(bytes(line) if len(line) <= MOST_BODY else b"")
+                if answer.body:
+                    write(answer.body + b"\n")
+            line.clear()
+            dropping = False
+        line += rest
+        if len(line) > MOST_BODY:
+            line.clear()
+            if not dropping:
+                write((await server.handle(b"")).body + b"\n")
+            dropping = True
+
+
+class _ToolApp:
+    """Implements `App`."""
+
+    def __init__(self, tools: ServedTools) -> None:
+        self.mcp = McpServer(tools)
+        self.http = HttpInterface(tools)
+
+    def accept(self, head: RequestHead) -> _BodyReader | Response:
+        origin = head.headers.get("origin")
+        if origin is not None and _LOCAL_ORIGIN.fullmatch(origin) is None:
+            return error(403, "forbidden", "Pages of other origins may not call this service")
+        if head.headers.get("content-encoding", "identity").lower() != "identity":
+            return error(415, "invalid", "Compressed bodies are not supported")
+        length = head.headers.get("content-length", "0")
+        if len(length) > 12 or (length.isdecimal() and int(length) > MOST_BODY):
+            return _TOO_LARGE
+        if head.target.partition("?")[0].rstrip("/") == MCP_PATH:
+            if head.method != "POST":
+                return error(405, "invalid", "MCP messages are sent by POST", "POST")
+            return _BodyReader(lambda body: self._answer_message(body, head))
+        route = self.http.route(head)
+        return route if isinstance(route, Response) else _BodyReader(lambda body: self.http.call(route, body))
+
+    async def _answer_message(self, body: bytes, head: RequestHead) -> Response:
+        reply = await self.mcp.handle(body, head.headers)
+        return Response(reply.status, reply.body, {})
+
+
+class _BodyReader:
+    """Implements `RequestHandler`."""
+
+    def __init__(self, answer: Callable[[bytes], Awaitable[Response]]) -> None:
+        self._answer = answer
+        self._body = BodyBuffer()
+
+    def feed(self, data: bytes) -> Response | None:
+        if len(self._body) + len(data) > MOST_BODY:
+            return _TOO_LARGE
+        self._body.add(data)
+        return None
+
+    def timed_out(self) -> Response:
+        return error(408, "unavailable", "The body did not arrive in time")
+
+    async def answer(self, reply: ResponseWriter) -> None:
+        reply.send(await self._answer(self._body.drain()))
+
+    def release(self) -> None:
+        self._body = BodyBuffer()

@@ -1,0 +1,200 @@
+"""The person that an agent serves, driven by rules: what they want, know, withhold and get wrong.
+
+A script is data and `reply` is a pure function of script, state and message, so a conversation is repeated word by word
+with the same seed. The person understands questions by cue words, sentence by sentence: a dialogue policy over slots
+(Schatzmann and others, "Agenda-Based User Simulation", NAACL 2007), without a model.
+
+Not covered: understanding a paraphrase that holds no cue. The person then says so and loses patience, as people do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+from blake3 import blake3
+from msgspec.structs import replace
+
+Disclosure = Literal["open", "asked", "insisted", "withheld"]
+Mood = Literal["calm", "hurried", "upset"]
+
+_MOODS: Final[tuple[Mood, ...]] = ("calm", "hurried", "upset")
+_FACTS_AT_ONCE: Final[dict[Mood, int]] = {"calm": 3, "hurried": 1, "upset": 1}
+_SENTENCE: Final = re.compile(r"[^.!?\n]+[.!?]*")
+_ASKS: Final = re.compile(
+    r"\?|\b(tell|give|send|provide|share|specify|confirm|clarify|need|let me know|which|what|who|when|where)\b", re.I
+)
+_CONFIRMS: Final = re.compile(
+    r"\b(confirm|shall i|should i|may i|can i|do you want|would you like|go ahead|proceed|"
+    r"is (that|this) (right|correct|ok))",
+    re.I,
+)
+_DONE: Final = re.compile(r"\b(done|completed?|all set|finished|anything else|taken care of|has been)\b", re.I)
+_LEFT: Final = "(The person has left the conversation.)"
+
+
+class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Something that the person knows."""
+
+    name: str
+    text: str
+    """Sentence that says it: `My email address is anna@example.org.`"""
+    cues: tuple[str, ...] = ()
+    """Words of a question for it; any of them suffices."""
+    disclosure: Disclosure = "asked"
+    """`open`: in the first message. `asked`: when asked. `insisted`: when asked a second time. `withheld`: never."""
+    wrong: str = ""
+    """Sentence given at first instead, by mistake; a second question, or `corrects_at`, brings the right one."""
+    corrects_at: int | None = None
+    """Turn at which the person notices the mistake without being asked."""
+
+
+class ChangeOfMind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Something that the person says at a turn, whatever was asked."""
+
+    turn: int
+    """From 1: the person's answers are counted, not the first message."""
+    text: str
+
+
+class UserAct(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A call that the person makes with tools of their own when asked for it."""
+
+    action: str
+    arguments: dict[str, Any]
+    cues: tuple[str, ...]
+
+
+class UserScript(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The person's script."""
+
+    goal: str = ""
+    """What they write first."""
+    facts: tuple[Fact, ...] = ()
+    changes: tuple[ChangeOfMind, ...] = ()
+    acts: tuple[UserAct, ...] = ()
+    mood: Mood = "calm"
+    patience: int = 12
+    """Number of useless turns until they leave: what they cannot answer, or have answered before."""
+    seed: int = 0
+    """Chooses the wording."""
+
+
+class UserState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The state of a conversation, from the person's side."""
+
+    turn: int = 0
+    told: tuple[str, ...] = ()
+    """Names of facts that were told rightly, in order."""
+    mistaken: tuple[str, ...] = ()
+    """Names of facts that were told wrongly and not corrected."""
+    asked: dict[str, int] = {}
+    """Number of turns in which each fact was asked for."""
+    patience: int = 12
+    mood: Mood = "calm"
+    left: bool = False
+    evidence: dict[str, int] = {}
+    """Turn at which each fact was told; 0 for the first message."""
+
+
+def begin(script: UserScript) -> tuple[UserState, str]:
+    """Returns the state at the beginning and the first message."""
+    opened = [fact for fact in script.facts if fact.disclosure == "open"]
+    state = UserState(patience=script.patience, mood=script.mood)
+    state, sentences = _tell(state, opened)
+    return state, " ".join([script.goal, *sentences]).strip()
+
+
+def reply(script: UserScript, state: UserState, message: str) -> tuple[UserState, str, tuple[UserAct, ...]]:
+    """Answers a message of the agent.
+
+    Returns:
+        The new state, what the person says, and the calls that they make with their own tools.
+    """
+    if state.left:
+        return state, _LEFT, ()
+    state = replace(state, turn=state.turn + 1)
+    questions = [sentence.lower() for sentence in _SENTENCE.findall(message) if _ASKS.search(sentence)]
+    asked = [fact for fact in script.facts if _is_asked(fact.cues, questions)]
+    acts = tuple(act for act in script.acts if _is_asked(act.cues, questions))
+    said: list[str] = []
+    is_useful = bool(acts) or any(fact.name not in state.told for fact in asked)
+    state, answers = _answer(state, asked, script.seed)
+    said += answers
+    if acts:
+        said.append(_pick(script.seed, state.turn, "I have done that now.", "OK, I did it.", "Done on my side."))
+    state, corrections = _correct(state, script.facts)
+    said += corrections
+    changes = [change.text for change in script.changes if change.turn == state.turn]
+    said += changes
+    if not said and any(_CONFIRMS.search(question) for question in questions):
+        said.append(_pick(script.seed, state.turn, "Yes, please go ahead.", "Yes, do that.", "That is right, go on."))
+        is_useful = True
+    elif not said and _DONE.search(message):
+        said.append(
+            _pick(script.seed, state.turn, "Thank you, that is all.", "Great, thanks.", "Thanks for your help.")
+        )
+        is_useful = True
+    if not said:
+        said.append(_pick(script.seed, state.turn, "I do not know that.", "I cannot tell you that.", "I am not sure."))
+    if not (is_useful or changes or corrections):
+        state, complaint = _lose_patience(script, state)
+        said += complaint
+    return state, " ".join(said), acts
+
+
+def _is_asked(cues: Sequence[str], questions: Sequence[str]) -> bool:
+    return any(re.search(rf"\b{re.escape(cue.lower())}s?\b", question) for cue in cues for question in questions)
+
+
+def _answer(state: UserState, asked: Sequence[Fact], seed: int) -> tuple[UserState, list[str]]:
+    """Answers questions for facts, as many at once as the mood allows."""
+    counts = dict(state.asked)
+    told: list[Fact] = []
+    said: list[str] = []
+    mistaken = list(state.mistaken)
+    for fact in asked[: _FACTS_AT_ONCE[state.mood]]:
+        counts[fact.name] = counts.get(fact.name, 0) + 1
+        if fact.disclosure == "withheld":
+            said.append(_pick(seed, state.turn, "I would rather not say that.", "I will not tell you that."))
+        elif fact.disclosure == "insisted" and counts[fact.name] == 1:
+            said.append(_pick(seed, state.turn, "Do you really need that?", "Why do you need to know?"))
+        elif fact.wrong and counts[fact.name] == 1:
+            said.append(fact.wrong)
+            mistaken.append(fact.name)
+        else:
+            told.append(fact)
+    mistaken = [name for name in mistaken if all(name != fact.name for fact in told)]
+    state, sentences = _tell(replace(state, asked=counts, mistaken=tuple(mistaken)), told)
+    return state, [*said, *sentences]
+
+
+def _correct(state: UserState, facts: Sequence[Fact]) -> tuple[UserState, list[str]]:
+    """Corrects mistakes that the person notices at this turn."""
+    due = [fact for fact in facts if fact.name in state.mistaken and fact.corrects_at == state.turn]
+    left = tuple(name for name in state.mistaken if all(name != fact.name for fact in due))
+    state, sentences = _tell(replace(state, mistaken=left), due)
+    return state, [f"Sorry, I got that wrong. {sentence}" for sentence in sentences]
+
+
+def _tell(state: UserState, facts: Sequence[Fact]) -> tuple[UserState, list[str]]:
+    fresh = [fact.name for fact in facts if fact.name not in state.told]
+    evidence = state.evidence | dict.fromkeys(fresh, state.turn)
+    return replace(state, told=(*state.told, *fresh), evidence=evidence), [fact.text for fact in facts]
+
+
+def _lose_patience(script: UserScript, state: UserState) -> tuple[UserState, list[str]]:
+    patience = state.patience - 1
+    if patience <= 0:
+        return replace(state, patience=0, left=True), ["I have no time for this. Goodbye."]
+    share = patience / script.patience
+    level = max(_MOODS.index(script.mood), 2 if share <= 1 / 3 else 1 if share <= 2 / 3 else 0)
+    mood = _MOODS[level]
+    complaint = {"calm": [], "hurried": ["Please hurry."], "upset": ["This is really annoying."]}[mood]
+    return replace(state, patience=patience, mood=mood), complaint
+
+
+def _pick(seed: int, turn: int, *wordings: str) -> str:
+    return wordings[blake3(f"{seed}/{turn}".encode()).digest()[0] % len(wordings)]

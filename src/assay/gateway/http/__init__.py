@@ -1,1 +1,0 @@
-"""Bounded HTTP/1.1 client and server of the gateway; llhttp (`httptools`) parses."""

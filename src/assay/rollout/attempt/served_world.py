@@ -1,0 +1,144 @@
+"""The site of a world whose agent's programs run in a sandbox: the world is served inside, by MCP, HTTP and a command.
+
+The world alone is judged. Its state never leaves this process, and programs reach it by calls alone, each a recorded
+step with the world's digest after it. So nothing that the agent wrote runs where the outcome is decided.
+
+Covered: the connection is the sandbox's own; the sandbox has no network but the listeners; it ends before the judging.
+Not covered: two programs of the agent's are not told apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from typing import Final, Protocol, Unpack
+
+import msgspec
+
+from assay.agents.interface import Agent, Toolbox, ToolServer, sandbox_spec
+from assay.environments.interface import Backend, ExecOptions, ExecResult, Workspace, WorkspaceSpec
+from assay.environments.services.command import ADDRESS, command_mount, command_path
+from assay.environments.services.served_tools import ServedTools
+from assay.environments.services.serving import MCP_PATH, serve_http
+from assay.environments.workspace.session import PATH
+from assay.errors import AssayError, EnvironmentFailure
+from assay.records import Isolation, Task
+from assay.rollout.attempt.recorded_attempt import LiveAttempt
+from assay.rollout.attempt.site import NO_CHECKS, WorldSite, works_as_control
+from assay.rollout.recording.recorded_workspace import RecordedWorkspace
+from assay.rollout.recording.recorder import Recorder
+from assay.rollout.recording.task_archive import sandbox_facts
+from assay.rollout.recording.workspace_wrapper import WorkspaceWrapper
+from assay.store import BlobStore
+from assay.tasks import LoadedTask, TaskStep
+from assay.verify import CheckResult, RunChecks
+
+SERVER: Final = "service"
+"""Name of the world's MCP server."""
+
+
+class WorldSandboxPreparer(Protocol):
+    """Prepares the sandbox of a world's agent."""
+
+    backend: Backend
+
+    async def world_spec(self, loaded: LoadedTask) -> WorkspaceSpec:
+        """Returns image, tool layer, variables and limits."""
+        ...
+
+
+class ServedWorldSite:
+    """Implements `AttemptSite`: a world, and a sandbox in which it is served.
+
+    Args:
+        world: The site of the world alone.
+        preparer: Prepares the sandbox.
+        loaded: The task.
+        agent: The agent whose programs run in the sandbox.
+        blobs: Takes large outputs of commands.
+    """
+
+    def __init__(
+        self, world: WorldSite, preparer: WorldSandboxPreparer, loaded: LoadedTask, agent: Agent, blobs: BlobStore
+    ) -> None:
+        self.isolation: Isolation | None = None
+        self.artifacts: dict[str, str] = {}
+        self._world = world
+        self._preparer = preparer
+        self._loaded = loaded
+        self._agent = agent
+        self._blobs = blobs
+        self._spec = WorkspaceSpec()
+        self._workspace: Workspace | None = None
+        self._opened = AsyncExitStack()
+        self._is_world_broken = False
+
+    async def open(self, attempt: LiveAttempt, recorder: Recorder) -> None:
+        await self._world.open(attempt, recorder)
+        self._spec = await self._preparer.world_spec(self._loaded)
+        mount = self._opened.enter_context(command_mount())
+        env = {**self._spec.env, "PATH": command_path(self._spec.env.get("PATH", PATH))}
+        spec = msgspec.structs.replace(self._spec, mounts=(*self._spec.mounts, mount), env=env)
+        self._workspace = workspace = await self._preparer.backend.open(sandbox_spec(spec, self._agent))
+        self._opened.push_async_callback(workspace.close)
+        self.isolation = workspace.isolation
+        listener = await workspace.listen(0)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+        def fail(cause: AssayError) -> None:
+            self._is_world_broken = self._is_world_broken or isinstance(cause, EnvironmentFailure)
+            attempt.fail_service(cause)
+
+        tools = ServedTools(attempt.tools, attempt.serve, fail)
+        await self._opened.enter_async_context(serve_http(tools, listener))
+        attempt.workspace = RecordedWorkspace(_AddressedWorkspace(workspace, url), recorder, self._blobs)
+        attempt.acting = attempt.workspace
+        attempt.observe = attempt.tools.digest
+        attempt.toolbox = Toolbox((ToolServer(SERVER, "http", f"{url}{MCP_PATH}"),), service_url=url)
+
+    def resolved(self, task: Task) -> Task:
+        return self._world.resolved(task)
+
+    async def enter(self, step: TaskStep | None, recorder: Recorder) -> None:
+        await self._world.enter(step, recorder)
+        if self._workspace is not None:
+            recorder.evidence(
+                "state", "agent_sandbox", sandbox_facts(self._workspace.spec, self._preparer.backend.name)
+            )
+
+    async def settle(self, recorder: Recorder, step: TaskStep | None, *, last: bool) -> None:
+        """Implements `AttemptSite.settle`. The sandbox ends before the state is read."""
+        if self._workspace is not None:
+            await self._workspace.kill_all()
+        if last:
+            await self._opened.aclose()
+        await self._world.settle(recorder, step, last=last)
+
+    async def judge(self, task: Task, more: RunChecks = NO_CHECKS) -> tuple[CheckResult, ...]:
+        return await self._world.judge(task, more)
+
+    async def is_host_working(self) -> bool:
+        """Implements `AttemptSite.is_host_working`; a world that breaks does so by itself."""
+        return not self._is_world_broken and await works_as_control(self._preparer.backend, self._spec)
+
+    async def close(self) -> None:
+        try:
+            await self._opened.aclose()
+        finally:
+            await self._world.close()
+
+
+class _AddressedWorkspace(WorkspaceWrapper):
+    """Gives each command the address of the service."""
+
+    def __init__(self, inner: Workspace, url: str) -> None:
+        super().__init__(inner)
+        self._url = url
+
+    async def exec(self, command: str | Sequence[str], **options: Unpack[ExecOptions]) -> ExecResult:
+        options["env"] = {ADDRESS: self._url, **(options.get("env") or {})}
+        return await self._inner.exec(command, **options)
+
+    async def fork(self, spec: WorkspaceSpec | None = None) -> Workspace:
+        """Raises `EnvironmentFailure`: a copy of the sandbox would act on the same world."""
+        raise EnvironmentFailure("the sandbox of a served world cannot be forked: its copies would share the world")

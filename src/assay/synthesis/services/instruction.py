@@ -1,0 +1,210 @@
+"""Writes what a person asks for, from a walk: three levels, by templates over wishes and descriptions.
+
+`explicit` lists the wishes as an order with all that the reads need. `implicit` says them as a person would, in one
+paragraph. `persona` is a conversation: the first message holds the wishes, and the rest is told when it is asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from string import Formatter
+from typing import Any, Final, Literal, NamedTuple, get_type_hints
+
+from assay.environments.services.declaration import Action
+from assay.environments.services.outcome import format_cents
+from assay.environments.services.plans import PlannedCall
+from assay.environments.services.schema import UNIT, metadata
+from assay.environments.services.transaction import Transaction
+from assay.environments.services.users import Fact, UserScript
+from assay.environments.services.world import ServiceWorld
+
+from .walk import PersonFact, Walk, row_of
+
+Level = Literal["explicit", "implicit", "persona"]
+LEVELS: Final[tuple[Level, ...]] = ("explicit", "implicit", "persona")
+
+_OPENINGS: Final = ("Hello.", "Hi there.", "Good morning.", "Hi, I hope you can help me.")
+_ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
+_JOINS: Final = ("Also, please", "Then please", "And please", "Besides, please")
+
+
+class Wording(NamedTuple):
+    """An instruction, and the person's script where there is one."""
+
+    text: str
+    script: UserScript | None
+    share_given: float
+    """Share of the writes' arguments whose exact value is in the text: a measure of over-specification."""
+
+
+class Unspeakable(Exception):
+    """A plan that cannot be asked for: a row has no description, or not one of its own."""
+
+
+def describe_wish(world: ServiceWorld, call: PlannedCall) -> str:
+    """Returns the wish of a call with its arguments put in. Raises `Unspeakable`."""
+    action = world.composition.actions[call.action]
+    return action.wish.format_map(
+        {name: _spoken(world, action, name, call.arguments[name]) for name in _named(call, action)}
+    )
+
+
+def vague_wish(world: ServiceWorld, call: PlannedCall, number: int, *, only: bool) -> tuple[str, list[Fact]]:
+    """Returns the wish of a call with its rows left open, and the facts that say which rows are meant.
+
+    Args:
+        world: The world.
+        call: The call.
+        number: Number of the wish, from 1.
+        only: Whether it is the only wish.
+
+    Raises:
+        Unspeakable: As `describe_wish`.
+    """
+    action = world.composition.actions[call.action]
+    words: dict[str, str] = {}
+    facts: list[Fact] = []
+    for name in _named(call, action):
+        spoken = _spoken(world, action, name, call.arguments[name])
+        noun = _noun(world, action.takes.get(name), str(call.arguments[name]))
+        if noun is None:
+            words[name] = spoken
+            continue
+        is_second = any(word.endswith(f" {noun}") for word in words.values())
+        words[name] = f"another {noun}" if is_second else f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+        cues = (noun, *noun.split(), *name.removesuffix("_id").split("_"))
+        matter = "" if only else f"In the {_ORDINALS[number - 1]} matter: "
+        text = f"{matter}{'The' if only else 'the'} {'other ' if is_second else ''}{noun} is {spoken}."
+        facts.append(Fact(f"{number} {name}", text, tuple(dict.fromkeys(cues))))
+    return action.wish.format_map(words), facts
+
+
+def _named(call: PlannedCall, action: Action) -> list[str]:
+    """Returns the arguments that a wish names. Raises `Unspeakable` if the call lacks one."""
+    named = [name for _, name, _, _ in Formatter().parse(action.wish) if name]
+    if missing := [name for name in named if name not in call.arguments]:
+        raise Unspeakable(f"{call.action} has no value for {missing[0]}")
+    return named
+
+
+def _noun(world: ServiceWorld, kind: str | None, value: str) -> str | None:
+    """Returns the noun of the row that an identifier names; None where a person says the identifier itself."""
+    found = None if kind is None else row_of(world, kind, value)
+    return None if found is None else found[0].label
+
+
+def write_instruction(world: ServiceWorld, walk: Walk, level: Level, seed: int) -> Wording:
+    """Returns the instruction of a walk.
+
+    Raises:
+        Unspeakable: A row cannot be named without its identifier.
+    """
+    wishes = [describe_wish(world, call) for call in walk.writes]
+    said = " ".join(wishes).lower()
+    known = [fact for fact in walk.known if fact.value.lower() not in said]
+    facts = [_sentence(fact) for fact in known]
+    script = None
+    if level == "explicit":
+        steps = "\n".join(f"{number}. {_as_sentence(_capital(wish))}" for number, wish in enumerate(wishes, 1))
+        text = "\n".join(["Do the following for the person whom you serve, and nothing else:", steps, *facts])
+    elif level == "implicit":
+        parts = [_as_sentence(f"Please {wishes[0]}")]
+        parts += [_as_sentence(f"{_JOINS[(seed + at) % len(_JOINS)]} {wish}") for at, wish in enumerate(wishes[1:])]
+        text = " ".join([_OPENINGS[seed % len(_OPENINGS)], *facts, *parts])
+    else:
+        script = _script(world, walk, known, seed)
+        text = (
+            "Serve the person in this conversation: `read_messages` shows what they wrote, and `send_message` asks "
+            "and answers them. Do what they want, and nothing else."
+        )
+    return Wording(text, script, _share_given(walk, text if script is None else script.goal))
+
+
+def _script(world: ServiceWorld, walk: Walk, known: Sequence[PersonFact], seed: int) -> UserScript:
+    """Returns the person's script: the wishes come first, and what they are about when it is asked for."""
+    said = [_OPENINGS[seed % len(_OPENINGS)]]
+    facts: list[Fact] = []
+    for number, call in enumerate(walk.writes, 1):
+        wish, more = vague_wish(world, call, number, only=len(walk.writes) == 1)
+        said.append(_as_sentence(f"I would like you to {wish}" if number == 1 else f"Then {wish}"))
+        facts += more
+    described = " ".join(fact.text for fact in facts).lower()
+    facts += [
+        Fact(f"{fact.kind} {at}", _sentence(fact), _cues(fact))
+        for at, fact in enumerate(known)
+        if fact.value.lower() not in described
+    ]
+    return UserScript(" ".join(said), tuple(facts), seed=seed)
+
+
+def _cues(fact: PersonFact) -> tuple[str, ...]:
+    words = tuple(word for word in re.findall(r"[a-z]+", fact.kind.lower()) if word not in ("of", "the", "number"))
+    more = ("details", "which", "name", "called") if fact.kind == "words" else ()
+    return (fact.kind.lower(), *words, *more, "identify", "verify", "contact")
+
+
+def _sentence(fact: PersonFact) -> str:
+    if fact.kind == "words":
+        return f"It is about {fact.value}."
+    if fact.kind == "date":
+        return f"The date is {fact.value}."
+    return f"The {fact.kind} is {fact.value}."
+
+
+def _spoken(world: ServiceWorld, action: Action, name: str, value: Any) -> str:
+    """Returns how a person says the value of an argument."""
+    kind = action.takes.get(name)
+    if kind is not None:
+        return _described(world, kind, str(value))
+    unit = metadata(get_type_hints(action.arguments, include_extras=True)[name]).get(UNIT)
+    if unit == "cents" and isinstance(value, int):
+        return format_cents(value)
+    if unit in ("date", "time") and isinstance(value, str):
+        when = datetime.fromisoformat(value)
+        return f"{when.day} {when:%B %Y}" + (f" at {when:%H:%M}" if unit == "time" else "")
+    if unit == "text":
+        return f'"{value}"'
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value).replace("_", " ") if "enum" in action.parameters["properties"][name] else str(value)
+
+
+def _described(world: ServiceWorld, kind: str, value: str) -> str:
+    found = row_of(world, kind, value)
+    if found is None:
+        return value
+    table, row = found
+    service = next(service for service in world.composition.services if service.name == table.service)
+    describe = service.descriptions.get(table.row)
+    if describe is None:
+        if table.columns[table.key_positions[0]].prefix:
+            raise Unspeakable(f"{table.sql_name} has no description")
+        return value
+    transaction = Transaction(world, world.database.connection, service.name, "system", "")
+    text = describe(transaction, row)
+    others = (table.to_row(values) for values in world.database.rows(table)[:3_000])
+    if sum(describe(transaction, other) == text for other in others) > 1:
+        raise Unspeakable(f"two rows of {table.sql_name} are both {text}")
+    return text
+
+
+def _share_given(walk: Walk, text: str) -> float:
+    values = [str(value) for call in walk.writes for value in _leaves(call.arguments)]
+    return sum(value in text for value in values) / max(len(values), 1)
+
+
+def _leaves(value: Any) -> list[Any]:
+    if isinstance(value, Mapping):
+        return [leaf for part in value.values() for leaf in _leaves(part)]
+    return [leaf for part in value for leaf in _leaves(part)] if isinstance(value, list | tuple) else [value]
+
+
+def _as_sentence(text: str) -> str:
+    """Returns a text with one full stop at its end."""
+    return text if text.endswith((".", "!", "?", '."', '!"', '?"')) else f"{text}."
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,211 @@
+"""Checks of how an agent served somebody: `policy`, the rules it was given, and `communicated`, what it had to say.
+
+Both read records that the agent did not write: the steps that the runner recorded, and the world's own log of calls.
+Nothing that the agent wrote is executed: the grade is `no-agent-code`.
+
+Covered: calls that were refused break no rule (they obtained nothing); a number is compared as a number, so that "10"
+is not found in "100", and a date in any of the usual spellings. Not covered: what a text means. "It is not 10" holds
+the number 10.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+
+from assay.analysis.contracts import check_contract, read_contract, record_of
+from assay.analysis.contracts.evaluation import Trace
+from assay.analysis.contracts.trace import RecordedTrace, Tracer
+from assay.environments.services.conversation import SEND
+from assay.errors import TaskError, UserError
+from assay.records import Observation, Step, ToolCall, Trajectory, VerdictStatus
+from assay.verify._ruling import Ruling
+from assay.verify.cited_evidence import CitedEvidence, verifier_digest
+from assay.verify.interface import CheckInput, CheckResult, WorldInput
+
+MOST_SHOWN: Final = 50
+_NUMBER: Final = re.compile(r"(?<![\w.,])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\w]|[.,]\d)")
+_MONTHS: Final = (
+    "january", "february", "march", "april", "may", "june",
+    "july", "august", "september", "october", "november", "december",
+)  # fmt: skip
+
+
+class PolicyParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Parameters of `policy`."""
+
+    contracts: tuple[str, ...]
+    """Contracts in TOML; every rule must hold over the recorded calls."""
+
+
+class Communicated(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A fact that the person must be told."""
+
+    value: str
+    kind: Literal["number", "text", "date"] = "text"
+    tolerance: str = "0"
+    """Largest difference of a number, as a decimal."""
+
+
+class CommunicatedParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Parameters of `communicated`."""
+
+    facts: tuple[Communicated, ...]
+
+
+class RuleResult(NamedTuple):
+    """Result of one rule of a contract."""
+
+    name: str
+    """Contract and rule."""
+    status: VerdictStatus
+    broken: tuple[int, ...]
+    """Positions of the trace at which it is broken."""
+
+
+class PolicyCheck:
+    """Judges the recorded calls by contracts."""
+
+    kind = "policy"
+
+    async def judge(self, given: CheckInput) -> CheckResult:
+        """Raises `TaskError`: the calls of a sandbox are judged by a run's contracts."""
+        raise TaskError(f"check {given.check.name!r}: kind 'policy' judges worlds, not workspaces")
+
+    async def judge_world(self, given: WorldInput) -> CheckResult:
+        cited = CitedEvidence(given.prefix)
+        parameters = _parameters(given, PolicyParameters)
+        transcript = None if given.transcript is None else given.transcript()
+        ruling = _rule_policy(given, parameters, transcript, cited)
+        return _result(given, ruling, cited)
+
+
+class CommunicatedCheck:
+    """Judges what the agent told the person."""
+
+    kind = "communicated"
+
+    async def judge(self, given: CheckInput) -> CheckResult:
+        """Raises `TaskError`: a workspace has no conversation."""
+        raise TaskError(f"check {given.check.name!r}: kind 'communicated' judges worlds, not workspaces")
+
+    async def judge_world(self, given: WorldInput) -> CheckResult:
+        cited = CitedEvidence(given.prefix)
+        parameters = _parameters(given, CommunicatedParameters)
+        if not parameters.facts:
+            raise TaskError(f"check {given.check.name!r} names no fact")
+        if not isinstance(given.facts.get("calls"), list | tuple):
+            return _result(given, Ruling("unknown", None, "the world does not report its calls"), cited)
+        said = "\n".join(_agent_messages(given.facts))
+        missing = [fact.value for fact in parameters.facts if not is_said(fact, said)]
+        cited.add("audit", "communicated", {"missing": missing, "said": said[-4000:], "characters": len(said)})
+        score = 1 - len(missing) / len(parameters.facts)
+        if missing:
+            return _result(given, Ruling("fail", score, f"the person was not told: {', '.join(missing[:5])}"), cited)
+        return _result(given, Ruling("pass", 1.0, f"the person was told all {len(parameters.facts)} facts"), cited)
+
+
+def is_said(fact: Communicated, text: str) -> bool:
+    """Returns whether a text holds a fact. Raises `TaskError` for a value that is not of its kind."""
+    if fact.kind == "number":
+        try:
+            value, tolerance = Decimal(fact.value), Decimal(fact.tolerance)
+        except InvalidOperation as exc:
+            raise TaskError(f"the fact {fact.value!r} is no number") from exc
+        return any(abs(found - value) <= tolerance for found in _numbers(text))
+    if fact.kind == "date":
+        try:
+            day = date.fromisoformat(fact.value)
+        except ValueError as exc:
+            raise TaskError(f"the fact {fact.value!r} is no date (YYYY-MM-DD)") from exc
+        return any(re.search(rf"(?<![\w-]){spelling}(?![\w-])", text, re.IGNORECASE) for spelling in _spellings(day))
+    words = r"\s+".join(re.escape(word) for word in fact.value.split())
+    return re.search(rf"(?<!\w){words}(?!\w)", text, re.IGNORECASE) is not None
+
+
+def _numbers(text: str) -> Iterator[Decimal]:
+    for found in _NUMBER.finditer(text):
+        yield Decimal(found[0].replace(",", ""))
+
+
+def _spellings(day: date) -> list[str]:
+    """Returns patterns of a date: 2026-03-05, 5 March 2026, March 5, 2026, Mar 5th."""
+    month = _MONTHS[day.month - 1]
+    name = f"{month[:3]}(?:{month[3:]})?\\.?" if len(month) > 3 else month
+    number, year = f"0?{day.day}(?:st|nd|rd|th)?", f"(?:,?\\s+{day.year})?"
+    return [day.isoformat(), f"{number}\\s+(?:of\\s+)?{name}{year}", f"{name}\\s+{number}{year}"]
+
+
+def _agent_messages(facts: Mapping[str, Any]) -> Iterator[str]:
+    """Yields what the agent sent to the person, by the world's own log."""
+    for call in facts["calls"]:
+        if isinstance(call, Mapping) and call.get("action") == SEND and call.get("code") is None:
+            text = call.get("arguments", {}).get("text") if call.get("role") == "agent" else None
+            if isinstance(text, str):
+                yield text
+
+
+def _rule_policy(
+    given: WorldInput, parameters: PolicyParameters, transcript: Trajectory | None, cited: CitedEvidence
+) -> Ruling:
+    if transcript is None:
+        return Ruling("unknown", None, "the calls are not at hand")
+    recorded = record_of(transcript, lambda _: None)
+    results = rule_results(parameters.contracts, recorded, f"check {given.check.name!r}")
+    broken = [result for result in results if result.status == "fail"]
+    for result in broken:
+        steps = [recorded.steps[at] for at in result.broken[:MOST_SHOWN]]
+        cited.add("audit", "contract", {"rule": result.name, "steps": steps, "count": len(result.broken)})
+    if broken:
+        named = ", ".join(result.name for result in broken[:5])
+        return Ruling("fail", 1 - len(broken) / len(results), f"broken: {named}")
+    undecided = ", ".join([result.name for result in results if result.status == "unknown"][:5])
+    if undecided or not results:
+        return Ruling("unknown", None, f"not decidable: {undecided}" if undecided else "there are no rules")
+    return Ruling("pass", 1.0, f"all {len(results)} rules hold")
+
+
+def rule_results(contracts: Sequence[str], recorded: RecordedTrace, where: str) -> list[RuleResult]:
+    """Returns the result of each rule of some contracts over all calls of an agent that has stopped.
+
+    Raises:
+        TaskError: A contract is invalid; the message begins with its number and `where`.
+    """
+    ended = recorded._replace(trace=recorded.trace._replace(ended=True))
+    results = []
+    for number, text in enumerate(contracts):
+        try:
+            contract = read_contract(text, f"contract {number} of {where}")
+        except UserError as exc:
+            raise TaskError(str(exc)) from exc
+        for found in check_contract(contract, ended):
+            results.append(RuleResult(f"{contract.name}/{found.clause.table.name}", found.status, found.broken))
+    return results
+
+
+def trace_of_calls(calls: Iterable[tuple[ToolCall, Observation]]) -> RecordedTrace:
+    """Returns the trace of calls that were made without a run, one step a call."""
+    tracer, positions = Tracer(None), []
+    for number, (call, observation) in enumerate(calls):
+        step = Step(number, "agent", tool_calls=(call,), observations=(observation,))
+        positions += [(number, at, fields) for at, fields in tracer.positions(step)]
+    trace = Trace([fields for _, _, fields in positions], ended=True)
+    return RecordedTrace(trace, tuple(n for n, _, _ in positions), tuple(at for _, at, _ in positions))
+
+
+def _parameters(given: WorldInput, kind: type[Any]) -> Any:
+    try:
+        return msgspec.convert(given.check.parameters, kind)
+    except msgspec.ValidationError as exc:
+        raise TaskError(f"check {given.check.name!r}: {exc}") from exc
+
+
+def _result(given: WorldInput, ruling: Ruling, cited: CitedEvidence) -> CheckResult:
+    verifier = verifier_digest(given.check.kind, given.check.parameters, None)
+    verdict = cited.make_verdict(given.check, verifier, ruling, separation="no-agent-code")
+    return CheckResult(verdict, tuple(cited.items))

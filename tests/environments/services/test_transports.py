@@ -1,0 +1,204 @@
+"""One plan through each transport leads to one state, and a client reads the same results."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from assay.environments.interface import Backend, Workspace, WorkspaceSpec
+from assay.environments.services.command import ADDRESS, command_mount, command_path
+from assay.environments.services.served_tools import ServedTools
+from assay.environments.services.serving import serve_http
+from assay.environments.services.world import ServiceWorld
+from assay.environments.workspace.session import PATH
+
+from .shop import PLAN, open_world, planned
+from .test_serving import answer
+
+ROOT = Path(__file__).parents[3]
+PROGRAM = ROOT / "src" / "assay" / "environments" / "payload" / "service.py"
+Text = tuple[str, bool]
+sdk = pytest.mark.skipif(find_spec("mcp") is None, reason="the MCP SDK is not installed: pip install mcp")
+
+
+def expected() -> list[Text]:
+    return [(text, text.startswith("Error")) for text in planned()[0]]
+
+
+@asynccontextmanager
+async def served() -> AsyncIterator[tuple[ServiceWorld, str]]:
+    world, listener = open_world(), socket.create_server(("127.0.0.1", 0))
+    async with serve_http(ServedTools(world), listener):
+        yield world, f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+async def test_http_leads_to_the_state_of_calls_in_process() -> None:
+    async with served() as (world, url):
+        port = int(url.rpartition(":")[2])
+        found = []
+        for name, arguments in PLAN:
+            status, body = await answer(port, "POST", f"/actions/{quote(name)}", json.dumps(arguments).encode())
+            found.append((body["message"], True) if status != 200 else (plain(body), False))
+    assert found == expected()
+    assert world.database.digest() == planned()[1]
+
+
+def plain(body: Any) -> str:
+    """Returns a result as the text that an agent reads in process."""
+    return body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+
+
+async def run_plan_with_sdk(target: Any, mode: str) -> list[Text]:
+    """Runs the plan by the official client; `target` is a URL or the parameters of a process."""
+    from mcp import Client
+
+    async with Client(target, mode=mode) as client:
+        names = {tool.name for tool in (await client.list_tools()).tools}
+        assert names >= {name for name, _ in PLAN}
+        results = [await client.call_tool(name, arguments) for name, arguments in PLAN]
+    return [(result.content[0].text, bool(result.is_error)) for result in results]
+
+
+@sdk
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_mcp_over_http_leads_to_the_same_state(mode: str) -> None:
+    async with served() as (world, url):
+        assert await run_plan_with_sdk(f"{url}/mcp", mode) == expected()
+    assert world.database.digest() == planned()[1]
+
+
+@sdk
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_mcp_over_a_pipe_leads_to_the_same_state(mode: str) -> None:
+    """The command relays a pipe to the service, for programs that know no other transport."""
+    from mcp import StdioServerParameters
+
+    async with served() as (world, url):
+        target = StdioServerParameters(command=sys.executable, args=[str(PROGRAM), "mcp"], env={ADDRESS: url})
+        assert await run_plan_with_sdk(target, mode) == expected()
+    assert world.database.digest() == planned()[1]
+
+
+async def run_lines(parameters: str, lines: list[bytes]) -> tuple[int, list[Any], str]:
+    """Runs the server of a world on a pipe; returns its exit code, answers and messages."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT)))}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "assay.environments.services", parameters, "--seed", "1"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=env,
+    )
+    out, err = await process.communicate(b"\n".join(lines) + b"\n")
+    assert process.returncode is not None
+    return process.returncode, [json.loads(line) for line in out.splitlines()], err.decode()
+
+
+def as_call(number: int, name: str, arguments: dict[str, Any]) -> bytes:
+    params = {"name": name, "arguments": arguments}
+    return json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}).encode()
+
+
+async def test_server_on_a_pipe_runs_the_plan() -> None:
+    lines = [as_call(number, name, arguments) for number, (name, arguments) in enumerate(PLAN)]
+    parameters = json.dumps({"services": ["tests.environments.services.shop:shop"]})
+    code, answers, _ = await run_lines(parameters, lines)
+    results = [one["result"] for one in answers]
+    assert code == 0
+    assert [(result["content"][0]["text"], result["isError"]) for result in results] == expected()
+
+
+@pytest.mark.parametrize("parameters", ["{", '{"services": ["nowhere:shop"]}', '{"service": []}', "[]"])
+async def test_server_of_a_wrong_world_says_why(parameters: str) -> None:
+    code, answers, message = await run_lines(parameters, [])
+    assert (code, answers) == (2, [])
+    assert message.startswith("The world cannot be opened: ")
+    assert "Traceback" not in message
+
+
+@asynccontextmanager
+async def sandboxed(backend: Backend) -> AsyncIterator[tuple[ServiceWorld, Workspace]]:
+    """A sandbox in which a shop is served."""
+    with command_mount() as mount:
+        workspace = await backend.open(WorkspaceSpec(mounts=(mount,), env={"PATH": command_path(PATH)}))
+        listener, world = await workspace.listen(0), open_world()
+        workspace.spec.env[ADDRESS] = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        async with serve_http(ServedTools(world), listener):
+            yield world, workspace
+        await workspace.close()
+
+
+def options(arguments: dict[str, Any]) -> list[str]:
+    return [word for name, value in arguments.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+
+
+def as_json(arguments: dict[str, Any]) -> list[str]:
+    return ["--json", json.dumps(arguments)]
+
+
+async def run_command(workspace: Workspace, words: list[str]) -> tuple[int, str, str]:
+    result = await workspace.exec(["service", *words], env={ADDRESS: workspace.spec.env[ADDRESS]})
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.mark.parametrize("spell", [options, as_json])
+async def test_command_in_a_sandbox_leads_to_the_same_state(
+    backends: dict[str, Backend], spell: Callable[..., Any]
+) -> None:
+    plan = [(name, arguments) for name, arguments in PLAN if arguments != {"total": "many"}]
+    texts = [pair for pair in expected() if not pair[0].startswith("Error (invalid)")]
+    async with sandboxed(backends["namespaces"]) as (world, workspace):
+        found = [await run_command(workspace, [name, *spell(arguments)]) for name, arguments in plan]
+    assert [(out.removesuffix("\n"), code == 1) for code, out, _ in found] == texts
+    assert world.database.digest() == planned()[1]
+
+
+async def test_command_explains_itself(backends: dict[str, Backend]) -> None:
+    async with sandboxed(backends["namespaces"]) as (_, workspace):
+        code, listed, _ = await run_command(workspace, ["list"])
+        assert (code, "cancel_order  Cancels a pending order\n" in listed) == (0, True)
+        for words in (["help", "cancel-order"], ["cancel_order", "--help"]):
+            code, text, _ = await run_command(workspace, words)
+            assert text.startswith("service cancel_order --order-id STRING [--reason STRING]\n")
+        assert await run_command(workspace, ["policy"]) == (0, "Cancel only pending orders.\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nope"], "There is no action 'nope'"),
+        (["add_order", "--total", "many"], "--total needs an argument of type integer"),
+        (["add_order", "5"], "'5' is not an option"),
+        (["add_order", "--total"], "--total needs a value"),
+        (["add_order", "--sum", "5"], "add_order has no argument --sum; it has: --total"),
+        (["add_order", "--json", "5"], "--json needs a JSON object"),
+        (["add_order", "--json", "{"], "--json needs a JSON object"),
+    ],
+)
+async def test_wrong_command_lines_have_their_own_exit_code(
+    backends: dict[str, Backend], words: list[str], message: str
+) -> None:
+    async with sandboxed(backends["namespaces"]) as (world, workspace):
+        code, out, err = await run_command(workspace, words)
+    assert (code, out, world.calls) == (2, "", [])
+    assert err.startswith(f"service: {message}")
+
+
+async def test_command_without_a_service_says_so(backends: dict[str, Backend]) -> None:
+    async with sandboxed(backends["namespaces"]) as (_, workspace):
+        gone = await workspace.exec(["service", "list"], env={ADDRESS: "http://127.0.0.1:9"})
+        unset = await workspace.exec("unset ASSAY_SERVICE_URL; service list")
+    assert (gone.exit_code, unset.exit_code) == (2, 2)
+    assert "does not answer" in gone.stderr
+    assert "ASSAY_SERVICE_URL is not set" in unset.stderr

@@ -1,0 +1,138 @@
+"""The rule-driven person: what they say depends on script, state and message alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.environments.services.conversation import Person, conversation
+from assay.environments.services.users import ChangeOfMind, Fact, UserAct, UserScript, UserState, begin, reply
+from assay.environments.services.world import ServiceWorld
+from tests.environments.services.lending import lending
+from tests.environments.services.test_world import member
+
+EMAIL = Fact("email", "My email address is m0@example.org.", ("email", "e-mail"))
+TITLE = Fact("title", "It is called Title 3.", ("title", "which book", "called"))
+
+
+def talk(script: UserScript, *messages: str) -> tuple[UserState, list[str]]:
+    state, _ = begin(script)
+    said = []
+    for message in messages:
+        state, answer, _ = reply(script, state, message)
+        said.append(answer)
+    return state, said
+
+
+def test_answers_what_is_asked_and_nothing_else() -> None:
+    script = UserScript("I want a book.", (EMAIL, TITLE))
+    state, said = talk(script, "What is your email address?", "And which book do you want?")
+    assert said == [EMAIL.text, TITLE.text]
+    assert state.told == ("email", "title")
+    assert state.evidence == {"email": 1, "title": 2}
+    assert state.patience == script.patience
+
+
+def test_a_statement_is_no_question() -> None:
+    _, said = talk(UserScript("Hi.", (EMAIL,)), "I see an email here. I like books.")
+    assert EMAIL.text not in said[0]
+
+
+def test_disclosure() -> None:
+    facts = tuple(msgspec.structs.replace(EMAIL, disclosure=kind) for kind in ("open", "asked", "insisted", "withheld"))
+    first = [begin(UserScript("Hi.", (fact,)))[1] for fact in facts]
+    assert first == [f"Hi. {EMAIL.text}", "Hi.", "Hi.", "Hi."]
+    told = [
+        [EMAIL.text in line for line in talk(UserScript("Hi.", (fact,)), *["Your email?"] * 2)[1]] for fact in facts
+    ]
+    assert told == [[True, True], [True, True], [False, True], [False, False]]
+
+
+def test_a_mistake_is_corrected_when_asked_again_or_when_noticed() -> None:
+    wrong = msgspec.structs.replace(EMAIL, wrong="My email address is n0@example.org.")
+    _, said = talk(UserScript("Hi.", (wrong,)), "Your email?", "Are you sure about the email?")
+    assert said == [wrong.wrong, wrong.text]
+    noticed = msgspec.structs.replace(wrong, corrects_at=2)
+    state, said = talk(UserScript("Hi.", (noticed, TITLE)), "Your email?", "Which book?")
+    assert said == [wrong.wrong, f"{TITLE.text} Sorry, I got that wrong. {EMAIL.text}"]
+    assert state.mistaken == ()
+
+
+def test_a_change_of_mind_comes_at_its_turn() -> None:
+    change = ChangeOfMind(2, "Actually, make it Title 4.")
+    _, said = talk(UserScript("Hi.", (EMAIL, TITLE), (change,)), "Your email?", "Which book?", "Shall I go on?")
+    assert [change.text in line for line in said] == [False, True, False]
+
+
+def test_mood_bounds_how_much_is_told_at_once() -> None:
+    both = "What is your email, and which book do you want?"
+    calm, hurried = (talk(UserScript("Hi.", (EMAIL, TITLE), mood=mood), both)[1][0] for mood in ("calm", "hurried"))
+    assert calm == f"{EMAIL.text} {TITLE.text}"
+    assert hurried == EMAIL.text
+
+
+def test_patience_ends_and_mood_worsens() -> None:
+    state, said = talk(UserScript("Hi.", (EMAIL,), patience=3), *["What is the weather?"] * 4)
+    assert "Please hurry." in said[0]
+    assert "really annoying" in said[1]
+    assert said[2].endswith("I have no time for this. Goodbye.")
+    assert said[3] == "(The person has left the conversation.)"
+    assert (state.left, state.turn) == (True, 3)
+
+
+def test_confirms_and_thanks() -> None:
+    _, said = talk(UserScript("Hi."), "I will lend you Title 3. Shall I proceed?", "That has been done.")
+    assert "go" in said[0] or "do that" in said[0]
+    assert "hank" in said[1]
+
+
+@given(st.lists(st.text(max_size=60), max_size=20), st.integers(0, 5))
+def test_any_messages_are_answered_and_the_same_again(messages: list[str], seed: int) -> None:
+    script = UserScript("Hi.", (EMAIL, TITLE), seed=seed)
+    assert talk(script, *messages) == talk(script, *messages)
+
+
+def opened(script: UserScript) -> ServiceWorld:
+    return ServiceWorld.of([lending, conversation], 1, {"conversation": {"script": msgspec.to_builtins(script)}})
+
+
+def say(world: ServiceWorld, text: str, **more: Any) -> str:
+    observation = world.act("send_message", {"text": text, **more})
+    assert not observation.error, observation.content
+    return observation.content
+
+
+def test_a_conversation_in_a_world_survives_forks_and_is_not_judged() -> None:
+    world = opened(UserScript("I want a book.", (EMAIL, TITLE)))
+    first = msgspec.json.decode(world.act("read_messages", {}).content)
+    assert [(m["sender"], m["text"]) for m in first] == [("user", "I want a book.")]
+    assert say(world, "Your email?") == EMAIL.text
+    twin = world.fork()
+    assert say(twin, "Which book?") == say(world, "Which book?") == TITLE.text
+    assert twin.database.digest() == world.database.digest()
+    assert world.database.changes(judged_only=True) == ()
+    ((_, _, state),) = world.database.rows(world.table(Person))
+    assert msgspec.json.decode(state, type=UserState).told == ("email", "title")
+
+
+def test_the_person_acts_with_tools_of_their_own() -> None:
+    world = opened(UserScript("Hi."))
+    who = member(world)
+    act = UserAct("list_loans", {"member_id": who}, ("look at your loans",))
+    world = opened(UserScript("Hi.", acts=(act, UserAct("list_loans", {}, ("broken",)))))
+    assert "d" in say(world, "Could you look at your loans?")
+    assert "Wrong arguments for list_loans" in say(world, "Try the broken thing?")
+
+
+def test_empty_messages_are_refused() -> None:
+    assert opened(UserScript("Hi.")).act("send_message", {"text": "  "}).error
+
+
+@pytest.mark.parametrize("wrong", [{"goal": 1}, {"facts": [{}]}, {"mood": "sleepy"}])
+def test_a_wrong_script_is_named(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="Knobs of the service 'conversation'"):
+        ServiceWorld.of([lending, conversation], 1, {"conversation": {"script": wrong}})

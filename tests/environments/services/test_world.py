@@ -1,0 +1,422 @@
+"""Worlds of services: state, digests, forks, time, and refusals."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assay.environments.interface import KeepsStates, World
+from assay.environments.services.declaration import Service
+from assay.environments.services.transaction import Transaction
+from assay.environments.services.world import MOST_ARGUMENTS, LoggedCall, ServiceWorld
+from assay.errors import EnvironmentFailure
+from tests.environments.services.lending import Book, Loan, Notice, lending
+
+
+def opened(seed: int = 1, **knobs: int) -> ServiceWorld:
+    return ServiceWorld.of([lending], seed, {"lending": knobs})
+
+
+def result(world: ServiceWorld, name: str, **arguments: Any) -> Any:
+    observation = world.act(name, arguments)
+    assert not observation.error, observation.content
+    return json.loads(observation.content) if observation.content[:1] in "[{n" else observation.content
+
+
+def member(world: ServiceWorld, number: int = 0) -> str:
+    return str(result(world, "find_member", email=f"m{number}@example.org")["id"])
+
+
+def books(world: ServiceWorld) -> list[str]:
+    return [book["id"] for book in result(world, "search_books", text="title", limit=50)]
+
+
+def test_protocol() -> None:
+    world = opened()
+    assert isinstance(world, World)
+    assert isinstance(world, KeepsStates)
+
+
+def test_same_seed_same_world_and_other_seed_other_world() -> None:
+    assert opened(3).database.digest() == opened(3).database.digest() != opened(4).database.digest()
+
+
+def test_digest_covers_content_and_not_the_path() -> None:
+    world, other = opened(), opened()
+    one, two, who = books(world)[0], books(world)[1], member(world)
+    initial = world.database.digest()
+    loan = result(world, "lend_book", book_id=one, member_id=who)
+    assert world.database.digest() != initial
+    result(world, "charge_fine", loan_id=loan["id"], amount=5)
+    result(world, "lend_book", book_id=two, member_id=member(world, 1))
+    result(other, "lend_book", book_id=one, member_id=who)
+    for _ in range(5):
+        result(other, "list_loans", member_id=who)
+    result(other, "lend_book", book_id=two, member_id=member(other, 1))
+    result(other, "charge_fine", loan_id=loan["id"], amount=5)
+    assert world.database.digest() == other.database.digest()
+
+
+def test_an_undone_write_leaves_no_trace() -> None:
+    world = opened()
+    book = world.database.connection.execute("SELECT id FROM lending_books").fetchone()[0]
+    initial = world.database.digest()
+    with world.database.transaction():
+        world.database.connection.execute("UPDATE lending_books SET status = 'lost' WHERE id = ?", (book,))
+    assert world.database.digest() != initial
+    with world.database.transaction():
+        world.database.connection.execute("UPDATE lending_books SET status = 'on shelf' WHERE id = ?", (book,))
+    assert world.database.digest() == initial
+    assert world.database.changes() == ()
+
+
+def test_an_action_that_raises_changes_nothing() -> None:
+    world = opened()
+    loan = result(world, "lend_book", book_id=books(world)[0], member_id=member(world))
+    before = world.database.digest()
+    refused = world.act("break_rule", {"loan_id": loan["id"]})
+    assert refused.error
+    assert refused.content == "Error (invalid): No."
+    dangling = world.act("break_rule", {"loan_id": "none"})  # its fine refers to a loan that does not exist
+    assert dangling.content.startswith("Error (conflict): The change cannot be stored: FOREIGN KEY")
+    assert world.database.digest() == before
+    assert world.database.connection.execute("SELECT count(*) FROM lending_fines").fetchone() == (0,)
+
+
+def test_a_broken_service_is_the_environments_failure_and_changes_nothing() -> None:
+    broken = Service("broken", "Raises.")
+
+    @broken.table()
+    class Thing(msgspec.Struct, frozen=True):
+        id: str
+
+    @broken.action()
+    def fail(tx: Transaction) -> None:
+        """Adds a thing and divides by zero."""
+        tx.insert(Thing("a"))
+        raise ZeroDivisionError
+
+    world = ServiceWorld.of([broken])
+    before = world.database.digest()
+    with pytest.raises(EnvironmentFailure, match="the service broken: ZeroDivisionError"):
+        world.act("fail", {})
+    assert world.database.digest() == before
+    assert world.calls == []
+
+
+def test_a_view_cannot_write() -> None:
+    sly = Service("sly", "Writes in a view.")
+
+    @sly.table()
+    class Thing(msgspec.Struct, frozen=True):
+        id: str
+
+    @sly.view()
+    def peek(tx: Transaction) -> None:
+        """Adds a thing."""
+        tx.insert(Thing("a"))
+
+    world = ServiceWorld.of([sly])
+    with pytest.raises(EnvironmentFailure, match="PermissionError: a view has written"):
+        world.act("peek", {})
+    assert world.database.changes() == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "code", "part"),
+    [
+        ("no_tool", {}, "not_found", "there are: "),
+        ("wait", {}, "invalid", "missing required field `hours`"),
+        ("wait", {"hours": 0}, "invalid", "`int` >= 1"),
+        ("wait", {"hours": 1, "minutes": 1}, "invalid", "unknown field `minutes`"),
+        ("find_member", {"email": "x' OR '1'='1"}, "not_found", "Nobody has"),
+        ("find_member", {"email": "a\0b"}, "invalid", "U+0000"),
+        ("find_member", {"email": "\ud800"}, "invalid", "not JSON data"),
+        ("search_books", {"text": "x" * (MOST_ARGUMENTS + 1)}, "invalid", "too large"),
+        ("search_books", {"text": "title", "limit": 2**70}, "invalid", "`int` <= 50"),
+        ("lend_book", {"book_id": "BOOK-1; DROP TABLE lending_books", "member_id": "x"}, "not_found", "no book"),
+        ("charge_fine", {"loan_id": "x", "amount": 1.5}, "invalid", "Expected `int`"),
+    ],
+)
+def test_bad_calls_are_typed_errors(name: str, arguments: dict[str, Any], code: str, part: str) -> None:
+    world = opened()
+    before = world.database.digest()
+    observation = world.act(name, arguments)
+    assert observation.error
+    assert observation.content.startswith(f"Error ({code}): ")
+    assert part in observation.content
+    assert world.database.digest() == before
+    assert world.calls[-1].code == code
+
+
+def test_deep_arguments() -> None:
+    deep: Any = "x"
+    for _ in range(100_000):
+        deep = [deep]
+    assert opened().act("search_books", {"text": deep}).error
+
+
+def test_roles() -> None:
+    world = opened()
+    assert {spec.name for spec in world.specs_for("user")} == {"current_time", "wait", "list_loans"}
+    assert world.act("lend_book", {}, role="user").content.startswith("Error (not_found): There is no tool 'lend_book'")
+    assert world.act("remind", {"loan_id": "x"}).error  # an event is no tool
+
+
+def test_events_run_in_order_and_a_refused_one_changes_nothing() -> None:
+    world = opened()
+    lent = [result(world, "lend_book", book_id=book, member_id=member(world)) for book in books(world)[:3]]
+    result(world, "return_book", loan_id=lent[1]["id"])
+    assert world.act("wait", {"hours": 24 * 14 - 1}).content == "2026-03-16T08:00"
+    assert world.database.rows(world.table(Notice)) == []
+    assert result(world, "wait", hours=1) == "2026-03-16T09:00"
+    assert [row[0] for row in world.database.rows(world.table(Notice))] == [lent[0]["id"], lent[2]["id"]]
+    result(world, "wait", hours=24 * 7 + 5)  # the second reminder of each
+    assert len(world.database.rows(world.table(Notice))) == 4
+    assert world.now == "2026-03-23T14:00"
+    assert {change.table for change in world.database.changes(judged_only=True)} == {"lending_books", "lending_loans"}
+
+
+def test_services_subscribe_to_what_others_publish() -> None:
+    bell = Service("bell", "Rings.")
+
+    @bell.table()
+    class Ring(msgspec.Struct, frozen=True):
+        loan: str
+
+    @bell.subscribe("overdue")
+    def ring(tx: Transaction, loan_id: str) -> None:
+        """Rings."""
+        tx.insert(Ring(loan_id))
+
+    world = ServiceWorld.of([lending, bell], 1)
+    loan = result(world, "lend_book", book_id=books(world)[0], member_id=member(world))
+    result(world, "wait", hours=24 * 14)
+    assert world.database.rows(world.table(Ring)) == [(loan["id"],)]
+
+
+def test_two_services_with_one_name_of_an_action() -> None:
+    other = Service("other", "Another library.")
+
+    @other.view()
+    def find_member(tx: Transaction) -> str:
+        """Finds nobody."""
+        return tx.now
+
+    with pytest.raises(ValueError, match="'lending' and 'other' both have an action 'find_member'"):
+        ServiceWorld.of([lending, other])
+
+
+def test_snapshot_restore_and_fork_go_on_equally() -> None:
+    world = opened()
+    result(world, "lend_book", book_id=books(world)[0], member_id=member(world))
+    state, twin = world.snapshot(), world.fork()
+    later = opened()
+    later.restore(state)
+    assert later.database.digest() == twin.database.digest() == world.database.digest()
+    assert later.calls == world.calls
+    for each in (world, twin, later):
+        result(each, "lend_book", book_id=books(each)[1], member_id=member(each))
+        result(each, "wait", hours=24 * 30)
+    assert world.database.digest() == twin.database.digest() == later.database.digest()
+    assert world.snapshot() == later.snapshot()
+
+
+@pytest.mark.parametrize("state", [b"", b"{}", b"\xff", b'{"world": 1}', b"[" * 100_000])
+def test_restore_refuses_other_bytes(state: bytes) -> None:
+    world = opened()
+    before = world.database.digest()
+    with pytest.raises(ValueError, match="no state of a world of services"):
+        world.restore(state)
+    assert world.database.digest() == before
+
+
+def test_restore_refuses_another_worlds_state_and_changes_that_do_not_fit() -> None:
+    world = opened()
+    result(world, "lend_book", book_id=books(world)[0], member_id=member(world))
+    with pytest.raises(ValueError, match="The state is of"):
+        opened(2).restore(world.snapshot())
+    with pytest.raises(ValueError, match="do not fit"):
+        opened().restore(world.snapshot().replace(b"lending_loans", b"lending_moans"))
+
+
+def test_every_call_is_logged_and_told_to_the_sink() -> None:
+    world, told = opened(), list[LoggedCall]()
+    world.sink = told.append
+    who = member(world)
+    world.act("lend_book", {"book_id": "none", "member_id": who})
+    world.act("list_loans", {"member_id": who}, role="user")
+    assert told == world.calls
+    assert [(call.role, call.action, call.code) for call in told] == [
+        ("agent", "find_member", None),
+        ("agent", "lend_book", "not_found"),
+        ("user", "list_loans", None),
+    ]
+    assert {call.digest for call in told} == {world.database.digest()}
+
+
+def test_facts_tell_changes_in_words() -> None:
+    world = opened()
+    one = books(world)[0]
+    loan = result(world, "lend_book", book_id=one, member_id=member(world))
+    result(world, "charge_fine", loan_id=loan["id"], amount=3990, remark="late")
+    assert world.facts()["difference"] == [
+        f"book {one}: status on shelf -> lent",
+        f"fine FINE-100000 added: loan id {loan['id']}, amount 39.90, remark late",
+        f"loan {loan['id']} added: book id {one}, member id {member(world)}, due 2026-03-16T09:00",
+    ]
+    json.dumps(world.facts())
+
+
+def test_knobs() -> None:
+    assert len(opened(books=20).database.rows(opened().table(Book))) == 20
+    with pytest.raises(ValueError, match=r"Knobs of the service 'lending': .*it has members, books"):
+        opened(bookz=2)
+    with pytest.raises(ValueError, match="Knobs for 'shop', which is no service of this world"):
+        ServiceWorld.of([lending], 1, {"shop": {}})
+    with pytest.raises(ValueError, match="known options: services"):
+        ServiceWorld({"service": "x"}, 0)
+
+
+def test_schema_of_a_tool() -> None:
+    specs = {spec.name: spec for spec in opened().specs()}
+    assert specs["search_books"].description == "Returns books whose title holds all words of a text."
+    assert specs["search_books"].parameters == {
+        "type": "object",
+        "properties": {
+            "text": {"type": "string", "description": "Words of the title."},
+            "limit": {"type": "integer", "default": 10, "minimum": 1, "maximum": 50}
+            | {"description": "Maximum number of books."},
+        },
+        "required": ["text"],
+        "additionalProperties": False,
+    }
+    actions = lending.actions
+    assert actions["lend_book"].takes == {"book_id": "book", "member_id": "member"}
+    assert actions["list_loans"].gives == {"loan", "book", "member"}
+
+
+class _Float(msgspec.Struct):
+    id: str
+    price: float
+
+
+def test_declarations_are_checked() -> None:
+    service = Service("wrong", "Wrong.")
+    with pytest.raises(TypeError, match=r"_Float.price: <class 'float'> cannot be a column"):
+        service.table()(_Float)
+    with pytest.raises(TypeError, match="needs a docstring"):
+
+        @service.action()
+        def undocumented(tx: Transaction) -> None: ...
+
+    with pytest.raises(TypeError, match="its wish names 'what'"):
+
+        @service.action(wish="do {what}")
+        def nothing(tx: Transaction) -> None:
+            """Does nothing."""
+
+    with pytest.raises(TypeError, match="one lower-case word"):
+        Service("Two words", "")
+
+
+CALLS = st.lists(
+    st.tuples(st.sampled_from(["lend", "return", "fine", "wait", "fail"]), st.integers(0, 7), st.integers(0, 3)),
+    max_size=25,
+)
+
+
+def play(world: ServiceWorld, calls: list[tuple[str, int, int]]) -> None:
+    shelf, who = books(world), [member(world, number) for number in range(4)]
+    for kind, book, person in calls:
+        loans = [row[0] for row in world.database.rows(world.table(Loan))]
+        loan = loans[book % len(loans)] if loans else "LOAN-0"
+        if kind == "lend":
+            world.act("lend_book", {"book_id": shelf[book], "member_id": who[person]})
+        elif kind == "return":
+            world.act("return_book", {"loan_id": loan})
+        elif kind == "fine":
+            world.act("charge_fine", {"loan_id": loan, "amount": person + 1})
+        elif kind == "wait":
+            world.act("wait", {"hours": 24 * (book + 1)})
+        else:
+            world.act("break_rule", {"loan_id": loan})
+
+
+@settings(max_examples=25, deadline=None)
+@given(CALLS, st.integers(0, 25))
+def test_net_changes_are_the_difference_of_the_contents(calls: list[tuple[str, int, int]], cut: int) -> None:
+    """The journal against a comparison of all rows; and a world restored in the middle ends as the other does."""
+    world, initial = opened(), opened()
+    play(world, calls[:cut])
+    twin = opened()
+    twin.restore(world.snapshot())
+    play(world, calls[cut:])
+    play(twin, calls[cut:])
+    assert twin.database.digest() == world.database.digest()
+    expected = set()
+    for table in world.database.tables:
+        before = {tuple(row[at] for at in table.key_positions): row for row in initial.database.rows(table)}
+        after = {tuple(row[at] for at in table.key_positions): row for row in world.database.rows(table)}
+        for key in before.keys() | after.keys():
+            if before.get(key) != after.get(key):
+                expected.add((table.sql_name, key, before.get(key), after.get(key)))
+    found = {
+        (
+            change.table,
+            change.key,
+            None if change.before is None else tuple(change.before.values()),
+            None if change.after is None else tuple(change.after.values()),
+        )
+        for change in world.database.changes()
+    }
+    assert found == expected
+    assert (world.database.digest() == initial.database.digest()) == (not expected)
+    assert world.database.connection.execute("PRAGMA foreign_key_check").fetchall() == []
+
+
+def test_the_key_of_a_row_stays() -> None:
+    world = opened()
+    with pytest.raises(sqlite3.IntegrityError, match="the key of a row cannot be changed"):
+        world.database.connection.execute("UPDATE lending_books SET id = 'x' || id")
+
+
+POSTPONED = '''
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from assay.environments.services.declaration import Service
+from assay.environments.services.schema import identifier
+from assay.environments.services.transaction import Transaction
+
+ThingId = Annotated[str, identifier("thing", "THG-")]
+things = Service("things", "Things.")
+
+
+@things.table()
+class Thing(msgspec.Struct, frozen=True):
+    id: ThingId
+
+
+@things.action()
+def add_thing(tx: Transaction) -> Thing:
+    """Adds a thing."""
+    return tx.insert(Thing(tx.new_id(Thing)))
+'''
+
+
+def test_a_service_in_a_file_with_postponed_annotations(tmp_path: Path) -> None:
+    path = tmp_path / "things.py"
+    path.write_text(POSTPONED)
+    world = ServiceWorld({"services": [f"{path}:things"]}, 0)
+    assert world.act("add_thing", {}).content == '{"id":"THG-100000"}'

@@ -1,0 +1,110 @@
+"""Real harnesses, untouched, act on a service from a sandbox: by MCP, or by its command where they have no MCP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from assay.rollout import RunConfig, Tally, start_run
+from assay.settings import Settings
+from assay.store import RunStore
+from scripts.harness_scenarios import HANDS
+from tests.environments.services.shop import FIRST
+from tests.rollout.attempt.test_served_world import CANCEL, calls_of, digest_after, shop_task
+
+pytestmark = pytest.mark.slow
+COMMAND = f"service cancel_order --order-id {FIRST} --reason late"
+
+
+def reply(harness: str) -> dict[str, object]:
+    """Returns the model's call: of the tool that the MCP server gives, or of the shell."""
+    if harness == "pi":
+        name, arguments = HANDS[harness].shell(COMMAND)
+        return {"tool_calls": [{"name": name, "arguments": arguments}]}
+    name = f"mcp__service__{CANCEL[0]}"
+    return {"tool_calls": [{"name": name, "arguments": CANCEL[1]}]}
+
+
+@pytest.mark.parametrize("harness", ["claude-code", "codex", "pi"])
+async def test_harness_does_a_task_of_a_service(
+    harness: str, tmp_path: Path, need_installed: Callable[[str], None]
+) -> None:
+    need_installed(harness)
+    (tmp_path / "script.json").write_bytes(msgspec.json.encode([reply(harness), "Done."]))
+    settings = Settings(cache=Settings.from_environment().cache, store=tmp_path / "store")
+    config = RunConfig(tasks=("-",), agent=harness, model=f"scripted:{tmp_path / 'script.json'}", run="r")
+    await start_run(config, settings, Tally(), tasks=(shop_task(),))
+    with RunStore.open(settings.store, "r") as store:
+        (found,) = store.trajectories()
+    assert found.outcome == "pass", found.finished
+    assert (*CANCEL, digest_after(CANCEL)) in calls_of(found)
+    (told,) = [one.data for one in found.evidence if one.kind == "harness"]
+    assert told.get("servers") == (None if harness == "pi" else ["service"])
+
+
+TASK = """\
+schema_version = "1.4"
+[environment]
+workdir = "/workspace"
+network_mode = "no-network"
+skills_dir = "/opt/skills"
+[[environment.mcp_servers]]
+name = "own server"
+transport = "stdio"
+command = "python3"
+args = ["/opt/server.py"]
+"""
+STDIO_SERVER = """\
+import json, sys
+TOOL = {"name": "mark", "description": "Marks.", "inputSchema": {"type": "object", "properties": {}}}
+for line in sys.stdin:
+    asked = json.loads(line)
+    results = {
+        "initialize": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                       "serverInfo": {"name": "own", "version": "1"}},
+        "tools/list": {"tools": [TOOL]},
+        "tools/call": {"content": [{"type": "text", "text": "marked"}]},
+    }
+    if asked.get("method") == "tools/call":
+        open("/workspace/marked", "w").write("yes")
+    if "id" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": results.get(asked["method"], {})}), flush=True)
+"""
+
+
+def write_task(folder: Path) -> None:
+    """Writes a task folder with an MCP server and a skill of its own."""
+    files = {
+        "task.toml": TASK,
+        "instruction.md": "Mark it.",
+        "environment/Dockerfile": "FROM scratch\nCOPY server.py /opt/server.py\nCOPY skills /opt/skills\n",
+        "environment/server.py": STDIO_SERVER,
+        "environment/skills/marking/SKILL.md": "---\nname: marking\ndescription: How to mark SKILL-7.\n---\nMark.\n",
+        "tests/test.sh": "#!/bin/sh\n[ -s /workspace/marked ] && echo 1 > /logs/verifier/reward.txt\n",
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+@pytest.mark.parametrize("harness", ["claude-code", "codex"])
+async def test_harness_has_the_servers_and_skills_of_a_task(
+    harness: str, tmp_path: Path, need_installed: Callable[[str], None]
+) -> None:
+    need_installed(harness)
+    write_task(tmp_path / "marking")
+    server = {"claude-code": "own-server", "codex": "own_server"}[harness]  # Codex spells names in its own way
+    call = {"tool_calls": [{"name": f"mcp__{server}__mark", "arguments": {}}]}
+    (tmp_path / "script.json").write_bytes(msgspec.json.encode([call, "Done."]))
+    settings = Settings(cache=Settings.from_environment().cache, store=tmp_path / "store")
+    task, model = str(tmp_path / "marking"), f"scripted:{tmp_path / 'script.json'}"
+    await start_run(RunConfig(tasks=(task,), agent=harness, model=model, run="r"), settings, Tally())
+    with RunStore.open(settings.store, "r") as store:
+        (found,) = store.trajectories()
+    assert found.outcome == "pass", (found.finished, found.steps)
+    assert b"SKILL-7" in msgspec.json.encode([call.request for call in found.calls])
+    (told,) = [one.data for one in found.evidence if one.kind == "harness"]
+    assert (told["servers"], told["skills"]) == (["own-server"], True)

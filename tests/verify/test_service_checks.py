@@ -1,0 +1,107 @@
+"""The checks `policy` and `communicated` over what was recorded of a world."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.errors import TaskError
+from assay.records import Check, EnvironmentSpec, Task, Verdict
+from assay.rollout import RunConfig, Tally, start_run
+from assay.settings import Settings
+from assay.store import RunStore
+from assay.verify.interface import WorldInput
+from assay.verify.service_checks import Communicated, CommunicatedCheck, PolicyCheck, is_said
+
+
+def judge(facts: dict[str, Any], parameters: dict[str, Any]) -> Verdict:
+    check = Check("said", "communicated", parameters)
+    task = Task("t", "do it", EnvironmentSpec("services"), (check,), "blake3:0")
+    return asyncio.run(CommunicatedCheck().judge_world(WorldInput(task, check, facts, None))).verdict
+
+
+def said(*texts: str, **more: Any) -> dict[str, Any]:
+    call = {"role": "agent", "action": "send_message", "code": None} | more
+    return {"calls": [call | {"arguments": {"text": text}} for text in texts]}
+
+
+@pytest.mark.parametrize(
+    ("fact", "text", "held"),
+    [
+        (Communicated("10", "number"), "You get 10.", True),
+        (Communicated("10", "number"), "You get 100 or 1.10 or v10 or 10,5.", False),
+        (Communicated("1234.5", "number"), "It is $1,234.50!", True),
+        (Communicated("3.14", "number", "0.01"), "about 3.15", True),
+        (Communicated("3.14", "number", "0.001"), "about 3.15", False),
+        (Communicated("2026-03-05", "date"), "on March 5th, 2026", True),
+        (Communicated("2026-03-05", "date"), "on 5 Mar", True),
+        (Communicated("2026-03-05", "date"), "on 15 March 2026", False),
+        (Communicated("2026-03-05", "date"), "on 2026-03-05.", True),
+        (Communicated("ORD-12"), "Order ord-12 is done", True),
+        (Communicated("ORD-12"), "Order ORD-123 is done", False),
+        (Communicated("gate B 7"), "It leaves from gate  B\n7", True),
+    ],
+)
+def test_is_said(fact: Communicated, text: str, held: bool) -> None:
+    assert is_said(fact, text) is held
+
+
+def test_communicated() -> None:
+    facts = {"facts": [{"value": "10", "kind": "number"}, {"value": "blue"}]}
+    assert judge(said("It is blue.", "It costs 10."), facts).status == "pass"
+    half = judge(said("It is blue."), facts)
+    assert (half.status, half.score, half.reason) == ("fail", 0.5, "the person was not told: 10")
+    assert judge(said("It is blue: 10", code="invalid"), facts).status == "fail"
+    assert judge(said("It is blue: 10", role="user"), facts).status == "fail"
+    assert judge({}, facts).status == "unknown"
+
+
+@pytest.mark.parametrize("facts", [[], [{"value": "x", "kind": "number"}], [{"value": "x", "kind": "date"}], [{}]])
+def test_wrong_facts_are_the_tasks_error(facts: list[Any]) -> None:
+    with pytest.raises(TaskError):
+        judge(said("x"), {"facts": facts})
+
+
+ASKS_FIRST = """
+contract = "library"
+[[rules]]
+name = "look-before-lending"
+kind = "precondition"
+when = 'call.name == "lend_book"'
+require = 'earlier(call.name == "find_member" and result.ok)'
+"""
+NEVER_LENDS = """
+contract = "strict"
+[[rules]]
+name = "lends-nothing"
+kind = "invariant"
+require = 'not (call.name == "lend_book" and result.ok)'
+"""
+
+
+def test_policy_over_a_recorded_run(tmp_path: Path) -> None:
+    """The oracle of a generated task looks up the member before it lends."""
+    family = "family:assay.synthesis.services.family:ServiceTasks,app=tests.environments.services.lending:lending,n=1"
+    config = RunConfig(tasks=(family,), agent="oracle")
+    done = asyncio.run(start_run(config, Settings(tmp_path / "cache", tmp_path / "store"), Tally()))
+    with RunStore.open(done.store, done.run) as store:
+        (row,) = store.attempts()
+        trajectory = store.trajectory(row.chain)
+    assert row.outcome == "pass"
+
+    def judged(*contracts: str, known: bool = True) -> Verdict:
+        check = Check("policy", "policy", {"contracts": list(contracts)})
+        task = Task("t", "do it", EnvironmentSpec("services"), (check,), "blake3:0")
+        transcript = (lambda: trajectory) if known else None
+        return asyncio.run(PolicyCheck().judge_world(WorldInput(task, check, {}, None, transcript=transcript))).verdict
+
+    assert judged(ASKS_FIRST).status == "pass"
+    broken = judged(ASKS_FIRST, NEVER_LENDS)
+    assert (broken.status, broken.score, broken.reason) == ("fail", 0.5, "broken: strict/lends-nothing")
+    assert judged(ASKS_FIRST, known=False).status == "unknown"
+    assert judged().status == "unknown"
+    with pytest.raises(TaskError, match="contract 0 of check 'policy'"):
+        judged("contract = 5")

@@ -1,0 +1,154 @@
+"""The check `state`: which final states are the wanted ones."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from assay.environments.services.outcome import as_json, expected_changes
+from assay.environments.services.world import ServiceWorld
+from assay.errors import TaskError
+from assay.records import Check, EnvironmentSpec, Task, Verdict
+from assay.verify.interface import WorldInput
+from assay.verify.state_check import StateCheck
+from tests.environments.services.lending import Loan
+from tests.environments.services.test_world import books, member, opened, result
+
+
+def outcome_of(world: ServiceWorld, *free: str) -> dict[str, Any]:
+    changes = world.database.changes(judged_only=True)
+    return {"changes": as_json(expected_changes(world.composition.tables, changes, free))}
+
+
+def judge(world: ServiceWorld, *outcomes: dict[str, Any], **more: Any) -> Verdict:
+    return judge_facts(world.facts(), {"outcomes": list(outcomes), **more})
+
+
+def judge_facts(facts: dict[str, Any], parameters: dict[str, Any]) -> Verdict:
+    check = Check("state", "state", parameters)
+    task = Task("t", "do it", EnvironmentSpec("services"), (check,), "blake3:0")
+    return asyncio.run(StateCheck().judge_world(WorldInput(task, check, facts, None))).verdict
+
+
+def lend(world: ServiceWorld, *numbers: int, fine: int | None = None) -> ServiceWorld:
+    for number in numbers:
+        loan = result(world, "lend_book", book_id=books(world)[number], member_id=member(world))
+        if fine is not None:
+            result(world, "charge_fine", loan_id=loan["id"], amount=fine, remark=f"because of {number}")
+    return world
+
+
+def test_the_plan_itself_passes_and_doing_nothing_fails() -> None:
+    wanted = outcome_of(lend(opened(), 0))
+    verdict = judge(lend(opened(), 0), wanted)
+    assert (verdict.status, verdict.score, verdict.separation) == ("pass", 1.0, "no-agent-code")
+    assert verdict.reason == "all 3 requirements hold (1 of them by doing nothing)"
+    nothing = judge(opened(), wanted)
+    assert (nothing.status, round(nothing.score or 0, 3)) == ("fail", 0.333)
+    assert "lending_loans loan 1 is added" in nothing.reason
+
+
+def test_another_order_of_added_rows_passes() -> None:
+    """Loans and fines change their identifiers with the order; the fines must still be of the right loans."""
+    wanted = outcome_of(lend(opened(), 0, 1, 2, fine=7))
+    assert judge(lend(opened(), 2, 0, 1, fine=7), wanted).status == "pass"
+
+
+def test_references_between_added_rows_must_fit() -> None:
+    wanted = outcome_of(lend(opened(), 0, 1))
+    right, wrong = lend(opened(), 0, 1), lend(opened(), 0, 1)
+    one, two = (row[0] for row in right.database.rows(right.table(Loan)))
+    for world, fines in ((right, {one: 1, two: 2}), (wrong, {one: 2, two: 1})):
+        for loan, amount in fines.items():
+            result(world, "charge_fine", loan_id=loan, amount=amount)
+    wanted = outcome_of(right)
+    assert judge(right, wanted).status == "pass"
+    assert judge(wrong, wanted).status == "fail"
+
+
+def test_collateral_change_fails_and_is_named() -> None:
+    wanted = outcome_of(lend(opened(), 0))
+    verdict = judge(lend(opened(), 0, 1), wanted)
+    assert verdict.status == "fail"
+    assert "nothing else changes (but lending_books" in verdict.reason
+    assert judge(lend(opened(), 0, 1), wanted, ignored=["lending_books", "lending_loans"]).status == "fail"
+
+
+def test_free_columns() -> None:
+    wanted = outcome_of(lend(opened(), 0, fine=5), "lending_fines.amount")
+    assert judge(lend(opened(), 0, fine=99), wanted).status == "pass"
+    assert judge(lend(opened(), 0, fine=99), outcome_of(lend(opened(), 0, fine=5))).status == "fail"
+
+
+def test_wording_is_free() -> None:
+    world = lend(opened(), 0, fine=5)
+    other = lend(opened(), 0)
+    result(other, "charge_fine", loan_id="LOAN-100000", amount=5, remark="in other words")
+    assert judge(other, outcome_of(world)).status == "pass"
+
+
+def test_several_outcomes_and_the_empty_one() -> None:
+    nothing: dict[str, Any] = {"name": "refuses"}
+    assert judge(opened(), nothing).status == "pass"
+    assert judge(lend(opened(), 0), nothing).status == "fail"
+    verdict = judge(lend(opened(), 0), nothing, outcome_of(lend(opened(), 0)) | {"name": "lends"})
+    assert verdict.reason.endswith(": lends")
+
+
+def test_optional_changes() -> None:
+    wanted = outcome_of(lend(opened(), 0, 1))
+    for change in wanted["changes"]:
+        change["optional"] = True
+    assert judge(opened(), wanted).status == "pass"
+    assert judge(lend(opened(), 1), wanted).status == "pass"
+    assert judge(lend(opened(), 2), wanted).status == "fail"
+
+
+def test_removed_rows() -> None:
+    def without(number: int) -> ServiceWorld:
+        world = opened()
+        book = books(world)[number]
+        with world.database.transaction():
+            world.database.connection.execute("DELETE FROM lending_books WHERE id = ?", (book,))
+        return world
+
+    wanted = outcome_of(without(0))
+    assert judge(without(0), wanted).status == "pass"
+    assert judge(without(1), wanted).status == "fail"
+
+
+@pytest.mark.parametrize("facts", [{}, {"changes": 5}, {"changes": [{"table": "x"}]}])
+def test_what_is_not_reported_is_unknown(facts: dict[str, Any]) -> None:
+    assert judge_facts(facts, {"outcomes": [{}]}).status == "unknown"
+
+
+@pytest.mark.parametrize("parameters", [{}, {"outcomes": []}, {"outcome": [{}]}, {"outcomes": [{"changes": [{}]}]}])
+def test_wrong_parameters_are_the_tasks_error(parameters: dict[str, Any]) -> None:
+    with pytest.raises(TaskError, match="check 'state'"):
+        judge_facts({"changes": []}, parameters)
+
+
+def test_numbers_and_texts_are_not_the_same() -> None:
+    change = {"table": "t", "kind": "changed", "key": ["a"], "values": {"n": 1}}
+    observed = {"table": "t", "key": ["a"], "before": {"n": 0}, "after": {"n": "1"}}
+    assert judge_facts({"changes": [observed]}, {"outcomes": [{"changes": [change]}]}).status == "fail"
+
+
+def test_too_many_assignments_end() -> None:
+    """One circle of references against two: no assignment fits, and the search is cut; the task is at fault."""
+
+    def after(n: int, length: int) -> int:
+        return n // length * length + (n + 1) % length
+
+    rows = [
+        {"table": "t", "key": [f"k{n}"], "before": None, "after": {"k": f"k{n}", "o": f"k{after(n, 14)}"}}
+        for n in range(14)
+    ]
+    wanted = [
+        {"table": "t", "kind": "added", "key": [{"$new": f"{n}"}], "values": {"o": {"$new": f"{after(n, 7)}"}}}
+        for n in (*range(0, 14, 2), *range(1, 14, 2))
+    ]
+    with pytest.raises(TaskError, match="too much alike"):
+        judge_facts({"changes": rows}, {"outcomes": [{"changes": wanted}]})
