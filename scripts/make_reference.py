@@ -117,7 +117,7 @@ from assay.synthesis.call_tasks_config import ProgramTasksConfig, QuestionTasksC
 from assay.synthesis.config import SynthesisConfig
 from assay.synthesis.program_tasks import ProgramEntry, ProgramReport
 from assay.synthesis.question_tasks import QuestionEntry, QuestionReport
-from assay.synthesis.report import GateRow, ManifestEntry, SynthesisReport
+from assay.synthesis.report import DroppedCandidate, GateRow, ManifestEntry, SynthesisReport
 from assay.tasks import assay_config, harbor_config
 from assay.tasks.findings import TaskFinding
 from assay.verdicts import CurrentVerdicts
@@ -374,7 +374,7 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
             "(the whole)": "a SynthesisReport, and beside its fields:",
             "cost": "a SynthesisCost, as in `synthesis-cost.json`",
         },
-        (SynthesisReport, GateRow, ManifestEntry, SynthesisCost),
+        (SynthesisReport, GateRow, ManifestEntry, DroppedCandidate, SynthesisCost),
     ),
 }
 

@@ -4,6 +4,7 @@ run in tests/harnesses."""
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -234,10 +235,28 @@ def test_libraries_are_listed_and_run_by_a_command(cache: Path) -> None:
 
 
 def test_a_command_has_the_name_that_it_is_given() -> None:
-    assert CommandAgent(command="x").name == "command"
+    assert CommandAgent(command="/opt/x").name == "x"
     assert CommandAgent(command="x", name="mine").name == "mine"
     with pytest.raises(UserError, match="name"):
         CommandAgent(command="x", name="")
+
+
+@pytest.mark.parametrize(
+    ("command", "begins"),
+    [
+        ("my-agent --yes", "my-agent-"),
+        ("KEY=1 exec python3 -u /opt/it/solver.py", "solver.py-"),
+        (("python3", "-m", "mine", "{instruction}"), "mine-"),
+        ("sh -c 'echo hello; true'", "echo-hello-true-"),
+        ("echo 'open", "echo-"),
+        ("   ", "command-"),
+    ],
+)
+def test_a_command_without_a_name_is_named_after_its_program(command: str | tuple[str, ...], begins: str) -> None:
+    name = CommandAgent(command=command).name
+    assert re.fullmatch(re.escape(begins) + "[0-9a-f]{6}", name)
+    longer = f"{command} more" if isinstance(command, str) else (*command, "more")
+    assert CommandAgent(command=command).name == name != CommandAgent(command=longer).name
 
 
 async def test_a_link_out_of_a_mount_is_named_as_the_reason_of_a_command_that_does_not_start(tmp_path: Path) -> None:

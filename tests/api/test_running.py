@@ -179,6 +179,44 @@ def test_grid_has_a_run_for_each_agent_and_model(run: Run) -> None:
         assert store.manifest()["grid"]["name"] == "g"
 
 
+def adds(by: int) -> Any:
+    def solver(attempt: Any) -> None:
+        attempt.act([add(by)])
+
+    return solver
+
+
+def test_agents_without_a_name_are_told_apart_in_a_grid(run: Run, tmp_path: Path) -> None:
+    agents = [adds(10), adds(9), assay.agent(adds(8), name="solver"), lambda _: "one", lambda _: "two"]
+    result = run(agent=agents, run="g")
+    *solvers, one, two = [attempt.agent for attempt in result]
+    assert solvers == ["solver-1", "solver-2", "solver"]
+    assert one != two
+    assert one.startswith("lambda-")
+    assert result.runs[0] == "g-0-solver-1"
+    again = run(agent=agents, run="g", resume=True)
+    assert [attempt.agent for attempt in again] == [*solvers, one, two]
+
+
+def test_agents_of_two_files_are_named_after_their_files(run: Run, tmp_path: Path) -> None:
+    for name in ("left", "right"):
+        (tmp_path / f"{name}.py").write_text("import assay\n\n@assay.agent\ndef solver(attempt):\n    pass\n")
+    agents = [str(tmp_path / "left.py"), str(tmp_path / "right.py")]
+    assert [attempt.agent for attempt in run(agent=agents)] == ["left.solver", "right.solver"]
+
+
+async def test_resumed_run_keeps_the_name_that_its_agent_had(tmp_path: Path) -> None:
+    (tmp_path / "old.py").write_text("import assay\n\n@assay.agent\ndef solver(attempt):\n    pass\n")
+    await assay.arun("family:grid,n=1", agent=f"{tmp_path}/old.py", run="new", store=tmp_path)
+    with RunStore.open(tmp_path, "new") as store:
+        manifest = store.manifest()
+        assert [row.agent for row in store.attempts()] == ["solver"]
+    RunStore.create(tmp_path, "begun", {**manifest, "agent": "agent"}).close()
+    await resume_run("begun", Settings(tmp_path, tmp_path), Tally())
+    with RunStore.open(tmp_path, "begun") as store:
+        assert [row.agent for row in store.attempts()] == ["agent"]
+
+
 def test_run_is_resumed_with_the_same_objects(run: Run) -> None:
     tasks = [counting_task("a"), counting_task("b")]
     first = run(tasks, agent=solve, run="r")

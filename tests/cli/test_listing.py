@@ -14,7 +14,8 @@ from assay.cli.compare import ComparedConfiguration
 from assay.cli.compare import _row as compare_row
 from assay.cli.live import progress_line, render_progress
 from assay.cli.output import quantity
-from assay.cli.synth import _gate_rows
+from assay.cli.sandboxed_synthesis import ProgressLines
+from assay.cli.synth import _gate_rows, _print_reasons
 from assay.cli.tables import print_summaries
 from assay.records import AttemptEnded, AttemptStarted, Body, Verdict, VerdictAdded
 from assay.rollout import Tally
@@ -29,7 +30,8 @@ from assay.statistics import (
     summarise,
 )
 from assay.store import RunStore, seal
-from assay.synthesis.report import GateRow
+from assay.synthesis import SynthesisReport
+from assay.synthesis.report import DroppedCandidate, GateRow
 
 pytestmark = pytest.mark.quick
 PLAN = {"config": {"tasks": ["-"], "attempts": 1}, "tasks": {"a": "d", "b": "d"}}
@@ -136,5 +138,39 @@ def test_the_cost_is_not_known_before_a_trial_has_ended() -> None:
 
 
 def test_gates_of_synthesis_are_a_table() -> None:
-    rows = _gate_rows((GateRow("kept", "passed all gates", {"feature": 2, "operator": 1}),))
+    rows = _gate_rows((GateRow("time", "", {}), GateRow("kept", "passed all gates", {"feature": 2, "operator": 1})))
     assert rows == [{"gate": "kept", "demand": "passed all gates", "ended here": "3", "feature": "2", "operator": "1"}]
+
+
+def test_reasons_of_synthesis_are_counted_in_the_order_of_the_gates(capsys: pytest.CaptureFixture[str]) -> None:
+    ends = [("survived", "all 3 tests pass"), ("history", "a merge"), ("history", "a sweep"), ("history", "a sweep")]
+    dropped = tuple(
+        DroppedCandidate(f"c{number}", "commit", (f"commit {number}",), (), (), gate, reason)
+        for number, (gate, reason) in enumerate(ends)
+    )
+    _print_reasons(SynthesisReport("p 1", "blake3:0", "sdist", 0, (), 1, 2, 3, 4, (), {}, (), dropped=dropped))
+    head, *rows, last = capsys.readouterr().out.strip().splitlines()
+    assert head.split() == ["dropped", "gate", "reason", "first", "of", "them"]
+    assert [" ".join(row.split()) for row in rows] == [
+        "2 history a sweep commit 2",
+        "1 history a merge commit 1",
+        "1 survived all 3 tests pass commit 0",
+    ]
+    assert last == "manifest.json names each of the 4 dropped candidates"
+
+
+def test_progress_of_synthesis_tells_the_time_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter([100.0, 103.0, 110.0, 120.0, 130.0, 140.0])
+    monkeypatch.setattr("assay.cli.sandboxed_synthesis.time.monotonic", lambda: next(clock))
+    lines = ProgressLines()
+    for what, done in (("kept", 0), ("kept", 1), ("kept", 2), ("planned", 0), ("kept", 4), ("kept", 5)):
+        lines(what, done, 5)
+    assert capsys.readouterr().err.splitlines() == [
+        "kept: 0 of 5",
+        "kept: 2 of 5, about 15 s left",
+        "planned: 0 of 5",
+        "kept: 4 of 5, about 8 s left",
+        "kept: 5 of 5",
+    ]

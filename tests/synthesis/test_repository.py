@@ -16,7 +16,8 @@ from assay.environments.interface import Backend
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.errors import UserError
 from assay.synthesis import SynthesisConfig, SynthesisReport, synthesise
-from assay.tasks import load_task
+from assay.synthesis.repository import JUDGING
+from assay.tasks import lint_task, load_task
 from assay.tasks.assay_config import declared_licence
 from assay.verify.separation_plan import PLAN_PATH, SeparationPlan, encode_plan, load_plan
 from tests.synthesis.conftest import write_sdist
@@ -42,6 +43,10 @@ def test_perimeter_plain():
 def test_perimeter_square():
     assert perimeter(2, 2) == 8
 """
+
+
+SQUARE = "from shapes import perimeter\n\n\ndef test_square():\n    assert perimeter(2, 2) == 8  # all its sides\n"
+OBLONG = SQUARE.replace("square", "oblong").replace("(2, 2) == 8", "(2, 5) == 14")
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -81,9 +86,12 @@ async def _make_sets(top: Path, backend: Backend, cache: Path) -> TaskSets:
     report = await make(source, top / "one", backend, tmp_path_cache(top, cache, "one"), **SETS)
     mine = tmp_path_cache(top, cache, "two")
 
+    judged: list[str] = []
+
     def stop(what: str, done: int, all_: int) -> None:
-        if what == "judging candidates":
+        if what == JUDGING and judged:
             raise KeyboardInterrupt
+        judged.extend([what] * (what == JUDGING))
 
     config = SynthesisConfig(source=str(source), out=str(top / "two"), **{**SETS, "concurrency": 3})
     with pytest.raises(KeyboardInterrupt):
@@ -106,6 +114,7 @@ def tmp_path_cache(tmp_path: Path, cache: Path, name: str) -> Path:
 def test_tasks_load_and_hide_what_decides(sets: TaskSets) -> None:
     assert len(sets.report.tasks) == SETS["count"]
     assert sum(row.total for row in sets.report.table) == sets.report.candidates
+    assert len(sets.report.dropped) == sets.report.candidates - SETS["count"]
     for entry in sets.report.tasks:
         task = load_task(sets.straight / entry.id).task
         assert task.digest == entry.digest
@@ -113,6 +122,7 @@ def test_tasks_load_and_hide_what_decides(sets: TaskSets) -> None:
         assert task.metadata["assay"]["provenance"]["licence"] == "not declared"
         assert entry.hidden
         assert entry.visible
+        assert lint_task(sets.straight / entry.id) == ()
         _hides(sets.straight / entry.id, entry.hidden if entry.split == "tests" else ())
 
 
@@ -173,6 +183,24 @@ def _tells_nothing_of_its_fix(folder: Path) -> None:
     assert "as it once was" in (folder / "instruction.md").read_text()
 
 
+async def test_a_shown_test_in_a_file_of_its_own_is_no_leak(
+    folder: Path, commit: Callable[[str, dict[str, str]], None], tmp_path: Path, backend: Backend, cache: Path
+) -> None:
+    text = (folder / "shapes" / "plane.py").read_text()
+    commit("First", {"shapes/plane.py": text.replace("2 * (width", "3 * (width"), "tests/test_plane.py": "x = 1\n"})
+    commit("Two files", {"shapes/plane.py": text, "tests/test_square.py": SQUARE, "tests/test_oblong.py": OBLONG})
+    plain = {name: text.partition("  #")[0] + "\n" for name, text in (("square", SQUARE), ("oblong", OBLONG))}
+    commit("Words", {f"tests/test_{name}.py": text for name, text in plain.items()})
+    (entry,) = (await make(folder, tmp_path / "out", backend, cache, kinds=("commit",))).tasks
+    made = tmp_path / "out" / entry.id
+    shown = {name.partition("::")[0] for name in entry.visible}
+    assert not shown & {name.partition("::")[0] for name in entry.hidden}
+    assert lint_task(made) == ()
+    for name in {name.partition("::")[0] for name in entry.hidden}:
+        shutil.copy(made / "tests" / "files" / name, made / "environment" / "changed" / name)
+    assert {finding.rule for finding in lint_task(made)} == {"leak"}
+
+
 async def test_commit_of_two_fixes_shows_both(
     folder: Path, commit: Callable[[str, dict[str, str]], None], tmp_path: Path, backend: Backend, cache: Path
 ) -> None:
@@ -197,6 +225,11 @@ async def test_commit_of_another_period_is_counted(
     commit("Third", {"shapes/plane.py": text, "tests/test_plane.py": tests, "shapes/new.py": "x = 1\n"})
     report = await make(folder, tmp_path / "out", backend, cache, kinds=("commit",))
     assert {row.gate: row.total for row in report.table if row.total} == {"history": 1, "period": 1}
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    told = {(one["gate"], one["operators"][0].partition(" ")[0]): one["reason"] for one in manifest["dropped"]}
+    assert told.keys() == {("history", "commit"), ("period", "commit")}
+    assert told["history", "commit"] == "it adds or removes program files"
+    assert "gone" in told["period", "commit"]
 
 
 async def test_tests_that_need_a_package_are_told_so(folder: Path, backend: Backend, cache: Path) -> None:

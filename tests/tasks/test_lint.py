@@ -7,6 +7,7 @@ import pytest
 
 from assay.errors import UserError
 from assay.tasks import TaskFinding, lint_task
+from assay.tasks.lint import MOST_NAMED_TESTS
 
 pytestmark = pytest.mark.quick
 Make = Callable[..., Path]
@@ -138,3 +139,39 @@ def test_a_visible_test_file_leaks_only_where_it_holds_a_deciding_test(deciding:
     copies = {"tests/files/pkg/test_a.py": LONG, "environment/changed/pkg/test_a.py": LONG}
     found = [finding.rule for finding in lint_task(make(TIMED + check, {**SOLVED, **copies}))]
     assert ("leak" in found) is leaks
+
+
+TWO_FILES = ["pkg/test_a.py::test_one", "pkg/test_b.py::test_two[1]"]
+ONE_IS_SHOWN = "    pkg/test_a.py::test_one\n\nRun `python3 -m pytest pkg/test_a.py`\n"
+FULL = {"tests/files/pkg/test_a.py": LONG, "tests/files/pkg/test_b.py": LONG[::-1]}
+SHORTENED = {"environment/changed/pkg/test_a.py": LONG, "environment/changed/pkg/test_b.py": "pass\n"}
+
+
+@pytest.mark.parametrize(
+    ("expected", "instruction", "files", "leaked"),
+    [
+        (TWO_FILES, ONE_IS_SHOWN, SHORTENED, []),
+        (TWO_FILES[:1], ONE_IS_SHOWN, SHORTENED, []),
+        (TWO_FILES, "Do it.\n", SHORTENED, ["a"]),
+        (TWO_FILES, ONE_IS_SHOWN, {**SHORTENED, "environment/changed/pkg/test_b.py": LONG[::-1]}, ["a", "b"]),
+        ([*TWO_FILES, "pkg/test_a.py::test_one_more"], ONE_IS_SHOWN, SHORTENED, ["a"]),
+        ([TWO_FILES[0]], ONE_IS_SHOWN, {"environment/changed/pkg/test_a.py": LONG}, ["a"]),
+    ],
+)
+def test_a_shown_test_leaks_nothing_while_a_hidden_one_decides(
+    expected: list[str], instruction: str, files: dict[str, str], leaked: list[str], make: Make
+) -> None:
+    check = f"[[metadata.assay.checks]]\nname = 'tests'\nkind = 'pytest'\nparameters = {{ expected = {expected} }}\n"
+    full = FULL if len(files) > 1 else {"tests/files/pkg/test_a.py": LONG}
+    folder = make(TIMED + check, {**SOLVED, **full, **files, "instruction.md": instruction})
+    found = [finding.path for finding in lint_task(folder) if finding.rule == "leak"]
+    assert found == [f"environment/changed/pkg/test_{name}.py" for name in leaked]
+
+
+def test_an_instruction_that_only_counts_the_other_shown_tests_is_enough(make: Make) -> None:
+    tests = [f"pkg/test_a.py::test_{number}" for number in range(MOST_NAMED_TESTS + 2)]
+    expected = [*tests, TWO_FILES[1]]
+    check = f"[[metadata.assay.checks]]\nname = 'tests'\nkind = 'pytest'\nparameters = {{ expected = {expected} }}\n"
+    named = "\n".join(tests[:MOST_NAMED_TESTS])
+    folder = make(TIMED + check, {**SOLVED, **FULL, **SHORTENED, "instruction.md": f"{named}\npytest pkg/test_a.py\n"})
+    assert "leak" not in [finding.rule for finding in lint_task(folder)]

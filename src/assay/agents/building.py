@@ -17,13 +17,20 @@ AgentSource = str | type | Agent | Callable[..., Any]
 """Name as `assay run --agent` takes it, class, object with `run`, or function of the attempt."""
 
 
-def build_agent(source: AgentSource, options: Mapping[str, Any] | None = None, *, model: str | None = None) -> Agent:
+def build_agent(
+    source: AgentSource,
+    options: Mapping[str, Any] | None = None,
+    *,
+    model: str | None = None,
+    default_name: str | None = None,
+) -> Agent:
     """Returns the agent that acts in a run.
 
     Args:
         source: The agent, in any form.
         options: Keyword options of a class.
         model: Name of the run's model; None if it has none.
+        default_name: Name of a function or a command that was given none; None: made from what it is.
 
     Raises:
         AgentDefinitionError: The source is not an agent; the message names what it lacks.
@@ -46,8 +53,15 @@ def build_agent(source: AgentSource, options: Mapping[str, Any] | None = None, *
         raise MissingModelError(
             f"agent {shown} asks a model: add --model, or model= in Python (for example openai:NAME, or scripted:FILE)"
         )
+    if default_name is not None and has_default_name(agent):
+        agent = agent.with_name(default_name)
     built: Agent = agent
     return built
+
+
+def has_default_name(agent: Agent) -> bool:
+    """Returns whether a function or a command was given no name, so that its name is made from what it is."""
+    return not getattr(agent, "is_named", True)
 
 
 def describe_agent(source: AgentSource) -> str:

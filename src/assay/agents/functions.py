@@ -6,15 +6,17 @@ return when they are done. A limit raises `LimitReached` in the function, as in 
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import CodeType
 from typing import Any
 
 from assay.environments.interface import ExecResult, Tools, ToolSpec
 from assay.errors import AgentDefinitionError, UserError
 from assay.gateway.interface import ModelReply, ModelRequest
-from assay.records import Evidence, Observation, Task, ToolCall
+from assay.records import Evidence, Observation, Task, ToolCall, digest_record
 from assay.threads import LoopBridge, run_in_thread
 
 from .interface import Attempt, Endpoint
@@ -123,7 +125,7 @@ class FunctionAgent:
 
     Args:
         function: Takes the attempt; `async def` or plain.
-        name: Name in records; default: the function's.
+        name: Name in records; default: the function's, for a lambda `lambda-` and a digest of its code.
         needs_model: Whether it asks a model; None: where the run names one.
     """
 
@@ -135,6 +137,7 @@ class FunctionAgent:
         _require_one_parameter(function)
         self.function = function
         self.name = name or _name_of(function)
+        self.is_named = name is not None
         self.needs_model = bool(needs_model)
         self.model_is_optional = needs_model is None
         self.__module__ = getattr(function, "__module__", None) or __name__
@@ -146,7 +149,15 @@ class FunctionAgent:
 
     def with_model(self, *, needed: bool) -> FunctionAgent:
         """Returns the agent of a run that names a model, or none."""
-        return FunctionAgent(self.function, name=self.name, needs_model=needed)
+        chosen = copy.copy(self)
+        chosen.needs_model, chosen.model_is_optional = needed, False
+        return chosen
+
+    def with_name(self, name: str) -> FunctionAgent:
+        """Returns the same agent under another name."""
+        renamed = copy.copy(self)
+        renamed.name = name
+        return renamed
 
     async def run(self, attempt: Attempt) -> None:
         ended = await (self.function(attempt) if _is_async(self.function) else self._run_plain(attempt))
@@ -194,7 +205,18 @@ def _is_async(function: Callable[..., Any]) -> bool:
 def _name_of(function: Callable[..., Any]) -> str:
     inner = function.func if isinstance(function, partial) else function
     name = getattr(inner, "__name__", type(inner).__name__)
-    return "agent" if name == "<lambda>" else str(name)
+    return f"lambda-{_code_digest(inner.__code__)[:6]}" if name == "<lambda>" else str(name)
+
+
+def _code_digest(code: CodeType) -> str:
+    """Returns a digest of what a function does, without its place in a file."""
+    constants = [_code_digest(one) if isinstance(one, CodeType) else _describe(one) for one in code.co_consts]
+    return digest_record([code.co_code.hex(), constants, code.co_names]).partition(":")[2]
+
+
+def _describe(constant: Any) -> str:
+    """Returns a constant's text; that of a set does not depend on the seed of hashes."""
+    return repr(sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant)
 
 
 def _require_one_parameter(function: Any) -> None:

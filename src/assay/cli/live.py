@@ -19,7 +19,7 @@ from assay.errors import BudgetExceededError
 from assay.rollout import PlannedAttempt, Tally, TrialResult
 from assay.settings import Settings
 
-from .output import console, plain, quantity, say
+from .output import console, format_seconds, plain, quantity, say
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -160,7 +160,7 @@ def progress_line(tally: Tally) -> str:
     if tally.budget.calls is not None:
         spent.append(f"{tally.calls} of {tally.budget.calls} calls")
     left = tally.seconds_left()
-    rest = [f"about {_span(left)} left"] if left and tally.done < tally.total else []
+    rest = [f"about {format_seconds(left)} left"] if left and tally.done < tally.total else []
     return "; ".join([f"{tally.done}/{tally.total} done: {counts}", *spent, *rest])
 
 
@@ -174,12 +174,6 @@ def _cost(tally: Tally) -> str:
     return f"{'at least ' if tally.unpriced else ''}${tally.cost_usd:.4f}{whole}"
 
 
-def _span(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
 def render_progress(tally: Tally) -> Group:
     """Renders the live table with the longest-running attempts."""
     from rich.console import Group as RichGroup
@@ -187,7 +181,7 @@ def render_progress(tally: Tally) -> Group:
 
     now = time.monotonic()
     longest = sorted(tally.running.items(), key=lambda item: item[1])[:LONGEST_RUNNING]
-    lines = [Text(f"  {plain(name)[:WIDE]}  {_span(now - began)}", style="dim") for name, began in longest]
+    lines = [Text(f"  {plain(name)[:WIDE]}  {format_seconds(now - began)}", style="dim") for name, began in longest]
     more = len(tally.running) - len(longest)
     return RichGroup(_table(tally), *lines, *([Text(f"  and {more} more", style="dim")] if more > 0 else []))
 
@@ -195,12 +189,13 @@ def render_progress(tally: Tally) -> Group:
 def _table(tally: Tally) -> Table:
     from rich.table import Table as RichTable
 
-    title = f"{tally.done} of {quantity(tally.total, 'attempt')}, {_span(time.monotonic() - tally.began)}"
+    title = f"{tally.done} of {quantity(tally.total, 'attempt')}, {format_seconds(time.monotonic() - tally.began)}"
     table = RichTable(title=title, title_justify="left", show_edge=False)
     left = tally.seconds_left()
     cells = {name: str(n) for name, n in tally.outcomes.items()}
     cells |= {"stopped": str(tally.stopped), "retries": str(tally.retries), "running": str(len(tally.running))}
-    cells |= {"tokens": f"{tally.tokens:,}", "cost": _cost(tally), "left": "-" if left is None else _span(left)}
+    cells |= {"tokens": f"{tally.tokens:,}", "cost": _cost(tally)}
+    cells["left"] = "-" if left is None else format_seconds(left)
     for name in cells:
         table.add_column(name, justify="right")
     table.add_row(*cells.values())

@@ -45,6 +45,13 @@ def quantity(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else _PLURALS.get(noun, f'{noun}s')}"
 
 
+def format_seconds(seconds: float) -> str:
+    """Returns a duration in seconds, minutes or hours."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
 def sparse_lines(what: str, *, every_s: float) -> Callable[[int, int], None]:
     """Returns a progress callback `(done, total)` that prints to stderr at most once per interval."""
     last = time.monotonic()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from assay.settings import Settings
 
-from .output import say
+from .output import format_seconds, say
 
 if TYPE_CHECKING:
     from assay.synthesis import ProgramReport, QuestionReport, SynthesisConfig, SynthesisCost, SynthesisReport
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Config = TypeVar("Config")
 Report = TypeVar("Report", bound="SynthesisReport | ProgramReport | QuestionReport")
 
+LINE_EVERY_S = 5.0
 DEMO_SOURCE = "networkx"
 """A real library whose wheel contains its tests."""
 
@@ -44,7 +45,7 @@ async def make_in_sandbox(config: Config, synthesise: Callable[..., Awaitable[Re
     from assay.environments.workspace.choose import choose_backend
     from assay.synthesis import CostMeter
 
-    settings, lines, meter = Settings.from_environment(), _Lines(), CostMeter()
+    settings, lines, meter = Settings.from_environment(), ProgressLines(), CostMeter()
     backend, _ = await choose_backend(None)
     try:
         report = await synthesise(config, backend=backend, cache=settings.cache, progress=lines)
@@ -53,18 +54,40 @@ async def make_in_sandbox(config: Config, synthesise: Callable[..., Awaitable[Re
     return report, meter.measure(report, lines.from_journal)
 
 
-class _Lines:
-    """Prints a line for each new activity, and at intervals while it lasts."""
+class ProgressLines:
+    """Prints a line for each new activity, and at intervals while it lasts, with an estimate of the time left."""
 
     def __init__(self) -> None:
         self._what, self._last = "", 0.0
+        self._paces: dict[str, _Pace] = {}
         self.from_journal = 0
 
     def __call__(self, what: str, done: int, total: int) -> None:
         from assay.synthesis import FROM_JOURNAL
 
+        now = time.monotonic()
+        pace = self._paces.get(what)
+        if pace is None or done < pace.done:
+            pace = _Pace(now, done, done)
+        self._paces[what] = pace = pace._replace(done=done)
         if what == FROM_JOURNAL:
             self.from_journal += done
-        if what != self._what or time.monotonic() - self._last > 5.0:
-            self._what, self._last = what, time.monotonic()
-            say(f"{what} ..." if total <= 1 else f"{what}: {done} of {total}")
+            self._paces = {what: pace}  # outcomes that were only read say nothing of the pace
+        if what != self._what or now - self._last > LINE_EVERY_S:
+            self._what, self._last = what, now
+            left = pace.seconds_left(now, total)
+            rest = f", about {format_seconds(left)} left" if left is not None else ""
+            say(f"{what} ..." if total <= 1 else f"{what}: {done} of {total}{rest}")
+
+
+class _Pace(NamedTuple):
+    """Progress of one activity since `began`, when `first` units were done."""
+
+    began: float
+    first: int
+    done: int
+
+    def seconds_left(self, now: float, total: int) -> float | None:
+        """Estimates the remaining seconds; None before a unit is done, and at the end."""
+        fresh = self.done - self.first
+        return (now - self.began) / fresh * (total - self.done) if fresh and self.done < total else None

@@ -17,7 +17,7 @@ from .shared import JsonOption
 from .tables import print_rows
 
 if TYPE_CHECKING:
-    from assay.synthesis.report import GateRow
+    from assay.synthesis.report import GateRow, ReasonCount, SynthesisReport
 
 _HELP = """Makes tasks.
 
@@ -28,6 +28,7 @@ Examples:
   assay synth programs ./boltons-26.2.0.tar.gz --language node --out tasks/
 
   assay synth questions ./boltons-26.2.0.tar.gz --out tasks/"""
+MOST_REASONS, LONGEST_REASON = 20, 120
 app = typer.Typer(
     help=_HELP, no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
 )
@@ -71,6 +72,7 @@ def repository(config: SynthesisConfig, as_json: JsonOption = False) -> None:
         emit_json({**msgspec.to_builtins(report), "cost": msgspec.to_builtins(cost)})
     else:
         print_rows(_gate_rows(report.table))
+        _print_reasons(report)
         if report.separation:
             counted = ", ".join(f"{count} {method}" for method, count in report.separation.items())
             console().print(
@@ -82,13 +84,37 @@ def repository(config: SynthesisConfig, as_json: JsonOption = False) -> None:
         console().print(cost.sentence())
 
 
+def _print_reasons(report: SynthesisReport) -> None:
+    """Prints why candidates were dropped, the commonest reasons of each gate first."""
+    from assay.synthesis import count_reasons
+
+    reasons = count_reasons(report.dropped)
+    if reasons:
+        console().print()
+        print_rows([_reason_cells(one) for one in reasons[:MOST_REASONS]])
+        if len(reasons) > MOST_REASONS:
+            console().print(f"... and {quantity(len(reasons) - MOST_REASONS, 'more reason')}")
+        console().print(f"manifest.json names each of the {quantity(len(report.dropped), 'dropped candidate')}")
+
+
+def _reason_cells(one: ReasonCount) -> dict[str, str]:
+    place = f" in {one.first.functions[0]}" if one.first.functions else ""
+    return {
+        "dropped": str(one.candidates),
+        "gate": one.gate,
+        "reason": one.reason if len(one.reason) <= LONGEST_REASON else f"{one.reason[: LONGEST_REASON - 3]}...",
+        "first of them": f"{', '.join(one.first.operators)}{place}",
+    }
+
+
 def _gate_rows(table: tuple[GateRow, ...]) -> list[dict[str, str]]:
-    """Returns the gates with the number of candidates that ended at each, by kind."""
+    """Returns the gates at which candidates ended with their number, by kind; and the kept ones."""
     kinds = sorted({kind for row in table for kind in row.ended})
     return [
         {"gate": row.gate, "demand": row.demand, "ended here": str(row.total)}
         | {kind: str(row.ended.get(kind, 0)) for kind in kinds}
         for row in table
+        if row.total or row.gate == "kept"
     ]
 
 

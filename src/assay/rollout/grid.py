@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.agents.building import AgentSource, build_agent, describe_agent, is_importable
+from assay.agents.building import AgentSource, build_agent, describe_agent, has_default_name, is_importable
 from assay.errors import StoreError, UserError
 from assay.gateway.interface import ModelBackend
 from assay.rollout.limits.contract_guards import Ask
@@ -49,7 +49,7 @@ def plan_grid(
 ) -> tuple[GridCell, ...]:
     """Returns a run for each agent with each model; an agent that asks no model has one run.
 
-    One agent with one model is a plain run, without a grid.
+    One agent with one model is a plain run, without a grid. Agents without a name of their own get distinct ones.
 
     Raises:
         UserError: An agent cannot be built with the configuration's options, or asks a model where none is named.
@@ -58,7 +58,7 @@ def plan_grid(
     if len(agents) == 1 and len(models) <= 1:
         model = models[0] if models else None
         return (_cell(config, _Combination(agents[0], "", model), parts),)
-    combinations = _combinations(config, agents, models or (None,))
+    combinations = _name_agents(_combinations(config, agents, models or (None,)))
     if len(combinations) == 1:
         return (_cell(config, combinations[0], parts),)
     name = config.run or new_run_name(GRID)
@@ -87,6 +87,7 @@ class _Combination(NamedTuple):
     name: str
     """The agent's."""
     model: str | ModelBackend | None
+    has_default_name: bool = False
 
 
 def _combinations(
@@ -97,8 +98,36 @@ def _combinations(
         built = build_agent(agent, config.agent_options, model=_model_name(model))
         chosen = model if built.needs_model or len(models) == 1 else None
         if not any(agent is other.source and chosen is other.model for other in found):
-            found.append(_Combination(agent, built.name, chosen))
+            found.append(_Combination(agent, built.name, chosen, has_default_name(built)))
     return found
+
+
+def _name_agents(combinations: Sequence[_Combination]) -> list[_Combination]:
+    """Returns the combinations with distinct names of different agents that were given none: with the module's or
+    file's name where that tells them apart, else with a number, in the order of the agents."""
+    alike: dict[str, list[AgentSource]] = {}
+    for one in combinations:
+        sources = alike.setdefault(one.name, [])
+        if not any(_is_same(one.source, other) for other in sources):
+            sources.append(one.source)
+    named = []
+    for one in combinations:
+        sources = alike[one.name]
+        number = next(n for n, source in enumerate(sources, 1) if _is_same(source, one.source))
+        modules = [_module_name(source) for source in sources]
+        name = f"{one.name}-{number}" if len(set(modules)) < len(modules) else f"{modules[number - 1]}.{one.name}"
+        named.append(one._replace(name=name) if one.has_default_name and len(sources) > 1 else one)
+    return named
+
+
+def _is_same(one: AgentSource, other: AgentSource) -> bool:
+    return one is other or (isinstance(one, str) and one == other)
+
+
+def _module_name(source: AgentSource) -> str:
+    """Returns the last part of the module or the file in which an agent is defined."""
+    path = describe_agent(source).partition(":")[0]
+    return Path(path).stem if path.endswith(".py") else path.rpartition(".")[2]
 
 
 def _model_name(model: str | ModelBackend | None) -> str | None:
@@ -106,8 +135,9 @@ def _model_name(model: str | ModelBackend | None) -> str | None:
 
 
 def _cell(config: RunConfig, combination: _Combination, parts: RunParts) -> GridCell:
-    agent, _, model = combination
+    agent, model = combination.source, combination.model
     config = msgspec.structs.replace(config, agent=describe_agent(agent), model=_model_name(model))
+    parts = parts._replace(agent_name=combination.name or None)
     if not isinstance(agent, str):
         found_by_name = isinstance(agent, type) and is_importable(agent)
         parts = parts._replace(agent=agent, objects=parts.objects if found_by_name else (*parts.objects, "agent"))

@@ -64,6 +64,8 @@ class RunParts(NamedTuple):
 
     agent: AgentSource | None = None
     """The agent; None: the one that the configuration names."""
+    agent_name: str | None = None
+    """Name of an agent that was given none; None: made from what it is."""
     checks: RunChecks = NO_CHECKS
     """Checks beside those of the tasks."""
     objects: tuple[str, ...] = ()
@@ -178,7 +180,9 @@ async def resume_run(
         contracts = _contracts(config, found)
         if {c.name: c.digest for c in contracts} != store.manifest().get("contracts", {}):
             raise UserError("the contracts of the run have changed since it began: put them back, or start a new run")
-        async with open_resources(config, settings, found, _make_agent(config, parts), backend) as resources:
+        # A name that was made from what the agent is may have been made in another way then.
+        began_as = parts._replace(agent_name=store.manifest().get("agent"))
+        async with open_resources(config, settings, found, _make_agent(config, began_as), backend) as resources:
             await _run(store, resources, found, progress, ActiveContracts(contracts, ask), parts.checks)
     return RunSummary(run, settings.store)
 
@@ -389,7 +393,7 @@ def _unused_model(config: RunConfig, agent: Agent) -> list[str]:
 
 def _make_agent(config: RunConfig, parts: RunParts) -> Agent:
     source = config.agent if parts.agent is None else parts.agent
-    return build_agent(source, config.agent_options, model=config.model)
+    return build_agent(source, config.agent_options, model=config.model, default_name=parts.agent_name)
 
 
 def require_other_names(checks: RunChecks, tasks: Sequence[LoadedTask]) -> None:

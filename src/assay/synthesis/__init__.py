@@ -16,6 +16,7 @@ _EXPORTS = {
     "SynthesisConfig": "config",
     "SynthesisCost": "cost",
     "SynthesisReport": "report",
+    "count_reasons": "report",
     "synthesise": "repository",
     "synthesise_programs": "program_tasks",
     "synthesise_questions": "question_tasks",
@@ -32,6 +33,7 @@ __all__ = [
     "SynthesisConfig",
     "SynthesisCost",
     "SynthesisReport",
+    "count_reasons",
     "synthesise",
     "synthesise_programs",
     "synthesise_questions",
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     from .cost import CostMeter, SynthesisCost, write_cost
     from .program_tasks import ProgramReport, synthesise_programs
     from .question_tasks import QuestionReport, synthesise_questions
-    from .report import SynthesisReport
+    from .report import SynthesisReport, count_reasons
     from .repository import FROM_JOURNAL, synthesise
 
 __getattr__ = lazy_getattr(__name__, _EXPORTS)

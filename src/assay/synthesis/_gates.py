@@ -19,6 +19,7 @@ from assay.verify.separation_plan import SeparationPlan
 
 from ._candidates import TaskCandidate
 from ._parts import MOST_PARTS, find_causes, return_constant, separate_parts, split_hunks
+from ._progress import Progress, counted, ignore_progress
 from ._reference import merge_cases
 from ._split import Split, UnsplittableError, split_failing_tests
 from .config import SynthesisConfig
@@ -105,6 +106,7 @@ class GateContext(NamedTuple):
     """Returns the reason that a task's own check fails on the unbroken tree; empty if it passes."""
     separation: Separator | None = None
     """Plans how tests are judged apart; None if separation is off."""
+    tell: Progress = ignore_progress
 
 
 async def judge_candidates(
@@ -113,6 +115,7 @@ async def judge_candidates(
     """Runs a wave of candidates through all gates but the last two, which need the order of the kept ones."""
     ended: dict[str, GateOutcome] = {}
     alive = [c for c in wave if _is_alive(ended, _check_text(context, c))]
+    context.tell("running the tests of candidates", 0, 1)
     first = await _run_candidates(context, alive, laboratory, 0)
     alive = [c for c in alive if _is_alive(ended, _check_first_run(context, c, first[c.digest]))]
     facts = {c.digest: _collect_facts(context, c, first[c.digest]) for c in alive}
@@ -146,9 +149,10 @@ async def judge_candidates(
     if context.separation is not None:
         ended |= await context.separation.judge(context, alive, ended, splits)
         alive = [c for c in alive if ended[c.digest].gate == "kept"]
+    checked = counted("running the checks of tasks", len(alive), context.tell)
     async with asyncio.TaskGroup() as group:
         for one in alive:
-            group.create_task(_run_own_check(context, one, ended))
+            group.create_task(_run_own_check(context, one, ended)).add_done_callback(checked)
     return [ended[c.digest] for c in wave]
 
 

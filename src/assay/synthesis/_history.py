@@ -26,6 +26,7 @@ from ._git import Commit, GitReader, UnreadableError
 from ._journal import Journal
 from ._laboratory import Laboratory
 from ._parts import diff_hunks
+from ._progress import Progress, ignore_progress
 from ._reference import FILE_CPU_S, find_stable_tests
 from ._tree import SourceTree, is_test_file, select_source_files
 from .config import SynthesisConfig
@@ -65,11 +66,16 @@ class _MeasuredCommit(msgspec.Struct, frozen=True):
 
 
 async def find_commit_candidates(
-    tree: SourceTree, laboratory: Laboratory, backend: Backend, config: SynthesisConfig, journal: Path
+    tree: SourceTree,
+    laboratory: Laboratory,
+    backend: Backend,
+    config: SynthesisConfig,
+    journal: Path,
+    tell: Progress = ignore_progress,
 ) -> History:
     """Examines commits, newest first, until there are three candidates for each requested task.
 
-    The journal stores measurements, so that a stopped run can continue.
+    The journal stores measurements, so that a stopped run can continue. `tell` gets the number of examined commits.
 
     Raises:
         UserError: Git cannot read the repository.
@@ -81,7 +87,9 @@ async def find_commit_candidates(
     ended: list[tuple[TaskCandidate, GateOutcome]] = []
     async with GitReader(tree.repository, backend) as git:
         waiting: list[TaskCandidate] = []
-        for commit in await git.commits(MAX_COMMITS):
+        commits = await git.commits(MAX_COMMITS)
+        for number, commit in enumerate(commits):
+            tell("looking at the commits", number, len(commits))
             try:
                 waiting.append(await _read_candidate(tree, git, commit))
             except UnreadableError as exc:

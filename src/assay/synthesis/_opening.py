@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -17,13 +17,11 @@ from assay.errors import UserError
 from assay.records import digest_bytes, digest_record
 
 from ._laboratory import Laboratory
+from ._progress import Progress
 from ._reference import Reference, choose_test_files, measure_tests
 from ._releases import Release, load_releases
 from ._tree import SourceTree, load_source
 from .config import SynthesisConfig
-
-Progress = Callable[[str, int, int], None]
-"""Called with the current activity, the number of completed units, and the total."""
 
 
 class OpenedSource(NamedTuple):
@@ -58,9 +56,7 @@ async def open_source(
     layer, masked = await asyncio.to_thread(_tool_layer, cache, pins, tree.name)
     folder = cache / "synthesis" / _cache_key(tree, layer, config, releases)
     async with Laboratory(tree, backend, layer, config.concurrency) as laboratory:
-        tell("measuring the tests", 0, 1)
-        reference = await _reference(tree, laboratory, config, folder / "reference.json")
-        tell("measuring the tests", 1, 1)
+        reference = await _reference(tree, laboratory, config, folder / "reference.json", tell)
         _require_tests(tree, reference)
         yield OpenedSource(tree, laboratory, reference, pins, masked, releases, folder)
 
@@ -92,11 +88,13 @@ def _code_digest() -> str:
     return digest_record([[str(file.relative_to(root)), digest_bytes(file.read_bytes())] for file in files])
 
 
-async def _reference(tree: SourceTree, laboratory: Laboratory, config: SynthesisConfig, path: Path) -> Reference:
+async def _reference(
+    tree: SourceTree, laboratory: Laboratory, config: SynthesisConfig, path: Path, tell: Progress
+) -> Reference:
     try:
         return msgspec.json.decode(path.read_bytes(), type=Reference)
     except (FileNotFoundError, msgspec.MsgspecError):
-        reference = await measure_tests(laboratory, choose_test_files(tree, config), config)
+        reference = await measure_tests(laboratory, choose_test_files(tree, config), config, tell)
     if not reference.passing:
         return reference
     path.parent.mkdir(parents=True, exist_ok=True)

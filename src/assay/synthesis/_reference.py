@@ -14,6 +14,7 @@ import msgspec
 from assay.code.batches import Job, JobResult, RunOutcome
 
 from ._laboratory import Laboratory
+from ._progress import Progress, ignore_progress
 from ._tree import SourceTree
 from .config import SynthesisConfig
 
@@ -62,11 +63,14 @@ def choose_test_files(tree: SourceTree, config: SynthesisConfig) -> tuple[str, .
     return tuple(sorted(tests))
 
 
-async def measure_tests(laboratory: Laboratory, tests: Iterable[str], config: SynthesisConfig) -> Reference:
+async def measure_tests(
+    laboratory: Laboratory, tests: Iterable[str], config: SynthesisConfig, tell: Progress = ignore_progress
+) -> Reference:
     """Runs the test files the configured number of times, the first time with line coverage."""
     measured, runs = Reference({}, {}, {}, {}), []
-    left = list(tests)
-    for repetition in range(max(2, config.repetitions)):
+    left, repetitions = list(tests), max(2, config.repetitions)
+    for repetition in range(repetitions):
+        tell("measuring the tests", repetition, repetitions)
         jobs = [Job(path, (path,), measure=repetition == 0, cpu_s=FILE_CPU_S) for path in left]
         runs.append(await laboratory.run(jobs, repetition=repetition))
         reasons = {path: _exclusion_reason(runs[-1][path], config) for path in left}

@@ -22,6 +22,7 @@ from assay.code.batches import RunOutcome
 from assay.environments.workspace.toolchain import PYTHON
 from assay.tasks.assay_config import AssayTable, CheckTable, WorkspaceTable
 from assay.tasks.harbor_config import EnvironmentTable, HarborAgentTable, HarborTask, PackageTable, VerifierTable
+from assay.tasks.lint import MOST_NAMED_TESTS
 from assay.tasks.write import TaskDraft, write_task
 from assay.verify.calls import span_fix
 from assay.verify.separation_plan import PLAN_PATH, encode_plan
@@ -230,7 +231,7 @@ def _package_name(tree: SourceTree, one: TaskCandidate) -> str:
 def write_instruction(tree: SourceTree, parts: TaskMaterial) -> str:
     """Returns the instruction: the visible failures, without their place or cause."""
     name = _package_name(tree, parts.candidate)
-    shown = sorted(parts.outcome.shown.items())[:5]
+    shown = sorted(parts.outcome.shown.items())[:MOST_NAMED_TESTS]
     files = sorted({test.partition("::")[0] for test in parts.outcome.shown})
     if parts.candidate.kind == "feature":
         opening = (

@@ -41,7 +41,7 @@ from assay.verify.sanitise import opened
 from ._call_plans import find_failing_mutants, measure_draft
 from ._entry_trace import compare_changes
 from ._manifest import remove_stale_tasks, write_manifest
-from ._opening import OpenedSource, Progress, open_source
+from ._opening import OpenedSource, open_source
 from ._own_check import run_check
 from ._plain_calls import PlainFunction, draft_plan, find_plain_functions
 from ._program_folder import (
@@ -53,6 +53,7 @@ from ._program_folder import (
     draft_program_task,
     render_bridge,
 )
+from ._progress import Progress, ignore_progress
 from ._separation import DecidingTests
 from ._splice_proof import draw_mutants
 from .call_tasks_config import ProgramTasksConfig
@@ -122,7 +123,7 @@ async def synthesise_programs(
         UserError: There is nothing to make tasks from, or the language is not installed.
         EnvironmentFailure: The sandbox broke.
     """
-    tell = progress or (lambda _what, _done, _all: None)
+    tell = progress or ignore_progress
     language = await asyncio.to_thread(load_language, config.language)
     label = Path(config.language).stem
     ended: list[tuple[PlainFunction, _FunctionOutcome]] = []

@@ -41,8 +41,9 @@ from assay.verify.sanitise import opened
 
 from ._laboratory import WORKSPACE, import_paths
 from ._manifest import remove_stale_tasks, write_manifest
-from ._opening import OpenedSource, Progress, open_source
+from ._opening import OpenedSource, open_source
 from ._plain_calls import PlainFunction, find_plain_functions
+from ._progress import Progress, ignore_progress
 from ._question_folder import ExecutionQuestion, draft_question, format_call
 from .call_tasks_config import QuestionTasksConfig
 
@@ -105,7 +106,7 @@ async def synthesise_questions(
         UserError: There is nothing to make tasks from.
         EnvironmentFailure: The sandbox broke.
     """
-    tell = progress or (lambda _what, _done, _all: None)
+    tell = progress or ignore_progress
     async with open_source(config.measuring, backend, cache, tell) as source:
         tell("recording the calls of the tests", 0, 1)
         listed = await find_plain_functions(source, config.measuring)

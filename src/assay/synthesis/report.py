@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 
@@ -12,7 +13,7 @@ from assay.code.spectra import CoverageRun, Line, rank, rank_of
 from assay.verify.calls import ReleaseUse, call_plans
 
 from ._candidates import TaskCandidate
-from ._gates import GATES, GateOutcome
+from ._gates import GATES, GateOutcome, normalise_message
 from ._reference import Reference
 from ._split import Split
 from ._tree import SourceTree
@@ -59,6 +60,31 @@ class ManifestEntry(msgspec.Struct, frozen=True):
     judged by calls."""
 
 
+class DroppedCandidate(msgspec.Struct, frozen=True):
+    """One candidate that did not become a task, as in `manifest.json`."""
+
+    candidate: str
+    """Digest of the change; of a commit that was not tried, the commit's name."""
+    kind: str
+    operators: tuple[str, ...]
+    """Operators of the change, or `commit` with the beginning of the commit's name."""
+    functions: tuple[str, ...]
+    lines: tuple[tuple[str, int], ...]
+    """Changed lines of the unbroken text."""
+    gate: str
+    """Gate at which it ended."""
+    reason: str
+
+
+class ReasonCount(NamedTuple):
+    """How many candidates ended at a gate for one reason, with the first of them."""
+
+    gate: str
+    reason: str
+    candidates: int
+    first: DroppedCandidate
+
+
 class SynthesisReport(msgspec.Struct, frozen=True):
     """The whole, as in `manifest.json`."""
 
@@ -79,6 +105,8 @@ class SynthesisReport(msgspec.Struct, frozen=True):
     kept: int = 0
     not_separate: int = 0
     """Candidates that passed the gates before and were dropped for want of a separate test."""
+    dropped: tuple[DroppedCandidate, ...] = ()
+    """Candidates that did not become tasks, in the order in which they were tried; rejected commits first."""
 
     @property
     def separation(self) -> dict[str, int]:
@@ -118,6 +146,33 @@ class SynthesisReport(msgspec.Struct, frozen=True):
             for r in self.table
         ]
         return head + "".join(lines)
+
+
+def list_dropped(ended: Iterable[tuple[TaskCandidate, GateOutcome]]) -> tuple[DroppedCandidate, ...]:
+    """Returns the candidates that were not kept, in order."""
+    return tuple(
+        DroppedCandidate(
+            candidate=one.digest,
+            kind=one.kind,
+            operators=one.operators,
+            functions=one.functions,
+            lines=one.lines,
+            gate=outcome.gate,
+            reason=" ".join(normalise_message(outcome.reason).split()),
+        )
+        for one, outcome in ended
+        if outcome.gate != "kept"
+    )
+
+
+def count_reasons(dropped: Iterable[DroppedCandidate]) -> list[ReasonCount]:
+    """Counts candidates by gate and reason: in the order of the gates, the most frequent reason of each first."""
+    alike: dict[tuple[str, str], list[DroppedCandidate]] = {}
+    for one in dropped:
+        alike.setdefault((one.gate, one.reason), []).append(one)
+    order = list(GATES)
+    counts = [ReasonCount(gate, reason, len(found), found[0]) for (gate, reason), found in alike.items()]
+    return sorted(counts, key=lambda one: (order.index(one.gate), -one.candidates))
 
 
 def count_methods(outcome: GateOutcome) -> dict[str, int]:

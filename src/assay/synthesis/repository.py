@@ -24,17 +24,20 @@ from ._history import find_commit_candidates
 from ._journal import Journal
 from ._laboratory import Laboratory
 from ._manifest import remove_stale_tasks, write_manifest
-from ._opening import OpenedSource, Progress, open_source
+from ._opening import OpenedSource, open_source
 from ._own_check import OwnCheck
+from ._progress import Progress, ignore_progress
 from ._reference import Reference
 from ._separation_gate import SeparationGate
 from ._task_folder import SharedParts, TaskMaterial, name_task, pack_archive, write_folder
 from ._tree import SourceTree
 from .config import SynthesisConfig
-from .report import ManifestEntry, SynthesisReport, count_methods, difficulty, gate_table, release_uses
+from .report import ManifestEntry, SynthesisReport, count_methods, difficulty, gate_table, list_dropped, release_uses
 
 FROM_JOURNAL = "candidates judged by an earlier run"
 """Message to `Progress` for each wave of which the journal holds candidates."""
+JUDGING = "judging candidates, tasks kept"
+"""Message to `Progress` with the number of kept and of requested tasks."""
 WAVE = 8
 """The fewest candidates that are judged together."""
 
@@ -58,12 +61,12 @@ async def synthesise(
         UserError: No tasks can be made from the source; the message says what is missing.
         EnvironmentFailure: The sandbox broke.
     """
-    tell = progress or (lambda _what, _done, _all: None)
+    tell = progress or ignore_progress
     async with open_source(config, backend, cache, tell) as source:
         tree, laboratory, reference = source.tree, source.laboratory, source.reference
         journal = Journal(source.folder / "journal.jsonl", GateOutcome)
-        tell("looking at the history", 0, 1)
-        history = await find_commit_candidates(tree, laboratory, backend, config, source.folder / "history.jsonl")
+        commits = source.folder / "history.jsonl"
+        history = await find_commit_candidates(tree, laboratory, backend, config, commits, tell)
         stream = chain(history.candidates, generate_candidates(tree, reference, config))
         async with OwnCheck(tree, reference.cases, laboratory, config.concurrency) as own_check:
             separation = None
@@ -71,13 +74,10 @@ async def synthesise(
                 separation = SeparationGate(
                     tree, reference.cases, laboratory, config.separation_mutants, source.releases
                 )
-            context = GateContext(tree.files, reference.passing, config, own_check.find_objection, separation)
-            judged = await _judge_all(context, stream, laboratory, journal, tell)
-    tell("writing the tasks", 0, len(judged.tasks))
+            context = GateContext(tree.files, reference.passing, config, own_check.find_objection, separation, tell)
+            judged = await _judge_all(context, stream, laboratory, journal)
     judged.ended[:0] = history.ended
-    report = await asyncio.to_thread(_write_tasks, tree, reference, config, source, judged)
-    tell("writing the tasks", len(judged.tasks), len(judged.tasks))
-    return report
+    return await asyncio.to_thread(_write_tasks, tree, reference, config, source, judged)
 
 
 async def _judge_all(
@@ -85,9 +85,9 @@ async def _judge_all(
     stream: Iterator[TaskCandidate],
     laboratory: Laboratory,
     journal: Journal[GateOutcome],
-    tell: Progress,
 ) -> JudgedCandidates:
-    config, judged = context.config, JudgedCandidates([], [])
+    config, judged, tell = context.config, JudgedCandidates([], []), context.tell
+    tell(JUDGING, 0, config.count)
     limited = islice(stream, config.candidate_limit)
     while len(judged.tasks) < config.count:
         # Waves depend only on the tasks accepted so far, so that the same seed tries the same candidates.
@@ -104,7 +104,7 @@ async def _judge_all(
         for one in wave:
             if len(judged.tasks) < config.count:
                 judged.ended.append((one, _apply_quota(context, judged, one, outcomes[one.digest])))
-        tell("judging candidates", len(judged.tasks), config.count)
+        tell(JUDGING, len(judged.tasks), config.count)
     return judged
 
 
@@ -157,6 +157,7 @@ def _write_tasks(
         functions=len(find_targets(tree, reference, config)),
         candidates=len(judged.ended),
         table=gate_table(judged.ended),
+        dropped=list_dropped(judged.ended),
         left_out=reference.left_out,
         tasks=tuple(entries),
         kept=len(entries),

@@ -28,6 +28,8 @@ _REWARD = re.compile(r"reward\.(?:txt|json)")
 _JUDGE = re.compile(r"\bassay-judge (?:run|read)\b")
 _COPIES = "tests/files/"
 _LOGS = (PurePosixPath("/logs/verifier"), PurePosixPath("/logs/agent"))
+MOST_NAMED_TESTS = 5
+"""The instruction of a generated task names at most so many failing tests, and counts the others."""
 Found = Iterator[TaskFinding]
 
 
@@ -176,33 +178,53 @@ def _packages(line: str) -> list[str]:
 
 
 def _leaks(parts: TaskParts, _: HarborTask) -> Found:
-    """Reports files of the solution or the tests that the agent can read too.
-
-    A check `pytest` names its deciding tests: a file that holds none of them is a visible test, not a leak.
-    """
-    visible = _visible_tests(parts)
+    """Reports files of the solution or the tests that the agent can read too, except tests that it is shown."""
     files = [e for e in parts.tree.entries if e.kind == "file" and e.size > 64 and "/" in e.path]
     given = [e for e in files if _is_agent_file(e.path)]
     sizes = {e.size for e in given}
-    hidden = {
-        file_digest(parts.tree.root / e.path): e.path for e in files if e.size in sizes and not _is_agent_file(e.path)
-    }
+    private: dict[bytes, list[str]] = {}
+    for entry in files:
+        if entry.size in sizes and not _is_agent_file(entry.path):
+            private.setdefault(file_digest(parts.tree.root / entry.path), []).append(entry.path)
     shared = {e.size for e in files if not _is_agent_file(e.path)}
-    for entry in given:
-        other = hidden.get(file_digest(parts.tree.root / entry.path)) if entry.size in shared else None
-        if other and other not in visible:
+    copies = {e.path: private.get(file_digest(parts.tree.root / e.path), []) for e in given if e.size in shared}
+    shown = _shown_tests(parts, {path for paths in copies.values() for path in paths})
+    for path, originals in copies.items():
+        other = next((original for original in originals if original not in shown), None)
+        if other:
             message = f"is the same file as {other}, which the agent must not see"
-            yield TaskFinding("leak", "warning", entry.path, message, "remove it from what the agent is given")
+            yield TaskFinding("leak", "warning", path, message, "remove it from what the agent is given")
 
 
-def _visible_tests(parts: TaskParts) -> set[str]:
-    """Returns the copied test files without a deciding test; empty where something else than `pytest` judges too."""
+def _shown_tests(parts: TaskParts, given: set[str]) -> set[str]:
+    """Returns the copied test files that the agent may read; empty where something else than `pytest` judges too.
+
+    A check `pytest` names its deciding tests. A file that holds none of them may be read. One that holds some may be
+    read if the instruction names the file and these tests, while the agent has no copy, or only a shortened one, of
+    another test file: something hidden then still decides. `given` are the files of which it has a copy.
+    """
     checks = parts.assay.checks
     if not checks or any(check.kind != "pytest" for check in checks):
         return set()
-    expected = [name for check in checks for name in check.parameters.get("expected") or () if isinstance(name, str)]
-    deciding = {f"{_COPIES}{name.partition('::')[0]}" for name in expected}
-    return {entry.path for entry in parts.tree.entries if entry.path.startswith(_COPIES)} - deciding
+    deciding: dict[str, set[str]] = {}
+    for name in (name for check in checks for name in check.parameters.get("expected") or ()):
+        if isinstance(name, str):
+            deciding.setdefault(name.partition("::")[0], set()).add(name.partition("[")[0])
+    copied = {e.path.removeprefix(_COPIES) for e in parts.tree.entries if e.path.startswith(_COPIES)}
+    readable = copied - deciding.keys()
+    withheld = copied - {path.removeprefix(_COPIES) for path in given}
+    endings = tuple(f"/{name}" for name in withheld)
+    has_shortened = any(_is_agent_file(e.path) and e.path.endswith(endings) for e in parts.tree.entries)
+    if has_shortened or withheld & deciding.keys():
+        readable |= {path for path, tests in deciding.items() if _names_tests(parts, path, tests)}
+    return {f"{_COPIES}{path}" for path in readable}
+
+
+def _names_tests(parts: TaskParts, path: str, tests: set[str]) -> bool:
+    """Returns whether the instruction names a file and its deciding tests, or as many tests as it names at most."""
+    text = read_text(parts.tree, "instruction.md")
+    words = set(re.findall(r"[^\s`]+", text)) if isinstance(text, str) else set()
+    return path in words and (tests <= words or sum(".py::" in word for word in words) >= MOST_NAMED_TESTS)
 
 
 def _is_agent_file(path: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from assay.errors import StoreError, UserError
@@ -43,6 +44,28 @@ def test_the_command_says_what_each_stage_did(settings: Settings, tmp_path: Path
     said = assay("curate", "g", "--store", str(settings.store), *where)
     assert "difficulty" in said
     assert "of 16 attempts kept" in said
+
+
+def test_the_same_selection_made_again_replaces_the_folder(settings: Settings, tmp_path: Path) -> None:
+    config = CurateConfig(runs=("g",), out=str(tmp_path / "o"), write=("conversations", "rows"))
+    first = curate(config, settings)
+    made = {path.name: path.read_bytes() for path in (tmp_path / "o").iterdir()}
+    (tmp_path / "o" / "conversations.jsonl").write_text("damaged")
+    assert curate(config, settings) == first
+    assert {path.name: path.read_bytes() for path in (tmp_path / "o").iterdir()} == made
+    assert [path.name for path in tmp_path.iterdir()] == ["o"]
+
+
+def test_another_selection_is_not_written_over_an_older_one(settings: Settings, tmp_path: Path) -> None:
+    config = CurateConfig(runs=("g",), out=str(tmp_path / "o"), write=("rows",))
+    curate(config, settings)
+    made = (tmp_path / "o" / "manifest.json").read_bytes()
+    for other, said in ((("duplicates",), r"other options \(where\)"), (config.where, "verdicts have changed since")):
+        with pytest.raises(UserError, match=f"{said}.*: name another --out, or move it away"):
+            curate(msgspec.structs.replace(config, where=other), settings)
+        (tmp_path / "o" / "decisions.jsonl").write_text("{}\n")
+    assert (tmp_path / "o" / "manifest.json").read_bytes() == made
+    assert [path.name for path in tmp_path.iterdir()] == ["o"]
 
 
 def test_nothing_is_written_over_and_nothing_half(settings: Settings, tmp_path: Path) -> None:

@@ -15,9 +15,12 @@ installed ones (`/opt/agents/NAME`).
 
 from __future__ import annotations
 
+import copy
+import re
+import shlex
 import time
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
 import msgspec
@@ -26,7 +29,7 @@ from assay.agents._options import read_options
 from assay.agents.interface import Attempt, Endpoint, Needs
 from assay.environments.interface import Mount
 from assay.errors import AgentError, UserError
-from assay.records import Evidence
+from assay.records import Evidence, digest_record
 from assay.settings import Settings
 
 from .agent import HOME, describe_exit, home_of, instruction_of
@@ -34,6 +37,9 @@ from .install import find_installed
 from .recipe import plain_model
 
 _OWN = f"{HOME}/.assay-command"
+_ASSIGNMENT = re.compile(r"\w+=")
+_STARTER = re.compile(r"(?:python|node|sh|bash|env|exec|uv|npx)[\d.]*")
+"""Programs that say nothing of the agent which they start."""
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
@@ -42,8 +48,9 @@ class CommandOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     command: str | tuple[str, ...]
     """Command to run: a text for the shell, or (as a JSON list) words."""
-    name: Annotated[str, msgspec.Meta(min_length=1, max_length=80)] = "command"
-    """Name of the agent in records and tables. Give each program its own: attempts of one name are one agent."""
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=80)] | None = None
+    """Name of the agent in records and tables: attempts of one name are one agent. Default: the program or script, and
+    after it six characters that stand for the whole command if there is more than one word."""
     env: dict[str, str] = {}
     """Variables added to its environment."""
     mounts: dict[str, str] = {}
@@ -68,9 +75,16 @@ class CommandAgent:
         if "command" not in options:
             raise UserError("agent 'command' runs a command line: give --agent-option 'command=...'")
         given = read_options(CommandOptions, {**options, "command": _words(options["command"])}, self.name)
-        self._options, self.name = given, given.name
+        self._options, self.is_named = given, given.name is not None
+        self.name = given.name or name_command(given.command)
         self.mounts: tuple[Mount, ...] = (*_given_mounts(given.mounts), *_harness_mounts(given.harnesses))
         self.needs: Needs = Needs(given.memory_mib, given.processes, tmpfs=(_OWN, *given.own))
+
+    def with_name(self, name: str) -> CommandAgent:
+        """Returns the same agent under another name."""
+        renamed = copy.copy(self)
+        renamed.name = name
+        return renamed
 
     async def run(self, attempt: Attempt) -> None:
         workspace = attempt.workspace
@@ -95,6 +109,18 @@ class CommandAgent:
             said = f"the command did not start: {result.stderr.strip()[-500:] or result.exit_code}"
             raise AgentError(said + explain_link(command, self.mounts))
         attempt.finish(describe_exit("the command", result))
+
+
+def name_command(command: str | tuple[str, ...]) -> str:
+    """Returns a name for a command: its program, or the script of an interpreter; with a digest if it has options."""
+    try:
+        words = shlex.split(command) if isinstance(command, str) else list(command)
+    except ValueError:
+        words = str(command).split()
+    named = [PurePosixPath(word).name for word in words if not word.startswith("-") and not _ASSIGNMENT.match(word)]
+    program = next((name for name in named if not _STARTER.fullmatch(name)), named[0] if named else "")
+    short = re.sub(r"[^\w.-]+", "-", program).strip("-.")[:40] or CommandAgent.name
+    return short if len(words) == 1 else f"{short}-{digest_record(command).partition(':')[2][:6]}"
 
 
 def explain_link(command: str | tuple[str, ...], mounts: Sequence[Mount]) -> str:

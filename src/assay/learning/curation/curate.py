@@ -1,7 +1,7 @@
 """Selects attempts of runs, and writes them with a decision for each attempt.
 
 Invariants: attempts are taken from runs with intact hash chains only; `decisions.jsonl` has one line for every decided
-attempt of every run, with its chain's head; existing files are never overwritten.
+attempt of every run, with its chain's head; only the same selection, made again, replaces an existing folder.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 
 from assay import __version__, plugins
 from assay.errors import UserError
-from assay.formats.shared.output_files import new_file, new_folder, refuse_existing
+from assay.formats.shared.output_files import new_file, new_folder
 from assay.learning.conversation import Opening, conversations
 from assay.learning.reading import RunReader
 from assay.learning.row_files import write_rows
@@ -44,6 +44,12 @@ NO_OPENING = "it called no model, and its opening is unknown"
 STUDENT = "assay.learning.curation.student:TransformersStudent"
 
 
+class _Manifest(msgspec.Struct):
+    """The field of a manifest that says how a selection was made."""
+
+    config: CurateConfig
+
+
 OnProgress = Callable[[str], None]
 
 
@@ -51,14 +57,15 @@ def curate(config: CurateConfig, settings: Settings, on_progress: OnProgress | N
     """Selects attempts and writes the folder.
 
     Raises:
-        UserError: A stage or a run does not exist, the folder does, or what is asked for cannot be made.
+        UserError: A stage or a run does not exist, the folder holds something else, or what is asked for cannot be
+            made.
         StoreError: A run is damaged or was changed.
     """
     required = [] if config.require == "unknown" else [SelectionStage("separation", {"at_least": config.require})]
     stages = [*required, *(parse_stage(stage) if isinstance(stage, str) else stage for stage in config.where)]
     select([], stages)
     out = Path(config.out)
-    refuse_existing(out)
+    _require_same_options(out, config)
     out.parent.mkdir(parents=True, exist_ok=True)
     # Made beside its place, so that the folder is there whole or not at all.
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
@@ -71,6 +78,7 @@ def curate(config: CurateConfig, settings: Settings, on_progress: OnProgress | N
         with new_file(folder / DECISIONS) as stream:
             for one, decision in zip(candidates, selected, strict=True):
                 stream.write(_cleaned(_line(one, decision), check) + b"\n")
+        _require_same_decisions(out, folder)
         writing = _SelectionWriter(
             config, settings, {(c.run, c.chain): (c, s) for c, s in _kept_pairs(candidates, selected)}, check
         )
@@ -80,8 +88,41 @@ def curate(config: CurateConfig, settings: Settings, on_progress: OnProgress | N
         report = _report(config, candidates, selected, stages, writing)
         with new_file(folder / MANIFEST) as stream:
             stream.write(msgspec.json.format(_cleaned(_manifest(config, stages, candidates, report), check), indent=1))
+        if out.exists():
+            out.rename(Path(scratch) / "replaced")
         folder.rename(out)
     return report
+
+
+def _require_same_options(out: Path, config: CurateConfig) -> None:
+    """Raises `UserError` where something is at `out`, except a selection with the same options."""
+    if not out.exists() and not out.is_symlink():
+        return
+    try:
+        earlier = msgspec.json.decode((out / MANIFEST).read_bytes(), type=_Manifest).config
+        earlier = msgspec.structs.replace(earlier, out=config.out)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
+        raise UserError(
+            f"{out} exists and holds no selection of `assay curate`: name another --out, or move it away"
+        ) from exc
+    names = [name for name in config.__struct_fields__ if getattr(earlier, name) != getattr(config, name)]
+    if names:
+        raise UserError(
+            f"{out} holds a selection with other options ({', '.join(names)}): name another --out, or move it away"
+        )
+
+
+def _require_same_decisions(out: Path, folder: Path) -> None:
+    """Raises `UserError` where `out` holds other decisions than `folder`."""
+    try:
+        earlier = (out / DECISIONS).read_bytes() if out.exists() else None
+    except OSError as exc:
+        raise UserError(f"{exc.filename} cannot be read ({exc.strerror}): name another --out, or move it away") from exc
+    if earlier not in (None, (folder / DECISIONS).read_bytes()):
+        raise UserError(
+            f"{out} holds an earlier selection with these options, and the attempts or their verdicts have changed "
+            "since: name another --out, or move it away"
+        )
 
 
 def _candidates(config: CurateConfig, settings: Settings, on_progress: OnProgress) -> Iterator[AttemptCandidate]:

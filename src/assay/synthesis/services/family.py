@@ -25,7 +25,7 @@ from assay.plugins import load
 from assay.records import Check, EnvironmentSpec, Task, canonical_bytes, digest_record
 
 from .conduct import keep_policy
-from .instruction import LEVELS, Level, Unspeakable, Wording, write_instruction
+from .instruction import LEVELS, Descriptions, Level, Unspeakable, Wording, write_instruction
 from .walk import Walk, Walker
 
 _TRIES: Final = 400
@@ -71,6 +71,7 @@ class ServiceTasks:
             raise UserError("app= of the family 'services': name an application, as app=shop or app=shop+mail")
         self._levels: tuple[Level, ...] = tuple(one for one in LEVELS if level in (one, "mixed"))
         self._writes = writes
+        self._held: tuple[int, Descriptions, Walker] | None = None
         self._knobs = {name: dict(table) for name, table in (knobs or {}).items()}
 
     @cached_property
@@ -92,14 +93,22 @@ class ServiceTasks:
                 missed = 0
         return tuple(made)
 
+    def _world_of(self, world_seed: int) -> tuple[Descriptions, Walker]:
+        """Returns what draws and describes in a world; that of the last one is held, because it is asked often."""
+        if self._held is None or self._held[0] != world_seed:
+            world = ServiceWorld.of(self._services, world_seed, self._knobs)
+            self._held = world_seed, Descriptions(world), Walker(world)
+        return self._held[1:]
+
     def _world_seed(self, seed: int, number: int) -> int:
         words = f"{'+'.join(self._apps)}/{seed}/{number}"
         return int.from_bytes(blake3(words.encode()).digest()[:6], "big")
 
     def _task(self, seed: int, number: int, world_seed: int, attempt: int, outcomes: set[bytes]) -> Task | None:
         draw = random.Random(f"{world_seed}/{attempt}")
-        world = ServiceWorld.of(self._services, world_seed, self._knobs)
-        walk = Walker(world, draw).walk(self._writes or draw.choice((1, 2, 3)))
+        rows, walker = self._world_of(world_seed)
+        world = rows.world
+        walk = walker.walk(self._writes or draw.choice((1, 2, 3)), draw)
         contracts = world.policy.contracts
         if walk is not None and contracts:
             walk = keep_policy(world, walk, contracts)
@@ -107,7 +116,7 @@ class ServiceTasks:
             return None
         level = self._levels[number % len(self._levels)]
         try:
-            wording = write_instruction(world, walk, level, draw.randrange(1_000))
+            wording = write_instruction(rows, walk, level, draw.randrange(1_000))
         except Unspeakable:
             return None
         done = play(world, walk.plan)

@@ -7,6 +7,7 @@ paragraph. `persona` is a conversation: the first message holds the wishes, and 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from string import Formatter
@@ -43,19 +44,53 @@ class Unspeakable(Exception):
     """A plan that cannot be asked for: a row has no description, or not one of its own."""
 
 
-def describe_wish(world: ServiceWorld, call: PlannedCall) -> str:
+class Descriptions:
+    """How people refer to the rows of a world, which must not change meanwhile."""
+
+    def __init__(self, world: ServiceWorld) -> None:
+        self.world = world
+        self._counts: dict[str, Counter[str]] = {}
+
+    def describe(self, kind: str, value: str) -> str:
+        """Returns the description of the row that an identifier names, or the identifier if people know it by heart.
+
+        Raises:
+            Unspeakable: The row has no description, or another row has the same.
+        """
+        found = row_of(self.world, kind, value)
+        if found is None:
+            return value
+        table, row = found
+        service = next(service for service in self.world.composition.services if service.name == table.service)
+        describe = service.descriptions.get(table.row)
+        if describe is None:
+            if table.columns[table.key_positions[0]].prefix:
+                raise Unspeakable(f"{table.sql_name} has no description")
+            return value
+        transaction = Transaction(self.world, self.world.database.connection, service.name, "system", "")
+        text = describe(transaction, row)
+        counts = self._counts.get(table.sql_name)
+        if counts is None:
+            others = (table.to_row(values) for values in self.world.database.rows(table))
+            counts = self._counts[table.sql_name] = Counter(describe(transaction, other) for other in others)
+        if counts[text] > 1:
+            raise Unspeakable(f"two rows of {table.sql_name} are both {text}")
+        return text
+
+
+def describe_wish(rows: Descriptions, call: PlannedCall) -> str:
     """Returns the wish of a call with its arguments put in. Raises `Unspeakable`."""
-    action = world.composition.actions[call.action]
+    action = rows.world.composition.actions[call.action]
     return action.wish.format_map(
-        {name: _spoken(world, action, name, call.arguments[name]) for name in _named(call, action)}
+        {name: _spoken(rows, action, name, call.arguments[name]) for name in _named(call, action)}
     )
 
 
-def vague_wish(world: ServiceWorld, call: PlannedCall, number: int, *, only: bool) -> tuple[str, list[Fact]]:
+def vague_wish(rows: Descriptions, call: PlannedCall, number: int, *, only: bool) -> tuple[str, list[Fact]]:
     """Returns the wish of a call with its rows left open, and the facts that say which rows are meant.
 
     Args:
-        world: The world.
+        rows: Descriptions of the world's rows.
         call: The call.
         number: Number of the wish, from 1.
         only: Whether it is the only wish.
@@ -63,12 +98,12 @@ def vague_wish(world: ServiceWorld, call: PlannedCall, number: int, *, only: boo
     Raises:
         Unspeakable: As `describe_wish`.
     """
-    action = world.composition.actions[call.action]
+    action = rows.world.composition.actions[call.action]
     words: dict[str, str] = {}
     facts: list[Fact] = []
     for name in _named(call, action):
-        spoken = _spoken(world, action, name, call.arguments[name])
-        noun = _noun(world, action.takes.get(name), str(call.arguments[name]))
+        spoken = _spoken(rows, action, name, call.arguments[name])
+        noun = _noun(rows, action.takes.get(name), str(call.arguments[name]))
         if noun is None:
             words[name] = spoken
             continue
@@ -89,19 +124,19 @@ def _named(call: PlannedCall, action: Action) -> list[str]:
     return named
 
 
-def _noun(world: ServiceWorld, kind: str | None, value: str) -> str | None:
+def _noun(rows: Descriptions, kind: str | None, value: str) -> str | None:
     """Returns the noun of the row that an identifier names; None where a person says the identifier itself."""
-    found = None if kind is None else row_of(world, kind, value)
+    found = None if kind is None else row_of(rows.world, kind, value)
     return None if found is None else found[0].label
 
 
-def write_instruction(world: ServiceWorld, walk: Walk, level: Level, seed: int) -> Wording:
+def write_instruction(rows: Descriptions, walk: Walk, level: Level, seed: int) -> Wording:
     """Returns the instruction of a walk.
 
     Raises:
         Unspeakable: A row cannot be named without its identifier.
     """
-    wishes = [describe_wish(world, call) for call in walk.writes]
+    wishes = [describe_wish(rows, call) for call in walk.writes]
     said = " ".join(wishes).lower()
     known = [fact for fact in walk.known if fact.value.lower() not in said]
     facts = [_sentence(fact) for fact in known]
@@ -114,7 +149,7 @@ def write_instruction(world: ServiceWorld, walk: Walk, level: Level, seed: int) 
         parts += [_as_sentence(f"{_JOINS[(seed + at) % len(_JOINS)]} {wish}") for at, wish in enumerate(wishes[1:])]
         text = " ".join([_OPENINGS[seed % len(_OPENINGS)], *facts, *parts])
     else:
-        script = _script(world, walk, known, seed)
+        script = _script(rows, walk, known, seed)
         text = (
             "Serve the person in this conversation: `read_messages` shows what they wrote, and `send_message` asks "
             "and answers them. Do what they want, and nothing else."
@@ -122,12 +157,12 @@ def write_instruction(world: ServiceWorld, walk: Walk, level: Level, seed: int) 
     return Wording(text, script, _share_given(walk, text if script is None else script.goal))
 
 
-def _script(world: ServiceWorld, walk: Walk, known: Sequence[PersonFact], seed: int) -> UserScript:
+def _script(rows: Descriptions, walk: Walk, known: Sequence[PersonFact], seed: int) -> UserScript:
     """Returns the person's script: the wishes come first, and what they are about when it is asked for."""
     said = [_OPENINGS[seed % len(_OPENINGS)]]
     facts: list[Fact] = []
     for number, call in enumerate(walk.writes, 1):
-        wish, more = vague_wish(world, call, number, only=len(walk.writes) == 1)
+        wish, more = vague_wish(rows, call, number, only=len(walk.writes) == 1)
         said.append(_as_sentence(f"I would like you to {wish}" if number == 1 else f"Then {wish}"))
         facts += more
     described = " ".join(fact.text for fact in facts).lower()
@@ -153,11 +188,11 @@ def _sentence(fact: PersonFact) -> str:
     return f"The {fact.kind} is {fact.value}."
 
 
-def _spoken(world: ServiceWorld, action: Action, name: str, value: Any) -> str:
+def _spoken(rows: Descriptions, action: Action, name: str, value: Any) -> str:
     """Returns how a person says the value of an argument."""
     kind = action.takes.get(name)
     if kind is not None:
-        return _described(world, kind, str(value))
+        return rows.describe(kind, str(value))
     unit = metadata(get_type_hints(action.arguments, include_extras=True)[name]).get(UNIT)
     if unit == "cents" and isinstance(value, int):
         return format_cents(value)
@@ -169,25 +204,6 @@ def _spoken(world: ServiceWorld, action: Action, name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return str(value).replace("_", " ") if "enum" in action.parameters["properties"][name] else str(value)
-
-
-def _described(world: ServiceWorld, kind: str, value: str) -> str:
-    found = row_of(world, kind, value)
-    if found is None:
-        return value
-    table, row = found
-    service = next(service for service in world.composition.services if service.name == table.service)
-    describe = service.descriptions.get(table.row)
-    if describe is None:
-        if table.columns[table.key_positions[0]].prefix:
-            raise Unspeakable(f"{table.sql_name} has no description")
-        return value
-    transaction = Transaction(world, world.database.connection, service.name, "system", "")
-    text = describe(transaction, row)
-    others = (table.to_row(values) for values in world.database.rows(table)[:3_000])
-    if sum(describe(transaction, other) == text for other in others) > 1:
-        raise Unspeakable(f"two rows of {table.sql_name} are both {text}")
-    return text
 
 
 def _share_given(walk: Walk, text: str) -> float:

@@ -52,9 +52,11 @@ class Walk(NamedTuple):
 class Walker:
     """Draws walks in one world, which it does not change."""
 
-    def __init__(self, world: ServiceWorld, draw: random.Random) -> None:
+    def __init__(self, world: ServiceWorld) -> None:
         self._world = world
-        self._draw = draw
+        self._draw = random.Random(0)
+        self._rows: dict[str, list[Row]] = {}
+        self._linked: dict[str, dict[str, set[str]]] = {}
         self._actions = [
             action
             for action in world.composition.actions.values()
@@ -65,8 +67,9 @@ class Walker:
             key=lambda action: (len(action.parameters.get("required", ())), action.name),
         )
 
-    def walk(self, writes: int) -> Walk | None:
+    def walk(self, writes: int, draw: random.Random) -> Walk | None:
         """Returns a walk with so many writes; None if this try led to none."""
+        self._draw = draw
         changed = self._world.fork()
         chosen: list[PlannedCall] = []
         used: list[str] = []
@@ -152,29 +155,27 @@ class Walker:
         """Returns the identifiers of a kind in rows at most two references away from rows that hold the values."""
         found: set[str] = set()
         for value in values:
-            near = self._rows_with([value])
-            for table, row in [*near, *self._rows_with(_identifiers_of(near))]:
-                found.update(
-                    str(cell)
-                    for column, cell in zip(table.columns, row, strict=True)
-                    if column.identifier == kind and cell is not None
-                )
+            linked = self._linked.get(value)
+            if linked is None:
+                near = self._rows_with(value)
+                further = [row for other in _identifiers_of(near)[:_NEIGHBOURS] for row in self._rows_with(other)]
+                linked = self._linked[value] = _by_kind([*near, *further])
+            found |= linked.get(kind, set())
         return found
 
-    def _rows_with(self, values: Iterable[str]) -> list[Row]:
-        """Returns the first rows of each table that hold one of the identifiers."""
-        execute = self._world.database.connection.execute
-        wanted = list(dict.fromkeys(values))[:_NEIGHBOURS]
-        if not wanted:
-            return []
-        marks = ", ".join("?" * len(wanted))
-        rows: list[Row] = []
-        for table in self._world.composition.tables:
-            columns = [column.name for column in table.columns if column.identifier]
-            if columns:
-                where = " OR ".join(f"{name} IN ({marks})" for name in columns)
-                query = f"SELECT * FROM {table.sql_name} WHERE {where} LIMIT {_NEIGHBOURS}"
-                rows += [(table, row) for row in execute(query, wanted * len(columns))]
+    def _rows_with(self, value: str) -> list[Row]:
+        """Returns the first rows of each table that hold an identifier."""
+        rows = self._rows.get(value)
+        if rows is None:
+            execute = self._world.database.connection.execute
+            rows = []
+            for table in self._world.composition.tables:
+                columns = [column.name for column in table.columns if column.identifier]
+                if columns:
+                    where = " OR ".join(f"{name} = ?" for name in columns)
+                    query = f"SELECT * FROM {table.sql_name} WHERE {where} LIMIT {_NEIGHBOURS}"
+                    rows += [(table, row) for row in execute(query, [value] * len(columns))]
+            self._rows[value] = rows
         return rows
 
     # Reads.
@@ -208,7 +209,7 @@ class Walker:
             return [], [PersonFact(kind, value)]
         if depth == 0 or kind in passed:
             return None
-        near = self._rows_with([value])
+        near = self._rows_with(value)
         for view in self._views:
             if kind not in view.gives or kind in view.takes.values():
                 continue
@@ -297,12 +298,22 @@ def _judged(world: ServiceWorld) -> tuple[Any, ...]:
 
 
 def _identifiers_of(rows: Iterable[Row]) -> list[str]:
-    return [
-        str(cell)
-        for table, row in rows
-        for column, cell in zip(table.columns, row, strict=True)
-        if column.identifier and cell is not None
-    ]
+    """Returns the identifiers in rows, each once, in order."""
+    found: dict[str, None] = {}
+    for table, row in rows:
+        for column, cell in zip(table.columns, row, strict=True):
+            if column.identifier and cell is not None:
+                found[str(cell)] = None
+    return list(found)
+
+
+def _by_kind(rows: Iterable[Row]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for table, row in rows:
+        for column, cell in zip(table.columns, row, strict=True):
+            if column.identifier and cell is not None:
+                found.setdefault(column.identifier, set()).add(str(cell))
+    return found
 
 
 def _phrases(rows: Sequence[Row]) -> list[str]:

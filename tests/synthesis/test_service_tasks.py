@@ -1,0 +1,149 @@
+"""Tasks from walks over the actions of services: what makes them sound, and that they can be done."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from functools import cache
+from typing import Any
+
+import msgspec
+import pytest
+
+from assay.environments.services.plans import PlannedCall, play, play_recorded, random_call
+from assay.environments.services.users import UserScript, begin, reply
+from assay.environments.services.world import ServiceWorld
+from assay.errors import UserError
+from assay.records import Task, VerdictStatus
+from assay.synthesis.services.conduct import keep_policy
+from assay.synthesis.services.family import ServiceTasks
+from assay.synthesis.services.walk import Walker
+from assay.verify.interface import WorldInput
+from assay.verify.service_checks import rule_results, trace_of_calls
+from assay.verify.state_check import StateCheck
+
+APP = "tracker"
+
+
+@cache
+def made() -> tuple[Task, ...]:
+    return ServiceTasks(app=APP).tasks(9, 3)
+
+
+def opened(task: Task) -> ServiceWorld:
+    return ServiceWorld(task.environment.parameters, task.environment.seed)
+
+
+def plan_of(task: Task) -> tuple[PlannedCall, ...]:
+    return msgspec.convert(task.environment.parameters["plan"], tuple[PlannedCall, ...])
+
+
+def status(task: Task, world: ServiceWorld) -> VerdictStatus:
+    given = WorldInput(task, task.checks[0], world.facts(), None)
+    return asyncio.run(StateCheck().judge_world(given)).verdict.status
+
+
+def test_same_seed_same_tasks_and_the_first_do_not_depend_on_the_number() -> None:
+    assert ServiceTasks(app=APP).tasks(4, 3) == made()[:4]
+    assert ServiceTasks(app=APP).tasks(2, 4) != made()[:2]
+
+
+def test_levels_take_turns_and_ids_are_distinct() -> None:
+    assert [task.tags[1] for task in made()[:4]] == ["explicit", "implicit", "persona", "explicit"]
+    assert len({task.id for task in made()}) == len(made()) == 9
+
+
+def test_the_plan_passes_and_nothing_and_the_reads_alone_fail() -> None:
+    for task in made():
+        world, plan = opened(task), plan_of(task)
+        assert status(task, play(world, plan)) == "pass", task.id
+        assert status(task, world) == "fail"
+        actions = world.composition.actions
+        reads = [call for call in plan if actions[call.action].reads_only]
+        assert status(task, play(world, reads)) == "fail"
+
+
+def test_the_plan_keeps_the_policy() -> None:
+    for task in made():
+        trace = trace_of_calls(play_recorded(opened(task), plan_of(task)))
+        results = rule_results(task.checks[1].parameters["contracts"], trace, "the policy")
+        assert [result.name for result in results if result.status != "pass"] == []
+
+
+def test_reads_that_the_policy_demands_are_added() -> None:
+    """Some plans break a contract as they are drawn, and keep it with a read more."""
+    world = ServiceWorld({"services": [APP]}, 5)
+    walker = Walker(world)
+    walks = (walker.walk(2, random.Random(seed)) for seed in range(200))
+    drawn = next(walk for walk in walks if walk and any(call.action == "close_sprint" for call in walk.writes))
+    kept = keep_policy(world, drawn, world.policy.contracts)
+    assert kept is not None
+    assert kept.writes == drawn.writes
+    assert [call.action for call in kept.plan if call not in drawn.plan] == ["get_sprint_report"]
+
+
+def test_the_same_calls_in_another_world_do_not_pass() -> None:
+    for task in made():
+        elsewhere = ServiceWorld(task.environment.parameters, task.environment.seed + 1)
+        assert status(task, play(elsewhere, plan_of(task))) == "fail"
+
+
+def test_wrong_plans_and_shortcuts_fail() -> None:
+    tried = 0
+    for task in made()[:4]:
+        world = opened(task)
+        for calls in (*world.perturb(1).values(), *world.shortcuts(1).values(), *world.null().values()):
+            plan = [PlannedCall(call.name, call.parsed or {}) for call in calls]
+            assert status(task, play(world, plan)) == "fail", plan
+            tried += 1
+    assert tried > 25
+
+
+def test_no_generated_identifier_is_in_the_text() -> None:
+    for task in made():
+        script = task.environment.parameters.get("knobs", {}).get("conversation", {})
+        assert not re.search(r"\b[A-Z]{2,}-\d{6}\b", f"{task.instruction} {script}")
+
+
+def personas() -> list[tuple[Task, UserScript]]:
+    return [
+        (task, msgspec.convert(task.environment.parameters["knobs"]["conversation"]["script"], UserScript))
+        for task in made()
+        if task.tags[1] == "persona"
+    ]
+
+
+def test_a_person_tells_all_that_is_needed_when_asked_and_little_before() -> None:
+    assert len(personas()) == 3
+    for _, script in personas():
+        state, first = begin(script)
+        assert script.facts
+        assert not any(fact.text in first for fact in script.facts)
+        for fact in script.facts:
+            state, _, _ = reply(script, state, f"Which {fact.cues[0]} do you mean?")
+        assert set(state.told) == {fact.name for fact in script.facts}
+        assert not state.left
+
+
+def test_random_calls_never_break_a_world() -> None:
+    world, draw = ServiceWorld({"services": [APP]}, 2), random.Random(0)
+    for _ in range(200):
+        call = random_call(world, draw)
+        if call is not None:
+            world.act(call.action, call.arguments)
+    assert world.database.connection.execute("PRAGMA foreign_key_check").fetchall() == []
+    assert any(call.code is None for call in world.calls)
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ({"app": ""}, "name an application"),
+        ({"app": APP, "level": "easy"}, "expected explicit, implicit, persona or mixed"),
+        ({"app": APP, "writes": 99}, "expected 0 to 8"),
+    ],
+)
+def test_wrong_options_are_named(options: dict[str, Any], part: str) -> None:
+    with pytest.raises(UserError, match=part):
+        ServiceTasks(**options)
