@@ -146,13 +146,13 @@ def _required_kinds(action: Action) -> set[str]:
 
 
 def assert_descriptions(world: ServiceWorld, service: Service, most: int = 30) -> None:
-    """Every kind that a wish names has a description, which is not empty and holds no identifier."""
+    """Every kind of row that a wish names has a description, which is not empty and holds no identifier."""
     keyed = [table for table in service.tables.values() if len(table.key) == 1]
     tables = {table.columns[0].identifier: table for table in reversed(keyed)}
     wished = [action for action in service.actions.values() if action.wish]
     kinds = {kind for action in wished for name, kind in action.takes.items() if f"{{{name}}}" in action.wish}
     assert len(wished) >= 8
-    for row in (tables[kind].row for kind in sorted(kinds)):
+    for row in (tables[kind].row for kind in sorted(kinds & tables.keys())):
         transaction = Transaction(world, world.database.connection, service.name, "system", "")
         for found in transaction.find(row, limit=most):
             text = service.descriptions[row](transaction, found)

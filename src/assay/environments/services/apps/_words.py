@@ -44,3 +44,8 @@ def spoken_date(time: str) -> str:
     """Returns the day of a date or time in words: `3 February 2026`."""
     day = date.fromisoformat(time[:10])
     return f"{day.day} {MONTHS[day.month - 1]} {day.year}"
+
+
+PERSON_NAME: Final = "Robin Falk"
+"""The person whom agents serve where nobody else is signed in."""
+PERSON_EMAIL: Final = "robin.falk@lumenworks.example"
