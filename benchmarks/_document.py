@@ -210,7 +210,6 @@ TABLES = {
             "open one ms": "open_ms",
             "pass rate ms": "rate_ms",
             "search ms": "search_ms",
-            "search again ms": "search_again_ms",
             "peak MiB": "peak_mib",
         },
     ),

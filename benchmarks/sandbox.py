@@ -35,6 +35,10 @@ COPY = "cp -a"
 FORKS = 5
 """Rounds of forks of one sealed state."""
 LIMIT_FORK = 1.25
+GROWN = "snapshot after one new file among {count:,}, {name}"
+GROWN_COUNTS = (500, 50_000)
+MAKE_MANY = "for n in $(seq {count}); do echo $n > f$n; done"
+LIMIT_GROWN_CPU_MS = 8.0
 
 
 class Asked(NamedTuple):
@@ -43,6 +47,8 @@ class Asked(NamedTuple):
     rounds: dict[int, int]
     states: dict[str, tuple[int, int]]
     fork_rounds: dict[int, int]
+    grown: tuple[int, ...]
+    """Files of the states that are sealed again after one new file."""
 
 
 class Opening(NamedTuple):
@@ -122,6 +128,19 @@ class Bench:
         for state in states:
             await ours.backend.release(state)
 
+    async def snapshots(self, ours: Namespaces, count: int) -> None:
+        """Seals a state of `count` files, then again after each of some new files."""
+        self.groups.enter(ours.name)
+        opened, boxes = await self.phase(ours.name, lambda _: ours.backend.open(WorkspaceSpec()), [None])
+        sealed = []
+        for command in (MAKE_MANY.format(count=count), *(f"echo {number} > new{number}" for number in range(FORKS))):
+            made = await boxes[0].exec(command, timeout_s=120)
+            if made.exit_code != 0:
+                raise RuntimeError(f"the files could not be made: {made.stderr}")
+            sealed.append((await self.phase(ours.name, lambda box: box.snapshot(), boxes))[0])
+        self.keep(GROWN.format(count=count, name=ours.name), 1, {"open": [opened], "snapshot": sealed[1:]})
+        await boxes[0].close()
+
     async def copies(self, label: str, size: tuple[int, int], at_once: int) -> None:
         """What a fork would cost by copying the files."""
         with tempfile.TemporaryDirectory(prefix="copies-") as folder:
@@ -193,6 +212,10 @@ async def _all(bench: Bench, ready: list[Mechanism], asked: Asked) -> None:
                 for mechanism in ready:
                     if isinstance(mechanism, Namespaces):
                         await bench.forks(mechanism, label, size, at_once)
+    for count in asked.grown:
+        for mechanism in ready:
+            if isinstance(mechanism, Namespaces):
+                await bench.snapshots(mechanism, count)
 
 
 def targets(rows: list[dict[str, Any]]) -> list[Target]:
@@ -208,6 +231,9 @@ def targets(rows: list[dict[str, Any]]) -> list[Target]:
         if row.get("open_cpu_ms") and fork.get("open_cpu_ms"):
             times = fork["open_cpu_ms"] / row["open_cpu_ms"]
         found.append(Target(f"forking 50 MB beside opening, {who}", "times the CPU", LIMIT_FORK, times))
+        what = GROWN.format(count=GROWN_COUNTS[-1], name=f"assay namespaces, {who}")
+        grown = single.get(what, {}).get("snapshot_cpu_ms")
+        found.append(Target(what, "ms CPU", LIMIT_GROWN_CPU_MS, grown))
     return found
 
 
@@ -215,9 +241,9 @@ def main(arguments: list[str] | None = None) -> Report:
     """Measures, prints, writes."""
     given = options("sandbox", "What a sandbox costs, beside bare tools.").parse_args(arguments)
     if given.quick:
-        asked = Asked({1: 2, 4: 1}, {"1 MB in 100 files": STATES["1 MB in 100 files"]}, {1: 1})
+        asked = Asked({1: 2, 4: 1}, {"1 MB in 100 files": STATES["1 MB in 100 files"]}, {1: 1}, GROWN_COUNTS[:1])
     else:
-        asked = Asked({1: 40, 8: 10, 32: 4}, STATES, {1: 5, 8: 2, 32: 1})
+        asked = Asked({1: 40, 8: 10, 32: 4}, STATES, {1: 5, 8: 2, 32: 1}, GROWN_COUNTS)
     rows, not_measured = asyncio.run(measure(asked))
     report = Report("sandbox", HOW, rows, targets(rows), not_measured)
     report.finish(COLUMNS, given.into)

@@ -16,10 +16,11 @@ from assay.records import AttemptStarted, Observation, Step, StepAdded, ToolCall
 from assay.store import RunStore, audit, parquet, seal, search
 from assay.store.sealed import SealedRun
 from assay.store.text_index import BITS, FILE, candidate_groups
+from tests.counting import count_calls
 
 pytestmark = pytest.mark.quick
 Fill = Callable[..., None]
-letters = st.text(alphabet="aAbkKiIsS\u212a\u0130\u00e9\u00c9 \u03a3\u03c2\U0001f600", max_size=7)
+letters = st.text(alphabet='aAbkKiIsS\u212a\u0130\u00e9\u00c9 \u03a3\u03c2\U0001f600*?[]%_\\"\n\x01u01', max_size=7)
 steps = st.lists(st.tuples(letters, letters | st.none(), st.lists(st.tuples(letters, letters), max_size=2)), max_size=6)
 
 
@@ -49,6 +50,46 @@ def test_sealed_and_live_runs_find_the_same(
     seal(root, "r")
     assert sorted(map(str, search(root, text, ignore_case=ignore_case))) == sorted(map(str, live))
     shutil.rmtree(root)
+
+
+@pytest.mark.parametrize("text", ["*", "?", "[x]", "%", "_", '"', "\\", "\n", "\x01", "]", "message", "\U0001f600"])
+@pytest.mark.parametrize("ignore_case", [False, True])
+def test_no_letter_has_a_meaning_of_its_own(tmp_path: Path, text: str, ignore_case: bool) -> None:
+    recorded(tmp_path, [[(f"Before {text} after", None, [])], [("something else", None, [("x", "y")])]])
+    (hit,) = search(tmp_path, text, ignore_case=ignore_case)
+    assert (hit.attempt, hit.excerpt) == ("a@0", f"Before {text} after")
+
+
+def test_a_live_run_is_searched_without_reading_what_lacks_the_text(tmp_path: Path) -> None:
+    def calls(count: int) -> int:
+        root = tmp_path / str(count)
+        steps = [("common text", None, [("cat notes", "some output")])] * 5
+        recorded(root, [steps] * count + [[("the needle", None, [])]])
+        found = count_calls(lambda: search(root, "needle"))
+        assert sorted(path.name for path in (root / "runs" / "r").iterdir()) == ["lock", "manifest.json", "run.sqlite"]
+        return found
+
+    calls(1)
+    assert calls(400) < 1.2 * calls(20)
+
+
+def test_a_search_finds_what_was_committed_since_the_last_one(tmp_path: Path) -> None:
+    recorded(tmp_path, [[("needle", None, [])]])
+    with RunStore.open(tmp_path, "r", write=True) as store:
+        assert len(search(tmp_path, "needle")) == 1
+        store.append("a@0.0", [StepAdded(Step(1, "agent", "needle again"))])
+        assert [hit.step for hit in search(tmp_path, "needle")] == [0, 1]
+
+
+def test_a_long_text_is_compared_whole(tmp_path: Path) -> None:
+    start = "x" * 100_000
+    recorded(tmp_path, [[(start + "a", None, []), (start + "b", None, [])]])
+    assert [hit.step for hit in search(tmp_path, start + "b")] == [1]
+
+
+def test_a_text_that_is_not_unicode_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="not valid UTF-8"):
+        search(tmp_path, "a\udcff")
 
 
 @pytest.fixture

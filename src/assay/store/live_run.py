@@ -21,6 +21,8 @@ from .rows import AttemptRow, match_rows
 from .sealed import VerdictSummary, summarize_verdict
 
 _ROW = msgspec.json.Decoder(AttemptRow)
+LIKE_ESCAPE, LIKE_SPECIAL = "\x01", r"[%_]"
+"""A character that JSON never holds unescaped, and the characters of a pattern that it must stand before."""
 
 
 class LiveRun:
@@ -70,6 +72,19 @@ class LiveRun:
         with store_errors(self.layout.sqlite):
             for found in self.connection.execute(query, arguments):
                 yield to_link(*found)
+
+    def chains_like(self, kind: str, pattern: str, *, ignore_case: bool) -> list[str]:
+        """Returns the chains, by name, that have events of a type whose JSON fits a pattern. One scan of the events.
+
+        The pattern is one of `LIKE`, with `LIKE_ESCAPE`, if the case of ASCII letters is ignored, else of `GLOB`.
+        """
+        query = f"SELECT DISTINCT chain FROM events WHERE type = ? AND {_fits(ignore_case=ignore_case)}"
+        with store_errors(self.layout.sqlite):
+            return sorted(str(chain) for (chain,) in self.connection.execute(query, (kind, pattern)))
+
+    def links_like(self, kind: str, pattern: str, chain: str, *, ignore_case: bool) -> Iterator[Link]:
+        """Yields the events of a chain that `chains_like` looks for, in order."""
+        return self._links(f"WHERE chain = ? AND type = ? AND {_fits(ignore_case=ignore_case)}", (chain, kind, pattern))
 
     def later(self, after: int, until: int, kind: str | None) -> Iterator[Link]:
         """Yields the events with `after < seq <= until`, in the order of their appending.
@@ -145,6 +160,10 @@ class LiveRun:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _fits(*, ignore_case: bool) -> str:
+    return f"CAST(body AS TEXT) {f'LIKE ? ESCAPE char({ord(LIKE_ESCAPE)})' if ignore_case else 'GLOB ?'}"
 
 
 def _decode_row(chain: object, row: object) -> AttemptRow:

@@ -108,11 +108,28 @@ def _required_bits(text: str, *, ignore_case: bool) -> npt.NDArray[np.int64]:
     data = text.encode()
     if not ignore_case:
         return np.unique(_hash_ngrams(data)).astype(np.int64)
-    sure = [c.isascii() and c not in _BECOME_ASCII for c in text.lower()]
+    found = [_hash_ngrams(part.encode()) for part in sure_parts(text)]
+    return np.unique(np.concatenate(found)).astype(np.int64)
+
+
+def sure_parts(text: str) -> list[str]:
+    """Returns the parts of a text, in lower case, that only ASCII letters become in lower case; at least one, and it
+    may be empty."""
+    lower = text.lower()
+    sure = [c.isascii() and c not in _BECOME_ASCII for c in lower]
     parts, at = [], 0
     for end, is_sure in enumerate([*sure, False]):
         if not is_sure:
-            parts.append(text.lower()[at:end])
+            parts.append(lower[at:end])
             at = end + 1
-    found = [_hash_ngrams(part.encode()) for part in parts]
-    return np.unique(np.concatenate(found)).astype(np.int64)
+    return parts
+
+
+def lower_text(text: str) -> str:
+    """Returns a text in lower case, letter by letter as a search of a sealed run does it."""
+    if text.isascii():
+        return text.lower()
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return str(pc.utf8_lower(pa.scalar(text)).as_py())

@@ -28,6 +28,7 @@ from assay.environments.interface import (
     Snapshot,
     WorkspaceSpec,
 )
+from assay.environments.workspace._change_set import ChangeSet
 from assay.environments.workspace._entries import Opener, open_below
 from assay.environments.workspace._facts import FactsFromHost, sandbox_facts
 from assay.environments.workspace._launch import Launcher, has_exited
@@ -162,8 +163,8 @@ class NamespacesWorkspace(SessionWorkspace):
         self.spec = spec
         self._backend: NamespacesBackend = backend
         self._layers = layers
-        self._start_changes = before.changes if before is not None else ()
-        self._sealed_changes = {change.path: change for change in self._start_changes}
+        self._start_changes = ChangeSet(before.changes if before is not None else ())
+        self._sealed_changes = self._start_changes
         self._closed = False
         self._is_sealed = False
         """True after a snapshot has sealed the sandbox's layer, until the next sandbox above it is needed."""
@@ -307,9 +308,9 @@ class NamespacesWorkspace(SessionWorkspace):
 
     # State
 
-    async def _changes(self) -> tuple[Change, ...]:
+    async def _changes(self) -> ChangeSet:
         if self._is_sealed:
-            return tuple(self._sealed_changes.values())
+            return self._sealed_changes
         settled = await self._session.is_quiet()
         return await asyncio.to_thread(self._state.changes, settled=settled)
 
@@ -337,7 +338,7 @@ class NamespacesWorkspace(SessionWorkspace):
             if len(snapshot.layers) > self._backend.max_sealed_layers:
                 snapshot = await self._backend.squash(snapshot)
             self._layers = self._layers._replace(sealed=tuple(reversed(snapshot.layers)))
-            self._sealed_changes = {change.path: change for change in changes}
+            self._sealed_changes = changes
             self._is_sealed = True
             return snapshot
 

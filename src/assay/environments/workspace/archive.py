@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from io import BytesIO
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from assay.environments.interface import Change
 from assay.environments.workspace._entries import decode_name, open_below
@@ -22,12 +23,19 @@ from assay.records import digest_bytes
 BlobReader = Callable[[str], bytes]
 
 
-class PackedLayers(NamedTuple):
-    """A state to be stored, as manifest and layers."""
+class PackedLayers:
+    """A state to be stored, as manifest and layers.
 
-    manifest: tuple[Change, ...]
-    tops: tuple[int, ...]
-    """Open folders of the sealed layers, highest first; owned by the backend."""
+    `tops` are the open folders of the sealed layers, highest first; they are owned by the backend.
+    """
+
+    def __init__(self, manifest: tuple[Change, ...], tops: tuple[int, ...]) -> None:
+        self.manifest = manifest
+        self.tops = tops
+
+    @cached_property
+    def _by_digest(self) -> dict[str | None, Change]:
+        return {change.digest: change for change in self.manifest}
 
     def files(self) -> Iterator[tuple[Change, BinaryIO]]:
         """Yields each file and link of the manifest with its bytes; a link's are its target. Blocking."""
@@ -39,11 +47,8 @@ class PackedLayers(NamedTuple):
 
     def read(self, digest: str) -> bytes:
         """Returns the bytes of one content address of the manifest."""
-        for change in self.manifest:
-            if change.digest == digest:
-                with self._open(change) as handle:
-                    return handle.read()
-        raise KeyError(digest)
+        with self._open(self._by_digest[digest]) as handle:
+            return handle.read()
 
     def _open(self, change: Change) -> BinaryIO:
         path = decode_name(change.path).lstrip("/")

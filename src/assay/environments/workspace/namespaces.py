@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from assay.environments.interface import Change, Image, Snapshot, WorkspaceSpec
+from assay.environments.workspace._change_set import ChangeSet
 from assay.environments.workspace._launch import Launcher
 from assay.environments.workspace._limits import (
     choose_budget,
@@ -223,7 +224,7 @@ class NamespacesBackend:
 
     def add_snapshot(self, image: Image, sealed: tuple[str, ...], changes: Iterable[Change]) -> Snapshot:
         """Registers and returns the state of sealed layers (lowest first)."""
-        ordered = tuple(changes)
+        ordered = ChangeSet(changes)
         self._snapshots.add(sealed)
         return Snapshot(state_digest(image.digest, ordered), image, sealed, self.name, ordered)
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from assay.environments.interface import Change
+from assay.environments.workspace._change_set import ChangeSet
 from assay.environments.workspace._entries import (
     HashCache,
     Opener,
@@ -26,7 +27,6 @@ from assay.environments.workspace._entries import (
     is_whiteout,
     open_below,
 )
-from assay.records import digest_record
 
 __all__ = [
     "HashCache",
@@ -43,8 +43,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 
 def state_digest(image_digest: str, changes: Iterable[Change]) -> str:
     """Returns the state's content address over the image and every differing path, sorted."""
-    ordered = sorted(changes, key=lambda change: change.path)
-    return digest_record({"image": image_digest, "changes": ordered})
+    return ChangeSet(changes).digest(image_digest)
 
 
 def change_of(path: str, now: PathEntry | None, before: PathEntry | None) -> Change | None:
@@ -180,16 +179,16 @@ class OverlayState:
     platform `made` do not count as changes. `fallback` opens paths that this process has no permission for.
     """
 
-    def __init__(self, image: StackedImage, before: Mapping[str, Change], upper: int) -> None:
+    def __init__(self, image: StackedImage, before: ChangeSet, upper: int) -> None:
         self._image = image
-        self._before = dict(before)
+        self._before = before
         self._upper = upper
         self.hidden: frozenset[str] = frozenset()
         self.made: frozenset[str] = frozenset()
         self.fallback: Opener | None = None
 
-    def changes(self, *, settled: bool) -> tuple[Change, ...]:
-        """Returns all differences from the image, sorted by path. Blocking.
+    def changes(self, *, settled: bool) -> ChangeSet:
+        """Returns all differences from the image. Blocking; costs in proportion to the paths in the writable layer.
 
         Args:
             settled: No process uses the writable layer now; if so, hashes computed while one did are not reused.
@@ -221,21 +220,7 @@ class OverlayState:
             finally:
                 os.close(upper)
                 _close_folders(opened)
-        changes = {
-            path: change for path, change in self._before.items() if self._is_still_valid(path, decided, cleared)
-        }
-        changes.update({path: change for path, change in decided.items() if change is not None})
-        return tuple(changes[path] for path in sorted(changes))
-
-    @staticmethod
-    def _is_still_valid(path: str, decided: Mapping[str, object], cleared: set[str]) -> bool:
-        if path in decided:
-            return False
-        while cleared and len(path) > 1:
-            path = path.rpartition("/")[0] or "/"
-            if path in cleared:
-                return False
-        return True
+        return self._before.edit(decided, cleared)
 
     def _compare_folder(
         self, visit: _Visit, decided: dict[str, Change | None], cleared: set[str]
@@ -287,8 +272,8 @@ class OverlayState:
 
 def changes_between(image: StackedImage, since: Iterable[Change], now: Iterable[Change]) -> tuple[Change, ...]:
     """Returns the changes from one state to another, both described as changes from the same image."""
-    old = {change.path: change for change in since}
-    new = {change.path: change for change in now}
+    whole_before, whole_now = ChangeSet(since), ChangeSet(now)
+    old, new = whole_before.unshared(whole_now), whole_now.unshared(whole_before)
     result: dict[str, Change] = {}
     for path in old.keys() | new.keys():
         before, after = old.get(path), new.get(path)
@@ -297,7 +282,7 @@ def changes_between(image: StackedImage, since: Iterable[Change], now: Iterable[
         if after is not None:
             result[path] = _rebase_change(after, before)
         elif before is not None:
-            result.update(_revert_change(image, before, new))
+            result.update(_revert_change(image, before, whole_now))
     return tuple(result[path] for path in sorted(result))
 
 
@@ -308,10 +293,12 @@ def _rebase_change(after: Change, before: Change | None) -> Change:
     was_removed = before is not None and before.kind == "removed"
     is_new = was_removed or (before is None and after.kind == "added")
     kind = "added" if is_new else "changed"
+    if kind == after.kind:
+        return after
     return Change(after.path, kind, after.type, after.mode, after.size, after.digest)  # type: ignore[arg-type]
 
 
-def _revert_change(image: StackedImage, before: Change, new: Mapping[str, Change]) -> dict[str, Change]:
+def _revert_change(image: StackedImage, before: Change, now: ChangeSet) -> dict[str, Change]:
     """Returns the changes of a path that equals the image's again."""
     if before.kind == "added":
         return {before.path: Change(path=before.path, kind="removed", type=before.type)}
@@ -320,7 +307,7 @@ def _revert_change(image: StackedImage, before: Change, new: Mapping[str, Change
         path = "/" + encode_name(inner)
         if path == before.path and before.kind == "changed":
             return {path: Change(path, "changed", entry.type, entry.mode, entry.size, entry.digest)}
-        if path not in new:
+        if now.find(path) is None:
             result[path] = Change(path, "added", entry.type, entry.mode, entry.size, entry.digest)
     return result
 
