@@ -128,7 +128,8 @@ async def test_a_program_that_computes_without_end_fails_at_once(bench: Bench, m
     monkeypatch.setattr(stdio_worker, "CPU_SHARE", 0.1)  # of a busy machine, too
     outcome = await judge(bench, "perl", "$| = 1; 1 while 1;\n")
     assert (outcome.verdict.status, outcome.verdict.marks) == ("fail", ())
-    assert outcome.of_kind("calls")[0]["differences"][0]["answer"] == "no end within its processor time"
+    answers = {found["answer"] for found in outcome.of_kind("calls")[0]["differences"]}
+    assert "no end within its processor time" in answers
 
 
 async def test_a_program_that_dies_is_started_again_and_fails(bench: Bench) -> None:
