@@ -79,6 +79,8 @@ class Composition:
             return new.finish()
         except sqlite3.IntegrityError as exc:
             raise ValueError(f"The generated rows break a constraint: {exc}") from exc
+        finally:
+            new.close()
 
 
 class _NewWorld:
