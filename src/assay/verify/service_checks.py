@@ -66,6 +66,8 @@ class RuleResult(NamedTuple):
     status: VerdictStatus
     broken: tuple[int, ...]
     """Positions of the trace at which it is broken."""
+    is_of_one_call: bool
+    """Whether one call decides it, whatever came before or comes later."""
 
 
 class PolicyCheck:
@@ -184,7 +186,8 @@ def rule_results(contracts: Sequence[str], recorded: RecordedTrace, where: str) 
         except UserError as exc:
             raise TaskError(str(exc)) from exc
         for found in check_contract(contract, ended):
-            results.append(RuleResult(f"{contract.name}/{found.clause.table.name}", found.status, found.broken))
+            name = f"{contract.name}/{found.clause.table.name}"
+            results.append(RuleResult(name, found.status, found.broken, found.clause.is_of_one_call))
     return results
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -31,6 +31,8 @@ _NEIGHBOURS: Final = 60
 _TEXTS: Final = ("no longer needed", "as discussed on the phone", "it was entered twice", "a change of plans")
 
 Row = tuple[Table, tuple[Any, ...]]
+Accepts = Callable[[ServiceWorld, PlannedCall], bool]
+"""Whether a drawn write is wanted; the world, in which the writes before it were called, must not change."""
 
 
 class PersonFact(NamedTuple):
@@ -67,42 +69,61 @@ class Walker:
             key=lambda action: (len(action.parameters.get("required", ())), action.name),
         )
 
-    def walk(self, writes: int, draw: random.Random) -> Walk | None:
-        """Returns a walk with so many writes; None if this try led to none."""
+    def walk(self, writes: int, draw: random.Random, last: Accepts | None = None) -> Walk | None:
+        """Returns a walk with so many writes; None if this try led to none.
+
+        Args:
+            writes: Number of writes.
+            draw: Source of randomness.
+            last: Decides about the last write; default: as for all others, the world accepts it and something changes.
+        """
         self._draw = draw
         changed = self._world.fork()
         chosen: list[PlannedCall] = []
         used: list[str] = []
-        for _ in range(writes):
-            call = self._write(changed, [c.action for c in chosen], used)
+        for number in range(writes):
+            wanted = last if number == writes - 1 else None
+            call = self._write(changed, [c.action for c in chosen], used, wanted)
             if call is None:
                 changed.database.close()
                 return None
             chosen.append(call)
         changed.database.close()
-        return self._with_reads(chosen)
+        return self.with_reads(chosen)
 
     # Writes.
 
-    def _write(self, changed: ServiceWorld, before: Sequence[str], used: list[str]) -> PlannedCall | None:
+    def _write(
+        self, changed: ServiceWorld, before: Sequence[str], used: list[str], wanted: Accepts | None
+    ) -> PlannedCall | None:
         """Draws a write, calls it in `changed`, and adds its identifiers to `used`; None if none was accepted."""
         fresh = [action for action in self._actions if action.name not in before]
         if not fresh:
             return None
         action = self._draw.choice(fresh)
         for _ in range(TRIES):
-            call = self._arguments(action, used)
+            call = self._arguments(action, used, action.wish)
             if call is None:
                 return None
+            if wanted is not None:
+                if wanted(changed, call):
+                    return call
+                continue
             digest = _judged(changed)
             if not changed.act(call.action, call.arguments).error and _judged(changed) != digest:
                 used += [str(call.arguments[name]) for name in action.takes if name in call.arguments]
                 return call
         return None
 
-    def _arguments(self, action: Action, used: Sequence[str]) -> PlannedCall | None:
+    def arguments(self, action: Action, wish: str, draw: random.Random) -> PlannedCall | None:
+        """Returns a call with arguments that belong together, those that it requires or the wish names; None if one
+        has no value."""
+        self._draw = draw
+        return self._arguments(action, (), wish)
+
+    def _arguments(self, action: Action, used: Sequence[str], wish: str) -> PlannedCall | None:
         required = set(action.parameters.get("required", ()))
-        spoken = set(re.findall(r"{(\w+)", action.wish))
+        spoken = set(re.findall(r"{(\w+)", wish))
         near = list(used)
         arguments: dict[str, Any] = {}
         for name, schema in action.parameters.get("properties", {}).items():
@@ -145,7 +166,8 @@ class Walker:
             if "T" in pattern or r"\d{2}$" in pattern:
                 day = self._day(draw.randint(1, 28))
                 return f"{day}T{draw.randint(8, 17):02}:00" if "T" in pattern else day
-            return None if pattern else draw.choice(_TEXTS)
+            text = draw.choice(_TEXTS)
+            return text if re.search(pattern, text) else None
         return None
 
     def _day(self, after: int) -> str:
@@ -180,8 +202,8 @@ class Walker:
 
     # Reads.
 
-    def _with_reads(self, writes: Sequence[PlannedCall]) -> Walk | None:
-        """Puts the reads before the writes; None if an identifier cannot be found by reading."""
+    def with_reads(self, writes: Sequence[PlannedCall]) -> Walk | None:
+        """Puts the reads before some calls; None if an identifier of theirs cannot be found by reading."""
         reads: list[PlannedCall] = []
         known: list[PersonFact] = []
         found: set[str] = set()

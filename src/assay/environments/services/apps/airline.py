@@ -745,6 +745,34 @@ def list_my_trips(tx: Transaction, limit: Limit = 20, offset: Offset = 0) -> lis
     return tx.find(Segment, passenger_id=_signed_in(tx).id, limit=limit, offset=offset)
 
 
+# Questions.
+
+
+@airline.question(get_booking, "tell me how much was paid for {booking_id} in all")
+def amount_paid(found: BookingDetails) -> Cents:
+    return found.paid
+
+
+@airline.question(get_booking, "list the names of everybody who travels on {booking_id}")
+def traveller_names(found: BookingDetails) -> list[str]:
+    return [passenger.name for passenger in found.travellers]
+
+
+@airline.question(get_segment, "tell me how much would be refunded if {segment_id} were cancelled now")
+def refund_now(found: SegmentDetails) -> Cents:
+    return found.refund
+
+
+@airline.question(get_flight, "tell me how many economy seats are free on {flight_id}")
+def free_economy_seats(found: FlightDetails) -> int:
+    return found.free_economy
+
+
+@airline.question(get_passenger, "tell me on which day the travel document of {passenger_id} expires")
+def document_expiry(found: PassengerDetails) -> Date | None:
+    return found.passenger.document_expires
+
+
 # Rules, for the actions below.
 
 

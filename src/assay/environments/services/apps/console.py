@@ -787,6 +787,29 @@ def get_runbook(tx: Transaction, runbook_id: RunbookId) -> RunbookDetails:
     return RunbookDetails(tx.get(Runbook, runbook_id), tx.find(RunbookStep, runbook_id=runbook_id))
 
 
+# Questions.
+
+
+@console.question(get_service, "list the domains of the certificates of {service_id}, each with the day it expires")
+def certificate_days(found: ServiceDetails) -> list[tuple[str, Date]]:
+    return [(certificate.domain, certificate.expires) for certificate in found.certificates]
+
+
+@console.question(get_service, "tell me the version of the release that {service_id} runs")
+def running_version(found: ServiceDetails) -> str:
+    return found.release.version
+
+
+@console.question(get_host, "tell me how many gigabytes of the disk of {host_id} are in use")
+def used_gigabytes(found: HostDetails) -> int:
+    return found.used_gb
+
+
+@console.question(get_incident, "tell me when {incident_id} was opened")
+def opening_time(found: IncidentDetails) -> Timestamp:
+    return found.incident.opened
+
+
 # Rights, for the actions below.
 
 

@@ -685,6 +685,24 @@ def get_out_of_office(tx: Transaction) -> OutOfOffice | None:
     return tx.get_or_none(OutOfOffice, _me(tx).id)
 
 
+# Questions.
+
+
+@mail.question(get_calendar_event, "list the addresses of everybody who has accepted the invitation to {event_id}")
+def accepted_addresses(found: EventDetails) -> list[str]:
+    return [attendee.email for attendee in found.attendees if attendee.response == "accepted"]
+
+
+@mail.question(get_contact_group, "list the names and phone numbers of everybody in {group_id}")
+def group_phones(found: GroupDetails) -> list[tuple[str, str]]:
+    return [(contact.name, contact.phone) for contact in found.members]
+
+
+@mail.question(get_message, "list the names of the files that are attached to {message_id}")
+def attached_files(found: MessageDetails) -> list[str]:
+    return [attachment.name for attachment in found.attachments]
+
+
 # Rules, for the actions below.
 
 

@@ -673,6 +673,29 @@ def get_page_revision(tx: Transaction, page_id: PageId, version: Version) -> Pag
     return tx.get(PageRevision, page_id, version)
 
 
+# Questions.
+
+
+@tracker.question(get_sprint_report, "tell me how many points of {sprint_id} are done")
+def points_done(report: SprintReport) -> int:
+    return report.done_points
+
+
+@tracker.question(get_sprint_report, "list the titles of the unfinished issues of {sprint_id}")
+def unfinished_titles(report: SprintReport) -> list[str]:
+    return [issue.title for issue in report.unfinished]
+
+
+@tracker.question(get_issue, "list the names of everybody who watches {issue_id}")
+def watcher_names(found: IssueDetails) -> list[str]:
+    return [member.name for member in found.watchers]
+
+
+@tracker.question(get_issue, "tell me when {issue_id} is due")
+def due_date(found: IssueDetails) -> Date | None:
+    return found.issue.due
+
+
 # Rights and history, for the actions below.
 
 
