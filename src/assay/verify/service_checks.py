@@ -18,8 +18,9 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from assay.analysis.contracts import check_contract, read_contract, record_of
+from assay.analysis.contracts import Contract, check_contract, read_contract, record_of
 from assay.analysis.contracts.evaluation import Trace
+from assay.analysis.contracts.syntax import walk
 from assay.analysis.contracts.trace import RecordedTrace, Tracer
 from assay.environments.services.conversation import SEND
 from assay.errors import TaskError, UserError
@@ -181,14 +182,32 @@ def rule_results(contracts: Sequence[str], recorded: RecordedTrace, where: str) 
     ended = recorded._replace(trace=recorded.trace._replace(ended=True))
     results = []
     for number, text in enumerate(contracts):
-        try:
-            contract = read_contract(text, f"contract {number} of {where}")
-        except UserError as exc:
-            raise TaskError(str(exc)) from exc
+        contract = _read(text, f"contract {number} of {where}")
         for found in check_contract(contract, ended):
             name = f"{contract.name}/{found.clause.table.name}"
             results.append(RuleResult(name, found.status, found.broken, found.clause.is_of_one_call))
     return results
+
+
+def texts_of_one_call_rules(contracts: Sequence[str]) -> frozenset[str]:
+    """Returns the texts in rules that one call decides, whatever comes before it: the names of its action among them.
+
+    Raises:
+        TaskError: A contract is invalid.
+    """
+    found: set[str] = set()
+    for number, text in enumerate(contracts):
+        for clause in _read(text, f"contract {number} of the policy").rules:
+            if clause.is_of_one_call:
+                found.update(node.value for node in walk(clause.formula) if isinstance(node.value, str))
+    return frozenset(found)
+
+
+def _read(text: str, where: str) -> Contract:
+    try:
+        return read_contract(text, where)
+    except UserError as exc:
+        raise TaskError(str(exc)) from exc
 
 
 def trace_of_calls(calls: Iterable[tuple[ToolCall, Observation]]) -> RecordedTrace:

@@ -83,7 +83,8 @@ def rule_submitted(parameters: Mapping[str, Any], name: str, facts: Mapping[str,
         return Ruling("unknown", None, f"the answers in the world's report cannot be read: {exc}")
     named = set(_named(facts["calls"]))
     graded = [_grade(question, given.get(question.request), named, name) for question in questions]
-    cited.add("state", "answers", {"given": given, "questions": [one._asdict() for one in graded]})
+    shown = [{**one._asdict(), "given": given.get(one.request)} for one in graded]
+    cited.add("state", "answers", {"questions": shown})
     score = sum(one.score for one in graded) / len(graded)
     if wrong := [one for one in graded if one.problem]:
         return Ruling("fail", score, "; ".join(f"question {one.request}: {one.problem}" for one in wrong[:3]))

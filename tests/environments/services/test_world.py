@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from assay.environments.interface import KeepsStates, World
 from assay.environments.services.declaration import Service
+from assay.environments.services.schema import Cents
 from assay.environments.services.transaction import Transaction
 from assay.environments.services.world import MOST_ARGUMENTS, LoggedCall, ServiceWorld
 from assay.errors import EnvironmentFailure
@@ -327,6 +328,37 @@ def test_declarations_are_checked() -> None:
         Service("Two words", "")
 
 
+def test_declarations_of_questions_are_checked() -> None:
+    service = Service("asked", "Asked.")
+
+    @service.view()
+    def look(tx: Transaction, name: str) -> int:
+        """Looks."""
+        return len(name)
+
+    @service.question(look, "tell me twice the length of {name}")
+    def twice(found: int) -> list[tuple[int, Cents]]:
+        return [(2 * found, 2 * found)]
+
+    (question,) = service.questions
+    assert (question.cells, question.is_list) == (("number", "cents"), True)
+    assert question.answer("21") == [["42", "0.42"]]
+    with pytest.raises(TypeError, match="its wish names 'length', which look does not take"):
+
+        @service.question(look, "tell me {length}")
+        def length(found: int) -> int: ...
+
+    with pytest.raises(TypeError, match="an answer is str, int, Cents"):
+
+        @service.question(look, "tell me whether {name} is long")
+        def is_long(found: int) -> bool: ...
+
+    with pytest.raises(TypeError, match="'twice' is no view of this service"):
+
+        @service.question(twice, "tell me")
+        def again(found: int) -> int: ...
+
+
 CALLS = st.lists(
     st.tuples(st.sampled_from(["lend", "return", "fine", "wait", "fail"]), st.integers(0, 7), st.integers(0, 3)),
     max_size=25,
@@ -395,7 +427,7 @@ from typing import Annotated
 
 import msgspec
 
-from assay.environments.services.declaration import Service
+from assay.environments.services.schema import Cents
 from assay.environments.services.schema import identifier
 from assay.environments.services.transaction import Transaction
 

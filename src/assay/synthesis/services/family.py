@@ -35,7 +35,7 @@ from .requests import (
     draw_declined,
     draw_possible,
     draw_questions,
-    forbids_a_call,
+    forbidden_actions,
     generated_arguments,
     is_known_in,
     with_refusal,
@@ -108,8 +108,9 @@ class ServiceTasks:
     def _kinds(self) -> tuple[Kind, ...]:
         """Kinds in the order in which they take turns. Raises `UserError` if the applications lack one."""
         contracts = [text for service in self._services for text in service.policy.contracts]
+        wished = [a.name for service in self._services for a in service.actions.values() if a.wish]
         lacking: dict[Kind, str] = {}
-        if not forbids_a_call(contracts):
+        if not forbidden_actions(wished, contracts):
             lacking["forbidden"] = "have no rule that forbids a call by itself"
         if not any(service.questions for service in self._services):
             lacking["question"] = "declare no questions"

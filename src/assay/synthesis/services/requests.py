@@ -16,10 +16,10 @@ from assay.environments.services.plans import PlannedCall, play_recorded
 from assay.environments.services.ticket import Reason, answer_question, decline_request
 from assay.environments.services.transaction import Code
 from assay.environments.services.world import ServiceWorld
-from assay.verify.service_checks import rule_results, trace_of_calls
+from assay.verify.service_checks import rule_results, texts_of_one_call_rules, trace_of_calls
 
 from .instruction import Descriptions, Unspeakable, Wish, wish_of
-from .walk import Walk, Walker, row_of
+from .walk import LastWrite, Walk, Walker, row_of
 
 Kind = Literal["possible", "impossible", "forbidden", "ambiguous", "question"]
 KINDS: Final[tuple[Kind, ...]] = ("possible", "impossible", "forbidden", "ambiguous", "question")
@@ -86,7 +86,8 @@ def draw_declined(rows: Descriptions, walker: Walker, kind: Kind, writes: int, d
         records.extend(record for record in found.records if record in before.records)
         return len(records) > 1
 
-    walk = walker.walk(writes, draw, wanted)
+    among = forbidden_actions(world.composition.actions, world.policy.contracts) if kind == "forbidden" else None
+    walk = walker.walk(writes, draw, LastWrite(wanted, among))
     if walk is None:
         return None
     declined, at = walk.writes[-1], draw.randrange(writes)
@@ -109,9 +110,9 @@ def with_refusal(call: PlannedCall, refusal: Refusal) -> PlannedCall:
     return _with(call, refusal._asdict()) if call.action == decline_request.__name__ else call
 
 
-def forbids_a_call(contracts: Sequence[str]) -> bool:
-    """Returns whether contracts have a rule that one call breaks, whatever came before it. Raises `TaskError`."""
-    return any(result.is_of_one_call for result in rule_results(contracts, trace_of_calls(()), "the policy"))
+def forbidden_actions(actions: Iterable[str], contracts: Sequence[str]) -> frozenset[str]:
+    """Returns the actions that a rule may forbid by themselves, whatever came before. Raises `TaskError`."""
+    return texts_of_one_call_rules(contracts).intersection(actions)
 
 
 def is_known_in(elsewhere: ServiceWorld, draft: Draft) -> bool:

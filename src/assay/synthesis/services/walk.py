@@ -31,8 +31,15 @@ _NEIGHBOURS: Final = 60
 _TEXTS: Final = ("no longer needed", "as discussed on the phone", "it was entered twice", "a change of plans")
 
 Row = tuple[Table, tuple[Any, ...]]
-Accepts = Callable[[ServiceWorld, PlannedCall], bool]
-"""Whether a drawn write is wanted; the world, in which the writes before it were called, must not change."""
+
+
+class LastWrite(NamedTuple):
+    """Demands on the last write of a walk, other than that the world accepts it."""
+
+    is_wanted: Callable[[ServiceWorld, PlannedCall], bool]
+    """Decides in the world in which the writes before it were called, which must not change."""
+    actions: frozenset[str] | None = None
+    """Actions from which it is drawn; None for all."""
 
 
 class PersonFact(NamedTuple):
@@ -69,21 +76,21 @@ class Walker:
             key=lambda action: (len(action.parameters.get("required", ())), action.name),
         )
 
-    def walk(self, writes: int, draw: random.Random, last: Accepts | None = None) -> Walk | None:
+    def walk(self, writes: int, draw: random.Random, last: LastWrite | None = None) -> Walk | None:
         """Returns a walk with so many writes; None if this try led to none.
 
         Args:
             writes: Number of writes.
             draw: Source of randomness.
-            last: Decides about the last write; default: as for all others, the world accepts it and something changes.
+            last: Demands on the last write; default: as for all others, the world accepts it and something changes.
         """
         self._draw = draw
         changed = self._world.fork()
         chosen: list[PlannedCall] = []
         used: list[str] = []
         for number in range(writes):
-            wanted = last if number == writes - 1 else None
-            call = self._write(changed, [c.action for c in chosen], used, wanted)
+            demands = last if number == writes - 1 else None
+            call = self._write(changed, [c.action for c in chosen], used, demands)
             if call is None:
                 changed.database.close()
                 return None
@@ -94,10 +101,11 @@ class Walker:
     # Writes.
 
     def _write(
-        self, changed: ServiceWorld, before: Sequence[str], used: list[str], wanted: Accepts | None
+        self, changed: ServiceWorld, before: Sequence[str], used: list[str], demands: LastWrite | None
     ) -> PlannedCall | None:
         """Draws a write, calls it in `changed`, and adds its identifiers to `used`; None if none was accepted."""
-        fresh = [action for action in self._actions if action.name not in before]
+        among = None if demands is None else demands.actions
+        fresh = [a for a in self._actions if a.name not in before and (among is None or a.name in among)]
         if not fresh:
             return None
         action = self._draw.choice(fresh)
@@ -105,8 +113,8 @@ class Walker:
             call = self._arguments(action, used, action.wish)
             if call is None:
                 return None
-            if wanted is not None:
-                if wanted(changed, call):
+            if demands is not None:
+                if demands.is_wanted(changed, call):
                     return call
                 continue
             digest = _judged(changed)
