@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from assay.environments.interface import KeepsStates, World
 from assay.environments.services.declaration import Service
-from assay.environments.services.schema import Cents
+from assay.environments.services.schema import identifier
 from assay.environments.services.transaction import Transaction
 from assay.environments.services.world import MOST_ARGUMENTS, LoggedCall, ServiceWorld
 from assay.errors import EnvironmentFailure
