@@ -53,7 +53,7 @@ class Requirement(NamedTuple):
     text: str
     held: bool
     null_holds: bool
-    """Whether doing nothing fulfils it."""
+    """True if doing nothing fulfils it."""
 
 
 class _Match(NamedTuple):

@@ -115,8 +115,8 @@ def test_rights() -> None:
         world, "comment_on_issue", issue_id=issue.id, text="Hello"
     )
     world.actor = "nobody@example.org"
-    assert "no active member" in refuse(world, "comment_on_issue", issue_id=issue.id, text="Hello")
-    assert "no active member" in refuse(world, "list_my_issues")
+    assert "not an active member" in refuse(world, "comment_on_issue", issue_id=issue.id, text="Hello")
+    assert "not an active member" in refuse(world, "list_my_issues")
 
 
 def test_fields_of_an_issue() -> None:

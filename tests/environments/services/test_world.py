@@ -279,7 +279,7 @@ def test_knobs() -> None:
     assert len(opened(books=20).database.rows(opened().table(Book))) == 20
     with pytest.raises(ValueError, match=r"Knobs of the service 'lending': .*it has members, books"):
         opened(bookz=2)
-    with pytest.raises(ValueError, match="Knobs for 'shop', which is no service of this world"):
+    with pytest.raises(ValueError, match="Knobs for 'shop', not a service of this world"):
         ServiceWorld.of([lending], 1, {"shop": {}})
     with pytest.raises(ValueError, match="known options: services"):
         ServiceWorld({"service": "x"}, 0)

@@ -57,7 +57,7 @@ class Composition:
         """
         known = {service.name for service in self.services}
         if unknown := sorted(set(knobs) - known):
-            raise ValueError(f"Knobs for {unknown[0]!r}, which is no service of this world; it has {', '.join(known)}")
+            raise ValueError(f"Knobs for {unknown[0]!r}, not a service of this world; it has {', '.join(known)}")
         read = {service.name: service.read_knobs(knobs.get(service.name, {})) for service in self.services}
         identity = canonical_bytes([[service.name for service in self.services], read, seed]).decode()
         held = _IMAGES.get((self.services, identity))

@@ -44,7 +44,7 @@ _ENCODED: Final = ("=?base64?", "?=")
 
 
 class McpReply(NamedTuple):
-    """What a message is answered with."""
+    """Answer to a message."""
 
     body: bytes
     """A JSON-RPC response; empty for a notification."""

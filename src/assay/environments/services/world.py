@@ -245,7 +245,7 @@ class ServiceWorld:
         """Calls a view without logging it, for those who make and examine tasks. Raises `ValueError` for an action."""
         action = self.composition.actions.get(name)
         if action is None or not action.reads_only:
-            raise ValueError(f"{name!r} is no view")
+            raise ValueError(f"{name!r} is not a view")
         logged, _, problem = _readable(dict(arguments))
         text, code = self._answer(name, logged, role, self.actor, problem)
         return Observation(text, error=code is not None)
