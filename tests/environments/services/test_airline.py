@@ -497,7 +497,7 @@ def test_passengers() -> None:
     card = {"digits": 4411, "expires": "2029-01-31"}
     assert not world.act("register_card", card, role="user").error
     assert any("4411" in method["label"] for method in call(world, "list_passenger_payment_methods", **given))
-    assert "no passenger" in world.act("list_my_trips", {}, role="user", actor="x@y.example").content
+    assert "not a passenger" in world.act("list_my_trips", {}, role="user", actor="x@y.example").content
 
 
 def test_waiting_list() -> None:
