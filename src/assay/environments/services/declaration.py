@@ -98,6 +98,11 @@ class Action(msgspec.Struct, frozen=True, eq=False, dict=True):
         return {field: fact for field, fact in facts.items() if fact}
 
     @cached_property
+    def returns_text(self) -> bool:
+        """True if its result is a text, which agents read as it is; other results are JSON."""
+        return typing.get_type_hints(self.function).get("return") is str
+
+    @cached_property
     def gives(self) -> frozenset[str]:
         """Kinds of identifiers that its result holds."""
         found: set[str] = set()
