@@ -81,11 +81,12 @@ class ServiceTasks:
     def tasks(self, n: int, seed: int) -> tuple[Task, ...]:
         made: list[Task] = []
         outcomes: set[bytes] = set()
-        missed = number = 0
+        missed = attempts = 0
         while len(made) < n and missed < _TRIES:
-            world_number, number = number // _TRIES, number + 1
-            world_seed = self._world_seed(seed, len(made) // _TASKS_OF_A_WORLD + world_number)
-            task = self._task(seed, len(made), world_seed, number, outcomes)
+            # A world that gives no more tasks is left after as many attempts as may fail in a row.
+            world_seed = self._world_seed(seed, len(made) // _TASKS_OF_A_WORLD + attempts // _TRIES)
+            attempts += 1
+            task = self._task(seed, len(made), world_seed, attempts, outcomes)
             if task is None:
                 missed += 1
             else:
@@ -106,8 +107,8 @@ class ServiceTasks:
 
     def _task(self, seed: int, number: int, world_seed: int, attempt: int, outcomes: set[bytes]) -> Task | None:
         draw = random.Random(f"{world_seed}/{attempt}")
-        rows, walker = self._world_of(world_seed)
-        world = rows.world
+        descriptions, walker = self._world_of(world_seed)
+        world = descriptions.world
         walk = walker.walk(self._writes or draw.choice((1, 2, 3)), draw)
         contracts = world.policy.contracts
         if walk is not None and contracts:
@@ -116,19 +117,21 @@ class ServiceTasks:
             return None
         level = self._levels[number % len(self._levels)]
         try:
-            wording = write_instruction(rows, walk, level, draw.randrange(1_000))
+            wording = write_instruction(descriptions, walk, level, draw.randrange(1_000))
         except Unspeakable:
             return None
         done = play(world, walk.plan)
         key = outcome_key(done)
-        if key in outcomes or not self._is_sound(world, walk, wording, key):
+        if key in outcomes or any(call.code is not None for call in done.calls):
+            return None
+        if not self._is_sound(world, walk, wording, key):
             return None
         outcomes.add(key)
         return self._build_task(_Draft(seed, number, level, walk, wording), done)
 
     def _is_sound(self, world: ServiceWorld, walk: Walk, wording: Wording, key: bytes) -> bool:
-        if any(call.code is not None for call in play(world, walk.plan).calls):
-            return False
+        """Returns whether reading, and the plan in another world, do not lead to the outcome, and the text holds no
+        generated identifier."""
         reads = [call for call in walk.plan if call not in walk.writes]
         if key in (outcome_key(world), outcome_key(play(world, reads))):
             return False
