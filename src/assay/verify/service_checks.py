@@ -119,13 +119,13 @@ def is_said(fact: Communicated, text: str) -> bool:
         try:
             value, tolerance = Decimal(fact.value), Decimal(fact.tolerance)
         except InvalidOperation as exc:
-            raise TaskError(f"the fact {fact.value!r} is no number") from exc
+            raise TaskError(f"the fact {fact.value!r} is not a number") from exc
         return any(abs(found - value) <= tolerance for found in _numbers(text))
     if fact.kind == "date":
         try:
             day = date.fromisoformat(fact.value)
         except ValueError as exc:
-            raise TaskError(f"the fact {fact.value!r} is no date (YYYY-MM-DD)") from exc
+            raise TaskError(f"the fact {fact.value!r} is not a date (YYYY-MM-DD)") from exc
         return any(re.search(rf"(?<![\w-]){spelling}(?![\w-])", text, re.IGNORECASE) for spelling in _spellings(day))
     words = r"\s+".join(re.escape(word) for word in fact.value.split())
     return re.search(rf"(?<!\w){words}(?!\w)", text, re.IGNORECASE) is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 import msgspec
@@ -91,6 +91,21 @@ def walk(world: ServiceWorld, seed: int, calls: int) -> dict[str, int]:
             if found not in pool:
                 pool.append(found)
     return succeeded
+
+
+def accepted_actions(
+    world: ServiceWorld,
+    likely_call: Callable[[ServiceWorld, random.Random], tuple[str, dict[str, Any]]],
+    seed: int,
+    calls: int,
+) -> set[str]:
+    """Makes calls whose arguments belong together; returns the names of the actions that succeeded."""
+    draw, accepted = random.Random(seed), set[str]()
+    for _ in range(calls):
+        name, arguments = likely_call(world, draw)
+        if not world.act(name, arguments).error:
+            accepted.add(name)
+    return accepted
 
 
 def _argument(draw: random.Random, schema: dict[str, Any], kind: str | None, known: dict[str, list[str]]) -> Any:

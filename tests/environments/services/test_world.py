@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from assay.environments.interface import KeepsStates, World
 from assay.environments.services.declaration import Service
-from assay.environments.services.schema import identifier
+from assay.environments.services.schema import Cents
 from assay.environments.services.transaction import Transaction
-from assay.environments.services.world import MOST_ARGUMENTS, LoggedCall, ServiceWorld
+from assay.environments.services.world import MOST_ARGUMENTS, MOST_LOGGED, LoggedCall, ServiceWorld
 from assay.errors import EnvironmentFailure
 from tests.environments.services.lending import Book, Loan, Notice, lending
 
@@ -110,6 +110,36 @@ def test_a_broken_service_is_the_environments_failure_and_changes_nothing() -> N
         world.act("fail", {})
     assert world.database.digest() == before
     assert world.calls == []
+
+
+def test_results_are_json_except_those_that_are_declared_as_text() -> None:
+    notes = Service("notes", "Keeps words.")
+
+    @notes.table()
+    class Note(msgspec.Struct, frozen=True):
+        text: str
+
+    @notes.view()
+    def read_text(tx: Transaction) -> str:
+        """Returns a text."""
+        return "a"
+
+    @notes.view()
+    def read_optional(tx: Transaction) -> str | None:
+        """Returns a text or nothing."""
+        return "a"
+
+    @notes.action()
+    def add_unreadable(tx: Transaction) -> Any:
+        """Adds a note and returns what JSON cannot hold."""
+        tx.insert(Note("a"))
+        return object()
+
+    world = ServiceWorld.of([notes])
+    assert [world.act(name, {}).content for name in ("read_text", "read_optional")] == ["a", '"a"']
+    with pytest.raises(EnvironmentFailure, match="the service notes: TypeError"):
+        world.act("add_unreadable", {})
+    assert world.database.changes() == ()
 
 
 def test_a_view_cannot_write() -> None:
@@ -246,6 +276,11 @@ def test_restore_refuses_another_worlds_state_and_changes_that_do_not_fit() -> N
         opened(2).restore(world.snapshot())
     with pytest.raises(ValueError, match="do not fit"):
         opened().restore(world.snapshot().replace(b"lending_loans", b"lending_moans"))
+    fined = opened()
+    loan = result(fined, "lend_book", book_id=books(fined)[0], member_id=member(fined))
+    result(fined, "charge_fine", loan_id=loan["id"], amount=77777)
+    with pytest.raises(ValueError, match="do not fit"):
+        opened().restore(fined.snapshot().replace(b":77777", b":" + b"7" * 30))
 
 
 def test_every_call_is_logged_and_told_to_the_sink() -> None:
@@ -261,6 +296,17 @@ def test_every_call_is_logged_and_told_to_the_sink() -> None:
         ("user", "list_loans", None),
     ]
     assert {call.digest for call in told} == {world.database.digest()}
+
+
+def test_arguments_beyond_the_limit_are_not_kept() -> None:
+    world, text = opened(), "x" * (MOST_ARGUMENTS - 100)
+    accepted = 0
+    while not (answer := world.act("search_books", {"text": text})).error:
+        accepted += 1
+    assert accepted == MOST_LOGGED // MOST_ARGUMENTS
+    assert "Too much was sent" in answer.content
+    world.act("search_books", {"text": text})
+    assert [call.arguments for call in world.calls[accepted:]] == [{}, {}]
 
 
 def test_facts_tell_changes_in_words() -> None:
@@ -280,7 +326,7 @@ def test_knobs() -> None:
     assert len(opened(books=20).database.rows(opened().table(Book))) == 20
     with pytest.raises(ValueError, match=r"Knobs of the service 'lending': .*it has members, books"):
         opened(bookz=2)
-    with pytest.raises(ValueError, match="Knobs for 'shop', which is no service of this world"):
+    with pytest.raises(ValueError, match="Knobs for 'shop', not a service of this world"):
         ServiceWorld.of([lending], 1, {"shop": {}})
     with pytest.raises(ValueError, match="known options: services"):
         ServiceWorld({"service": "x"}, 0)
@@ -427,7 +473,7 @@ from typing import Annotated
 
 import msgspec
 
-from assay.environments.services.schema import Cents
+from assay.environments.services.declaration import Service
 from assay.environments.services.schema import identifier
 from assay.environments.services.transaction import Transaction
 

@@ -71,7 +71,7 @@ class Action(msgspec.Struct, frozen=True, eq=False, dict=True):
     roles: tuple[Role, ...] = AGENT
     reads_only: bool = False
     wish: str = ""
-    """What somebody who wants it says, with `{argument}` for each argument; empty if nobody asks for it by itself."""
+    """Request for it in a person's words, with `{argument}` for each argument; empty if people do not ask for it."""
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
@@ -96,6 +96,11 @@ class Action(msgspec.Struct, frozen=True, eq=False, dict=True):
         hints = typing.get_type_hints(self.arguments, include_extras=True)
         facts = {field: metadata(hint).get(name) for field, hint in hints.items()}
         return {field: fact for field, fact in facts.items() if fact}
+
+    @cached_property
+    def returns_text(self) -> bool:
+        """True if its result is a text, which agents read as it is; other results are JSON."""
+        return typing.get_type_hints(self.function).get("return") is str
 
     @cached_property
     def gives(self) -> frozenset[str]:
@@ -299,7 +304,7 @@ def _read_action(
     if not parameters:
         raise TypeError(f"{where}: its first parameter is the transaction")
     if unknown := described.keys() - {parameter.name for parameter in parameters}:
-        raise TypeError(f"{where}: its docstring describes {sorted(unknown)[0]!r}, which is no parameter")
+        raise TypeError(f"{where}: its docstring describes {sorted(unknown)[0]!r}, which is not a parameter")
     fields: list[Any] = []
     for parameter in parameters[1:]:
         if parameter.name not in hints or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -319,7 +324,7 @@ def _read_action(
     )
     named = {name for _, name, _, _ in Formatter().parse(wish) if name is not None}
     if unknown := named - {parameter.name for parameter in parameters[1:]}:
-        raise TypeError(f"{where}: its wish names {sorted(unknown)[0]!r}, which is no parameter")
+        raise TypeError(f"{where}: its wish names {sorted(unknown)[0]!r}, which is not a parameter")
     return Action(service, function.__name__, function, arguments, summary, roles, reads_only, wish)
 
 

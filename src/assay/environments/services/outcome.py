@@ -1,4 +1,4 @@
-"""What became of a world: its net changes in words, and the outcome that a plan leads to, as data for a check.
+"""Outcome of a world: its net changes in words, and the outcome that a plan leads to, as data for a check.
 
 A wanted row that the plan added gets a placeholder in place of its generated identifier, also where other rows refer to
 it, because another right plan may add rows in another order.

@@ -1,4 +1,4 @@
-"""What admission asks a planned world: the plan itself, calls that do no work, wrong plans, and shortcuts.
+"""Plans for admission of a world: the reference plan, calls that change nothing, wrong plans, and shortcuts.
 
 A plan is the reference solution of a task, as calls. Everything here plays on forks and leaves its world as it was.
 """

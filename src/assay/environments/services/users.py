@@ -71,7 +71,7 @@ class UserScript(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The person's script."""
 
     goal: str = ""
-    """What they write first."""
+    """First message."""
     facts: tuple[Fact, ...] = ()
     changes: tuple[ChangeOfMind, ...] = ()
     acts: tuple[UserAct, ...] = ()

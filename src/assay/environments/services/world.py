@@ -232,7 +232,7 @@ class ServiceWorld:
         now = self.now
         logged, size, problem = _readable(dict(arguments))
         if not problem and self._logged_bytes + size > MOST_LOGGED:
-            problem = "Too much was sent to this world; no further call is possible."
+            logged, size, problem = {}, 0, "Too much was sent to this world; no further call is possible."
         text, code = self._answer(name, logged, role, self.actor if actor is None else actor, problem)
         self._logged_bytes += size
         call = LoggedCall(role, name[:200], logged, code, now, self.database.digest())
@@ -245,7 +245,7 @@ class ServiceWorld:
         """Calls a view without logging it, for those who make and examine tasks. Raises `ValueError` for an action."""
         action = self.composition.actions.get(name)
         if action is None or not action.reads_only:
-            raise ValueError(f"{name!r} is no view")
+            raise ValueError(f"{name!r} is not a view")
         logged, _, problem = _readable(dict(arguments))
         text, code = self._answer(name, logged, role, self.actor, problem)
         return Observation(text, error=code is not None)
@@ -255,13 +255,16 @@ class ServiceWorld:
     ) -> tuple[str, Code | None]:
         """Returns what the caller reads, and the kind of refusal."""
         try:
-            result = self._run(name, arguments, role, actor, problem)
+            return self._run(name, arguments, role, actor, problem), None
         except ActionError as exc:
             return f"Error ({exc.code}): {exc}", exc.code
-        return result if isinstance(result, str) else msgspec.json.encode(result).decode(), None
 
-    def _run(self, name: str, arguments: dict[str, Any], role: Role, actor: str, problem: str) -> Any:
-        """Runs an action; `problem` is what is wrong with its arguments. Raises `ActionError`."""
+    def _run(self, name: str, arguments: dict[str, Any], role: Role, actor: str, problem: str) -> str:
+        """Runs an action and returns its result as text; `problem` is what is wrong with its arguments.
+
+        Raises:
+            ActionError: The action was refused.
+        """
         if problem:
             raise ActionError(problem)
         action, values = self._resolve(name, arguments, role)
@@ -284,12 +287,14 @@ class ServiceWorld:
                 raise ActionError(f"Wrong arguments for {name}: `{field}` is {values[field]!r}, which does not exist.")
         return action, values
 
-    def _execute(self, action: Action, values: dict[str, Any], role: Role, actor: str) -> Any:
+    def _execute(self, action: Action, values: dict[str, Any], role: Role, actor: str) -> str:
         database = self.database
         transaction = Transaction(self, database.connection, action.service, role, actor)
         try:
             with database.reading() if action.reads_only else database.transaction():
-                return action.function(transaction, **values)
+                result = action.function(transaction, **values)
+                is_text = action.returns_text and isinstance(result, str)
+                return result if is_text else msgspec.json.encode(result).decode()
         except sqlite3.IntegrityError as exc:  # of a deferred foreign key
             self._now = None
             raise ActionError(f"The change cannot be stored: {exc}.", "conflict") from exc

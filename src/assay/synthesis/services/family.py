@@ -127,11 +127,12 @@ class ServiceTasks:
     def tasks(self, n: int, seed: int) -> tuple[Task, ...]:
         made: list[Task] = []
         outcomes: set[bytes] = set()
-        missed = number = 0
+        missed = attempts = 0
         while len(made) < n and missed < _TRIES:
-            world_number, number = number // _TRIES, number + 1
-            world_seed = self._world_seed(seed, len(made) // _TASKS_OF_A_WORLD + world_number)
-            task = self._task(seed, len(made), world_seed, number, outcomes)
+            # A world that gives no more tasks is left after as many attempts as may fail in a row.
+            world_seed = self._world_seed(seed, len(made) // _TASKS_OF_A_WORLD + attempts // _TRIES)
+            attempts += 1
+            task = self._task(seed, len(made), world_seed, attempts, outcomes)
             if task is None:
                 missed += 1
             else:
@@ -152,14 +153,14 @@ class ServiceTasks:
 
     def _task(self, seed: int, number: int, world_seed: int, attempt: int, outcomes: set[bytes]) -> Task | None:
         draw = random.Random(f"{world_seed}/{attempt}")
-        rows, walker = self._world_of(world_seed)
-        world = rows.world
+        descriptions, walker = self._world_of(world_seed)
+        world = descriptions.world
         level = self._levels[number % len(self._levels)]
         kind = self._kinds[number // len(self._levels) % len(self._kinds)]
         if kind == "ambiguous" and level == "persona":
             level = "implicit"
         try:
-            draft = self._draft(rows, walker, kind, draw)
+            draft = self._draft(descriptions, walker, kind, draw)
         except Unspeakable:
             return None
         if draft is None:
@@ -167,32 +168,34 @@ class ServiceTasks:
         wording = write_instruction(draft.wishes, draft.walk, level, draw.randrange(1_000))
         done = play(world, draft.walk.plan)
         key = outcome_key(done)
-        if key in outcomes or not self._is_sound(world, draft, wording, key):
+        if key in outcomes or any(call.code is not None for call in done.calls):
+            return None
+        if not self._is_sound(world, draft, wording, key):
             return None
         outcomes.add(key)
         return self._build_task(_Planned(seed, number, level, kind, draft, wording), world, done)
 
-    def _draft(self, rows: Descriptions, walker: Walker, kind: Kind, draw: random.Random) -> Draft | None:
+    def _draft(self, descriptions: Descriptions, walker: Walker, kind: Kind, draw: random.Random) -> Draft | None:
         """Returns a plan of a kind that keeps the policy, and its wishes. Raises `Unspeakable`."""
         count = self._writes or draw.choice((1, 2, 3))
         if kind == "possible":
             draft = draw_possible(walker, count, draw)
         elif kind == "question":
-            draft = draw_questions(rows, walker, count, draw)
+            draft = draw_questions(descriptions, walker, count, draw)
         else:
-            draft = draw_declined(rows, walker, kind, count, draw)
-        contracts = rows.world.policy.contracts
+            draft = draw_declined(descriptions, walker, kind, count, draw)
+        contracts = descriptions.world.policy.contracts
         if draft is not None and contracts:
-            walk = keep_policy(rows.world, draft.walk, contracts)
+            walk = keep_policy(descriptions.world, draft.walk, contracts)
             draft = None if walk is None else draft._replace(walk=walk)
         if draft is None or draft.wishes:
             return draft
-        return draft._replace(wishes=tuple(wish_of(rows, call) for call in draft.walk.writes))
+        return draft._replace(wishes=tuple(wish_of(descriptions, call) for call in draft.walk.writes))
 
     def _is_sound(self, world: ServiceWorld, draft: Draft, wording: Wording, key: bytes) -> bool:
+        """Returns whether reading, and the plan in another world, do not lead to the outcome, and the text holds no
+        generated identifier."""
         plan, actions = draft.walk.plan, world.composition.actions
-        if any(call.code is not None for call in play(world, plan).calls):
-            return False
         reads = [call for call in plan if actions[call.action].reads_only]
         if key in (outcome_key(world), outcome_key(play(world, reads))):
             return False

@@ -122,12 +122,12 @@ class Wish(NamedTuple):
 
 
 def wish_of(
-    rows: Descriptions, call: PlannedCall, template: str = "", words: Mapping[str, str] = MappingProxyType({})
+    descriptions: Descriptions, call: PlannedCall, template: str = "", words: Mapping[str, str] = MappingProxyType({})
 ) -> Wish:
     """Returns the wish that a call fulfils.
 
     Args:
-        rows: Descriptions of the world's rows.
+        descriptions: Descriptions of the world's rows.
         call: The call.
         template: Text with `{argument}` for arguments; default: that of the action.
         words: Words for some arguments instead of the descriptions of their rows.
@@ -135,22 +135,22 @@ def wish_of(
     Raises:
         Unspeakable: An argument is missing, or its row cannot be described.
     """
-    action = rows.world.composition.actions[call.action]
+    action = descriptions.world.composition.actions[call.action]
     template = template or action.wish
     slots: dict[str, Slot] = {}
     for name in [name for _, name, _, _ in Formatter().parse(template) if name]:
         if name not in call.arguments:
             raise Unspeakable(f"{call.action} has no value for {name}")
-        spoken = words[name] if name in words else _spoken(rows, action, name, call.arguments[name])
-        noun = _noun(rows, action.takes.get(name), str(call.arguments[name])) or ""
+        spoken = words[name] if name in words else _spoken(descriptions, action, name, call.arguments[name])
+        noun = _noun(descriptions, action.takes.get(name), str(call.arguments[name])) or ""
         cues = (noun, *noun.split(), *name.removesuffix("_id").split("_"))
         slots[name] = Slot(spoken, noun, tuple(dict.fromkeys(cues)))
     return Wish(template, slots)
 
 
-def _noun(rows: Descriptions, kind: str | None, value: str) -> str | None:
+def _noun(descriptions: Descriptions, kind: str | None, value: str) -> str | None:
     """Returns the noun of the row that an identifier names; None where a person says the identifier itself."""
-    found = None if kind is None else row_of(rows.world, kind, value)
+    found = None if kind is None else row_of(descriptions.world, kind, value)
     return None if found is None else found[0].label
 
 
@@ -208,11 +208,11 @@ def _sentence(fact: PersonFact) -> str:
     return f"The {fact.kind} is {fact.value}."
 
 
-def _spoken(rows: Descriptions, action: Action, name: str, value: Any) -> str:
+def _spoken(descriptions: Descriptions, action: Action, name: str, value: Any) -> str:
     """Returns how a person says the value of an argument."""
     kind = action.takes.get(name)
     if kind is not None:
-        return rows.describe(kind, str(value))
+        return descriptions.describe(kind, str(value))
     unit = metadata(get_type_hints(action.arguments, include_extras=True)[name]).get(UNIT)
     if unit == "cents" and isinstance(value, int):
         return format_cents(value)

@@ -62,9 +62,11 @@ def draw_possible(walker: Walker, writes: int, draw: random.Random) -> Draft | N
     return None if walk is None else Draft(walk)
 
 
-def draw_declined(rows: Descriptions, walker: Walker, kind: Kind, writes: int, draw: random.Random) -> Draft | None:
+def draw_declined(
+    descriptions: Descriptions, walker: Walker, kind: Kind, writes: int, draw: random.Random
+) -> Draft | None:
     """Returns writes one of which must be declined; None if this try led to none. Raises `Unspeakable`."""
-    world = rows.world
+    world = descriptions.world
     words: dict[str, str] = {}
     records: list[str] = []
     first = _Trial(world)
@@ -78,8 +80,8 @@ def draw_declined(rows: Descriptions, walker: Walker, kind: Kind, writes: int, d
         if kind == "forbidden":
             records.extend(_generated(world, call))
             return bool(records) and _is_forbidden(changed, call) and _Trial(changed).is_accepted(call)
-        before = _ambiguous(rows, first, call)
-        found = None if before is None else _ambiguous(rows, _Trial(changed), call)
+        before = _ambiguous(descriptions, first, call)
+        found = None if before is None else _ambiguous(descriptions, _Trial(changed), call)
         if found is None or before is None or found.name != before.name:
             return False
         words[found.name] = found.words
@@ -97,7 +99,9 @@ def draw_declined(rows: Descriptions, walker: Walker, kind: Kind, writes: int, d
     refusals = tuple(Refusal(reason, record) for reason in reasons for record in records)
     asked = [*walk.writes[:-1]]
     asked.insert(at, declined)
-    wishes = tuple(wish_of(rows, call, words=words if number == at else {}) for number, call in enumerate(asked))
+    wishes = tuple(
+        wish_of(descriptions, call, words=words if number == at else {}) for number, call in enumerate(asked)
+    )
     call = PlannedCall(decline_request.__name__, {"request": at + 1, **refusals[0]._asdict()})
     plan = [*walk.plan[:-1], call]
     # Facts by which an ambiguous record is found would say which one is meant.
@@ -143,9 +147,9 @@ def as_questions(answers: Sequence[AnsweredQuestion]) -> list[dict[str, Any]]:
     ]
 
 
-def draw_questions(rows: Descriptions, walker: Walker, count: int, draw: random.Random) -> Draft | None:
+def draw_questions(descriptions: Descriptions, walker: Walker, count: int, draw: random.Random) -> Draft | None:
     """Returns questions with their answers; None if this try led to none. Raises `Unspeakable`."""
-    world = rows.world
+    world = descriptions.world
     known = [question for service in world.composition.services for question in service.questions]
     if not known:
         return None
@@ -163,7 +167,7 @@ def draw_questions(rows: Descriptions, walker: Walker, count: int, draw: random.
         if not 0 < len(answer) <= _MOST_ROWS or answer == [["0"]]:
             return None
         walks.append(walk)
-        wishes.append(wish_of(rows, call, question.wish))
+        wishes.append(wish_of(descriptions, call, question.wish))
         path = dict.fromkeys(value for read in walk.plan for value in _generated(world, read))
         answers.append(AnsweredQuestion(question, tuple(map(tuple, answer)), tuple(path)))
         plan += [read for read in walk.plan if read not in plan]
@@ -227,7 +231,7 @@ class _Ambiguous(NamedTuple):
     """Identifiers of the rows with which the world accepts the call."""
 
 
-def _ambiguous(rows: Descriptions, trial: _Trial, call: PlannedCall) -> _Ambiguous | None:
+def _ambiguous(descriptions: Descriptions, trial: _Trial, call: PlannedCall) -> _Ambiguous | None:
     """Returns words that fit several rows, because they say only to which other row it belongs: `the order of Anna`.
 
     None where at most one row fits each argument.
@@ -250,7 +254,7 @@ def _ambiguous(rows: Descriptions, trial: _Trial, call: PlannedCall) -> _Ambiguo
             if len(fitting) < 2 or value not in fitting:
                 continue
             try:
-                words = f"the {table.label} of {rows.describe(column.identifier, str(owner))}"
+                words = f"the {table.label} of {descriptions.describe(column.identifier, str(owner))}"
                 return _Ambiguous(name, words, fitting)
             except Unspeakable:
                 continue

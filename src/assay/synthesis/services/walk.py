@@ -55,7 +55,7 @@ class Walk(NamedTuple):
     plan: tuple[PlannedCall, ...]
     writes: tuple[PlannedCall, ...]
     known: tuple[PersonFact, ...]
-    """What the person must tell beside their wishes, each once."""
+    """Facts that the person must tell beside their wishes, each once."""
 
 
 class Walker:
@@ -306,7 +306,7 @@ class Walker:
         return "" if observation.error else observation.content
 
     def _is_generated(self, kind: str) -> bool:
-        """Returns whether identifiers of a kind are generated, so that nobody knows them by heart."""
+        """Returns whether identifiers of a kind are generated, so that people do not know them by heart."""
         return any(c.prefix for table in self._world.composition.tables for c in table.columns if c.identifier == kind)
 
 

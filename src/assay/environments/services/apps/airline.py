@@ -33,8 +33,8 @@ passenger about the trips of another.
 
 **Booking.** Say fare, price and conditions before you book, and take the person's own means of payment; use a voucher
 only if they ask for it. A voucher pays an amount as a whole or not at all, and is not combined with a card. A booking
-has at most four travellers; larger parties go to the group desk. Nobody is booked on two flights that overlap. If a
-cabin is full, offer the waiting list; do not book a dearer cabin unless the person wants it.
+has at most four travellers; larger parties go to the group desk. A passenger cannot be booked on two flights that
+overlap. If a cabin is full, offer the waiting list; do not book a dearer cabin unless the person wants it.
 
 **Changes.** A trip can be moved to another day or flight between the same two airports, up to 60 minutes before
 departure and before check-in. Always ask the system for the price of the change first, for exactly that trip and fare,
@@ -259,7 +259,7 @@ class FareFamily(msgspec.Struct, frozen=True):
     change_fee: Cents | None = None
     """None if trips cannot be changed."""
     refund_fee: Cents | None = None
-    """What is kept of a refund; None if nothing is refunded."""
+    """Part of the price that a refund leaves out; None if nothing is refunded."""
 
 
 @airline.table(unique=[("flight_id", "family")])
@@ -291,7 +291,7 @@ class PaymentMethod(msgspec.Struct, frozen=True):
     issued: Cents | None = None
     """First value of a voucher; None for cards."""
     balance: Cents | None = None
-    """What a voucher still holds; None for cards."""
+    """Remaining value of a voucher; None for cards."""
 
 
 @airline.table(unique=[("passenger_id",)])
@@ -348,7 +348,7 @@ class Seat(msgspec.Struct, frozen=True):
     kind: Literal["window", "aisle", "exit"]
     fee: Cents
     is_blocked: bool
-    """Whether the airline keeps it for itself."""
+    """True if the airline does not give the seat to passengers."""
     segment_id: SegmentId | None = None
     """Who sits there."""
 
@@ -408,7 +408,7 @@ class WaitlistEntry(msgspec.Struct, frozen=True):
 
 @airline.table(key=("flight_id", "number"), judged=False)
 class FlightNotice(msgspec.Struct, frozen=True):
-    """What passengers were told about a flight."""
+    """Announcement about a flight to its passengers."""
 
     flight_id: FlightId
     number: int
@@ -527,11 +527,11 @@ class SegmentDetails(msgspec.Struct, frozen=True):
     requests: list[SpecialRequest]
     compensation: Compensation | None
     refund: Cents
-    """What is refunded if it is cancelled now."""
+    """Refund if the trip is cancelled now."""
 
 
 class CancellationQuote(msgspec.Struct, frozen=True):
-    """What cancelling a trip would bring."""
+    """Refund of a trip if it were cancelled."""
 
     segment_id: SegmentId
     refund: Cents
@@ -540,7 +540,7 @@ class CancellationQuote(msgspec.Struct, frozen=True):
 
 
 class ChangeQuote(msgspec.Struct, frozen=True):
-    """What moving a trip to another fare would cost."""
+    """Price of moving a trip to another fare."""
 
     segment_id: SegmentId
     fare_id: FareId
@@ -780,7 +780,7 @@ def _signed_in(tx: Transaction) -> Passenger:
     actor = tx.actor or PERSON_EMAIL
     passenger = tx.get_or_none(Passenger, actor)
     found = [passenger] if passenger is not None else tx.find(Passenger, email=actor)
-    tx.require(found, f"{actor!r} is no passenger of this airline.", "forbidden")
+    tx.require(found, f"{actor!r} is not a passenger of this airline.", "forbidden")
     return found[0]
 
 
@@ -925,7 +925,7 @@ def _charge(tx: Transaction, segment: Segment, method_id: str, amount: int, purp
     """Takes money for a trip from a means of payment of the traveller or of whoever made the booking."""
     method, booking = tx.get(PaymentMethod, method_id), tx.get(Booking, segment.booking_id)
     if method.passenger_id not in (booking.booker_id, segment.passenger_id):
-        tx.refuse(f"Payment method {method_id} belongs to nobody in booking {booking.id}.", "forbidden")
+        tx.refuse(f"Payment method {method_id} does not belong to a person of booking {booking.id}.", "forbidden")
     if amount == 0:
         return segment
     tx.require(method.expires >= tx.today, f"The {method.label} expired on {method.expires}.")
@@ -1405,7 +1405,7 @@ def change_passenger_phone(
     """
     passenger, digits = tx.get(Passenger, passenger_id), phone.removeprefix("+").replace(" ", "")
     is_number = phone.startswith("+") and digits.isascii() and digits.isdecimal() and 7 <= len(digits) <= 15
-    tx.require(is_number, f"{phone!r} is no phone number; write it as in +49 30 1234567.")
+    tx.require(is_number, f"{phone!r} is not a phone number; write it as in +49 30 1234567.")
     return tx.update(passenger, phone=phone)
 
 
@@ -1659,7 +1659,7 @@ class _Plane(NamedTuple):
 
 
 class _Sales:
-    """What is generated for bookings, in lists that are inserted at the end."""
+    """Generated bookings and their parts, in lists that are inserted at the end."""
 
     def __init__(self, make: Generator, passengers: list[Passenger]) -> None:
         self.make = make

@@ -9,7 +9,7 @@ removes its cause, and the metrics of the next hour show whether it did:
     a wrong config value    high latency from its change on      set the value back
     a memory leak           growing memory, then errors          restart the service
 
-A caller acts as the engineer who is signed in, given by identifier or email address; where nobody is, as the
+A caller acts as the engineer who is signed in, given by identifier or email address; without one, as the
 operations assistant, who may change everything. Engineers change what belongs to their team, or to a team that they
 are on call for.
 """
@@ -42,11 +42,11 @@ last change of configuration and its last restart. A deployment of the same day 
 services have similar names, and two may share a host: act on the one that is ill. A runbook exists for each common
 symptom.
 
-**The right remedy.** Errors that begin with a deployment: roll back, then withdraw the release so that nobody deploys
-it again. A value that was changed wrongly: set it back to what it was before; do not invent a new one. Memory that
-grows until the process is killed: restart. Expired certificates: rotate them. Full disks: resize the disk. Purging
-logs is first aid that lasts for hours; whoever purges must also resize. Restarting is no general remedy: restart at
-most twice in one conversation, whatever the service.
+**The right remedy.** Errors that begin with a deployment: roll back, then withdraw the release so that it cannot be
+deployed again. A value that was changed wrongly: set it back to what it was before; do not invent a new one. Memory
+that grows until the process is killed: restart. Expired certificates: rotate them. Full disks: resize the disk.
+Purging logs is first aid that lasts for hours; whoever purges must also resize. Restarting is not a general remedy:
+restart at most twice in one conversation, whatever the service.
 
 **Releases.** A critical service takes only approved releases; an engineer of its team who did not write the release
 approves it in person, you cannot. Nothing is deployed from Friday 15:00 to Monday 08:00; rolling back is allowed at
@@ -575,7 +575,7 @@ def find_on_call(tx: Transaction, team: str, at: Timestamp | None = None) -> OnC
     when = at or tx.now
     shifts = tx.select(Shift, "team = ? AND starts <= ? AND ends > ?", team, when, when)
     if not shifts:
-        tx.refuse(f"Nobody is on call for the team {team!r} at {when}.", "not_found")
+        tx.refuse(f"The team {team!r} has no one on call at {when}.", "not_found")
     return OnCall(shifts[0], tx.get(Engineer, shifts[0].engineer_id))
 
 
@@ -814,12 +814,12 @@ def opening_time(found: IncidentDetails) -> Timestamp:
 
 
 def _signed_in(tx: Transaction) -> Engineer:
-    """Returns the engineer who is signed in; the assistant where nobody is."""
+    """Returns the engineer who is signed in; by default the assistant."""
     actor = tx.actor or ADDRESS
     engineer = tx.get_or_none(Engineer, actor)
     found = [engineer] if engineer is not None else tx.find(Engineer, email=actor)
     if not found:
-        tx.refuse(f"{actor!r} is no engineer of this console.", "forbidden")
+        tx.refuse(f"{actor!r} is not an engineer of this console.", "forbidden")
     return found[0]
 
 
@@ -832,7 +832,7 @@ def _require_team(tx: Transaction, team: str) -> Engineer:
     if me.id not in [shift.engineer_id for shift in on_call]:
         names = ", ".join(tx.get(Engineer, shift.engineer_id).name for shift in on_call)
         tx.refuse(
-            f"{me.name} is not of the team {team}, which this belongs to; on call: {names or 'nobody'}.", "forbidden"
+            f"{me.name} is not of the team {team}, which this belongs to; on call: {names or 'none'}.", "forbidden"
         )
     return me
 
@@ -1221,7 +1221,7 @@ def approve_release(tx: Transaction, release_id: ReleaseId) -> Release:
     release, me = tx.get(Release, release_id), _signed_in(tx)
     service = tx.get(Microservice, release.service_id)
     tx.require(me.team == service.team, f"{service.name} belongs to the team {service.team}.", "forbidden")
-    tx.require(me.id != release.author_id, "Nobody approves their own release.", "forbidden")
+    tx.require(me.id != release.author_id, "Authors do not approve their own releases.", "forbidden")
     tx.require(
         release.status == "candidate" and release.approved_by is None, f"Version {release.version} needs no approval."
     )
@@ -1250,7 +1250,7 @@ def _review_faults(tx: Transaction, service_id: str, *, restarted: bool = False)
 
 
 def _is_cured(tx: Transaction, fault: Fault) -> bool:
-    """Returns whether the cause of a fault, other than a leak, is no longer there."""
+    """Returns whether the cause of a fault, other than a leak, was removed."""
     if fault.release_id is not None:
         return tx.get(Microservice, fault.service_id).release_id != fault.release_id
     if fault.certificate_id is not None:

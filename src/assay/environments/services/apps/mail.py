@@ -1,6 +1,6 @@
 """Mail: mailbox, contacts and calendar of a person in an office, with the mailboxes and calendars of the colleagues.
 
-A caller acts as the person who is signed in, given by identifier or email address; where nobody is, as the mailbox's
+A caller acts as the person who is signed in, given by identifier or email address; by default as the mailbox's
 usual owner. What other services publish under `mail.deliver` arrives here. Colleagues answer mail and invitations by
 themselves, some hours later.
 """
@@ -707,7 +707,7 @@ def attached_files(found: MessageDetails) -> list[str]:
 
 
 def _me(tx: Transaction) -> Mailbox:
-    """Returns the mailbox of who is signed in; the usual owner's where nobody is."""
+    """Returns the mailbox of the person who is signed in; by default the usual owner's."""
     actor = tx.actor or PERSON_EMAIL
     mailbox = tx.get_or_none(Mailbox, actor) or _mailbox_or_none(tx, actor)
     if mailbox is None:
@@ -756,7 +756,7 @@ def _own_attachment(tx: Transaction, attachment_id: str) -> Attachment:
 
 def _own_draft(tx: Transaction, message_id: str) -> Message:
     message = _own_message(tx, message_id)
-    tx.require(message.status == "draft", f"Message {message_id} is no draft; it was {message.status}.")
+    tx.require(message.status == "draft", f"Message {message_id} is not a draft; it was {message.status}.")
     return message
 
 
@@ -777,9 +777,9 @@ def _base_subject(subject: str) -> str:
 def _require_address(tx: Transaction, email: str) -> str:
     name, _, domain = email.partition("@")
     is_address = name and "." in domain.strip(".") and not any(c.isspace() or c in "@,;<>" for c in name + domain)
-    tx.require(is_address, f"{email!r} is no email address.")
+    tx.require(is_address, f"{email!r} is not an email address.")
     if domain.lower() == DOMAIN[1:]:
-        tx.require(_mailbox_or_none(tx, email), f"Nobody in the company has the address {email}.", "not_found")
+        tx.require(_mailbox_or_none(tx, email), f"The company has no address {email}.", "not_found")
     return email.lower()
 
 
@@ -1018,7 +1018,7 @@ def reply_to_all(tx: Transaction, message_id: MessageId, text: FreeText) -> Mess
 
 def _received(tx: Transaction, message_id: str) -> Message:
     message = _own_message(tx, message_id)
-    tx.require(message.status == "received", f"Message {message_id} was not received; there is nobody to answer.")
+    tx.require(message.status == "received", f"Message {message_id} was not received and cannot be answered.")
     tx.require(message.sender != CALENDAR_ADDRESS, "Notes of the calendar cannot be answered.")
     return message
 
@@ -1785,7 +1785,7 @@ def _make_message(
 
 
 def _make_events(make: Generator, number: int, mailboxes: list[Mailbox]) -> list[CalendarEvent]:
-    """Makes meetings on working days from two weeks ago to three weeks ahead; nobody is in two at a time."""
+    """Makes meetings on working days from two weeks ago to three weeks ahead; each person is in one at a time."""
     draw, me = make.draw, mailboxes[0]
     rooms = [
         Room(make.new_id(Room), name, draw.randint(1, 4), draw.choice((3, 4, 6, 8, 12, 20)), draw.randrange(2) == 0)

@@ -1,6 +1,6 @@
 """Tracker: issues, sprints and work logs of software projects, and a wiki whose pages keep all revisions.
 
-A caller acts as the member who is signed in, given by identifier or email address. Where nobody is, it acts as the
+A caller acts as the member who is signed in, given by identifier or email address; by default as the
 workspace's assistant, who maintains every project. Rights follow from the member's role in a project.
 """
 
@@ -700,12 +700,12 @@ def due_date(found: IssueDetails) -> Date | None:
 
 
 def _signed_in(tx: Transaction) -> Member:
-    """Returns the member who is signed in; the assistant where nobody is."""
+    """Returns the member who is signed in; by default the assistant."""
     actor = tx.actor or ADDRESS
     member = tx.get_or_none(Member, actor)
     found = [member] if member is not None else tx.find(Member, email=actor)
     if not found or not found[0].is_active:
-        tx.refuse(f"{actor!r} is no active member of this tracker.", "forbidden")
+        tx.refuse(f"{actor!r} is not an active member of this tracker.", "forbidden")
     return found[0]
 
 
@@ -883,7 +883,7 @@ def assign_issue(tx: Transaction, issue_id: IssueId, member_id: MemberId | None)
     """Assigns an unfinished issue to a contributor or maintainer of its project who is not away.
 
     Args:
-        member_id: Who works on it; null for nobody, which is possible only before work begins.
+        member_id: Who works on it; null to unassign it, which is possible only before work begins.
     """
     issue, me = _unfinished_issue(tx, issue_id)
     if member_id is None:
@@ -1284,7 +1284,7 @@ def edit_page(tx: Transaction, page_id: PageId, base_version: Version, text: Tex
     """Saves a new text of a wiki page as the next version.
 
     Args:
-        base_version: The version that the new text was made from; saving is refused if it is no longer the current one.
+        base_version: The version that the new text was made from; saving is refused if there is a newer one.
         summary: One sentence about the change.
     """
     page, me = _writable_page(tx, page_id)
