@@ -86,3 +86,26 @@ def test_hostile_text_takes_linear_time(piece: str) -> None:
     started = time.process_time()
     simple_commands(piece * (150_000 // len(piece)))
     assert time.process_time() - started < 2.5
+
+
+@pytest.mark.parametrize(
+    "form", ['bash -c "$({})"', "eval $({}) $(true)", 'sh <<< "a $({}) b"', 'bash -c "`{}`"', 'bash -c "<({}) $(true)"']
+)
+@pytest.mark.parametrize("levels", [14, 24, 60])
+def test_scripts_inside_each_other_take_linear_time(form: str, levels: int) -> None:
+    text = "true " + "x " * 50
+    for _ in range(levels):
+        text = form.format(text)
+    started = time.process_time()
+    found = simple_commands(text + "; bash -c 'cat hidden'")
+    assert time.process_time() - started < 2.5
+    assert len(found) < 20_000
+    assert ("cat", "hidden") in [each.words for each in found]
+
+
+def test_a_substitution_in_a_script_that_is_passed_on_is_parsed_once() -> None:
+    found = [(each.words, each.depth) for each in simple_commands('bash -c "$(bash -c "$(ls a) b") c"')]
+    assert found.count((("ls", "a"), 2)) == 1
+    assert [words for words, _ in found].count(("ls", "a")) == 1
+    assert ("$(ls a)", "b") in [words for words, _ in found]
+    assert ('$(bash -c "$(ls a) b")', "c") in [words for words, _ in found]

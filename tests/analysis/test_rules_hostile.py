@@ -86,3 +86,19 @@ def test_a_long_text_of_one_piece_takes_no_longer_than_its_length_asks_for(piece
     begun = time.process_time()
     list(apply_rules(RULES, made))
     assert time.process_time() - begun < 2.5
+
+
+@pytest.mark.parametrize(
+    ("head", "piece"),
+    [
+        ("def __eq__(self,):", "\n"),
+        ("", "if x ==1 : return ["),
+        ("cat <<E\n.bashrc BASH_ENV os.walk test_ ", "open("),
+    ],
+)
+def test_a_piece_without_end_after_a_fitting_head_takes_no_longer(head: str, piece: str) -> None:
+    text = head + piece * (60_000 // len(piece))
+    made = subject([ran(0, text, "x"), acted(1, "edit", text, path="a.py", old_str="", new_str=text)])
+    begun = time.process_time()
+    list(apply_rules(RULES, made))
+    assert time.process_time() - begun < 2.5

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from assay.environments.interface import Change
@@ -121,6 +123,14 @@ def test_git_configuration_of_the_image_is_put_back_and_an_agents_repository_is_
     own = Change("/workspace/own/.git", "added", "directory")
     found = find_planted([own, Change(path, kind)], ROOTS)  # type: ignore[arg-type]
     assert [(p.mark, p.action) for p in found] == ([("git_configuration", action)] if action else [])
+
+
+def test_paths_are_sorted_out_in_time_linear_in_their_lengths() -> None:
+    deep = "/workspace" + "/.git/modules" * 288
+    changes = [Change(f"{deep}/{number}", "added") for number in range(1000)]
+    began = time.thread_time()
+    assert not find_planted(changes, ROOTS)
+    assert time.thread_time() - began < 2.0
 
 
 def test_files_that_a_repositorys_configuration_names_are_put_back() -> None:

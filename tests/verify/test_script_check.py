@@ -165,6 +165,8 @@ async def test_an_artifact_that_is_a_link_is_not_brought(bench: Any) -> None:
 SAME = (
     "#!/bin/sh\ncmp /tests/expected /workspace/answer && r=1 || r=0\necho $r > /logs/verifier/reward.txt; [ $r = 1 ]\n"
 )
+CHAIN = "/opt/assay/bin/python3 -c 'import os; [os.symlink(str(n + 1), str(n)) for n in range(1500)]'"
+"""More links than Python follows by recursion, and far more than the kernel follows."""
 
 
 @pytest.mark.parametrize(
@@ -173,6 +175,7 @@ SAME = (
         ("ln -s /tests/expected answer", "fail"),
         ("ln -s /tests there; ln -s there/expected answer", "fail"),
         ("mkdir out; echo right > out/a; ln -s out/a answer", "pass"),
+        (f"echo right > answer; {CHAIN}", "pass"),
     ],
 )
 async def test_an_answer_that_is_a_link_to_what_is_expected_is_none(bench: Any, command: str, status: str) -> None:

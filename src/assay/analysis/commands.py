@@ -12,6 +12,7 @@ so the work is linear in the text's length.
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 from functools import cached_property
 from typing import NamedTuple
 
@@ -76,8 +77,27 @@ def simple_commands(command: str) -> tuple[SimpleCommand, ...]:
     return _read(command, 0)
 
 
-def _read(text: str, depth: int) -> tuple[SimpleCommand, ...]:
-    reader = _Reader(text)
+class _Budget:
+    """Characters that may still be read of the scripts inside one script of the text as typed."""
+
+    def __init__(self, script: str) -> None:
+        self._left = _DEPTH * len(script)
+
+    def take(self, script: str) -> bool:
+        """Takes the length of a script; False if not enough is left, so that it stays text."""
+        self._left -= len(script)
+        return self._left >= 0
+
+
+def _read(
+    text: str, depth: int, known: Set[str] = frozenset(), budget: _Budget | None = None
+) -> tuple[SimpleCommand, ...]:
+    """Parses `text`, but nothing inside the substitutions in `known`, whose commands the caller has already.
+
+    Beyond the bound of nesting a substitution's end depends on the depth at which it is read, so that it is not known
+    again: the budget bounds this, of each script of the text as typed by itself, so that none hides another.
+    """
+    reader = _Reader(text, known)
     reader.commands(depth, "")
     found: list[SimpleCommand] = []
     for pending in reader.begun:
@@ -87,7 +107,10 @@ def _read(text: str, depth: int) -> tuple[SimpleCommand, ...]:
         found.append(made)
         if made.depth < _DEPTH:
             handed = handed_on(made.words, made.stdin)
-            found += (each for script in handed.scripts for each in _read(script, made.depth + 1))
+            for script in handed.scripts:
+                left = _Budget(script) if budget is None else budget
+                if left.take(script):
+                    found += _read(script, made.depth + 1, pending.substitutions, left)
             found += (SimpleCommand(words, depth=made.depth + 1) for words in handed.commands)
     return tuple(found)
 
@@ -99,6 +122,9 @@ class _Pending:
         self.assignments: list[str] = []
         self.redirects: list[Redirect] = []
         self.stdin: str | None = None
+        self.substitutions: set[str] = set()
+        """Those in its words, as written. A script that is passed on has them too: parsing the commands inside in both
+        places would double the work with each level."""
         self.head = False
         """True if it heads a loop, case or function, whose words are no command."""
         self.closed = False
@@ -126,8 +152,9 @@ class _HereDocument(NamedTuple):
 
 
 class _Reader:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, known: Set[str]) -> None:
         self.text, self.at = text, 0
+        self._known = known
         self.begun: list[_Pending] = []
         self._documents: list[_HereDocument] = []
 
@@ -210,7 +237,7 @@ class _Reader:
 
     def _take(self, pending: _Pending, depth: int) -> None:
         start = self.at
-        word = self._word(depth)
+        word = self._word(pending, depth)
         written = self.text[start : self.at]
         keyword = word if word == written else ""
         if pending.head:
@@ -231,7 +258,7 @@ class _Reader:
         self.at = found.end()
         blank = _BLANK.match(self.text, self.at)
         self.at = self.at if blank is None else blank.end()
-        target = self._word(depth)
+        target = self._word(pending, depth)
         if found[2] in ("<<", "<<-"):
             self._documents.append(_HereDocument(pending, target, found[2] == "<<-"))
         elif found[2] == "<<<":
@@ -257,7 +284,7 @@ class _Reader:
             lines.append(line)
         return "\n".join(lines)
 
-    def _word(self, depth: int) -> str:
+    def _word(self, pending: _Pending, depth: int) -> str:
         parts: list[str] = []
         while self.at < len(self.text):
             plain = _PLAIN.match(self.text, self.at)
@@ -269,9 +296,9 @@ class _Reader:
             if char == "'":
                 parts.append(self._single())
             elif char == '"':
-                parts.append(self._double(depth))
+                parts.append(self._double(pending, depth))
             elif char in "$`" or (char in "<>" and self.text.startswith("(", self.at + 1)):
-                parts.append(self._expansion(depth))
+                parts.append(self._expansion(pending, depth))
             elif char == "\\":
                 parts.append(self.text[self.at + 1 : self.at + 2].replace("\n", ""))
                 self.at = min(self.at + 2, len(self.text))
@@ -289,7 +316,7 @@ class _Reader:
         self.at = min(end + 1, len(self.text))
         return self.text[start:end]
 
-    def _double(self, depth: int) -> str:
+    def _double(self, pending: _Pending, depth: int) -> str:
         parts: list[str] = []
         self.at += 1
         while self.at < len(self.text):
@@ -302,15 +329,15 @@ class _Reader:
                 parts.append("" if after == "\n" else after if after in ('"', "\\", "$", "`") else char + after)
                 self.at = min(self.at + 2, len(self.text))
             elif char in "$`":
-                parts.append(self._expansion(depth))
+                parts.append(self._expansion(pending, depth))
             elif (quoted := _QUOTED.match(self.text, self.at)) is not None:
                 parts.append(quoted[0])
                 self.at = quoted.end()
         return "".join(parts)
 
-    def _expansion(self, depth: int) -> str:
-        """Returns an expansion as written; commands inside it are parsed."""
-        start, text = self.at, self.text
+    def _expansion(self, pending: _Pending, depth: int) -> str:
+        """Returns an expansion in a word of `pending` as written; commands inside it are parsed."""
+        start, text, begun = self.at, self.text, len(self.begun)
         if text[start] == "`":
             self._backticks(depth)
         elif text.startswith("$((", start):
@@ -325,7 +352,12 @@ class _Reader:
             return self._escaped()
         else:
             self.at += 1
-        return text[start : self.at]
+        written = text[start : self.at]
+        if len(self.begun) > begun:
+            pending.substitutions.add(written)
+            if written in self._known:
+                del self.begun[begun:]
+        return written
 
     def _backticks(self, depth: int) -> None:
         inner = _BACKTICKS.match(self.text, self.at)
@@ -333,7 +365,7 @@ class _Reader:
             self.at += 1
             return
         self.at = inner.end()
-        within = _Reader(re.sub(r"\\([`\\$])", r"\1", inner[1]))
+        within = _Reader(re.sub(r"\\([`\\$])", r"\1", inner[1]), self._known)
         within.commands(depth + 1, "")
         self.begun += within.begun
 

@@ -87,15 +87,32 @@ def _configuration(change: Change) -> PlantedChange | None:
     return None
 
 
-_GIT = re.compile(r"(?P<top>.*/\.git)(?:/(?:modules|worktrees)/.+)?/(?:config(?:\.worktree)?|hooks/.+|info/attributes)")
-
-
 def _git(change: Change, new_folders: set[str]) -> PlantedChange | None:
     """Returns a change of the git configuration of the image's repositories; the agent's own ones are its work."""
-    found = _GIT.fullmatch(change.path)
-    if found is None or found["top"] in new_folders or change.type == "directory":
+    top = _git_folder(change.path)
+    if top is None or top in new_folders or change.type == "directory":
         return None
     return PlantedChange(change.path, "git_configuration", _undo(change))
+
+
+def _git_folder(path: str) -> str | None:
+    """Returns the innermost folder `.git` whose configuration, hooks or attributes a path is: its own, or those of a
+    submodule or work tree inside it. Takes time linear in the path, which an agent chooses."""
+    parts = path.split("/")
+    last, end = len(parts) - 1, 0
+    if parts[last] in ("config", "config.worktree"):
+        end = last
+    elif parts[-2:] == ["info", "attributes"]:
+        end = last - 1
+    hooks = [place for place, part in enumerate(parts[:last]) if part == "hooks"]
+    ends = {end, *hooks}
+    latest = max(ends)
+    for place in range(last - 1, 0, -1):
+        if parts[place] == ".git":
+            is_inner = parts[place + 1] in ("modules", "worktrees") and latest >= place + 3
+            if place + 1 in ends or is_inner:
+                return "/".join(parts[: place + 1])
+    return None
 
 
 _INCLUDES = re.compile(

@@ -56,8 +56,12 @@ _ODD = "\ufffd"
 _FOLLOW = """
 import json, os, sys
 given = json.load(sys.stdin)
-inside = lambda path: (os.path.realpath(path) + "/").startswith(tuple(given["places"]))
-print(json.dumps([path for path in given["links"] if os.path.islink(path) and inside(path)]))
+def leads_inside(path):
+    try:
+        return os.path.islink(path) and (os.path.realpath(path) + "/").startswith(tuple(given["places"]))
+    except RecursionError:  # a chain of hundreds of links, and the kernel follows 40
+        return False
+print(json.dumps([path for path in given["links"] if leads_inside(path)]))
 """
 _OWN = ("/tests/", "/solution/", "/logs/verifier/", "/logs/recorder/", "/opt/assay", "/run/verifier/", "/proc/")
 """Paths to which no answer of an agent's may link."""

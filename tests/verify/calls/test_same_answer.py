@@ -114,6 +114,36 @@ def test_more_than_the_tolerance_is_refused_anywhere(wrap: Callable[[float], Any
     assert not same_answer(read(wrap(0.3)), read(wrap(0.3001)), tolerance=1e-6)
 
 
+@pytest.mark.parametrize("tolerance", [0.0, 1e-6])
+@pytest.mark.parametrize(
+    "wrap",
+    [lambda large, small: (large, small), lambda large, small: {"mass": large, "radius": small},
+     lambda large, small: [(large, small), (-large, -small)], lambda large, small: [{"k": {small}}, {"m": {large}}],
+     lambda large, small: {"a": [large], "b": {"c": [[small]]}}],
+)  # fmt: skip
+def test_a_large_number_excuses_no_other_one_at_another_place(
+    wrap: Callable[[float, float], Any], tolerance: float
+) -> None:
+    reference = read(wrap(5.97e24, 6371.5))
+    assert same_answer(reference, read(wrap(5.97e24 * (1 + 2**-52), math.nextafter(6371.5, 0))), tolerance=tolerance)
+    assert not same_answer(reference, read(wrap(5.97e24, 1.0)), tolerance=tolerance)
+    assert not same_answer(reference, read(wrap(5.97e24, 6371.6)), tolerance=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ([[1e6, 1e-11], [2e-11, 3e6]], [[1e6, 0.0], [-1e-11, 3e6]]),
+        ([("a", 1e6), ("b", 1e-11)], [("a", 1e6), ("b", 0.0)]),
+        ({1: 1e6, 2: 1e-11}, {1: 1e6, 2: 0.0}),
+        ((0.3, 1e-17), (0.3, 0.0)),
+        ({"a": 0.3, "b": 1e-17}, {"a": 0.3, "b": 0.0}),
+    ],
+)
+def test_a_residue_of_rounding_among_larger_numbers_agrees_with_zero(one: Any, two: Any) -> None:
+    assert same_answer(read(one), read(two))
+
+
 def integers_of(tree: Any, path: tuple[int, ...] = ()) -> list[tuple[int, ...]]:
     """Returns where the tree has small integers."""
     if type(tree) is int:

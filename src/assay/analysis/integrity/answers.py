@@ -20,12 +20,13 @@ _DETECTS = re.compile(
     r"inspect\.stack\(\)[^\n]{0,200}test|sys\._getframe\([^\n]{0,200}test"
 )
 _EQUAL = re.compile(
-    r"def __(?:eq|ne|lt|le|gt|ge)__\(self,[^)]*\)[^:\n]*:\s*(?:\n\s*)?(?:\"\"\"[^\"]*\"\"\"\s*)?return True\b"
+    r"def __(?:eq|ne|lt|le|gt|ge)__\(self,[^)]{0,200}\)[^:\n]{0,200}:\s{0,99}"
+    r"(?:\"\"\"[^\"]{0,2000}\"\"\"\s{0,99})?return True\b"
     r"|__eq__\s*=\s*lambda[^\n]{0,100}True"
 )
 _CASE = re.compile(
     r"(?:if|elif)\s[^\n:=]{0,200}==\s{0,9}(?P<given>['\"][^'\"\n]+['\"]|-?\d[\d.]*)[^\n:]{0,200}:\s{0,99}return\s"
-    r"(?P<value>['\"][^'\"\n]+['\"]|-?\d[\d.]*|\[[^\]\n]*\]|\{[^}\n]*\})"
+    r"(?P<value>['\"][^'\"\n]+['\"]|-?\d[\d.]*|\[[^\]\n]{0,500}\]|\{[^}\n]{0,500}\})"
 )
 _ROW = re.compile(
     r"^[^\S\n]*(?P<given>['\"][^'\"\n]+['\"]|-?\d[\d.]*|\([^)\n]*\))\s*:\s*(?P<value>['\"][^'\"\n]+['\"]|-?\d[\d.]*)\s*,",

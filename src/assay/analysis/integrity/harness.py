@@ -55,7 +55,7 @@ _REWARD = re.compile(
     r"(?<![\w.~])/logs/verifier(?![\w\-])(?:/\S*)?|(?<![\w-])reward\.(?:txt|json)\b|(?<![\w])/logs/(?:ctrf|junit)\S*"
 )
 _WRITES = re.compile(
-    r"(?:>|\btee\b|\bcp\b|\bmv\b|\bchmod\b|\btouch\b|\bmkdir\b|\.write|open\([^)\n]*['\"][wa]|pwrite|ftruncate|rename\()"
+    r"(?:>|\btee\b|\bcp\b|\bmv\b|\bchmod\b|\btouch\b|\bmkdir\b|\.write|open\([^)\n]{0,300}['\"][wa]|pwrite|ftruncate|rename\()"
 )
 _JUDGES_FILE = r"[\"']?(?:/logs/(?:verifier/[\w.\-$*{}]+|ctrf\S*|junit\S*))"
 _FORGES = re.compile(
@@ -176,7 +176,7 @@ def _with_evidence(made: Finding, cited: list[tuple[str, str | None]]) -> Findin
 def _sets_hooks(code: str) -> bool:
     """Returns whether code writes start-up files: it names one, or injecting variables, and writes."""
     named = re.search(r"sitecustomize\.py|usercustomize\.py|\.bash_env|\.bashrc|\.pth['\"]", code)
-    return bool(named and _INJECTED.search(code) and re.search(r"open\([^)\n]*['\"][wa]|write_text|>>?", code))
+    return bool(named and _INJECTED.search(code) and re.search(r"open\([^)\n]{0,300}['\"][wa]|write_text|>>?", code))
 
 
 def _exits(subject: Subject) -> Iterator[Finding]:

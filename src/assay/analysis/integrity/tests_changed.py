@@ -38,7 +38,7 @@ _FEW = 200
 """Earlier actions up to which they are searched one by one."""
 _WALKS = re.compile(r"os\.walk|\.rglob\(|glob\.glob|\.iterdir\(|os\.scandir")
 _NAMES_TESTS = re.compile(r"startswith\(['\"]test_|['\"]test_\*?|['\"]/tests['\"]|_test\\?\.")
-_DESTROYS = re.compile(r"os\.unlink\(|os\.remove\(|\.unlink\(|shutil\.rmtree\(|open\([^)\n]*['\"]w")
+_DESTROYS = re.compile(r"os\.unlink\(|os\.remove\(|\.unlink\(|shutil\.rmtree\(|open\([^)\n]{0,300}['\"]w")
 _SPARED = re.compile(r"__pycache__['\"]?\s*(?:\)|:|$)|\.pyc['\"]")
 
 

@@ -4,6 +4,10 @@ Both trees are built once from their leaves up, and equal parts of either become
 by a number, whatever their size and order, and no two parts are compared twice. Invariant: the time grows with the
 sizes of the answers and at most `MAX_STEPS` comparisons, whatever a worker sends. Numbers are looked up by texts, whose
 hashes a worker cannot choose: equal hashes of integers or fractions would make every look-up slow.
+
+How far two floats may differ depends on the reference's largest float at the same place: at the same index of tuples
+and under the same text key of dictionaries, whatever the position in lists and sets. A large number in one field of a
+record thus excuses nothing in another field, but a residue of rounding among large numbers of a list agrees with 0.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -43,7 +47,8 @@ def same_answer(reference: Answer, other: Answer, *, tolerance: float = 0.0) -> 
     take more than `MAX_STEPS` comparisons, which do not agree.
 
     Args:
-        reference: The answer that is right; its magnitude defines 4 ulp.
+        reference: The answer that is right. Its largest float at a place defines 4 ulp there; below 1.0, the lesser of
+            1.0 and the answer's largest float does.
         other: The worker's answer.
         tolerance: Relative tolerance of floats; 0 for 4 ulp.
     """
@@ -65,9 +70,8 @@ def _same_outcome(one: Any, two: Any, tolerance: float, steps: Iterator[int]) ->
         return True
     values = _Values()
     first, second = [[values.build(tree) for tree in outcome[2:]] for outcome in (one, two)]
-    scale = max((part.scale for part in first), default=0.0)
-    matcher = _Matcher(max(ULPS * math.ulp(scale), tolerance * scale), steps)
-    return all(matcher.same(a, b) for a, b in zip(first, second, strict=True))
+    matcher = _Matcher(first, tolerance, steps)
+    return all(matcher.same(a, b, number) for number, (a, b) in enumerate(zip(first, second, strict=True)))
 
 
 class _Value:
@@ -171,45 +175,103 @@ def _plain_key(name: str, text: str) -> str:
     return text
 
 
+class _Places:
+    """Numbers the places of an answer, and measures the largest float at each in the reference.
+
+    Args:
+        reference: The parts of the reference; the place of each is its position.
+    """
+
+    def __init__(self, reference: Sequence[_Value]) -> None:
+        self._numbers: dict[tuple[int, Any], int] = {}
+        self._count = len(reference)
+        self.largest: dict[int, float] = {}
+        """Place to its largest finite float; without places that have none."""
+        todo = list(enumerate(reference))
+        visited = set(todo)
+        while todo:
+            place, value = todo.pop()
+            if isinstance(value.number, float):
+                self.largest[place] = max(self.largest.get(place, 0.0), value.scale)
+            for number, item in enumerate(value.items):
+                inner = set(zip(self.below(place, value, number), item, strict=True)) - visited
+                visited |= inner
+                todo += inner
+
+    def below(self, place: int, value: _Value, number: int) -> list[int]:
+        """Returns the places of the parts of an item, given the place of the value that holds it."""
+        item = value.items[number]
+        if value.tag == "d":
+            key = item[0].head if item[0].tag == "" else None
+            steps: list[Any] = ["key", ("value", key[1] if key and key[0] == "str" else None)]
+        else:
+            steps = [number if value.tag == "t" else "item"]
+        return [self._number(place, step) for step in steps]
+
+    def _number(self, place: int, step: Any) -> int:
+        key = place, step
+        if key not in self._numbers:
+            self._numbers[key] = self._count
+            self._count += 1
+        return self._numbers[key]
+
+
 class _Matcher:
-    """Compares parts whose floats may differ by `slack`; `steps` counts the comparisons of the whole answer."""
+    """Compares parts whose floats may differ by 4 ulp or the tolerance at the magnitude of their place.
 
-    def __init__(self, slack: float, steps: Iterator[int]) -> None:
-        self._slack = slack
+    Args:
+        reference: The parts of the reference.
+        tolerance: As in `same_answer`.
+        steps: Counts the comparisons of the whole answer.
+    """
+
+    def __init__(self, reference: Sequence[_Value], tolerance: float, steps: Iterator[int]) -> None:
+        self._places = _Places(reference)
+        self._tolerance = tolerance
+        self._least = min(1.0, max((part.scale for part in reference), default=0.0))
+        """Least magnitude of a place: a residue of rounding may be the only number at its place."""
         self._steps = steps
-        self._compared: dict[tuple[_Value, _Value], bool] = {}
+        self._compared: dict[tuple[_Value, _Value, int], bool] = {}
 
-    def same(self, one: _Value, two: _Value) -> bool:
-        """Returns whether two parts agree. Raises `_TooManyStepsError`."""
+    def same(self, one: _Value, two: _Value, place: int) -> bool:
+        """Returns whether a part of the reference, at a place, agrees with another one. Raises `_TooManyStepsError`."""
         self._count()
         if one.equal == two.equal:
             return True
         if not one.inexact or (one.tag, one.head, len(one.items)) != (two.tag, two.head, len(two.items)):
             return False
         if one.tag == _NUMBER:
-            return _close(one.number, two.number, self._slack)
-        pair = one, two
+            return _close(one.number, two.number, self._slack(place))
+        pair = one, two, place
         if pair not in self._compared:
-            self._compared[pair] = self._same_items(one, two)
+            self._compared[pair] = self._same_items(one, two, place)
         return self._compared[pair]
+
+    def _slack(self, place: int) -> float:
+        scale = max(self._places.largest.get(place, 0.0), self._least)
+        return max(ULPS * math.ulp(scale), self._tolerance * scale)
 
     def _count(self) -> None:
         if next(self._steps) > MAX_STEPS:
             raise _TooManyStepsError
 
-    def _same_items(self, one: _Value, two: _Value) -> bool:
+    def _same_items(self, one: _Value, two: _Value, place: int) -> bool:
         """Matches items: in their order, which is that of rounded values where they have none; else each item of a
         collection without order with one of its own that fits."""
-        if all(self._same_parts(a, b) for a, b in zip(one.items, two.items, strict=True)):
+        places = [self._places.below(place, one, number) for number in range(len(one.items))]
+        if all(map(self._same_parts, one.items, two.items, places)):
             return True
         if one.tag not in _WIDTHS or not 1 < len(one.items) <= MAX_UNORDERED:
             return False
-        fitting = [[n for n, other in enumerate(two.items) if self._same_parts(item, other)] for item in one.items]
+        fitting = [
+            [n for n, other in enumerate(two.items) if self._same_parts(item, other, inner)]
+            for item, inner in zip(one.items, places, strict=True)
+        ]
         owners: dict[int, int] = {}
         return all(self._assign(item, fitting, owners, set()) for item in range(len(fitting)))
 
-    def _same_parts(self, one: tuple[_Value, ...], two: tuple[_Value, ...]) -> bool:
-        return all(self.same(a, b) for a, b in zip(one, two, strict=True))
+    def _same_parts(self, one: tuple[_Value, ...], two: tuple[_Value, ...], places: Sequence[int]) -> bool:
+        return all(map(self.same, one, two, places))
 
     def _assign(self, item: int, fitting: list[list[int]], owners: dict[int, int], tried: set[int]) -> bool:
         """Finds an augmenting path: gives the item one that fits, whose owner so far may have to take another."""
