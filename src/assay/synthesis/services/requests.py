@@ -71,7 +71,7 @@ def draw_declined(
     records: list[str] = []
     first = _Trial(world)
 
-    def wanted(changed: ServiceWorld, call: PlannedCall) -> bool:
+    def is_wanted(changed: ServiceWorld, call: PlannedCall) -> bool:
         words.clear()
         records.clear()
         if kind == "impossible":
@@ -89,7 +89,7 @@ def draw_declined(
         return len(records) > 1
 
     among = forbidden_actions(world.composition.actions, world.policy.contracts) if kind == "forbidden" else None
-    walk = walker.walk(writes, draw, LastWrite(wanted, among))
+    walk = walker.walk(writes, draw, LastWrite(is_wanted, among))
     if walk is None:
         return None
     declined, at = walk.writes[-1], draw.randrange(writes)
