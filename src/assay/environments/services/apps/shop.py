@@ -222,7 +222,7 @@ ExchangeStatus = Literal["requested", "sent", "cancelled"]
 ReturnReason = Literal["does_not_fit", "not_as_expected", "damaged", "wrong_item"]
 CancelReason = Literal["no_longer_needed", "ordered_by_mistake", "found_cheaper", "takes_too_long"]
 RefundTo = Literal["original_payment_method", "store_credit"]
-Topic = Literal["delivery", "payment", "product", "return", "account"]
+Topic = Literal["delivery", "payment", "product_quality", "returns", "invoices"]
 Purpose = Literal["order", "change", "exchange", "refund"]
 Pieces = Annotated[int, Meta(ge=1, le=MOST_PIECES)]
 Words = Annotated[str, Meta(max_length=200)]
@@ -433,8 +433,8 @@ def _money(amount: int) -> str:
     return f"{amount // 100}.{amount % 100:02}"
 
 
-def _spoken_time(time: str) -> str:
-    return f"{spoken_date(time)} at {time[11:]}"
+def _spoken_time(time: str, *, with_hour: bool) -> str:
+    return f"{spoken_date(time)} at {time[11:]}" if with_hour else spoken_date(time)
 
 
 @shop.describe(Customer)
@@ -459,7 +459,7 @@ def describe_payment_method(tx: Transaction, method: PaymentMethod) -> str:
 
 @shop.describe(Coupon)
 def describe_coupon(tx: Transaction, coupon: Coupon) -> str:
-    return f"the coupon {coupon.code}"
+    return coupon.code
 
 
 @shop.describe(Product)
@@ -476,7 +476,8 @@ def describe_variant(tx: Transaction, variant: Variant) -> str:
 def describe_order(tx: Transaction, order: Order) -> str:
     same_day = "customer_id = ? AND substr(placed, 1, 10) = ?"
     is_alone = tx.count(Order, same_day, order.customer_id, order.placed[:10]) == 1
-    placed = spoken_date(order.placed) if is_alone else _spoken_time(order.placed)
+    # Another order may follow today, so the hour is said of those of today.
+    placed = _spoken_time(order.placed, with_hour=not is_alone or order.placed[:10] == tx.today)
     return f"the order that {_named(tx, order.customer_id)} placed on {placed}"
 
 
@@ -505,8 +506,10 @@ def describe_exchange(tx: Transaction, exchange: Exchange) -> str:
 
 @shop.describe(Ticket)
 def describe_ticket(tx: Transaction, ticket: Ticket) -> str:
-    opened = _spoken_time(ticket.opened)
-    return f"the ticket about {ticket.topic} that {_named(tx, ticket.customer_id)} opened on {opened}"
+    like_it = "customer_id = ? AND topic = ? AND substr(opened, 1, 10) = ?"
+    is_alone = tx.count(Ticket, like_it, ticket.customer_id, ticket.topic, ticket.opened[:10]) == 1
+    opened = _spoken_time(ticket.opened, with_hour=not is_alone)
+    return f"the ticket about {ticket.topic.replace('_', ' ')} that {_named(tx, ticket.customer_id)} opened on {opened}"
 
 
 # Views.
@@ -1038,7 +1041,7 @@ def _require_same_product(tx: Transaction, item: OrderItem, variant: Variant) ->
     tx.require(variant.product_id == item.product_id, f"Variant {variant.id} is no variant of the {name}.")
 
 
-@shop.action(wish="take {order_item_id} off, and keep the rest of that order")
+@shop.action(wish="cancel only {order_item_id}, and keep the rest of that order")
 def cancel_order_item(tx: Transaction, order_item_id: OrderItemId) -> OrderDetails:
     """Removes an item from a pending order that has others, and refunds what it cost."""
     item, order = _pending_item(tx, order_item_id)
@@ -1069,7 +1072,7 @@ def change_order_address(tx: Transaction, order_id: OrderId, address_id: Address
     return tx.update(order, address_id=address_id)
 
 
-@shop.action(wish="pay {order_id} with {payment_method_id} instead")
+@shop.action(wish="change the payment method of {order_id} to {payment_method_id}")
 def change_order_payment(tx: Transaction, order_id: OrderId, payment_method_id: PaymentMethodId) -> OrderDetails:
     """Refunds a pending order and charges it at another payment method of the customer."""
     order = _pending_order(tx, order_id)
@@ -1080,7 +1083,7 @@ def change_order_payment(tx: Transaction, order_id: OrderId, payment_method_id: 
     return get_order(tx, order_id)
 
 
-@shop.action(wish="send {order_id} by {delivery} delivery instead")
+@shop.action(wish="switch {order_id} to {delivery} delivery")
 def change_order_delivery(tx: Transaction, order_id: OrderId, delivery: Delivery) -> OrderDetails:
     """Changes a pending order to standard or express delivery; the difference is charged or refunded."""
     order = _pending_order(tx, order_id)
@@ -1088,7 +1091,7 @@ def change_order_delivery(tx: Transaction, order_id: OrderId, delivery: Delivery
     return _settle(tx, tx.update(order, delivery=delivery))
 
 
-@shop.action(wish="use {coupon_code} for {order_id}")
+@shop.action(wish="redeem {coupon_code} for {order_id}")
 def apply_coupon(tx: Transaction, order_id: OrderId, coupon_code: CouponCode) -> OrderDetails:
     """Applies a coupon to a pending order that has none, and refunds the discount. Once per customer."""
     order, coupon = _pending_order(tx, order_id), tx.get(Coupon, coupon_code)
@@ -1199,7 +1202,7 @@ def cancel_exchange(tx: Transaction, exchange_id: ExchangeId) -> Exchange:
     return tx.update(exchange, status="cancelled")
 
 
-@shop.action(wish="refund the difference for {order_item_id}, which costs less now")
+@shop.action(wish="refund the drop in price of {order_item_id}")
 def adjust_item_price(tx: Transaction, order_item_id: OrderItemId) -> OrderItem:
     """Refunds the difference if an item is cheaper now, within 14 days of the order and once per item.
 
@@ -1237,7 +1240,7 @@ def report_missing_parcel(tx: Transaction, shipment_id: ShipmentId) -> Shipment:
     return tx.update(shipment, status="searching")
 
 
-@shop.action(wish="have {shipment_id} delivered later, on {day}")
+@shop.action(wish="postpone the delivery of {shipment_id} to {day}")
 def postpone_delivery(tx: Transaction, shipment_id: ShipmentId, day: Date) -> Shipment:
     """Moves the delivery of a parcel on its way to a later day within a week, not a Sunday; once.
 
@@ -1255,7 +1258,7 @@ def postpone_delivery(tx: Transaction, shipment_id: ShipmentId, day: Date) -> Sh
     return tx.update(shipment, expected=day, promised=max(day, shipment.promised), is_postponed=True)
 
 
-@shop.action(wish="give goodwill credit for {order_id}, which came late or is late")
+@shop.action(wish="give goodwill credit for the delay of {order_id}")
 def give_goodwill(tx: Transaction, order_id: OrderId) -> Order:
     """Gives store credit for a parcel two days late or more: 5.00, 10.00 from four days on, 15.00 from seven; once."""
     order, shipment = tx.get(Order, order_id), _shipment_of(tx, order_id)
@@ -1331,7 +1334,7 @@ def remove_address(tx: Transaction, address_id: AddressId) -> Address:
     return tx.update(address, is_removed=True)
 
 
-@shop.action(wish="make {address_id} the default address")
+@shop.action(wish="use {address_id} as the default address from now on")
 def set_default_address(tx: Transaction, address_id: AddressId) -> Address:
     """Makes an address the default one of its customer."""
     address = tx.get(Address, address_id)
@@ -1342,7 +1345,7 @@ def set_default_address(tx: Transaction, address_id: AddressId) -> Address:
     return tx.update(address, is_default=True)
 
 
-@shop.action(wish="tell {customer_id} by mail when {variant_id} is back in stock")
+@shop.action(wish="let {customer_id} know by mail as soon as the shop has {variant_id} again")
 def add_stock_alert(tx: Transaction, customer_id: CustomerId, variant_id: VariantId) -> StockAlert:
     """Notes that a customer gets mail when a variant that is out of stock is back."""
     variant, _ = tx.get(Variant, variant_id), tx.get(Customer, customer_id)
@@ -1371,7 +1374,7 @@ def open_ticket(tx: Transaction, customer_id: CustomerId, topic: Topic, note: Fr
     return tx.insert(Ticket(tx.new_id(Ticket), customer_id, topic, tx.now, "open", note))
 
 
-@shop.action(wish="hand {ticket_id} over to the specialists: {note}")
+@shop.action(wish="escalate {ticket_id} to the specialists: {note}")
 def escalate_ticket(tx: Transaction, ticket_id: TicketId, note: FreeText) -> Ticket:
     """Hands an open ticket over to the specialists.
 
@@ -1383,7 +1386,7 @@ def escalate_ticket(tx: Transaction, ticket_id: TicketId, note: FreeText) -> Tic
     return tx.update(ticket, status="escalated", note=note)
 
 
-@shop.action(wish="close {ticket_id} as resolved")
+@shop.action(wish="mark {ticket_id} as resolved")
 def resolve_ticket(tx: Transaction, ticket_id: TicketId) -> Ticket:
     """Closes a ticket that is settled."""
     ticket = tx.get(Ticket, ticket_id)
@@ -1588,10 +1591,10 @@ AGES: Final = (1, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 16, 20, 25, 29, 34, 40, 50
 """Days since delivered orders arrived."""
 NOTES: Final[dict[Topic, tuple[str, ...]]] = {
     "delivery": ("Asks when the parcel arrives.", "The courier left the parcel in the rain."),
-    "payment": ("Was charged twice, as the bank says.", "Asks for an invoice with a company name."),
-    "product": ("Misses the manual.", "Asks whether spare parts are sold."),
-    "return": ("Has no printer for the label.", "Sent two orders back in one parcel."),
-    "account": ("Cannot sign in any more.", "Wants to merge two accounts."),
+    "payment": ("Was charged twice, as the bank says.", "The gift card was not accepted."),
+    "product_quality": ("The handle came off.", "Asks whether spare parts are sold."),
+    "returns": ("Has no printer for the label.", "Sent two orders back in one parcel."),
+    "invoices": ("Needs one with a company name.", "Asks for all of last year."),
 }
 
 
