@@ -1216,7 +1216,7 @@ def adjust_item_price(tx: Transaction, order_item_id: OrderItemId) -> OrderItem:
     return tx.update(item, price=adjusted.price, discount=adjusted.discount, is_adjusted=True)
 
 
-@shop.action(wish="have {shipment_id} searched for, because it has not arrived")
+@shop.action(wish="start a search for {shipment_id}, which has not arrived")
 def report_missing_parcel(tx: Transaction, shipment_id: ShipmentId) -> Shipment:
     """Asks the carrier for a parcel that is overdue, or marked as delivered within 7 days and not there.
 
@@ -1900,13 +1900,13 @@ def _give_back(
     make, draw = books.make, books.make.draw
     goods = next(goods for goods in books.goods if goods.product.id == item.product_id)
     at = shift_time(delivered, minutes=draw.randint(300, 5_000))
-    kind = draw.randrange(8)
-    if kind > 2 or at >= START or goods.product.is_final_sale or goods.product.category == "personal_care":
+    kind = draw.randrange(7)
+    if kind > 3 or at >= START or goods.product.is_final_sale or goods.product.category == "personal_care":
         return order, item
     pieces = draw.randint(1, item.quantity)
     arrives = shift_time(at, days=RETURN_TRANSIT_DAYS)
     others = [variant for variant in goods.variants if variant.id != item.variant_id and variant.price == item.price]
-    if kind == 0 and others and item.discount == 0:
+    if kind < 2 and others and item.discount == 0:
         status: ExchangeStatus = "sent" if arrives <= START else "requested"
         exchange_id, other = make.new_id(Exchange), draw.choice(others)
         books.exchanges.append(Exchange(exchange_id, order.id, item.id, other.id, pieces, 0, at, status))
