@@ -29,26 +29,26 @@ POLICY: Final = """
 Customers reach you by phone and chat; colleagues in the branches pass on what a customer in front of them wants. You
 may do what this page allows, with the tools that you have. You never ask for passwords or codes.
 
-**Identify first.** Identify each customer by full name and date of birth before you tell or change anything about their
-accounts. Several customers share a name. Act only on what belongs to a customer whom you have identified; either holder
-of a joint account may act on it alone. Say nothing about the accounts of anybody else.
+**Identify first.** Identify each customer by email address and date of birth before you tell or change anything about
+their accounts. Several customers share a name. Act only on what belongs to a customer whom you have identified; either
+holder of a joint account may act on it alone. Say nothing about the accounts of anybody else.
 
-**Moving money.** Before money is sent to a payee, have the system quote the transfer for exactly this account, payee and
-amount; it shows the fee and what is left. In a conversation, say account, recipient and amount and wait for a yes before
-any money moves, also for standing orders, loans and the closing of accounts. Amounts are sent once: if you are not sure
-whether a transfer was made, look at the list before you try again. At most 5,000.00 a day leave an account to payees.
-Savings accounts pay only to accounts of their own holders, at most three times a calendar month.
+**Moving money.** Before you send money to a payee, have the system quote the transfer for exactly this account, payee
+and amount; it shows the fee and what is left. In a conversation, say account, recipient and amount and wait for a yes
+before any money moves, also for standing orders, loans and the closing of accounts. If you are not sure whether a
+transfer was made, look at the list before you try again. The desk moves 10.00 or more; at most 5,000.00 a day leave an
+account to payees. Savings accounts pay only to accounts of their own holders, at most three times a calendar month.
 
 **Payees.** Ask the system whose account a number is before you add it as a payee, and tell the name. For 24 hours after
 a payee was added, at most 250.00 in all can be sent to it. Do not split an amount to get around this. A payee with
-planned payments cannot be deleted.
+planned payments cannot be deleted. Transfers abroad cost 5.00.
 
-**Planned payments.** Transfers planned for a later day are cancelled up to the day before. The amount of a standing
-order can be changed; a payment of it can be skipped, but not twice in a row. A transfer that went to another bank can be
-recalled within ten days for 15.00; what is not recalled within three days seldom comes back.
+**Planned payments.** A transfer planned for a later day can be cancelled up to the day before. The amount of a standing
+order can be changed; a payment of it can be skipped, but not twice in a row. A transfer that went to another bank can
+be recalled within ten days for 15.00; what is not recalled within three days does not come back.
 
-**Direct debits.** Customers may cancel a direct debit at any time and have each payment refunded within 56 days, without
-giving a reason.
+**Direct debits.** Customers may cancel a direct debit at any time and have each payment refunded within 56 days; they
+need not give a reason.
 
 **Cards.** Freezing is temporary and the customer may undo it. A lost or stolen card is replaced, which blocks it for
 good. A replacement costs 10.00 unless the card was stolen. The new card comes by mail in five days, and only the
@@ -58,22 +58,22 @@ customer can activate it.
 customer does not recognise a payment, its card must be frozen or replaced before. Up to 150.00 are credited at once and
 taken back if the dispute fails or is withdrawn.
 
-**Frozen accounts** accept no transfers and make none. Freeze an account if a holder asks for it or reports fraud. You may
-lift a freeze only if it was for lost credentials; the fraud team and the holders together lift the others. When you have
-lifted a freeze, send nothing to payees in the same conversation.
+**Frozen accounts** accept no transfers and make none. Freeze an account if a holder asks for it or reports fraud. You
+may lift a freeze only if it was for lost credentials; the fraud team or both holders together lift the others. When you
+have lifted a freeze, send nothing to payees in the same conversation.
 
 **Overdrafts and loans.** An overdraft may be at most what comes in as salary in an average month of the last three.
-Loans may be repaid early without a fee, 50.00 or more at a time. One instalment in twelve months may be postponed, up to
-three days before it is due.
+Loans may be repaid early without a fee, 50.00 or more at a time. One instalment in twelve months may be postponed, up
+to three days before it is due.
 
-**Fees.** Look at a fee before you waive it. At most two fees a year are waived for one account, none older than 60 days,
-and at most two in one conversation. Interest is not a fee. Do not offer a waiver; grant it if the customer asks.
+**Fees.** Look at a fee before you waive it. At most two fees a year are waived for one account, none older than 60
+days, and at most two in one conversation. Interest is not a fee. Do not offer a waiver; grant it if the customer asks.
 
-**Closing.** Look at the account before you close it. Cards, standing orders, direct debits and loans must be ended
-first; what is left goes to another account of the same holder.
+**Closing.** Look at the account before you close it: the system lists what must be ended first. Its cards are blocked,
+and what is left goes to another account of the same holder.
 
-**If it is not possible**, say so with the system's reason and name who can help: the fraud team, the lending team or the
-complaints office. Do not look for a way around a rule.
+**If it is not possible**, say so with the system's reason and name who can help: the fraud team, the lending team or
+the complaints office. Do not look for a way around a rule.
 """
 
 CONTRACTS: Final = (
@@ -82,16 +82,13 @@ contract = "bank-identify-first"
 [[rules]]
 name = "identify-first"
 kind = "precondition"
-when = '''call.name in ["list_accounts", "show_account", "list_entries", "list_cards", "show_card",
-"list_card_payments", "show_card_payment", "list_payees", "list_transfers", "list_standing_orders",
-"list_direct_debits", "list_direct_debit_payments", "list_disputes", "list_loans", "quote_transfer", "list_fees",
-"show_fee", "list_statements", "list_account_alerts", "open_account", "close_account", "add_joint_holder",
-"freeze_account", "unfreeze_account", "set_overdraft", "transfer_between_accounts", "send_transfer",
-"schedule_transfer", "cancel_transfer", "recall_transfer", "add_payee", "remove_payee", "create_standing_order",
-"change_standing_order", "skip_standing_order", "cancel_standing_order", "cancel_direct_debit",
-"refund_direct_debit", "freeze_card", "unfreeze_card", "replace_card", "set_card_limit", "switch_card_use",
-"open_dispute", "withdraw_dispute", "repay_loan", "postpone_instalment", "waive_fee", "set_statement_delivery",
-"order_statement_copy", "set_alert", "remove_alert"]'''
+when = '''call.name in ["list_accounts", "show_account", "list_entries", "list_cards", "list_payees", "list_loans",
+"list_disputes", "quote_transfer", "open_account", "close_account", "add_joint_holder", "freeze_account",
+"unfreeze_account", "set_overdraft", "transfer_between_accounts", "send_transfer", "schedule_transfer",
+"cancel_transfer", "recall_transfer", "add_payee", "remove_payee", "create_standing_order", "change_standing_order",
+"skip_standing_order", "cancel_standing_order", "cancel_direct_debit", "refund_direct_debit", "freeze_card",
+"unfreeze_card", "replace_card", "set_card_limit", "switch_card_use", "open_dispute", "withdraw_dispute", "repay_loan",
+"postpone_instalment", "waive_fee", "order_statement_copy", "set_alert", "remove_alert"]'''
 require = 'earlier(call.name == "identify_customer" and result.ok)'
 message = "identify the customer before you tell or change anything"
 """,
@@ -209,6 +206,7 @@ PROVISIONAL_LIMIT: Final = 15_000
 WAIVER_DAYS: Final = 60
 WAIVERS_A_YEAR: Final = 2
 SETTLEMENT_DAYS: Final = 2
+DEPOSIT_DAYS: Final = 7
 DELIVERY_DAYS: Final = 5
 POSTPONE_DAYS: Final = 3
 MONTHLY_FEE_BELOW: Final = 100_000
@@ -218,9 +216,9 @@ OVERDRAFT_RATE: Final = 1_150
 
 # Identifiers and values.
 
-AccountNumber = Annotated[
-    str, identifier("account number", description="Number of an account at any bank, such as 30417702")
-]
+AccountNumber = Annotated[str, identifier("account number", description="Number of an account at any bank")]
+EmailAddress = Annotated[str, identifier("email address")]
+DateOfBirth = Annotated[Date, identifier("date of birth", description="Date of birth as YYYY-MM-DD")]
 CustomerId = Annotated[str, identifier("bank customer", "CUS-")]
 AccountId = Annotated[str, identifier("bank account", "ACC-")]
 JournalEntryId = Annotated[str, identifier("journal entry", "JRN-")]
@@ -244,15 +242,14 @@ EntryKind = Literal[
     "opening", "salary", "transfer", "standing_order", "direct_debit", "card", "fee", "interest", "dispute", "loan"
 ]
 CardLimit = Literal["low", "standard", "high"]
-CardUse = Literal["contactless", "online", "abroad"]
+CardUse = Literal["contactless", "online", "overseas"]
 Switch = Literal["on", "off"]
 Every = Literal["weekly", "monthly"]
 DisputeReason = Literal["not_recognised", "charged_twice", "goods_not_received", "wrong_amount"]
-FeeKind = Literal["monthly", "card_replacement", "abroad_transfer", "statement_copy", "returned_payment", "recall"]
+FeeKind = Literal["monthly", "card_replacement", "foreign_transfer", "statement_copy", "returned_payment", "recall"]
 AlertKind = Literal["low_balance", "large_payment", "large_deposit"]
-Delivery = Literal["online", "paper"]
-Name = Annotated[str, Meta(max_length=80)]
-Amount = Annotated[Cents, Meta(ge=100, le=100_000_000)]
+Amount = Annotated[Cents, Meta(description="Amount in cents, at least 10.00", ge=1_000, le=100_000_000)]
+Repayment = Annotated[Cents, Meta(description="Amount in cents, at least 50.00", ge=5_000, le=100_000_000)]
 Limit = Annotated[int, Meta(ge=1, le=50)]
 Offset = Annotated[int, Meta(ge=0, le=100_000)]
 
@@ -261,7 +258,7 @@ CARD_LIMITS: Final[dict[CardLimit, int]] = {"low": 20_000, "standard": 50_000, "
 FEES: Final[dict[FeeKind, int]] = {
     "monthly": 490,
     "card_replacement": 1_000,
-    "abroad_transfer": 500,
+    "foreign_transfer": 500,
     "statement_copy": 300,
     "returned_payment": 350,
     "recall": 1_500,
@@ -274,9 +271,8 @@ FEES: Final[dict[FeeKind, int]] = {
 class Customer(msgspec.Struct, frozen=True):
     id: CustomerId
     name: str
-    born: Date
-    email: str
-    phone: str
+    born: DateOfBirth
+    email: EmailAddress
     number: str
     """What the numbers of their accounts begin with."""
 
@@ -294,8 +290,6 @@ class Account(msgspec.Struct, frozen=True):
     """Sum of its pending card payments."""
     overdraft: Overdraft = "none"
     frozen_for: FreezeReason | None = None
-    delivery: Delivery = "online"
-    """How statements are sent."""
 
 
 @bank.table("holders", key=("account_id", "customer_id"), indexes=[("customer_id",)])
@@ -348,7 +342,7 @@ class Card(msgspec.Struct, frozen=True):
     """Daily limit: low 200.00, standard 500.00, high 2,000.00."""
     contactless: Switch = "on"
     online: Switch = "on"
-    abroad: Switch = "on"
+    overseas: Switch = "on"
 
 
 @bank.table(indexes=[("card_id",)])
@@ -474,22 +468,13 @@ class AccountAlert(msgspec.Struct, frozen=True):
     threshold: Cents
 
 
-@bank.table("notices", key=("customer_id", "number"), judged=False)
-class BankNotice(msgspec.Struct, frozen=True):
-    """What a customer was told."""
-
-    customer_id: CustomerId
-    number: int
-    at: Timestamp
-    text: str
-
-
 # Descriptions: how a person refers to a row.
 
 
 @bank.describe(Customer)
 def describe_customer(tx: Transaction, customer: Customer) -> str:
-    return f"{customer.name} (born {customer.born})"
+    is_shared = tx.count(Customer, "name = ?", customer.name) > 1
+    return f"{customer.name} (born on {spoken_date(customer.born)})" if is_shared else customer.name
 
 
 @bank.describe(Account)
@@ -503,8 +488,9 @@ def describe_account(tx: Transaction, account: Account) -> str:
         if (other.kind, other.status == "closed") == (account.kind, account.status == "closed")
         and len(_holders(tx, other.id)) == len(holders)
     ]
-    opened = f", opened on {spoken_date(account.opened)}" if len(others) > 1 else ""
-    return f"the {kind} account of {owners}{opened}"
+    if len(others) > 1:
+        return f"the {kind} account that {owners} opened on {spoken_date(account.opened)}"
+    return f"the {kind} account of {owners}"
 
 
 @bank.describe(Card)
@@ -522,7 +508,7 @@ def describe_card_payment(tx: Transaction, payment: CardPayment) -> str:
 @bank.describe(Payee)
 def describe_payee(tx: Transaction, payee: Payee) -> str:
     owner = describe_customer(tx, tx.get(Customer, payee.customer_id))
-    return f"{_payee_name(payee)}, a {'former payee' if payee.is_deleted else 'payee'} of {owner}"
+    return f"the {'former payee' if payee.is_deleted else 'payee'} {_payee_name(payee)} of {owner}"
 
 
 def _payee_name(payee: Payee) -> str:
@@ -641,23 +627,11 @@ class FeeDetails(msgspec.Struct, frozen=True):
     waivable_until: Date
 
 
-class Price(msgspec.Struct, frozen=True):
-    """The price of a service."""
-
-    kind: FeeKind
-    amount: Cents
-
-
 @bank.view()
-def identify_customer(tx: Transaction, name: Name, born: Date) -> Customer:
-    """Identifies a customer by full name and date of birth, which must both be right.
-
-    Args:
-        name: First name and surname.
-        born: Date of birth.
-    """
-    found = [c for c in tx.find(Customer, born=born) if c.name.lower() == " ".join(name.lower().split())]
-    tx.require(found, "No customer has this name and date of birth.", "not_found")
+def identify_customer(tx: Transaction, email: EmailAddress, born: DateOfBirth) -> Customer:
+    """Identifies a customer by email address and date of birth, which must both be right."""
+    found = tx.find(Customer, email=email.lower(), born=born)
+    tx.require(found, "No customer has this email address and date of birth.", "not_found")
     return found[0]
 
 
@@ -665,12 +639,6 @@ def identify_customer(tx: Transaction, name: Name, born: Date) -> Customer:
 def check_payee(tx: Transaction, number: AccountNumber) -> PayeeCheck:
     """Returns whose account a number is, at this bank or another one, before it is added as a payee."""
     return _look_up(tx, number)
-
-
-@bank.view(roles=BOTH)
-def list_prices(tx: Transaction) -> list[Price]:
-    """Lists the fees of this bank."""
-    return [Price(kind, amount) for kind, amount in FEES.items()]
 
 
 @bank.view()
@@ -700,12 +668,6 @@ def list_cards(tx: Transaction, customer_id: CustomerId) -> list[Card]:
     """Lists the cards of a customer with their limits and uses."""
     tx.get(Customer, customer_id)
     return tx.find(Card, customer_id=customer_id)
-
-
-@bank.view()
-def show_card(tx: Transaction, card_id: CardId) -> Card:
-    """Returns a card."""
-    return tx.get(Card, card_id)
 
 
 @bank.view()
@@ -761,12 +723,10 @@ def list_direct_debits(tx: Transaction, account_id: AccountId) -> list[DirectDeb
 
 
 @bank.view()
-def list_direct_debit_payments(
-    tx: Transaction, account_id: AccountId, limit: Limit = 50, offset: Offset = 0
-) -> list[DirectDebitPayment]:
+def list_direct_debit_payments(tx: Transaction, account_id: AccountId) -> list[DirectDebitPayment]:
     """Lists what creditors collected from an account or announced, the latest day first."""
     tx.get(Account, account_id)
-    return tx.find(DirectDebitPayment, account_id=account_id, order_by="-day", limit=limit, offset=offset)
+    return tx.find(DirectDebitPayment, account_id=account_id, order_by="-day")
 
 
 @bank.view()
@@ -818,12 +778,6 @@ def list_my_accounts(tx: Transaction) -> list[Account]:
     return _accounts_of(tx, _signed_in(tx).id)
 
 
-@bank.view(roles=("user",))
-def list_my_notices(tx: Transaction, limit: Limit = 20, offset: Offset = 0) -> list[BankNotice]:
-    """Lists what the bank told the person who is signed in, the newest first."""
-    return tx.find(BankNotice, customer_id=_signed_in(tx).id, order_by="-number", limit=limit, offset=offset)
-
-
 # Rules, for the actions below.
 
 
@@ -849,8 +803,11 @@ def _available(account: Account) -> int:
     return account.balance + OVERDRAFTS[account.overdraft] - account.held
 
 
-def _require_active(account: Account, tx: Transaction) -> None:
-    tx.require(account.status == "active", f"Account {account.id} is {account.status}.", "forbidden")
+def _active(tx: Transaction, account_id: str) -> Account:
+    """Returns an account that is neither frozen nor closed."""
+    account = tx.get(Account, account_id)
+    tx.require(account.status == "active", f"Account {account_id} is {account.status}.", "forbidden")
+    return account
 
 
 def _require_funds(tx: Transaction, account: Account, amount: int) -> None:
@@ -862,6 +819,14 @@ def _require_funds(tx: Transaction, account: Account, amount: int) -> None:
 def _require_holder(tx: Transaction, account_id: str, customer_id: str) -> None:
     holder = tx.get_or_none(AccountHolder, account_id, customer_id)
     tx.require(holder is not None, f"Customer {customer_id} does not hold account {account_id}.", "forbidden")
+
+
+def _own_accounts(tx: Transaction, first: str, second: str) -> tuple[Account, Account]:
+    """Returns two active accounts that have a holder in common."""
+    tx.require(first != second, "Two accounts are needed, and these are the same.")
+    accounts = _active(tx, first), _active(tx, second)
+    _require_common_holder(tx, first, second)
+    return accounts
 
 
 def _require_common_holder(tx: Transaction, first: str, second: str) -> None:
@@ -900,13 +865,18 @@ def _waivers(tx: Transaction, account_id: str) -> int:
 
 def _blockers(tx: Transaction, account: Account) -> list[str]:
     """Returns what must be ended before an account can be closed."""
-    found = [f"the card ending in {c.digits}" for c in tx.find(Card, account_id=account.id) if c.status != "blocked"]
-    found += ["a standing order"] * bool(tx.find(StandingOrder, account_id=account.id, status="active"))
-    found += ["a direct debit"] * bool(tx.find(DirectDebit, account_id=account.id, status="active"))
-    found += ["a planned transfer"] * bool(tx.find(Transfer, account_id=account.id, status="planned"))
-    found += ["a loan"] * bool(tx.count(Loan, "account_id = ? AND outstanding > 0", account.id))
-    found += ["a pending card payment"] * (account.held > 0)
-    return found + ["a debt"] * (account.balance < 0)
+    where = "status = 'open' AND card_payment_id IN (SELECT p.id FROM bank_card_payments p JOIN bank_cards c"
+    disputes = f"{where} ON p.card_id = c.id WHERE c.account_id = ?)"
+    found = {
+        "a standing order": tx.count(StandingOrder, "account_id = ? AND status = 'active'", account.id),
+        "a direct debit": tx.count(DirectDebit, "account_id = ? AND status = 'active'", account.id),
+        "a planned transfer": tx.count(Transfer, "account_id = ? AND status = 'planned'", account.id),
+        "a loan": tx.count(Loan, "account_id = ? AND outstanding > 0", account.id),
+        "a dispute": tx.count(Dispute, disputes, account.id),
+        "a pending card payment": account.held,
+        "a debt": account.balance < 0,
+    }
+    return [name for name, count in found.items() if count]
 
 
 def _next_day(day: str, every: str) -> str:
@@ -932,15 +902,7 @@ def _on(account_id: str, amount: int) -> _Move:
 
 
 def _post(tx: Transaction, kind: EntryKind, text: str, *moves: _Move, at: str = "") -> JournalEntry:
-    """Books a journal entry and updates the balances of the accounts in it.
-
-    Args:
-        tx: The transaction.
-        kind: Kind of entry.
-        text: What holders read.
-        *moves: Its sides, whose amounts add up to zero.
-        at: Time of booking; default: now.
-    """
+    """Books a journal entry, whose moves add up to zero, and updates the balances of the accounts in it."""
     assert sum(move.amount for move in moves) == 0, "debits must equal credits"
     entry = tx.insert(JournalEntry(tx.new_id(JournalEntry), at or tx.now, kind, text))
     for number, move in enumerate(moves, 1):
@@ -968,10 +930,8 @@ def _raise_alerts(tx: Transaction, account: Account, amount: int) -> None:
 
 
 def _tell(tx: Transaction, account_id: str, subject: str, text: str) -> None:
-    """Tells the holders of an account something, by a notice and by mail."""
+    """Writes to the holders of an account."""
     for holder in _holders(tx, account_id):
-        number = tx.count(BankNotice, "customer_id = ?", holder.id) + 1
-        tx.insert(BankNotice(holder.id, number, tx.now, f"{subject}: {text}"))
         tx.publish("mail.deliver", sender=ADDRESS, recipient=holder.email, subject=subject, text=text)
 
 
@@ -984,14 +944,11 @@ def _charge_fee(tx: Transaction, account_id: str, kind: FeeKind, at: str = "") -
 
 def _require_payable(tx: Transaction, account: Account, payee: Payee) -> None:
     """Refuses payments from an account to a payee that are not possible on any day."""
-    _require_active(account, tx)
+    _active(tx, account.id)
     _require_holder(tx, account.id, payee.customer_id)
     tx.require(not payee.is_deleted, f"Payee {payee.id} is deleted.")
-    tx.require(
-        account.kind != "savings",
-        f"Account {account.id} is a savings account; it pays to accounts of its holders only.",
-        "forbidden",
-    )
+    message = f"Account {account.id} is a savings account; it pays to accounts of its holders only."
+    tx.require(account.kind != "savings", message, "forbidden")
     for target in tx.find(Account, number=payee.number):
         tx.require(target.id != account.id, f"Payee {payee.id} is account {account.id} itself.")
         tx.require(target.status == "active", "The account of the payee accepts no transfers.", "forbidden")
@@ -1012,7 +969,7 @@ def _require_sendable(tx: Transaction, account: Account, payee: Payee, amount: i
             f"{format_cents(NEW_PAYEE_LIMIT)} can be sent, and {format_cents(before)} was.",
             "forbidden",
         )
-    fee = FEES["abroad_transfer"] if _look_up(tx, payee.number).is_abroad else 0
+    fee = FEES["foreign_transfer"] if _look_up(tx, payee.number).is_abroad else 0
     _require_funds(tx, account, amount + fee)
     return fee
 
@@ -1024,13 +981,16 @@ def _pay(tx: Transaction, account_id: str, payee: Payee, amount: int, kind: Entr
     text = f"{kind.replace('_', ' ').capitalize()} to {payee.name}"
     _post(tx, kind, text, _on(account_id, -amount), target, at=at)
     if _look_up(tx, payee.number).is_abroad:
-        _charge_fee(tx, account_id, "abroad_transfer", at)
+        _charge_fee(tx, account_id, "foreign_transfer", at)
 
 
-def _require_own_card(tx: Transaction, card: Card) -> None:
-    """Refuses a customer who acts on a card of somebody else."""
+def _own_card(tx: Transaction, card_id: str, status: str) -> Card:
+    """Returns a card that has a status; customers who are signed in have their own cards only."""
+    card = tx.get(Card, card_id)
     if tx.role == "user":
-        tx.require(card.customer_id == _signed_in(tx).id, f"Card {card.id} is not yours.", "forbidden")
+        tx.require(card.customer_id == _signed_in(tx).id, f"Card {card_id} is not yours.", "forbidden")
+    tx.require(card.status == status, f"Card {card_id} is {card.status}.")
+    return card
 
 
 def _usable_card(tx: Transaction, card_id: str) -> Card:
@@ -1057,16 +1017,8 @@ def open_account(tx: Transaction, customer_id: CustomerId, kind: Literal["curren
 
 @bank.action(wish="close {account_id} and move what is left on it to {to_account_id}")
 def close_account(tx: Transaction, account_id: AccountId, to_account_id: AccountId) -> Account:
-    """Closes an account that has no cards, orders, debits, loans or debt, and moves its balance.
-
-    Args:
-        to_account_id: Another account of a holder of the account.
-    """
-    account, target = tx.get(Account, account_id), tx.get(Account, to_account_id)
-    tx.require(account_id != to_account_id, "The balance goes to another account.")
-    for each in (account, target):
-        _require_active(each, tx)
-    _require_common_holder(tx, account_id, to_account_id)
+    """Closes an account without obligations, blocks its cards and moves its balance to another one of its holder."""
+    account, _ = _own_accounts(tx, account_id, to_account_id)
     blockers = _blockers(tx, account)
     tx.require(not blockers, f"Account {account_id} still has {', '.join(blockers)}.", "conflict")
     if account.balance:
@@ -1074,14 +1026,15 @@ def close_account(tx: Transaction, account_id: AccountId, to_account_id: Account
         _post(tx, "transfer", "Closing of an account", _on(account_id, -balance), _on(to_account_id, balance))
     for alert in tx.find(AccountAlert, account_id=account_id):
         tx.delete(alert)
+    for card in tx.find(Card, account_id=account_id):
+        tx.update(card, status="blocked")
     return tx.update(account, status="closed", balance=0)
 
 
-@bank.action(wish="make {account_id} a joint account with {customer_id}")
+@bank.action(wish="add {customer_id} as a second holder of {account_id}")
 def add_joint_holder(tx: Transaction, account_id: AccountId, customer_id: CustomerId) -> AccountDetails:
     """Adds a second holder to a current account, which becomes a joint account. Both must be identified."""
-    account, customer = tx.get(Account, account_id), tx.get(Customer, customer_id)
-    _require_active(account, tx)
+    account, customer = _active(tx, account_id), tx.get(Customer, customer_id)
     tx.require(account.kind == "current", f"Account {account_id} is a {account.kind} account.")
     holds = tx.get_or_none(AccountHolder, account_id, customer_id)
     tx.require(holds is None, f"{customer.name} holds account {account_id} already.", "conflict")
@@ -1090,16 +1043,17 @@ def add_joint_holder(tx: Transaction, account_id: AccountId, customer_id: Custom
     return show_account(tx, account_id)
 
 
-@bank.action(wish="freeze {account_id}; the reason is {reason}")
+@bank.action(wish="freeze {account_id} with the reason “{reason}”")
 def freeze_account(tx: Transaction, account_id: AccountId, reason: FreezeReason) -> Account:
     """Freezes an account: no transfers, card payments or collections until the freeze is lifted."""
-    account = tx.get(Account, account_id)
-    _require_active(account, tx)
+    account = _active(tx, account_id)
+    is_plausible = reason != "dispute_between_holders" or len(_holders(tx, account_id)) > 1
+    tx.require(is_plausible, f"Account {account_id} has one holder.")
     _tell(tx, account_id, "Your account is frozen", f"Account {account.number} is frozen.")
     return tx.update(account, status="frozen", frozen_for=reason)
 
 
-@bank.action(wish="lift the freeze of {account_id}")
+@bank.action(wish="lift the freeze on {account_id}")
 def unfreeze_account(tx: Transaction, account_id: AccountId) -> Account:
     """Lifts a freeze that was for lost credentials."""
     account = tx.get(Account, account_id)
@@ -1115,8 +1069,7 @@ def set_overdraft(tx: Transaction, account_id: AccountId, overdraft: Overdraft) 
 
     It may be at most the monthly average of salaries in the last three months, and not less than what is used.
     """
-    account, limit = tx.get(Account, account_id), OVERDRAFTS[overdraft]
-    _require_active(account, tx)
+    account, limit = _active(tx, account_id), OVERDRAFTS[overdraft]
     tx.require(account.kind != "savings", f"Account {account_id} is a savings account.")
     tx.require(account.overdraft != overdraft, f"The overdraft of account {account_id} is {overdraft} already.")
     used = account.held - account.balance
@@ -1129,32 +1082,18 @@ def set_overdraft(tx: Transaction, account_id: AccountId, overdraft: Overdraft) 
     return tx.update(account, overdraft=overdraft)
 
 
-@bank.action(wish="switch the statements of {account_id} to {delivery} delivery")
-def set_statement_delivery(tx: Transaction, account_id: AccountId, delivery: Delivery) -> Account:
-    """Chooses whether statements come online or on paper."""
-    account = tx.get(Account, account_id)
-    tx.require(account.status != "closed", f"Account {account_id} is closed.")
-    tx.require(account.delivery != delivery, f"The delivery is {delivery} already.")
-    return tx.update(account, delivery=delivery)
-
-
 @bank.action(wish="order a paper copy of {statement_id}")
 def order_statement_copy(tx: Transaction, statement_id: StatementId) -> Fee:
     """Orders a paper copy of a statement for 3.00, taken from its account."""
     statement = tx.get(Statement, statement_id)
-    account = tx.get(Account, statement.account_id)
-    _require_active(account, tx)
+    account = _active(tx, statement.account_id)
     _require_funds(tx, account, FEES["statement_copy"])
     return _charge_fee(tx, account.id, "statement_copy")
 
 
 @bank.action(wish="set up a {kind} alert at {threshold} for {account_id}")
 def set_alert(tx: Transaction, account_id: AccountId, kind: AlertKind, threshold: Amount) -> AccountAlert:
-    """Sets an alert of an account, in place of one of the same kind.
-
-    Args:
-        threshold: Balance below which, or amount from which on, the holders are told.
-    """
+    """Sets the balance below which, or the amount from which on, holders are told, in place of an earlier one."""
     account = tx.get(Account, account_id)
     tx.require(account.status != "closed", f"Account {account_id} is closed.")
     before = tx.get_or_none(AccountAlert, account_id, kind)
@@ -1178,15 +1117,8 @@ def remove_alert(tx: Transaction, account_id: AccountId, kind: AlertKind) -> Acc
 def transfer_between_accounts(
     tx: Transaction, account_id: AccountId, to_account_id: AccountId, amount: Amount
 ) -> JournalEntry:
-    """Moves money at once between two accounts that have a holder in common.
-
-    Savings accounts pay at most three times a calendar month.
-    """
-    account, target = tx.get(Account, account_id), tx.get(Account, to_account_id)
-    tx.require(account_id != to_account_id, "Money is moved between two accounts.")
-    for each in (account, target):
-        _require_active(each, tx)
-    _require_common_holder(tx, account_id, to_account_id)
+    """Moves money at once between two accounts of a holder. Savings accounts pay at most three times a month."""
+    account, _ = _own_accounts(tx, account_id, to_account_id)
     _require_funds(tx, account, amount)
     if account.kind == "savings":
         month = [e for e in _entries(tx, account_id) if e.at[:7] == tx.now[:7] and e.kind == "transfer"]
@@ -1234,12 +1166,11 @@ def cancel_transfer(tx: Transaction, transfer_id: TransferId) -> Transfer:
 def recall_transfer(tx: Transaction, transfer_id: TransferId) -> Transfer:
     """Asks another bank to give a transfer back, within ten days and for 15.00. It answers in three days."""
     transfer = tx.get(Transfer, transfer_id)
-    account, payee = tx.get(Account, transfer.account_id), tx.get(Payee, transfer.payee_id)
+    account, payee = _active(tx, transfer.account_id), tx.get(Payee, transfer.payee_id)
     tx.require(transfer.status == "sent", f"Transfer {transfer_id} is {transfer.status}.")
     tx.require(not tx.find(Account, number=payee.number), "Transfers inside this bank cannot be recalled.")
     last = shift_time(transfer.day, days=RECALL_DAYS)
     tx.require(tx.today <= last, f"Transfer {transfer_id} could be recalled until {last}.")
-    _require_active(account, tx)
     _require_funds(tx, account, FEES["recall"])
     _charge_fee(tx, account.id, "recall")
     comes_back = tx.today <= shift_time(transfer.day, days=QUICK_RECALL_DAYS)
@@ -1274,12 +1205,7 @@ def remove_payee(tx: Transaction, payee_id: PayeeId) -> Payee:
 def create_standing_order(
     tx: Transaction, account_id: AccountId, payee_id: PayeeId, amount: Amount, every: Every, first_day: Date
 ) -> StandingOrder:
-    """Sets up a standing order.
-
-    Args:
-        amount: What is paid each time.
-        first_day: A day after today, at most the 28th of a month.
-    """
+    """Sets up a standing order. Its first day is after today and at most the 28th of a month."""
     _require_payable(tx, tx.get(Account, account_id), tx.get(Payee, payee_id))
     _require_ahead(tx, first_day)
     tx.require(first_day[8:] <= "28", "Standing orders are paid on days 1 to 28 of a month.")
@@ -1339,11 +1265,10 @@ def cancel_direct_debit(tx: Transaction, direct_debit_id: DirectDebitId) -> Dire
 def refund_direct_debit(tx: Transaction, direct_debit_payment_id: DirectDebitPaymentId) -> DirectDebitPayment:
     """Refunds what a creditor collected in the last 56 days."""
     payment = tx.get(DirectDebitPayment, direct_debit_payment_id)
-    account, debit = tx.get(Account, payment.account_id), tx.get(DirectDebit, payment.direct_debit_id)
+    account, debit = _active(tx, payment.account_id), tx.get(DirectDebit, payment.direct_debit_id)
     tx.require(payment.status == "collected", f"Payment {payment.id} is {payment.status}.")
     last = shift_time(payment.day, days=REFUND_DAYS)
     tx.require(tx.today <= last, f"Payment {payment.id} could be refunded until {last}.")
-    _require_active(account, tx)
     text, amount = f"Refund from {debit.creditor}", payment.amount
     _post(tx, "direct_debit", text, _on(account.id, amount), _Move("clearing", -amount))
     return tx.update(payment, status="refunded")
@@ -1352,19 +1277,13 @@ def refund_direct_debit(tx: Transaction, direct_debit_payment_id: DirectDebitPay
 @bank.action(roles=BOTH, wish="freeze {card_id}")
 def freeze_card(tx: Transaction, card_id: CardId) -> Card:
     """Freezes an active card until it is released again."""
-    card = tx.get(Card, card_id)
-    _require_own_card(tx, card)
-    tx.require(card.status == "active", f"Card {card_id} is {card.status}.")
-    return tx.update(card, status="frozen")
+    return tx.update(_own_card(tx, card_id, "active"), status="frozen")
 
 
 @bank.action(roles=BOTH, wish="unfreeze {card_id}")
 def unfreeze_card(tx: Transaction, card_id: CardId) -> Card:
     """Releases a frozen card."""
-    card = tx.get(Card, card_id)
-    _require_own_card(tx, card)
-    tx.require(card.status == "frozen", f"Card {card_id} is {card.status}.")
-    return tx.update(card, status="active")
+    return tx.update(_own_card(tx, card_id, "frozen"), status="active")
 
 
 @bank.action(wish="replace {card_id}, which is {reason}")
@@ -1394,13 +1313,13 @@ def set_card_limit(tx: Transaction, card_id: CardId, limit: CardLimit) -> Card:
 
 @bank.action(wish="turn {state} {use} payments with {card_id}")
 def switch_card_use(tx: Transaction, card_id: CardId, use: CardUse, state: Switch) -> Card:
-    """Turns contactless payments, online payments or payments abroad with a card on or off."""
+    """Turns contactless, online or overseas payments with a card on or off."""
     card = _usable_card(tx, card_id)
     tx.require(getattr(card, use) != state, f"{use.capitalize()} payments with card {card_id} are {state} already.")
     return tx.update(card, **{use: state})
 
 
-@bank.action(wish="dispute {card_payment_id}; the reason is {reason}")
+@bank.action(wish="dispute {card_payment_id} with the reason “{reason}”")
 def open_dispute(tx: Transaction, card_payment_id: CardPaymentId, reason: DisputeReason) -> Dispute:
     """Disputes a booked card payment of the last 60 days. Up to 150.00 are credited at once; ten days decide.
 
@@ -1452,27 +1371,17 @@ def _take_back_credit(tx: Transaction, dispute: Dispute) -> None:
 
 
 @bank.action(wish="repay {amount} early from {account_id} on {loan_id}")
-def repay_loan(
-    tx: Transaction,
-    loan_id: LoanId,
-    account_id: AccountId,
-    amount: Annotated[Cents, Meta(ge=5_000, le=100_000_000)],
-) -> Loan:
-    """Repays a part of a loan early and without a fee, at least 50.00 and at most what is outstanding.
-
-    Args:
-        account_id: Account of a holder of the account that instalments are taken from.
-    """
-    loan, account = tx.get(Loan, loan_id), tx.get(Account, account_id)
+def repay_loan(tx: Transaction, loan_id: LoanId, account_id: AccountId, amount: Repayment) -> Loan:
+    """Repays a part of a loan early and without a fee, at least 50.00, from an account of the same holder."""
+    loan, account = tx.get(Loan, loan_id), _active(tx, account_id)
     tx.require(amount <= loan.outstanding, f"{format_cents(loan.outstanding)} of loan {loan_id} is outstanding.")
-    _require_active(account, tx)
     _require_common_holder(tx, account_id, loan.account_id)
     _require_funds(tx, account, amount)
     _post(tx, "loan", f"Early repayment of the {loan.purpose} loan", _on(account_id, -amount), _Move("loans", amount))
     return tx.update(loan, outstanding=loan.outstanding - amount)
 
 
-@bank.action(wish="postpone the next instalment of {loan_id} by a month")
+@bank.action(wish="postpone by a month the next instalment of {loan_id}")
 def postpone_instalment(tx: Transaction, loan_id: LoanId) -> Loan:
     """Postpones the next instalment of a loan by a month, once in twelve months and three days ahead."""
     loan = tx.get(Loan, loan_id)
@@ -1512,11 +1421,7 @@ def waive_fee(tx: Transaction, fee_id: FeeId) -> Fee:
 
 @bank.action(roles=("user",))
 def activate_card(tx: Transaction, digits: Annotated[int, Meta(ge=0, le=9_999)]) -> Card:
-    """Activates a card that arrived by mail.
-
-    Args:
-        digits: Its last four digits.
-    """
+    """Activates a card that arrived by mail, by its last four digits."""
     cards = tx.find(Card, customer_id=_signed_in(tx).id, digits=f"{digits:04}", status="delivered")
     tx.require(cards, f"No card ending in {digits:04} waits to be activated.", "not_found")
     return tx.update(cards[0], status="active")
@@ -1625,41 +1530,33 @@ def arrive_card_payment(tx: Transaction, card_id: CardId, merchant: str, amount:
 
 
 def _hold(tx: Transaction, payment: CardPayment, account_id: str) -> None:
-    """Holds the amount of a pending payment; deposits are released in a week, all else is booked in two days."""
+    """Holds the amount of a pending payment for two days, or a week if it is a deposit."""
     account = tx.get(Account, account_id)
     tx.update(account, held=account.held + payment.amount)
-    is_deposit = payment.merchant.endswith("deposit")
-    event = release_hold if is_deposit else book_card_payment
-    days = 7 if is_deposit else SETTLEMENT_DAYS
-    tx.schedule(shift_time(payment.at, days=days), event, card_payment_id=payment.id)
+    days = DEPOSIT_DAYS if _is_deposit(payment) else SETTLEMENT_DAYS
+    tx.schedule(shift_time(payment.at, days=days), settle_card_payment, card_payment_id=payment.id)
 
 
-def _release(tx: Transaction, card_payment_id: str) -> tuple[CardPayment, Account]:
-    """Ends the hold of a pending payment."""
-    payment = tx.get(CardPayment, card_payment_id)
-    tx.require(payment.status == "pending", f"Payment {card_payment_id} is {payment.status}.")
-    account = tx.get(Account, tx.get(Card, payment.card_id).account_id)
-    return payment, tx.update(account, held=account.held - payment.amount)
+def _is_deposit(payment: CardPayment) -> bool:
+    return payment.merchant.endswith("deposit")
 
 
 @bank.event()
-def book_card_payment(tx: Transaction, card_payment_id: CardPaymentId) -> None:
-    """Books a pending card payment."""
-    payment, account = _release(tx, card_payment_id)
-    _book_card(tx, payment, account.id)
+def settle_card_payment(tx: Transaction, card_payment_id: CardPaymentId) -> None:
+    """Ends the hold of a pending payment: a deposit is released, all else is booked."""
+    payment = tx.get(CardPayment, card_payment_id)
+    account = tx.get(Account, tx.get(Card, payment.card_id).account_id)
+    tx.update(account, held=account.held - payment.amount)
+    if _is_deposit(payment):
+        tx.update(payment, status="released")
+    else:
+        _book_card(tx, payment, account.id)
 
 
 def _book_card(tx: Transaction, payment: CardPayment, account_id: str, at: str = "") -> None:
     text, amount = f"Card payment to {payment.merchant}", payment.amount
     _post(tx, "card", text, _on(account_id, -amount), _Move("cards", amount), at=at)
     tx.update(payment, status="booked")
-
-
-@bank.event()
-def release_hold(tx: Transaction, card_payment_id: CardPaymentId) -> None:
-    """Releases the hold of a deposit that the merchant did not claim."""
-    payment, _ = _release(tx, card_payment_id)
-    tx.update(payment, status="released")
 
 
 @bank.event()
@@ -1694,11 +1591,10 @@ def decide_dispute(tx: Transaction, dispute_id: DisputeId) -> None:
 @bank.event()
 def pay_salary(tx: Transaction, account_id: AccountId, employer: str, amount: Cents) -> None:
     """Credits a salary; a frozen account does not accept it."""
-    tx.schedule(
-        f"{_next_day(tx.today, 'monthly')}T04:00", pay_salary, account_id=account_id, employer=employer, amount=amount
-    )
-    _require_active(tx.get(Account, account_id), tx)
-    _salary(tx, account_id, employer, amount)
+    if tx.get(Account, account_id).status == "active":
+        _salary(tx, account_id, employer, amount)
+    given = {"account_id": account_id, "employer": employer, "amount": amount}
+    tx.schedule(f"{_next_day(tx.today, 'monthly')}T04:00", pay_salary, **given)
 
 
 def _salary(tx: Transaction, account_id: str, employer: str, amount: int, at: str = "") -> None:
@@ -1710,12 +1606,13 @@ def take_instalment(tx: Transaction, loan_id: LoanId) -> None:
     """Takes an instalment that is due; if the account cannot pay it, the next one is due in a month."""
     loan = tx.get(Loan, loan_id)
     tx.require(loan.next_due == tx.today and loan.outstanding > 0, "No instalment is due.")
-    _take_instalment(tx, loan)
+    _take_instalment(tx, loan_id)
     loan = tx.update(loan, next_due=_next_day(loan.next_due, "monthly"))
     tx.schedule(f"{loan.next_due}T05:00", take_instalment, loan_id=loan_id)
 
 
-def _take_instalment(tx: Transaction, loan: Loan, at: str = "") -> None:
+def _take_instalment(tx: Transaction, loan_id: str, at: str = "") -> None:
+    loan = tx.get(Loan, loan_id)
     interest = loan.outstanding * loan.rate // 120_000
     amount = min(loan.instalment, loan.outstanding + interest)
     account = tx.get(Account, loan.account_id)
@@ -1777,10 +1674,11 @@ MERCHANTS: Final[tuple[tuple[str, CardUse, int], ...]] = (
     ("Book Harbour", "online", 4_000),
     ("Fashion Lane", "online", 12_000),
     ("Gadget Barn", "online", 30_000),
-    ("Trattoria Luna", "abroad", 7_000),
-    ("Hotel Alpina deposit", "abroad", 25_000),
+    ("Trattoria Luna", "overseas", 7_000),
+    ("Hotel Alpina deposit", "overseas", 25_000),
 )
 """Name, use, and the largest usual amount."""
+PAST_REASONS: Final[tuple[DisputeReason, ...]] = ("goods_not_received", "wrong_amount", "charged_twice")
 EMPLOYERS: Final = phrases("Lumenworks | Halden Air | City Hospital | Orchard Foods | Tidal Energy | Beacon Schools")
 
 
@@ -1792,9 +1690,9 @@ class _Past:
         self.draw = make.draw
         self.knobs = knobs
         self.outside: list[OutsideAccount] = []
-        self._deeds: list[tuple[str, Callable[[str], None]]] = []
+        self._deeds: list[tuple[str, Callable[[str], object]]] = []
 
-    def add(self, at: str, deed: Callable[[str], None]) -> None:
+    def add(self, at: str, deed: Callable[[str], object]) -> None:
         """Adds what happens at a time, unless that is ahead."""
         if at < START:
             self._deeds.append((at, deed))
@@ -1857,8 +1755,7 @@ def _make_customers(past: _Past) -> list[Customer]:
             continue
         births.add((name, born))
         email = PERSON_EMAIL if at == 0 else f"{name.lower().replace(' ', '.')}.{at}@post.example"
-        phone = f"+49 {draw.randint(20, 89)} {draw.randint(1_000_000, 9_999_999)}"
-        customers.append(Customer(past.make.new_id(Customer), name, born, email, phone, str(numbers[at])))
+        customers.append(Customer(past.make.new_id(Customer), name, born, email, str(numbers[at])))
     past.make.insert_all(customers)
     return customers
 
@@ -1874,14 +1771,10 @@ def _make_accounts(past: _Past, customers: list[Customer]) -> list[Account]:
         for number, kind in enumerate(kinds, 1):
             opened = f"{draw.randint(2009, 2024)}-{draw.randint(1, 12):02}-{draw.randint(1, 28):02}"
             account_id = past.make.new_id(Account)
-            overdraft: Overdraft = "none" if kind == "savings" else draw.choice(("none", "small", "medium"))
-            delivery: Delivery = draw.choice(("online", "online", "paper"))
             is_closed = number == len(kinds) > 2 and kind == "savings"
-            account = Account(account_id, f"{customer.number}{number:02}", kind, opened, "active", 0)
-            if is_closed:
-                account = replace(account, status="closed")
-            else:
-                account = replace(account, overdraft=overdraft, delivery=delivery)
+            status: Literal["active", "closed"] = "closed" if is_closed else "active"
+            overdraft: Overdraft = "none" if kind == "savings" else draw.choice(("none", "small", "medium"))
+            account = Account(account_id, f"{customer.number}{number:02}", kind, opened, status, 0, overdraft=overdraft)
             accounts.append(account)
             holders.append(AccountHolder(account_id, customer.id))
             if kind == "joint":
@@ -1931,50 +1824,47 @@ def _make_cards(past: _Past, account: Account) -> list[Card]:
 
 
 def _make_card_payments(past: _Past, card: Card) -> None:
-    """Makes payments of the last three months, some charged twice or disputed, and some that will arrive."""
+    """Makes payments of the last three months and the next days; some are charged twice or disputed."""
     draw, make = past.draw, past.make
     for _ in range(past.knobs.card_payments):
-        at = past.moment(80, 0) if draw.randrange(4) else past.moment(2, 0)
+        at = past.moment(80, 0) if draw.randrange(4) else past.moment(2, -5)
         merchant, use, most = draw.choice(MERCHANTS)
         amount = draw.randint(most // 10, most)
-        count = 2 if draw.randrange(100) < past.knobs.mistakes else 1
-        for number in range(count):
+        for number in range(2 if draw.randrange(100) < past.knobs.mistakes else 1):
             when = shift_time(at, minutes=2 * number)
-            if when < START:
-                status: Literal["pending", "released"] = "released" if merchant.endswith("deposit") else "pending"
-                if shift_time(when, days=7) > START:
-                    status = "pending"
-                row = CardPayment(make.new_id(CardPayment), card.id, when, merchant, amount, use, status)
-                _settle(past, card, make.insert(row), is_disputed=draw.randrange(100) < past.knobs.mistakes)
-            else:
-                make.schedule(when, arrive_card_payment, card_id=card.id, merchant=merchant, amount=amount, use=use)
+            if when >= START:
+                given = {"card_id": card.id, "merchant": merchant, "amount": amount, "use": use}
+                make.schedule(when, arrive_card_payment, **given)
+                continue
+            row = CardPayment(make.new_id(CardPayment), card.id, when, merchant, amount, use, "pending")
+            _settle(past, card, make.insert(row))
 
 
-def _settle(past: _Past, card: Card, payment: CardPayment, *, is_disputed: bool) -> None:
-    """Books a payment two days after it was made, or holds it if that is ahead."""
-    make, booked = past.make, shift_time(payment.at, days=SETTLEMENT_DAYS)
-    if payment.status == "released":
+def _settle(past: _Past, card: Card, payment: CardPayment) -> None:
+    """Books or releases a past payment when it was due, or holds it if that is ahead."""
+    draw, make, account_id = past.draw, past.make, card.account_id
+    booked = shift_time(payment.at, days=DEPOSIT_DAYS if _is_deposit(payment) else SETTLEMENT_DAYS)
+    if booked >= START:
+        _hold(make, payment, account_id)
         return
-    if booked >= START or payment.merchant.endswith("deposit"):
-        _hold(make, payment, card.account_id)
+    if _is_deposit(payment):
+        make.update(payment, status="released")
         return
-    past.add(booked, lambda at: _book_if_possible(make, payment, card.account_id, at))
+
+    def book(at: str) -> None:
+        if _available(make.get(Account, account_id)) >= payment.amount:
+            _book_card(make, payment, account_id, at)
+        else:
+            make.update(payment, status="declined")
+
+    def dispute(at: str) -> None:
+        if make.get(CardPayment, payment.id).status == "booked":
+            _dispute(make, payment, card, draw.choice(PAST_REASONS), at)
+
+    past.add(booked, book)
     opened = max(shift_time(booked, minutes=90), past.moment(9, 1))
-    if is_disputed and shift_time(payment.at, days=DISPUTE_DAYS) > opened:
-        reason: DisputeReason = past.draw.choice(("goods_not_received", "wrong_amount", "charged_twice"))
-        past.add(opened, lambda at: _dispute_if_booked(make, payment, card, reason, at))
-
-
-def _book_if_possible(make: Generator, payment: CardPayment, account_id: str, at: str) -> None:
-    if _available(make.get(Account, account_id)) >= payment.amount:
-        _book_card(make, payment, account_id, at)
-    else:
-        make.update(payment, status="declined")
-
-
-def _dispute_if_booked(make: Generator, payment: CardPayment, card: Card, reason: DisputeReason, at: str) -> None:
-    if make.get(CardPayment, payment.id).status == "booked":
-        _dispute(make, payment, card, reason, at)
+    if draw.randrange(100) < past.knobs.mistakes and opened < shift_time(payment.at, days=DISPUTE_DAYS):
+        past.add(opened, dispute)
 
 
 def _make_payees(past: _Past, customer: Customer, accounts: list[Account]) -> None:
@@ -2011,11 +1901,17 @@ def _make_transfer(past: _Past, account: Account, payee: Payee) -> None:
         return
 
     def send(at: str) -> None:
-        if _available(make.get(Account, account.id)) >= amount + FEES["abroad_transfer"]:
-            _pay(make, account.id, payee, amount, "transfer", at)
+        if _pay_if_possible(make, account.id, payee, amount, "transfer", at):
             make.insert(Transfer(transfer_id, account.id, payee.id, amount, at[:10], "sent"))
 
     past.add(past.moment(60, 1) if draw.randrange(2) else past.moment(9, 1), send)
+
+
+def _pay_if_possible(make: Generator, account_id: str, payee: Payee, amount: int, kind: EntryKind, at: str) -> bool:
+    is_possible = _available(make.get(Account, account_id)) >= amount + FEES["foreign_transfer"]
+    if is_possible:
+        _pay(make, account_id, payee, amount, kind, at)
+    return is_possible
 
 
 def _make_standing_order(past: _Past, account: Account, payee: Payee) -> None:
@@ -2025,12 +1921,8 @@ def _make_standing_order(past: _Past, account: Account, payee: Payee) -> None:
     amount = 500 * draw.randint(2, 10 if every == "weekly" else 120)
     day = f"2025-12-{draw.randint(1, 28):02}"
 
-    def pay(at: str) -> None:
-        if _available(make.get(Account, account.id)) >= amount + FEES["abroad_transfer"]:
-            _pay(make, account.id, payee, amount, "standing_order", at)
-
     while f"{day}T06:00" < START:
-        past.add(f"{day}T06:00", pay)
+        past.add(f"{day}T06:00", partial(_pay_if_possible, make, account.id, payee, amount, "standing_order"))
         day = _next_day(day, every)
     is_skipped = draw.randrange(6) == 0
     order = StandingOrder(make.new_id(StandingOrder), account.id, payee.id, amount, every, day, is_skipped=is_skipped)
@@ -2075,16 +1967,12 @@ def _make_loans(past: _Past, accounts: list[Account]) -> None:
         moves = _Move("clearing", outstanding), _Move("loans", -outstanding)
         past.add(PAST_START, partial(_carry_over, make, moves))
         for at in before:
-            past.add(at, partial(_pay_instalment, make, loan_id))
+            past.add(at, partial(_take_instalment, make, loan_id))
         make.schedule(ahead, take_instalment, loan_id=loan_id)
 
 
 def _carry_over(make: Generator, moves: tuple[_Move, ...], at: str) -> None:
     _post(make, "opening", "Carried over", *moves, at=at)
-
-
-def _pay_instalment(make: Generator, loan_id: str, at: str) -> None:
-    _take_instalment(make, make.get(Loan, loan_id), at)
 
 
 def _set_alerts(past: _Past, accounts: list[Account]) -> None:
