@@ -121,7 +121,7 @@ name = "check-payee"
 kind = "precondition"
 when = 'call.name == "add_payee"'
 require = '''earlier(call.name == "check_payee" and result.ok) and
-latest(call.arguments.number, call.name == "check_payee" and result.ok) == call.arguments.number'''
+latest(call.arguments.account_number, call.name == "check_payee" and result.ok) == call.arguments.account_number'''
 message = "ask whose account the number is before you add it"
 """,
     """
@@ -636,9 +636,9 @@ def identify_customer(tx: Transaction, email: EmailAddress, born: DateOfBirth) -
 
 
 @bank.view()
-def check_payee(tx: Transaction, number: AccountNumber) -> PayeeCheck:
+def check_payee(tx: Transaction, account_number: AccountNumber) -> PayeeCheck:
     """Returns whose account a number is, at this bank or another one, before it is added as a payee."""
-    return _look_up(tx, number)
+    return _look_up(tx, account_number)
 
 
 @bank.view()
@@ -1178,10 +1178,10 @@ def recall_transfer(tx: Transaction, transfer_id: TransferId) -> Transfer:
     return tx.update(transfer, status="recalled")
 
 
-@bank.action(wish="add the account with the number {number} as a payee of {customer_id}")
-def add_payee(tx: Transaction, customer_id: CustomerId, number: AccountNumber) -> Payee:
+@bank.action(wish="add the account with the number {account_number} as a payee of {customer_id}")
+def add_payee(tx: Transaction, customer_id: CustomerId, account_number: AccountNumber) -> Payee:
     """Adds a payee of a customer; the name is that of the account's holder."""
-    customer, target = tx.get(Customer, customer_id), _look_up(tx, number)
+    customer, target = tx.get(Customer, customer_id), _look_up(tx, account_number)
     same = tx.find(Payee, customer_id=customer_id, number=target.number, is_deleted=False)
     tx.require(not same, f"{target.holder} is a payee of {customer.name} already.", "conflict")
     payee_id = tx.new_id(Payee)
