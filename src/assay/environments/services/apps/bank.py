@@ -834,8 +834,8 @@ def _require_common_holder(tx: Transaction, first: str, second: str) -> None:
     tx.require(one & other, f"Accounts {first} and {second} have no holder in common.", "forbidden")
 
 
-def _require_ahead(tx: Transaction, day: str, most_days: int = 366) -> None:
-    last = tx.later(days=most_days)[:10]
+def _require_ahead(tx: Transaction, day: str) -> None:
+    last = tx.later(days=366)[:10]
     tx.require(tx.today < day <= last, f"{day} is not possible; choose a day after today, {last} at the latest.")
 
 
@@ -905,7 +905,7 @@ def _post(tx: Transaction, kind: EntryKind, text: str, *moves: _Move, at: str = 
     """Books a journal entry, whose moves add up to zero, and updates the balances of the accounts in it."""
     assert sum(move.amount for move in moves) == 0, "debits must equal credits"
     entry = tx.insert(JournalEntry(tx.new_id(JournalEntry), at or tx.now, kind, text))
-    for number, move in enumerate(moves, 1):
+    for number, move in enumerate((move for move in moves if move.amount), 1):
         debit, credit = max(0, -move.amount), max(0, move.amount)
         tx.insert(LedgerLine(entry.id, number, move.ledger, debit, credit, move.account_id))
         if move.account_id is not None:
@@ -957,18 +957,14 @@ def _require_payable(tx: Transaction, account: Account, payee: Payee) -> None:
 def _require_sendable(tx: Transaction, account: Account, payee: Payee, amount: int) -> int:
     """Returns the fee of a transfer that can be made now. Refuses the transfer otherwise."""
     _require_payable(tx, account, payee)
-    today = tx.find(Transfer, account_id=account.id, status="sent", day=tx.today)
-    sent = sum(transfer.amount for transfer in today)
-    left = f"{format_cents(sent)} of {format_cents(DAILY_LIMIT)} was sent from account {account.id} today."
-    tx.require(sent + amount <= DAILY_LIMIT, f"{left} {format_cents(amount)} is too much.", "forbidden")
+    sent = sum(each.amount for each in tx.find(Transfer, account_id=account.id, status="sent", day=tx.today))
+    used = f"{format_cents(sent)} of {format_cents(DAILY_LIMIT)} was sent from account {account.id} today"
+    tx.require(sent + amount <= DAILY_LIMIT, f"{used}; {format_cents(amount)} is too much.", "forbidden")
     if payee.added > tx.later(hours=-NEW_PAYEE_HOURS):
         before = sum(transfer.amount for transfer in tx.find(Transfer, payee_id=payee.id, status="sent"))
-        tx.require(
-            before + amount <= NEW_PAYEE_LIMIT,
-            f"{payee.name} was added at {payee.added}; in the first {NEW_PAYEE_HOURS} hours at most "
-            f"{format_cents(NEW_PAYEE_LIMIT)} can be sent, and {format_cents(before)} was.",
-            "forbidden",
-        )
+        message = f"{payee.name} was added at {payee.added}; in the first {NEW_PAYEE_HOURS} hours at most "
+        message += f"{format_cents(NEW_PAYEE_LIMIT)} can be sent, and {format_cents(before)} was."
+        tx.require(before + amount <= NEW_PAYEE_LIMIT, message, "forbidden")
     fee = FEES["foreign_transfer"] if _look_up(tx, payee.number).is_abroad else 0
     _require_funds(tx, account, amount + fee)
     return fee
@@ -1469,7 +1465,7 @@ def run_standing_order(tx: Transaction, standing_order_id: StandingOrderId) -> N
 
 
 @bank.event()
-def answer_recall(tx: Transaction, transfer_id: TransferId, comes_back: bool) -> None:  # noqa: FBT001 - by name
+def answer_recall(tx: Transaction, transfer_id: TransferId, *, comes_back: bool) -> None:
     """Brings a recalled transfer back, or says that the other bank keeps it."""
     transfer = tx.get(Transfer, transfer_id)
     account, payee = tx.get(Account, transfer.account_id), tx.get(Payee, transfer.payee_id)
@@ -1570,19 +1566,19 @@ def deliver_card(tx: Transaction, card_id: CardId) -> None:
 
 @bank.event()
 def decide_dispute(tx: Transaction, dispute_id: DisputeId) -> None:
-    """Decides an open dispute; a double charge is accepted if there are two equal payments within a day."""
+    """Decides an open dispute; a double charge is accepted if two equal payments of the day are charged."""
     dispute = tx.get(Dispute, dispute_id)
     tx.require(dispute.status == "open", f"Dispute {dispute_id} is {dispute.status}.")
     payment = tx.get(CardPayment, dispute.card_payment_id)
     account_id = tx.get(Card, payment.card_id).account_id
-    twins = tx.find(CardPayment, card_id=payment.card_id, merchant=payment.merchant, amount=payment.amount)
-    if dispute.reason == "charged_twice" and len([twin for twin in twins if twin.at[:10] == payment.at[:10]]) < 2:
+    equal = tx.find(CardPayment, card_id=payment.card_id, merchant=payment.merchant, amount=payment.amount)
+    charged = [each for each in equal if each.at[:10] == payment.at[:10] and each.status in ("pending", "booked")]
+    if dispute.reason == "charged_twice" and len(charged) < 2:
         _take_back_credit(tx, dispute)
         tx.update(dispute, status="rejected")
         _tell(tx, account_id, "Your dispute was rejected", f"{payment.merchant} charged this payment once.")
         return
-    rest = payment.amount - dispute.credited
-    moves = [_on(account_id, rest)] * (rest > 0) + [_Move("disputes", dispute.credited)] * (dispute.credited > 0)
+    moves = _on(account_id, payment.amount - dispute.credited), _Move("disputes", dispute.credited)
     _post(tx, "dispute", f"Dispute with {payment.merchant} won", *moves, _Move("cards", -payment.amount))
     tx.update(dispute, status="accepted")
     tx.update(payment, status="refunded")
