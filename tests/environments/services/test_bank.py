@@ -344,8 +344,24 @@ def test_an_account_with_obligations_stays_open() -> None:
     for loan in rows(case.world, Loan, **case.id):
         call(case.world, "repay_loan", loan_id=loan.id, **case.id, amount=loan.outstanding)
     call(case.world, "wait", hours=24 * 8)  # holds end
+    call(case.world, "replace_card", card_id=case.card.id, reason="stolen")
     case.call("close_account", **target)
+    call(case.world, "wait", hours=24 * 6)  # the new card does not come
     assert {card.status for card in rows(case.world, Card, **case.id)} == {"blocked"}
+    assert_invariants(case.world)
+
+
+def test_a_closed_account_stays_as_it_is() -> None:
+    case = Case()
+    closing = call(case.world, "open_account", customer_id=case.customer.id, kind="current")["id"]
+    case.call("transfer_between_accounts", to_account_id=closing, amount=5_000)
+    call(case.world, "wait", hours=24 * 31)
+    fee = rows(case.world, Fee, account_id=closing, kind="monthly")[0]
+    call(case.world, "close_account", account_id=closing, to_account_id=case.account.id)
+    assert "is closed" in refuse(case.world, "waive_fee", fee_id=fee.id)
+    assert "is closed" in refuse(case.world, "set_alert", account_id=closing, kind="low_balance", threshold=1_000)
+    call(case.world, "wait", hours=24 * 31)
+    assert {s["month"] for s in call(case.world, "list_statements", account_id=closing)} == {"2026-03"}
     assert_invariants(case.world)
 
 
@@ -542,6 +558,8 @@ def test_payees() -> None:
     assert "is deleted" in case.refuse("send_transfer", payee_id=payee["id"], amount=1_000)
     assert payee["id"] not in [p["id"] for p in call(case.world, "list_payees", customer_id=case.customer.id)]
     assert call(case.world, "add_payee", **given)["id"] != payee["id"]
+    own = call(case.world, "add_payee", **given | {"account_number": case.account.number})
+    assert "itself" in case.refuse("send_transfer", payee_id=own["id"], amount=1_000)
 
 
 def test_standing_orders() -> None:
@@ -731,6 +749,9 @@ def test_what_cannot_be_disputed() -> None:
     call(case.world, "withdraw_dispute", dispute_id=dispute["id"])
     assert case.current().balance == balance - 4_000
     assert "is withdrawn" in refuse(case.world, "withdraw_dispute", dispute_id=dispute["id"])
+    fork = case.world.fork()
+    call(fork, "wait", hours=24 * 11)
+    assert rows(fork, Dispute, id=dispute["id"])[0].status == "withdrawn"
     call(case.world, "unfreeze_card", card_id=case.card.id)
     pending = case.pay_by_card()
     assert "is pending" in refuse(case.world, "open_dispute", card_payment_id=pending.id, reason="wrong_amount")
@@ -754,6 +775,17 @@ def test_loans() -> None:
     holders = {held.customer_id for held in rows(case.world, AccountHolder, account_id=loan.account_id)}
     strange = next(h for h in rows(case.world, AccountHolder) if h.customer_id not in holders).account_id
     assert "no holder in common" in refuse(case.world, "repay_loan", loan_id=loan.id, account_id=strange, amount=5_000)
+    with case.world.database.transaction():
+        case.world.schedule(case.world.now, "bank", "pay_salary", {
+            "account_id": loan.account_id, "employer": "Lumenworks", "amount": loan.outstanding,
+        })  # fmt: skip
+    call(case.world, "wait", hours=1)
+    fork = case.world.fork()
+    repaid = call(fork, "repay_loan", **given, amount=loan.outstanding - 9_900)
+    assert repaid["outstanding"] == 0
+    assert "is repaid" in refuse(fork, "postpone_instalment", loan_id=loan.id)
+    call(fork, "wait", hours=24 * 31)
+    assert rows(fork, Loan, id=loan.id)[0].next_due == loan.next_due
     assert_invariants(case.world)
 
 
@@ -773,6 +805,17 @@ def test_postpone_instalment() -> None:
                 assert "once in twelve months" in refuse(world, "postpone_instalment", loan_id=loan.id)
     assert {"it is too late.", "once in twelve months is possible."} <= refusals
     assert postponed
+
+
+def test_a_postponed_instalment_is_not_taken_on_its_old_day() -> None:
+    world = opened(4, **CALM)
+    due = [loan for loan in rows(world, Loan) if loan.next_due < "2026-04"]
+    loan = next(loan for loan in due if not world.fork().act("postpone_instalment", {"loan_id": loan.id}).error)
+    postponed = call(world, "postpone_instalment", loan_id=loan.id)
+    call(world, "wait", hours=24 * (int(loan.next_due[8:]) - 1))
+    assert world.now[:10] > loan.next_due
+    after = rows(world, Loan, id=loan.id)[0]
+    assert (after.outstanding, after.next_due) == (loan.outstanding, postponed["next_due"])
 
 
 def test_instalments_are_taken() -> None:

@@ -1287,7 +1287,6 @@ def replace_card(tx: Transaction, card_id: CardId, reason: Literal["lost", "stol
     """Blocks a card for good and orders a new one, which comes in five days; 10.00 unless it was stolen."""
     card = _usable_card(tx, card_id)
     account = tx.get(Account, card.account_id)
-    tx.require(account.status != "closed", f"Account {account.id} is closed.")
     if reason != "stolen":
         _require_funds(tx, account, FEES["card_replacement"])
         _charge_fee(tx, account.id, "card_replacement")
