@@ -16,6 +16,7 @@ from assay.environments.services.apps.bank import (
     Account,
     AccountAlert,
     AccountHolder,
+    BankStandingOrder,
     Card,
     CardPayment,
     Customer,
@@ -28,7 +29,6 @@ from assay.environments.services.apps.bank import (
     Loan,
     OutsideAccount,
     Payee,
-    StandingOrder,
     Statement,
     Transfer,
     bank,
@@ -176,7 +176,7 @@ def likely_call(world: ServiceWorld, draw: random.Random) -> tuple[str, dict[str
     payment = {**of_account, "payee_id": draw.choice(payees).id, **amount}
     card, day = {"card_id": draw.choice(rows(world, Card)).id}, shift_time(world.now[:10], days=draw.randint(1, 20))
     alert = {"kind": draw.choice(("low_balance", "large_payment", "large_deposit"))}
-    order = {"standing_order_id": draw.choice(rows(world, StandingOrder)).id}
+    order = {"standing_order_id": draw.choice(rows(world, BankStandingOrder)).id}
     calls: list[tuple[str, dict[str, Any]]] = [
         ("open_account", {"customer_id": customer, "kind": draw.choice(("current", "savings"))}),
         ("close_account", {**of_account, "to_account_id": other}),
@@ -337,7 +337,7 @@ def test_an_account_with_obligations_stays_open() -> None:
     assert all(blocker in case.refuse("close_account", **target) for blocker in blockers)
     for debit in rows(case.world, DirectDebit, **case.id, status="active"):
         call(case.world, "cancel_direct_debit", direct_debit_id=debit.id)
-    for order in rows(case.world, StandingOrder, **case.id, status="active"):
+    for order in rows(case.world, BankStandingOrder, **case.id, status="active"):
         call(case.world, "cancel_standing_order", standing_order_id=order.id)
     for transfer in rows(case.world, Transfer, **case.id, status="planned"):
         call(case.world, "cancel_transfer", transfer_id=transfer.id)
@@ -589,7 +589,7 @@ def test_a_standing_order_that_cannot_be_paid_goes_on() -> None:
     given = {"payee_id": case.payee(), "amount": 90_000_000, "every": "monthly", "first_day": "2026-03-06"}
     order = case.call("create_standing_order", **given)
     call(case.world, "wait", hours=24 * 5)
-    assert rows(case.world, StandingOrder, id=order["id"])[0].next_day == "2026-04-06"
+    assert rows(case.world, BankStandingOrder, id=order["id"])[0].next_day == "2026-04-06"
     assert "A standing order was not paid" in {letter.subject for letter in rows(case.world, Letter)}
 
 
@@ -898,7 +898,7 @@ def test_views() -> None:
     holder = rows(world, AccountHolder, account_id=loan.account_id)[0].customer_id
     assert loan.id in [found["id"] for found in call(world, "list_loans", customer_id=holder)]
     for row, view in (
-        (StandingOrder, "list_standing_orders"),
+        (BankStandingOrder, "list_standing_orders"),
         (DirectDebit, "list_direct_debits"),
         (DirectDebitPayment, "list_direct_debit_payments"),
         (Transfer, "list_transfers"),

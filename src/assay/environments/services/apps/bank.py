@@ -380,8 +380,8 @@ class Transfer(msgspec.Struct, frozen=True):
     reference: FreeText = ""
 
 
-@bank.table(indexes=[("account_id",), ("payee_id",)])
-class StandingOrder(msgspec.Struct, frozen=True):
+@bank.table("standing_orders", indexes=[("account_id",), ("payee_id",)])
+class BankStandingOrder(msgspec.Struct, frozen=True):
     id: StandingOrderId
     account_id: AccountId
     payee_id: PayeeId
@@ -522,8 +522,8 @@ def describe_transfer(tx: Transaction, transfer: Transfer) -> str:
     return f"the transfer of {format_cents(transfer.amount)} to {_payee_name(payee)}, {dated}"
 
 
-@bank.describe(StandingOrder)
-def describe_standing_order(tx: Transaction, order: StandingOrder) -> str:
+@bank.describe(BankStandingOrder)
+def describe_standing_order(tx: Transaction, order: BankStandingOrder) -> str:
     payee, account = tx.get(Payee, order.payee_id), describe_account(tx, tx.get(Account, order.account_id))
     kind = order.every if order.status == "active" else f"ended {order.every}"
     return f"the {kind} standing order of {format_cents(order.amount)} to {_payee_name(payee)} from {account}"
@@ -609,14 +609,14 @@ class CardPaymentDetails(msgspec.Struct, frozen=True):
 
 
 class TransferQuote(msgspec.Struct, frozen=True):
-    """What a transfer would cost and leave."""
+    """The cost of a transfer, and the remainder after it."""
 
     recipient: str
     bank: str
     amount: Cents
     fee: Cents
     left: Cents
-    """What could still be spent after it."""
+    """Amount that could still be spent after it."""
 
 
 class FeeDetails(msgspec.Struct, frozen=True):
@@ -709,10 +709,10 @@ def list_transfers(tx: Transaction, account_id: AccountId, limit: Limit = 50, of
 
 
 @bank.view()
-def list_standing_orders(tx: Transaction, account_id: AccountId) -> list[StandingOrder]:
+def list_standing_orders(tx: Transaction, account_id: AccountId) -> list[BankStandingOrder]:
     """Lists the standing orders of an account."""
     tx.get(Account, account_id)
-    return tx.find(StandingOrder, account_id=account_id)
+    return tx.find(BankStandingOrder, account_id=account_id)
 
 
 @bank.view()
@@ -816,11 +816,6 @@ def _require_funds(tx: Transaction, account: Account, amount: int) -> None:
     tx.require(available >= amount, message)
 
 
-def _require_holder(tx: Transaction, account_id: str, customer_id: str) -> None:
-    holder = tx.get_or_none(AccountHolder, account_id, customer_id)
-    tx.require(holder is not None, f"Customer {customer_id} does not hold account {account_id}.", "forbidden")
-
-
 def _own_accounts(tx: Transaction, first: str, second: str) -> tuple[Account, Account]:
     """Returns two active accounts that have a holder in common."""
     tx.require(first != second, "Two accounts are needed, and these are the same.")
@@ -868,7 +863,7 @@ def _blockers(tx: Transaction, account: Account) -> list[str]:
     where = "status = 'open' AND card_payment_id IN (SELECT p.id FROM bank_card_payments p JOIN bank_cards c"
     disputes = f"{where} ON p.card_id = c.id WHERE c.account_id = ?)"
     found = {
-        "a standing order": tx.count(StandingOrder, "account_id = ? AND status = 'active'", account.id),
+        "a standing order": tx.count(BankStandingOrder, "account_id = ? AND status = 'active'", account.id),
         "a direct debit": tx.count(DirectDebit, "account_id = ? AND status = 'active'", account.id),
         "a planned transfer": tx.count(Transfer, "account_id = ? AND status = 'planned'", account.id),
         "a loan": tx.count(Loan, "account_id = ? AND outstanding > 0", account.id),
@@ -945,7 +940,8 @@ def _charge_fee(tx: Transaction, account_id: str, kind: FeeKind, at: str = "") -
 def _require_payable(tx: Transaction, account: Account, payee: Payee) -> None:
     """Refuses payments from an account to a payee that are not possible on any day."""
     _active(tx, account.id)
-    _require_holder(tx, account.id, payee.customer_id)
+    holder = tx.get_or_none(AccountHolder, account.id, payee.customer_id)
+    tx.require(holder, f"Customer {payee.customer_id} does not hold account {account.id}.", "forbidden")
     tx.require(not payee.is_deleted, f"Payee {payee.id} is deleted.")
     message = f"Account {account.id} is a savings account; it pays to accounts of its holders only."
     tx.require(account.kind != "savings", message, "forbidden")
@@ -1189,7 +1185,7 @@ def remove_payee(tx: Transaction, payee_id: PayeeId) -> Payee:
     """Deletes a payee to whom no payment is planned."""
     payee = tx.get(Payee, payee_id)
     tx.require(not payee.is_deleted, f"Payee {payee_id} is deleted already.")
-    orders = tx.find(StandingOrder, payee_id=payee_id, status="active")
+    orders = tx.find(BankStandingOrder, payee_id=payee_id, status="active")
     planned = tx.find(Transfer, payee_id=payee_id, status="planned")
     tx.require(not (orders or planned), f"Payments to {payee.name} are planned; end them first.", "conflict")
     return tx.update(payee, is_deleted=True)
@@ -1200,28 +1196,28 @@ def remove_payee(tx: Transaction, payee_id: PayeeId) -> Payee:
 )
 def create_standing_order(
     tx: Transaction, account_id: AccountId, payee_id: PayeeId, amount: Amount, every: Every, first_day: Date
-) -> StandingOrder:
+) -> BankStandingOrder:
     """Sets up a standing order. Its first day is after today and at most the 28th of a month."""
     _require_payable(tx, tx.get(Account, account_id), tx.get(Payee, payee_id))
     _require_ahead(tx, first_day)
     tx.require(first_day[8:] <= "28", "Standing orders are paid on days 1 to 28 of a month.")
-    order = tx.insert(StandingOrder(tx.new_id(StandingOrder), account_id, payee_id, amount, every, first_day))
+    order = tx.insert(BankStandingOrder(tx.new_id(BankStandingOrder), account_id, payee_id, amount, every, first_day))
     _schedule_order(tx, order)
     return order
 
 
-def _schedule_order(tx: Transaction, order: StandingOrder) -> None:
+def _schedule_order(tx: Transaction, order: BankStandingOrder) -> None:
     tx.schedule(f"{order.next_day}T06:00", run_standing_order, standing_order_id=order.id)
 
 
-def _active_order(tx: Transaction, standing_order_id: str) -> StandingOrder:
-    order = tx.get(StandingOrder, standing_order_id)
+def _active_order(tx: Transaction, standing_order_id: str) -> BankStandingOrder:
+    order = tx.get(BankStandingOrder, standing_order_id)
     tx.require(order.status == "active", f"Standing order {standing_order_id} has ended.")
     return order
 
 
 @bank.action(wish="change {standing_order_id} so that it pays {amount} each time")
-def change_standing_order(tx: Transaction, standing_order_id: StandingOrderId, amount: Amount) -> StandingOrder:
+def change_standing_order(tx: Transaction, standing_order_id: StandingOrderId, amount: Amount) -> BankStandingOrder:
     """Changes the amount of a standing order from the next payment on."""
     order = _active_order(tx, standing_order_id)
     tx.require(order.amount != amount, f"The standing order pays {format_cents(amount)} already.")
@@ -1229,7 +1225,7 @@ def change_standing_order(tx: Transaction, standing_order_id: StandingOrderId, a
 
 
 @bank.action(wish="skip the next payment of {standing_order_id}")
-def skip_standing_order(tx: Transaction, standing_order_id: StandingOrderId) -> StandingOrder:
+def skip_standing_order(tx: Transaction, standing_order_id: StandingOrderId) -> BankStandingOrder:
     """Skips the next payment of a standing order, unless the last one was skipped."""
     order = _active_order(tx, standing_order_id)
     tx.require(not order.is_skipped, f"Standing order {standing_order_id} cannot be skipped twice in a row.")
@@ -1239,7 +1235,7 @@ def skip_standing_order(tx: Transaction, standing_order_id: StandingOrderId) -> 
 
 
 @bank.action(wish="end {standing_order_id}")
-def cancel_standing_order(tx: Transaction, standing_order_id: StandingOrderId) -> StandingOrder:
+def cancel_standing_order(tx: Transaction, standing_order_id: StandingOrderId) -> BankStandingOrder:
     """Ends a standing order."""
     return tx.update(_active_order(tx, standing_order_id), status="ended")
 
@@ -1677,8 +1673,8 @@ PAST_REASONS: Final[tuple[DisputeReason, ...]] = ("goods_not_received", "wrong_a
 EMPLOYERS: Final = phrases("Lumenworks | Halden Air | City Hospital | Orchard Foods | Tidal Energy | Beacon Schools")
 
 
-class _Past:
-    """What happened before the start; it is booked in the order of time."""
+class _History:
+    """Movements before the start, which are booked in the order of time."""
 
     def __init__(self, make: Generator, knobs: BankKnobs) -> None:
         self.make = make
@@ -1704,7 +1700,7 @@ class _Past:
             at = _next_day(at, "monthly")
         yield f"{at}T{time}"
 
-    def moment(self, first_day: int, last_day: int) -> str:
+    def draw_time(self, first_day: int, last_day: int) -> str:
         """Returns a time between so many days before the start."""
         days, minutes = self.draw.randint(last_day, first_day), self.draw.randint(8 * 60, 21 * 60)
         return shift_time(f"{START[:10]}T00:00", days=-days, minutes=minutes)
@@ -1712,30 +1708,30 @@ class _Past:
 
 @bank.generator
 def _fill_bank(make: Generator, knobs: BankKnobs) -> None:
-    past = _Past(make, knobs)
-    customers = _make_customers(past)
-    accounts = _make_accounts(past, customers)
-    _make_directory(past)
-    cards = [card for account in accounts for card in _make_cards(past, account)]
+    history = _History(make, knobs)
+    customers = _make_customers(history)
+    accounts = _make_accounts(history, customers)
+    _make_directory(history)
+    cards = [card for account in accounts for card in _make_cards(history, account)]
     for account in accounts:
-        _make_income(past, account)
+        _make_income(history, account)
     for customer in customers:
-        _make_payees(past, customer, accounts)
+        _make_payees(history, customer, accounts)
     for card in cards:
-        _make_card_payments(past, card)
+        _make_card_payments(history, card)
     for account in accounts:
         if account.kind != "savings":
-            _make_direct_debits(past, account)
-    _make_loans(past, [account for account in accounts if account.kind != "savings"])
-    past.run()
-    _set_alerts(past, accounts)
-    _freeze_some(past, accounts, cards)
+            _make_direct_debits(history, account)
+    _make_loans(history, [account for account in accounts if account.kind != "savings"])
+    history.run()
+    _set_alerts(history, accounts)
+    _freeze_some(history, accounts, cards)
     make.schedule("2026-04-01T00:05", end_month)
 
 
-def _make_customers(past: _Past) -> list[Customer]:
+def _make_customers(history: _History) -> list[Customer]:
     """Makes customers; the first is the person whom agents serve in other applications, too."""
-    draw, knobs, customers = past.draw, past.knobs, list[Customer]()
+    draw, knobs, customers = history.draw, history.knobs, list[Customer]()
     numbers = draw.sample(range(100_000, 999_999), knobs.customers)
     births = set[tuple[str, str]]()
     while len(customers) < knobs.customers:
@@ -1750,14 +1746,14 @@ def _make_customers(past: _Past) -> list[Customer]:
             continue
         births.add((name, born))
         email = PERSON_EMAIL if at == 0 else f"{name.lower().replace(' ', '.')}.{at}@post.example"
-        customers.append(Customer(past.make.new_id(Customer), name, born, email, str(numbers[at])))
-    past.make.insert_all(customers)
+        customers.append(Customer(history.make.new_id(Customer), name, born, email, str(numbers[at])))
+    history.make.insert_all(customers)
     return customers
 
 
-def _make_accounts(past: _Past, customers: list[Customer]) -> list[Account]:
+def _make_accounts(history: _History, customers: list[Customer]) -> list[Account]:
     """Gives each customer a current account and some of them savings, joint and closed accounts; returns open ones."""
-    draw, accounts, holders = past.draw, list[Account](), list[AccountHolder]()
+    draw, accounts, holders = history.draw, list[Account](), list[AccountHolder]()
     for at, customer in enumerate(customers):
         kinds: list[AccountKind] = ["current"]
         kinds += ["savings"] * draw.choice((0, 1, 1, 2))
@@ -1765,7 +1761,7 @@ def _make_accounts(past: _Past, customers: list[Customer]) -> list[Account]:
         kinds += ["savings"] * (draw.randrange(8) == 0)
         for number, kind in enumerate(kinds, 1):
             opened = f"{draw.randint(2009, 2024)}-{draw.randint(1, 12):02}-{draw.randint(1, 28):02}"
-            account_id = past.make.new_id(Account)
+            account_id = history.make.new_id(Account)
             is_closed = number == len(kinds) > 2 and kind == "savings"
             status: Literal["active", "closed"] = "closed" if is_closed else "active"
             overdraft: Overdraft = "none" if kind == "savings" else draw.choice(("none", "small", "medium"))
@@ -1774,41 +1770,41 @@ def _make_accounts(past: _Past, customers: list[Customer]) -> list[Account]:
             holders.append(AccountHolder(account_id, customer.id))
             if kind == "joint":
                 holders.append(AccountHolder(account_id, customers[at - 1].id))
-    past.make.insert_all(accounts)
-    past.make.insert_all(holders)
+    history.make.insert_all(accounts)
+    history.make.insert_all(holders)
     return [account for account in accounts if account.status == "active"]
 
 
-def _make_directory(past: _Past) -> None:
+def _make_directory(history: _History) -> None:
     """Makes accounts at other banks."""
-    draw = past.draw
+    draw = history.draw
     people = [f"{draw.choice(OFFICE_FIRST_NAMES)} {draw.choice(OFFICE_SURNAMES)}" for _ in range(10)]
-    count = 12 + past.knobs.customers * (past.knobs.payees + 1)
+    count = 12 + history.knobs.customers * (history.knobs.payees + 1)
     numbers = draw.sample(range(1_000_000, 9_999_999), count)  # seven digits; those of this bank have eight
     for number in numbers:
         holder = draw.choice(FIRMS if draw.randrange(2) else people)
         name, is_abroad = draw.choice(BANKS)
-        past.outside.append(OutsideAccount(name, str(number), holder, is_abroad))
-    past.make.insert_all(past.outside)
+        history.outside.append(OutsideAccount(name, str(number), holder, is_abroad))
+    history.make.insert_all(history.outside)
 
 
-def _make_income(past: _Past, account: Account) -> None:
+def _make_income(history: _History, account: Account) -> None:
     """Books what an account opened with, monthly salaries of current accounts, and the ends of months."""
-    draw, make = past.draw, past.make
+    draw, make = history.draw, history.make
     opening = 100 * draw.randint(300, 9_000) if account.kind == "savings" else 100 * draw.randint(200, 1_500)
-    past.add(PAST_START, partial(_carry_over, make, (_on(account.id, opening), _Move("clearing", -opening))))
+    history.add(PAST_START, partial(_carry_over, make, (_on(account.id, opening), _Move("clearing", -opening))))
     if account.kind == "current":
         employer, amount = draw.choice(EMPLOYERS), 100 * draw.randint(1_400, 4_200)
-        for at in past.months(draw.randint(24, 28), "04:00"):
-            past.add(at, partial(_salary, make, account.id, employer, amount))
+        for at in history.months(draw.randint(24, 28), "04:00"):
+            history.add(at, partial(_salary, make, account.id, employer, amount))
         make.schedule(at, pay_salary, account_id=account.id, employer=employer, amount=amount)
     for month in ("2026-01", "2026-02", "2026-03"):
-        past.add(f"{month}-01T00:05", partial(_end_month, make, account.id))
+        history.add(f"{month}-01T00:05", partial(_end_month, make, account.id))
 
 
-def _make_cards(past: _Past, account: Account) -> list[Card]:
+def _make_cards(history: _History, account: Account) -> list[Card]:
     """Gives each holder of a current or joint account a card."""
-    draw, make, cards = past.draw, past.make, list[Card]()
+    draw, make, cards = history.draw, history.make, list[Card]()
     for holder in make.find(AccountHolder, account_id=account.id) if account.kind != "savings" else []:
         digits, expires = f"{draw.randint(1_000, 9_998)}", f"{draw.randint(2027, 2030)}-{draw.randint(1, 12):02}-28"
         limit: CardLimit = draw.choice(("low", "standard", "standard", "high"))
@@ -1818,26 +1814,26 @@ def _make_cards(past: _Past, account: Account) -> list[Card]:
     return cards
 
 
-def _make_card_payments(past: _Past, card: Card) -> None:
+def _make_card_payments(history: _History, card: Card) -> None:
     """Makes payments of the last three months and the next days; some are charged twice or disputed."""
-    draw, make = past.draw, past.make
-    for _ in range(past.knobs.card_payments):
-        at = past.moment(80, 0) if draw.randrange(4) else past.moment(2, -5)
+    draw, make = history.draw, history.make
+    for _ in range(history.knobs.card_payments):
+        at = history.draw_time(80, 0) if draw.randrange(4) else history.draw_time(2, -5)
         merchant, use, most = draw.choice(MERCHANTS)
         amount = draw.randint(most // 10, most)
-        for number in range(2 if draw.randrange(100) < past.knobs.mistakes else 1):
+        for number in range(2 if draw.randrange(100) < history.knobs.mistakes else 1):
             when = shift_time(at, minutes=2 * number)
             if when >= START:
                 given = {"card_id": card.id, "merchant": merchant, "amount": amount, "use": use}
                 make.schedule(when, arrive_card_payment, **given)
                 continue
             row = CardPayment(make.new_id(CardPayment), card.id, when, merchant, amount, use, "pending")
-            _settle(past, card, make.insert(row))
+            _settle(history, card, make.insert(row))
 
 
-def _settle(past: _Past, card: Card, payment: CardPayment) -> None:
+def _settle(history: _History, card: Card, payment: CardPayment) -> None:
     """Books or releases a past payment when it was due, or holds it if that is ahead."""
-    draw, make, account_id = past.draw, past.make, card.account_id
+    draw, make, account_id = history.draw, history.make, card.account_id
     booked = shift_time(payment.at, days=DEPOSIT_DAYS if _is_deposit(payment) else SETTLEMENT_DAYS)
     if booked >= START:
         _hold(make, payment, account_id)
@@ -1856,38 +1852,38 @@ def _settle(past: _Past, card: Card, payment: CardPayment) -> None:
         if make.get(CardPayment, payment.id).status == "booked":
             _dispute(make, payment, card, draw.choice(PAST_REASONS), at)
 
-    past.add(booked, book)
-    opened = max(shift_time(booked, minutes=90), past.moment(9, 1))
-    if draw.randrange(100) < past.knobs.mistakes and opened < shift_time(payment.at, days=DISPUTE_DAYS):
-        past.add(opened, dispute)
+    history.add(booked, book)
+    opened = max(shift_time(booked, minutes=90), history.draw_time(9, 1))
+    if draw.randrange(100) < history.knobs.mistakes and opened < shift_time(payment.at, days=DISPUTE_DAYS):
+        history.add(opened, dispute)
 
 
-def _make_payees(past: _Past, customer: Customer, accounts: list[Account]) -> None:
+def _make_payees(history: _History, customer: Customer, accounts: list[Account]) -> None:
     """Gives a customer payees, transfers to them, made and planned, and standing orders."""
-    draw, make = past.draw, past.make
+    draw, make = history.draw, history.make
     own = [a for a in _accounts_of(make, customer.id) if a.kind != "savings" and a.status == "active"]
-    for number in range(past.knobs.payees):
-        target = past.outside[make.count(Payee)]
+    for number in range(history.knobs.payees):
+        target = history.outside[make.count(Payee)]
         found = PayeeCheck(target.number, target.holder, target.bank, target.is_abroad)
         strangers = [a for a in accounts if a.kind == "current" and a.number[:6] != customer.number]
         if draw.randrange(8) == 0 and strangers:
             found = _look_up(make, draw.choice(strangers).number)
             if make.find(Payee, customer_id=customer.id, number=found.number):
                 continue
-        added = past.moment(900, 100) if draw.randrange(6) else shift_time(START, hours=-draw.randint(1, 20))
+        added = history.draw_time(900, 100) if draw.randrange(6) else shift_time(START, hours=-draw.randint(1, 20))
         payee = Payee(make.new_id(Payee), customer.id, found.holder, found.bank, found.number, added)
         make.insert(payee)
         if added > PAST_START:
             continue
         for _ in range(draw.randint(0, 2)):
-            _make_transfer(past, draw.choice(own), payee)
+            _make_transfer(history, draw.choice(own), payee)
         if number % 2 == 0 and draw.randrange(3):
-            _make_standing_order(past, draw.choice(own), payee)
+            _make_standing_order(history, draw.choice(own), payee)
 
 
-def _make_transfer(past: _Past, account: Account, payee: Payee) -> None:
+def _make_transfer(history: _History, account: Account, payee: Payee) -> None:
     """Makes a transfer of the last weeks, or one that is planned."""
-    draw, make, amount = past.draw, past.make, 50 * past.draw.randint(20, 900)
+    draw, make, amount = history.draw, history.make, 50 * history.draw.randint(20, 900)
     transfer_id = make.new_id(Transfer)
     if draw.randrange(3) == 0:
         day = shift_time(START[:10], days=draw.randint(1, 40))
@@ -1899,7 +1895,7 @@ def _make_transfer(past: _Past, account: Account, payee: Payee) -> None:
         if _pay_if_possible(make, account.id, payee, amount, "transfer", at):
             make.insert(Transfer(transfer_id, account.id, payee.id, amount, at[:10], "sent"))
 
-    past.add(past.moment(60, 1) if draw.randrange(2) else past.moment(9, 1), send)
+    history.add(history.draw_time(60, 1) if draw.randrange(2) else history.draw_time(9, 1), send)
 
 
 def _pay_if_possible(make: Generator, account_id: str, payee: Payee, amount: int, kind: EntryKind, at: str) -> bool:
@@ -1909,27 +1905,29 @@ def _pay_if_possible(make: Generator, account_id: str, payee: Payee, amount: int
     return is_possible
 
 
-def _make_standing_order(past: _Past, account: Account, payee: Payee) -> None:
+def _make_standing_order(history: _History, account: Account, payee: Payee) -> None:
     """Makes a standing order, which was paid monthly or weekly, and schedules its next payment."""
-    draw, make = past.draw, past.make
+    draw, make = history.draw, history.make
     every: Every = draw.choice(("weekly", "monthly", "monthly"))
     amount = 500 * draw.randint(2, 10 if every == "weekly" else 120)
     day = f"2025-12-{draw.randint(1, 28):02}"
 
     while f"{day}T06:00" < START:
-        past.add(f"{day}T06:00", partial(_pay_if_possible, make, account.id, payee, amount, "standing_order"))
+        history.add(f"{day}T06:00", partial(_pay_if_possible, make, account.id, payee, amount, "standing_order"))
         day = _next_day(day, every)
     is_skipped = draw.randrange(6) == 0
-    order = StandingOrder(make.new_id(StandingOrder), account.id, payee.id, amount, every, day, is_skipped=is_skipped)
+    order = BankStandingOrder(
+        make.new_id(BankStandingOrder), account.id, payee.id, amount, every, day, is_skipped=is_skipped
+    )
     if draw.randrange(8) == 0:
         make.insert(replace(order, status="ended"))
     else:
         _schedule_order(make, make.insert(order))
 
 
-def _make_direct_debits(past: _Past, account: Account) -> None:
+def _make_direct_debits(history: _History, account: Account) -> None:
     """Makes direct debits with what was collected, and announces the next payments."""
-    draw, make = past.draw, past.make
+    draw, make = history.draw, history.make
     for creditor in draw.sample(CREDITORS, draw.randint(1, 3)):
         signed = f"{draw.randint(2019, 2025)}-{draw.randint(1, 11):02}-{draw.randint(1, 28):02}"
         is_active = draw.randrange(8) > 0
@@ -1937,32 +1935,32 @@ def _make_direct_debits(past: _Past, account: Account) -> None:
             make.new_id(DirectDebit), account.id, creditor, signed, "active" if is_active else "cancelled"
         )
         make.insert(debit)
-        amount, days = draw.randint(600, 9_900), list(past.months(draw.randint(1, 28), "07:00"))
+        amount, days = draw.randint(600, 9_900), list(history.months(draw.randint(1, 28), "07:00"))
         for at in days[:-1]:
             payment_id = make.new_id(DirectDebitPayment)
             payment = DirectDebitPayment(payment_id, debit.id, account.id, at[:10], amount, "announced")
-            past.add(at, partial(_collect, make, make.insert(payment)))
+            history.add(at, partial(_collect, make, make.insert(payment)))
         if is_active:
             last = DirectDebitPayment("", debit.id, account.id, days[-2][:10], amount, "announced")
             _announce(make, last)
 
 
-def _make_loans(past: _Past, accounts: list[Account]) -> None:
+def _make_loans(history: _History, accounts: list[Account]) -> None:
     """Makes loans of a third of the accounts, with the instalments of the last months."""
-    draw, make = past.draw, past.make
+    draw, make = history.draw, history.make
     for account in draw.sample(accounts, max(1, len(accounts) // 3)):
         purpose: Literal["car", "home", "study"] = draw.choice(("car", "home", "study"))
         principal = 10_000 * draw.randint(30, 200)
         outstanding, instalment = principal * draw.randint(20, 90) // 100, principal // 60 // 100 * 100
         day = draw.randint(1, 28)
-        *before, ahead = past.months(day, "05:00")
+        *before, ahead = history.months(day, "05:00")
         postponed = draw.choice((None, None, "2025-08-14", "2024-11-03"))
         loan_id, rate = make.new_id(Loan), 10 * draw.randint(25, 79)
         make.insert(Loan(loan_id, account.id, purpose, principal, outstanding, rate, instalment, ahead[:10], postponed))
         moves = _Move("clearing", outstanding), _Move("loans", -outstanding)
-        past.add(PAST_START, partial(_carry_over, make, moves))
+        history.add(PAST_START, partial(_carry_over, make, moves))
         for at in before:
-            past.add(at, partial(_take_instalment, make, loan_id))
+            history.add(at, partial(_take_instalment, make, loan_id))
         make.schedule(ahead, take_instalment, loan_id=loan_id)
 
 
@@ -1970,18 +1968,18 @@ def _carry_over(make: Generator, moves: tuple[_Move, ...], at: str) -> None:
     _post(make, "opening", "Carried over", *moves, at=at)
 
 
-def _set_alerts(past: _Past, accounts: list[Account]) -> None:
+def _set_alerts(history: _History, accounts: list[Account]) -> None:
     alerts = list[AccountAlert]()
     for account in accounts:
         kinds: tuple[AlertKind, ...] = ("low_balance", "large_payment", "large_deposit")
-        for kind in past.draw.sample(kinds, past.draw.choice((0, 0, 1, 2))):
-            alerts.append(AccountAlert(account.id, kind, 5_000 * past.draw.randint(1, 40)))
-    past.make.insert_all(alerts)
+        for kind in history.draw.sample(kinds, history.draw.choice((0, 0, 1, 2))):
+            alerts.append(AccountAlert(account.id, kind, 5_000 * history.draw.randint(1, 40)))
+    history.make.insert_all(alerts)
 
 
-def _freeze_some(past: _Past, accounts: list[Account], cards: list[Card]) -> None:
+def _freeze_some(history: _History, accounts: list[Account], cards: list[Card]) -> None:
     """Freezes the share of accounts and cards that the knobs say, one of each at least unless it is 0."""
-    draw, make, share = past.draw, past.make, past.knobs.frozen
+    draw, make, share = history.draw, history.make, history.knobs.frozen
     reasons: tuple[FreezeReason, ...] = ("lost_credentials", "suspected_fraud", "dispute_between_holders")
     some = draw.sample(accounts, -(-len(accounts) * share // 100))
     for at, account in enumerate(some):
