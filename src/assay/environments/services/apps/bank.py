@@ -170,7 +170,7 @@ earlier(call.name == "unfreeze_account" and result.ok))'''
 class BankKnobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Options of the generator."""
 
-    customers: Annotated[int, Meta(ge=2, le=2_000)] = 12
+    customers: Annotated[int, Meta(ge=2, le=1_000)] = 12
     payees: Annotated[int, Meta(ge=0, le=20)] = 3
     """Payees of a customer."""
     card_payments: Annotated[int, Meta(ge=0, le=100)] = 6
@@ -1035,7 +1035,7 @@ def add_joint_holder(tx: Transaction, account_id: AccountId, customer_id: Custom
     return show_account(tx, account_id)
 
 
-@bank.action(wish="freeze {account_id} with the reason “{reason}”")
+@bank.action(wish="freeze {account_id}; the reason is “{reason}”")
 def freeze_account(tx: Transaction, account_id: AccountId, reason: FreezeReason) -> Account:
     """Freezes an account: no transfers, card payments or collections until the freeze is lifted."""
     account = _active(tx, account_id)
@@ -1310,7 +1310,7 @@ def switch_card_use(tx: Transaction, card_id: CardId, use: CardUse, state: Switc
     return tx.update(card, **{use: state})
 
 
-@bank.action(wish="dispute {card_payment_id} with the reason “{reason}”")
+@bank.action(wish="dispute {card_payment_id}; the reason is “{reason}”")
 def open_dispute(tx: Transaction, card_payment_id: CardPaymentId, reason: DisputeReason) -> Dispute:
     """Disputes a booked card payment of the last 60 days. Up to 150.00 are credited at once; ten days decide.
 
