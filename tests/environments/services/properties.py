@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any, get_args
 
 import msgspec
@@ -146,10 +146,15 @@ def initial_rows(world: ServiceWorld) -> bytes:
     return canonical_bytes([world.database.rows(table) for table in world.database.tables])
 
 
-def untakeable_kinds(service: Service) -> set[str]:
-    """Returns the kinds of identifiers that agent actions take although no chain of views gives them."""
+def untakeable_kinds(service: Service, known: Set[str] = frozenset()) -> set[str]:
+    """Returns the kinds of identifiers that agent actions take although no chain of views gives them.
+
+    Args:
+        service: The application.
+        known: Kinds of which people tell their own.
+    """
     agent = [action for action in service.actions.values() if "agent" in action.roles]
-    reached, pending = set[str](), [action for action in agent if action.reads_only]
+    reached, pending = set(known), [action for action in agent if action.reads_only]
     while usable := [view for view in pending if _required_kinds(view) <= reached]:
         pending = [view for view in pending if view not in usable]
         reached |= {kind for view in usable for kind in view.gives}
