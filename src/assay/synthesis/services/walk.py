@@ -145,7 +145,7 @@ class Walker:
             if "T" in pattern or r"\d{2}$" in pattern:
                 day = self._day(draw.randint(1, 28))
                 return f"{day}T{draw.randint(8, 17):02}:00" if "T" in pattern else day
-            return None if pattern else draw.choice(_TEXTS)
+            return None if pattern else draw.choice(schema.get("examples", _TEXTS))
         return None
 
     def _day(self, after: int) -> str:

@@ -206,6 +206,12 @@ Assistance = Literal["wheelchair", "vegetarian_meal", "kosher_meal", "infant_cot
 Purpose = Literal["fare", "seat", "bag", "change", "upgrade", "refund"]
 Tier = Literal["blue", "silver", "gold"]
 Words = Annotated[str, Meta(max_length=200)]
+Phone = Annotated[
+    str, Meta(max_length=30, examples=["+49 40 5512093", "+45 31 220 418", "+46 8 5063 7712", "+31 20 774 1906"])
+]
+BagDescription = Annotated[
+    FreeText, Meta(examples=["a blue suitcase with a red ribbon", "a grey rucksack", "a black case with two wheels"])
+]
 Limit = Annotated[int, Meta(ge=1, le=50)]
 Offset = Annotated[int, Meta(ge=0, le=100_000)]
 
@@ -1367,9 +1373,7 @@ def _distance(first: str, second: str) -> int:
 
 
 @airline.action(wish="change the phone number of {passenger_id} to {phone}")
-def change_passenger_phone(
-    tx: Transaction, passenger_id: PassengerId, phone: Annotated[str, Meta(max_length=30)]
-) -> Passenger:
+def change_passenger_phone(tx: Transaction, passenger_id: PassengerId, phone: Phone) -> Passenger:
     """Changes the phone number at which a passenger is reached.
 
     Args:
@@ -1419,7 +1423,7 @@ def enrol_frequent_flyer(tx: Transaction, passenger_id: PassengerId) -> Frequent
 
 
 @airline.action(wish="report that {bag_id} did not arrive: {description}")
-def report_missing_bag(tx: Transaction, bag_id: BagId, description: FreeText) -> BagReport:
+def report_missing_bag(tx: Transaction, bag_id: BagId, description: BagDescription) -> BagReport:
     """Reports a bag that did not arrive, within seven days of landing. It is looked for; most are found in two days.
 
     Args:
