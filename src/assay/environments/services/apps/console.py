@@ -422,9 +422,12 @@ class DiskUsage(msgspec.Struct, frozen=True):
     used_gb: int
 
 
-@console.table(indexes=[("service_id",), ("host_id",)])
+@console.table(indexes=[("service_id",), ("host_id",)], judged=False)
 class Fault(msgspec.Struct, frozen=True):
-    """The truth that no view shows: what is wrong with a service, and whether it still is."""
+    """Cause of a service's trouble, which no view shows, and whether it lasts.
+
+    It begins with time and ends by a change in other tables, so those alone are judged.
+    """
 
     number: int
     service_id: ServiceId
