@@ -18,6 +18,7 @@ from assay.environments.services.declaration import Policy, Role, Service
 from assay.environments.services.schema import Date, FreeText, Timestamp, identifier
 from assay.environments.services.transaction import Generator, Transaction, shift_time, without_none
 
+from ._requests import Limit, Offset, Words, find_caller
 from ._words import OFFICE_FIRST_NAMES, OFFICE_SURNAMES, PERSON_EMAIL, PERSON_NAME, phrases, spoken_date
 
 POLICY: Final = """
@@ -197,10 +198,7 @@ ReminderText = Annotated[
     FreeText, Meta(examples=["call the landlord", "book the train", "check the offer", "bring the keys"])
 ]
 Title = Annotated[Subject, Meta(examples=["Budget review", "Interview", "Supplier call", "Planning"])]
-Words = Annotated[str, Meta(max_length=200)]
 Minutes = Annotated[int, Meta(ge=5, le=480)]
-Limit = Annotated[int, Meta(ge=1, le=50)]
-Offset = Annotated[int, Meta(ge=0, le=100_000)]
 
 # Tables.
 
@@ -712,10 +710,9 @@ def get_out_of_office(tx: Transaction) -> OutOfOffice | None:
 
 def _me(tx: Transaction) -> Mailbox:
     """Returns the mailbox of the person who is signed in; by default the usual owner's."""
-    actor = tx.actor or PERSON_EMAIL
-    mailbox = tx.get_or_none(Mailbox, actor) or _mailbox_or_none(tx, actor)
+    mailbox = find_caller(tx, Mailbox, PERSON_EMAIL)
     if mailbox is None:
-        tx.refuse(f"{actor!r} has no mailbox here.", "forbidden")
+        tx.refuse(f"{tx.actor!r} has no mailbox here.", "forbidden")
     return mailbox
 
 
