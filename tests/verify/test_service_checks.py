@@ -33,12 +33,19 @@ def said(*texts: str, **more: Any) -> dict[str, Any]:
     [
         (Communicated("10", "number"), "You get 10.", True),
         (Communicated("10", "number"), "You get 100 or 1.10 or v10 or 10,5.", False),
+        (Communicated("5", "number"), "On 2026-03-05 at 5:30 or 10:5 you have ORD-5 and 5/7", False),
+        (Communicated("5", "number"), "Total:5", True),
+        (Communicated("-5", "number"), "It is -5 now", True),
         (Communicated("1234.5", "number"), "It is $1,234.50!", True),
         (Communicated("3.14", "number", "0.01"), "about 3.15", True),
         (Communicated("3.14", "number", "0.001"), "about 3.15", False),
         (Communicated("2026-03-05", "date"), "on March 5th, 2026", True),
         (Communicated("2026-03-05", "date"), "on 5 Mar", True),
         (Communicated("2026-03-05", "date"), "on 15 March 2026", False),
+        (Communicated("2026-03-05", "date"), "on 5 March 2025", False),
+        (Communicated("2026-03-05", "date"), "on March 5, 2027", False),
+        (Communicated("2026-03-05", "date"), "on 5 March 2026", True),
+        (Communicated("2026-03-05", "date"), "from 2026-03-05T10:00 on", True),
         (Communicated("2026-03-05", "date"), "on 2026-03-05.", True),
         (Communicated("ORD-12"), "Order ord-12 is done", True),
         (Communicated("ORD-12"), "Order ORD-123 is done", False),
@@ -59,7 +66,18 @@ def test_communicated() -> None:
     assert judge({}, facts).status == "unknown"
 
 
-@pytest.mark.parametrize("facts", [[], [{"value": "x", "kind": "number"}], [{"value": "x", "kind": "date"}], [{}]])
+@pytest.mark.parametrize(
+    "facts",
+    [
+        [],
+        [{"value": "x", "kind": "number"}],
+        [{"value": "x", "kind": "date"}],
+        [{}],
+        [{"value": " "}],
+        [{"value": "NaN", "kind": "number"}],
+        [{"value": "5", "kind": "number", "tolerance": "Infinity"}],
+    ],
+)
 def test_wrong_facts_are_the_tasks_error(facts: list[Any]) -> None:
     with pytest.raises(TaskError):
         judge(said("x"), {"facts": facts})

@@ -22,7 +22,8 @@ from assay.environments.services.database import RowChange
 from assay.environments.services.outcome import NEW, ExpectedChange, Value
 from assay.errors import TaskError
 from assay.verify._ruling import Ruling
-from assay.verify.cited_evidence import CitedEvidence, verifier_digest
+from assay.verify._world_check import make_result, read_parameters, refuse_workspace
+from assay.verify.cited_evidence import CitedEvidence
 from assay.verify.interface import CheckInput, CheckResult, WorldInput
 
 MOST_STEPS: Final = 200_000
@@ -81,21 +82,14 @@ class StateCheck:
 
     async def judge(self, given: CheckInput) -> CheckResult:
         """Raises `TaskError`: a sandbox has files, and no rows."""
-        raise TaskError(f"check {given.check.name!r}: kind 'state' judges worlds of services, not workspaces")
+        refuse_workspace(given)
 
     async def judge_world(self, given: WorldInput) -> CheckResult:
         cited = CitedEvidence(given.prefix)
-        try:
-            parameters = msgspec.convert(given.check.parameters, StateParameters)
-        except msgspec.ValidationError as exc:
-            raise TaskError(f"check {given.check.name!r}: {exc}") from exc
+        parameters = read_parameters(given, StateParameters)
         if not parameters.outcomes:
             raise TaskError(f"check {given.check.name!r} names no outcome: add [[checks.parameters.outcomes]]")
-        ruling = self._rule(parameters, given.facts, cited)
-        verifier = verifier_digest(self.kind, given.check.parameters, None)
-        return CheckResult(
-            cited.make_verdict(given.check, verifier, ruling, separation="no-agent-code"), tuple(cited.items)
-        )
+        return make_result(given, self._rule(parameters, given.facts, cited), cited)
 
     def _rule(self, parameters: StateParameters, facts: Mapping[str, Any], cited: CitedEvidence) -> Ruling:
         if "changes" not in facts:

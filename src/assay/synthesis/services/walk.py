@@ -191,7 +191,7 @@ class Walker:
             if "T" in pattern or r"\d{2}$" in pattern:
                 day = self._day(draw.randint(1, 28))
                 return f"{day}T{draw.randint(8, 17):02}:00" if "T" in pattern else day
-            text = draw.choice(_TEXTS)
+            text = draw.choice(schema.get("examples", _TEXTS))
             return text if re.search(pattern, text) else None
         return None
 

@@ -20,6 +20,7 @@ from assay.environments.services.schema import Cents, Date, FreeText, Timestamp,
 from assay.environments.services.transaction import Generator, Transaction, shift_time, without_none
 
 from ._airline_policy import CONTRACTS, POLICY
+from ._requests import Limit, Offset, Words, find_caller
 from ._words import OFFICE_FIRST_NAMES, OFFICE_SURNAMES, PERSON_EMAIL, PERSON_NAME, spoken_date
 
 
@@ -92,9 +93,12 @@ Cause = Literal["technical", "crew", "weather", "air_traffic_control"]
 Assistance = Literal["wheelchair", "vegetarian_meal", "kosher_meal", "infant_cot", "unaccompanied_minor"]
 Purpose = Literal["fare", "seat", "bag", "change", "upgrade", "refund"]
 Tier = Literal["blue", "silver", "gold"]
-Words = Annotated[str, Meta(max_length=200)]
-Limit = Annotated[int, Meta(ge=1, le=50)]
-Offset = Annotated[int, Meta(ge=0, le=100_000)]
+Phone = Annotated[
+    str, Meta(max_length=30, examples=["+49 40 5512093", "+45 31 220 418", "+46 8 5063 7712", "+31 20 774 1906"])
+]
+BagDescription = Annotated[
+    FreeText, Meta(examples=["a blue suitcase with a red ribbon", "a grey rucksack", "a black case with two wheels"])
+]
 
 NO_FAULT: Final[tuple[Cause, ...]] = ("weather", "air_traffic_control")
 """Causes for which no compensation is given."""
@@ -664,11 +668,10 @@ def document_expiry(found: PassengerDetails) -> Date | None:
 
 
 def _signed_in(tx: Transaction) -> Passenger:
-    actor = tx.actor or PERSON_EMAIL
-    passenger = tx.get_or_none(Passenger, actor)
-    found = [passenger] if passenger is not None else tx.find(Passenger, email=actor)
-    tx.require(found, f"{actor!r} is not a passenger of this airline.", "forbidden")
-    return found[0]
+    passenger = find_caller(tx, Passenger, PERSON_EMAIL)
+    if passenger is None:
+        tx.refuse(f"{tx.actor!r} is not a passenger of this airline.", "forbidden")
+    return passenger
 
 
 def _frequent_flyer(tx: Transaction, passenger_id: str) -> FrequentFlyer | None:
@@ -1282,9 +1285,7 @@ def _distance(first: str, second: str) -> int:
 
 
 @airline.action(wish="change the phone number of {passenger_id} to {phone}")
-def change_passenger_phone(
-    tx: Transaction, passenger_id: PassengerId, phone: Annotated[str, Meta(max_length=30)]
-) -> Passenger:
+def change_passenger_phone(tx: Transaction, passenger_id: PassengerId, phone: Phone) -> Passenger:
     """Changes the phone number at which a passenger is reached.
 
     Args:
@@ -1334,7 +1335,7 @@ def enrol_frequent_flyer(tx: Transaction, passenger_id: PassengerId) -> Frequent
 
 
 @airline.action(wish="report that {bag_id} did not arrive: {description}")
-def report_missing_bag(tx: Transaction, bag_id: BagId, description: FreeText) -> BagReport:
+def report_missing_bag(tx: Transaction, bag_id: BagId, description: BagDescription) -> BagReport:
     """Reports a bag that did not arrive, within seven days of landing. It is looked for; most are found in two days.
 
     Args:

@@ -28,6 +28,7 @@ from assay.environments.services.declaration import Policy, Role, Service
 from assay.environments.services.schema import Date, Timestamp, identifier
 from assay.environments.services.transaction import Generator, Transaction, shift_time, without_none
 
+from ._requests import Limit, Offset, find_caller
 from ._words import OFFICE_FIRST_NAMES, OFFICE_SURNAMES, phrases, spoken_date, words
 
 POLICY: Final = """
@@ -216,8 +217,6 @@ FaultKind = Literal["bad_release", "full_disk", "expired_certificate", "wrong_co
 Cause = Literal["release", "disk", "certificate", "configuration", "memory", "unknown"]
 Text = Annotated[str, Meta(min_length=1, max_length=2_000, pattern=r"\S")]
 Title = Annotated[str, Meta(min_length=3, max_length=120, pattern=r"\S")]
-Limit = Annotated[int, Meta(ge=1, le=50)]
-Offset = Annotated[int, Meta(ge=0, le=100_000)]
 
 METRICS: Final[tuple[Metric, ...]] = ("error_permille", "latency_ms", "memory_mb", "disk_percent", "certificate_days")
 FAULT_KINDS: Final[tuple[FaultKind, ...]] = (
@@ -422,9 +421,12 @@ class DiskUsage(msgspec.Struct, frozen=True):
     used_gb: int
 
 
-@console.table(indexes=[("service_id",), ("host_id",)])
+@console.table(indexes=[("service_id",), ("host_id",)], judged=False)
 class Fault(msgspec.Struct, frozen=True):
-    """The truth that no view shows: what is wrong with a service, and whether it still is."""
+    """Cause of a service's trouble, which no view shows, and whether it lasts.
+
+    It begins with time and ends by a change in other tables, so those alone are judged.
+    """
 
     number: int
     service_id: ServiceId
@@ -815,12 +817,10 @@ def opening_time(found: IncidentDetails) -> Timestamp:
 
 def _signed_in(tx: Transaction) -> Engineer:
     """Returns the engineer who is signed in; by default the assistant."""
-    actor = tx.actor or ADDRESS
-    engineer = tx.get_or_none(Engineer, actor)
-    found = [engineer] if engineer is not None else tx.find(Engineer, email=actor)
-    if not found:
-        tx.refuse(f"{actor!r} is not an engineer of this console.", "forbidden")
-    return found[0]
+    engineer = find_caller(tx, Engineer, ADDRESS)
+    if engineer is None:
+        tx.refuse(f"{tx.actor!r} is not an engineer of this console.", "forbidden")
+    return engineer
 
 
 def _require_team(tx: Transaction, team: str) -> Engineer:

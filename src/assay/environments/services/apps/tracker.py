@@ -18,6 +18,7 @@ from assay.environments.services.declaration import Policy, Role, Service
 from assay.environments.services.schema import Date, Timestamp, identifier
 from assay.environments.services.transaction import Generator, Transaction, shift_time, without_none
 
+from ._requests import Limit, Offset, find_caller
 from ._words import OFFICE_FIRST_NAMES, OFFICE_SURNAMES, phrases, spoken_date, words
 
 POLICY: Final = """
@@ -190,8 +191,6 @@ Title = Annotated[str, Meta(min_length=3, max_length=120, pattern=r"\S")]
 Text = Annotated[str, Meta(min_length=1, max_length=4_000, pattern=r"\S")]
 Minutes = Annotated[int, Meta(ge=1, le=DAILY_MINUTES)]
 Version = Annotated[int, Meta(ge=1, le=1_000_000)]
-Limit = Annotated[int, Meta(ge=1, le=50)]
-Offset = Annotated[int, Meta(ge=0, le=100_000)]
 
 RANKS: Final[dict[str, int]] = {"viewer": 0, "contributor": 1, "maintainer": 2}
 PRIORITIES: Final[tuple[Priority, ...]] = ("urgent", "high", "medium", "low")
@@ -701,12 +700,10 @@ def due_date(found: IssueDetails) -> Date | None:
 
 def _signed_in(tx: Transaction) -> Member:
     """Returns the member who is signed in; by default the assistant."""
-    actor = tx.actor or ADDRESS
-    member = tx.get_or_none(Member, actor)
-    found = [member] if member is not None else tx.find(Member, email=actor)
-    if not found or not found[0].is_active:
-        tx.refuse(f"{actor!r} is not an active member of this tracker.", "forbidden")
-    return found[0]
+    member = find_caller(tx, Member, ADDRESS)
+    if member is None or not member.is_active:
+        tx.refuse(f"{tx.actor!r} is not an active member of this tracker.", "forbidden")
+    return member
 
 
 def _role_in(tx: Transaction, project_id: str, member: Member) -> ProjectRole | None:
