@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import NamedTuple
 
 import pytest
 
 from assay.environments.services.apps.airline import airline
+from assay.environments.services.apps.bank import bank
 from assay.environments.services.apps.console import console
 from assay.environments.services.apps.mail import mail
+from assay.environments.services.apps.shop import shop
 from assay.environments.services.apps.tracker import tracker
 from assay.environments.services.declaration import Service
 from assay.environments.services.world import ServiceWorld
-from tests.environments.services import test_airline, test_console, test_mail, test_tracker
+from tests.environments.services import test_airline, test_bank, test_console, test_mail, test_shop, test_tracker
 from tests.environments.services.properties import (
     Calls,
     assert_descriptions,
@@ -43,6 +45,8 @@ class Application(NamedTuple):
     """Knobs of the world that a random walk takes."""
     varied: Knobs = MappingProxyType({})
     """Knobs of a world with rows of every kind in every state."""
+    told: Set[str] = frozenset()
+    """Kinds of identifiers that people tell of themselves."""
 
     def open(self, seed: int, knobs: Knobs) -> ServiceWorld:
         return ServiceWorld.of([self.service], seed, {self.service.name: dict(knobs)})
@@ -60,6 +64,15 @@ APPLICATIONS = {
             varied={"crowded": 100, "bookings": 150},
         ),
         Application(
+            bank,
+            "blake3:7e93a9d46d210c0ae1c5e8fb91cc4eb6009a1deb26b4935263793ce979f8eedd",
+            test_bank.assert_invariants,
+            test_bank.CONTRACTS,
+            test_bank.SIZES,
+            varied={"customers": 40, "lookalikes": 60},
+            told={"email address", "date of birth"},
+        ),
+        Application(
             console,
             "blake3:6b244ba4a62a119f7379361528b54ffab1ecf87b4005be735e70bb169021f871",
             test_console.assert_invariants,
@@ -73,6 +86,14 @@ APPLICATIONS = {
             test_mail.assert_invariants,
             test_mail.CONTRACTS,
             test_mail.SIZES,
+        ),
+        Application(
+            shop,
+            "blake3:0f68717ace0ebccd6f88247af6b9931251c87f783a56b9f43c7558080fba3fe4",
+            test_shop.assert_invariants,
+            test_shop.CONTRACTS,
+            test_shop.SIZES,
+            varied={"orders": 150},
         ),
         Application(
             tracker,
@@ -117,7 +138,7 @@ def test_random_walk(application: Application, seed: int) -> None:
 
 @every_application
 def test_views_give_every_kind_of_identifier_that_actions_take(application: Application) -> None:
-    assert untakeable_kinds(application.service) == set()
+    assert untakeable_kinds(application.service, application.told) == set()
 
 
 @every_application
@@ -136,6 +157,15 @@ def test_descriptions(application: Application) -> None:
 def test_contracts(application: Application, rule: str, good: Calls, bad: Calls) -> None:
     assert broken_rules(application.service, good) == set()
     assert broken_rules(application.service, bad) == {rule}
+
+
+@every_application
+def test_contracts_name_actions_that_exist(application: Application) -> None:
+    texts = application.service.policy.contracts
+    quoted = {word for text in texts for word in text.split('"')[1::2] if "_" in word}
+    assert quoted
+    others = {"read_messages", "send_message", "wont_fix"}  # of the conversation, and a status
+    assert quoted - others <= application.service.actions.keys()
 
 
 @every_application

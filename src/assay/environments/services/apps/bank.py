@@ -17,8 +17,7 @@ from msgspec.structs import replace
 
 from assay.environments.services.clock import START
 from assay.environments.services.declaration import Policy, Role, Service
-from assay.environments.services.outcome import format_cents
-from assay.environments.services.schema import Cents, Date, FreeText, Timestamp, identifier
+from assay.environments.services.schema import Cents, Date, FreeText, Timestamp, format_cents, identifier
 from assay.environments.services.transaction import ActionError, Generator, Transaction, shift_time
 
 from ._words import MONTHS, OFFICE_FIRST_NAMES, OFFICE_SURNAMES, PERSON_EMAIL, PERSON_NAME, phrases, spoken_date
