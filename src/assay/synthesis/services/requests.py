@@ -164,7 +164,7 @@ def draw_questions(descriptions: Descriptions, walker: Walker, count: int, draw:
             return None
         shown = world.peek(call.action, call.arguments)
         answer = [] if shown.error else question.answer(shown.content)
-        if not 0 < len(answer) <= _MOST_ROWS or answer == [["0"]]:
+        if not 0 < len(answer) <= _MOST_ROWS or answer in ([["0"]], [["0.00"]]):  # nothing is the first guess
             return None
         walks.append(walk)
         wishes.append(wish_of(descriptions, call, question.wish))
