@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from blake3 import blake3
 
+from assay.environments.services.composition import compose
 from assay.environments.services.conversation import conversation
 from assay.environments.services.declaration import Service
 from assay.environments.services.outcome import as_json, expected_changes
@@ -76,7 +77,11 @@ class ServiceTasks:
 
     @cached_property
     def _services(self) -> tuple[Service, ...]:
-        return tuple(load("services", name) for name in self._apps)
+        services = tuple(load("services", name) for name in self._apps)
+        try:
+            return compose(services).applications
+        except ValueError as exc:
+            raise UserError(f"app={'+'.join(self._apps)} of the family 'services': {exc}") from exc
 
     def tasks(self, n: int, seed: int) -> tuple[Task, ...]:
         made: list[Task] = []
