@@ -170,3 +170,11 @@ def test_random_calls_never_break_a_world() -> None:
 def test_wrong_options_are_named(options: dict[str, Any], part: str) -> None:
     with pytest.raises(UserError, match=part):
         ServiceTasks(**options)
+
+
+@pytest.mark.parametrize(
+    ("app", "part"), [("json:loads", "is not a service"), ("tracker+tracker", "in the world twice")]
+)
+def test_wrong_applications_are_named(app: str, part: str) -> None:
+    with pytest.raises(UserError, match=part):
+        ServiceTasks(app=app).tasks(1, 0)

@@ -44,6 +44,7 @@ def said(*texts: str, **more: Any) -> dict[str, Any]:
         (Communicated("2026-03-05", "date"), "on 15 March 2026", False),
         (Communicated("2026-03-05", "date"), "on 5 March 2025", False),
         (Communicated("2026-03-05", "date"), "on March 5, 2027", False),
+        (Communicated("2026-03-05", "date"), "on 5 Mar. 2027", False),
         (Communicated("2026-03-05", "date"), "on 5 March 2026", True),
         (Communicated("2026-03-05", "date"), "from 2026-03-05T10:00 on", True),
         (Communicated("2026-03-05", "date"), "on 2026-03-05.", True),

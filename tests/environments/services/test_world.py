@@ -498,3 +498,18 @@ def test_a_service_in_a_file_with_postponed_annotations(tmp_path: Path) -> None:
     path.write_text(POSTPONED)
     world = ServiceWorld({"services": [f"{path}:things"]}, 0)
     assert world.act("add_thing", {}).content == '{"id":"THG-100000"}'
+
+
+def test_worlds_of_one_file_share_its_services_until_the_file_changes(tmp_path: Path) -> None:
+    paths = [tmp_path / folder / "things.py" for folder in ("one", "two")]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text(POSTPONED.replace("THG-", f"{path.parent.name.upper()}-"))
+    one, again, other = (ServiceWorld({"services": [f"{path}:things"]}, 0) for path in (paths[0], *paths))
+    assert one.composition is again.composition
+    assert one.database.image is again.database.image
+    assert [world.act("add_thing", {}).content[7:10] for world in (one, other)] == ["ONE", "TWO"]
+    assert {world.composition.actions["add_thing"].gives for world in (one, other)} == {frozenset({"thing"})}
+    paths[0].write_text(POSTPONED.replace("THG-", "NEW-"))
+    changed = ServiceWorld({"services": [f"{paths[0]}:things"]}, 0)
+    assert changed.act("add_thing", {}).content[7:10] == "NEW"

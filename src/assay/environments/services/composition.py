@@ -137,9 +137,12 @@ _IMAGES: Final = _ImageCache()
 
 
 def compose(services: Sequence[Service]) -> Composition:
-    """Puts services together over the clock. Raises `ValueError` for names that occur twice."""
+    """Puts services together over the clock. Raises `ValueError` for names that occur twice, and other objects."""
     if not services:
         raise ValueError("A world needs a service")
+    loaded: Sequence[object] = services  # what a name led to can be anything
+    if others := [service for service in loaded if not isinstance(service, Service)]:
+        raise ValueError(f"A {type(others[0]).__name__} is not a service: name a `Service`, as in path/file.py:shop")
     names = [service.name for service in services]
     if twice := [name for name in names if names.count(name) > 1 or name == clock.name]:
         raise ValueError(f"The service {twice[0]!r} is in the world twice")

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from blake3 import blake3
 
+from assay.environments.services.composition import compose
 from assay.environments.services.conversation import conversation
 from assay.environments.services.declaration import Service
 from assay.environments.services.outcome import as_json, expected_changes
@@ -97,7 +98,11 @@ class ServiceTasks:
 
     @cached_property
     def _services(self) -> tuple[Service, ...]:
-        return tuple(load("services", name) for name in self._apps)
+        services = tuple(load("services", name) for name in self._apps)
+        try:
+            return compose(services).applications
+        except ValueError as exc:
+            raise UserError(f"app={'+'.join(self._apps)} of the family 'services': {exc}") from exc
 
     @cached_property
     def _world_services(self) -> tuple[Service, ...]:
