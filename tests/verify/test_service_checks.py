@@ -9,12 +9,19 @@ from typing import Any
 import pytest
 
 from assay.errors import TaskError
-from assay.records import Check, EnvironmentSpec, Task, Verdict
+from assay.records import Check, EnvironmentSpec, Observation, Task, ToolCall, Verdict
 from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.store import RunStore
 from assay.verify.interface import WorldInput
-from assay.verify.service_checks import Communicated, CommunicatedCheck, PolicyCheck, is_said
+from assay.verify.service_checks import (
+    Communicated,
+    CommunicatedCheck,
+    PolicyCheck,
+    is_said,
+    rule_results,
+    trace_of_calls,
+)
 
 
 def judge(facts: dict[str, Any], parameters: dict[str, Any]) -> Verdict:
@@ -124,3 +131,11 @@ def test_policy_over_a_recorded_run(tmp_path: Path) -> None:
     assert judged().status == "unknown"
     with pytest.raises(TaskError, match="contract 0 of check 'policy'"):
         judged("contract = 5")
+
+
+def test_a_call_that_the_world_refused_breaks_no_precondition() -> None:
+    """It changed nothing and obtained nothing; the same call that succeeded breaks the rule."""
+    lend = ToolCall("c1", "lend_book", "{}", {})
+    for error, status in ((True, "pass"), (False, "fail")):
+        trace = trace_of_calls([(lend, Observation("", error=error))])
+        assert [result.status for result in rule_results([ASKS_FIRST], trace, "here")] == [status]

@@ -199,9 +199,19 @@ def rule_results(contracts: Sequence[str], recorded: RecordedTrace, where: str) 
     for number, text in enumerate(contracts):
         contract = _read(text, f"contract {number} of {where}")
         for found in check_contract(contract, ended):
-            name = f"{contract.name}/{found.clause.table.name}"
-            results.append(RuleResult(name, found.status, found.broken, found.clause.is_of_one_call))
+            name, broken, status = f"{contract.name}/{found.clause.table.name}", found.broken, found.status
+            if found.clause.table.kind == "precondition":  # judged before the call, so that it cannot ask how it ended
+                broken = tuple(at for at in broken if not _was_refused(recorded.trace.positions[at]))
+                if found.broken and not broken:
+                    status = "unknown" if found.unknown else "pass"
+            results.append(RuleResult(name, status, broken, found.clause.is_of_one_call))
     return results
+
+
+def _was_refused(position: Mapping[str, Any]) -> bool:
+    """Returns whether the world refused the call at a position, so that it changed and obtained nothing."""
+    result = position.get("result")
+    return isinstance(result, Mapping) and result.get("error") is True
 
 
 def texts_of_one_call_rules(contracts: Sequence[str]) -> frozenset[str]:

@@ -22,7 +22,16 @@ from .composition import Composition, add_event, compose
 from .database import Database, RowChange
 from .declaration import Action, Policy, Role, Service
 from .outcome import describe_changes
-from .plans import PlannedCall, as_tool_calls, null_calls, outcome_key, shortcut_calls, wrong_plans
+from .plans import (
+    PlannedCall,
+    as_tool_calls,
+    foreign_calls,
+    null_calls,
+    other_plans,
+    outcome_key,
+    shortcut_calls,
+    wrong_plans,
+)
 from .schema import Table
 from .transaction import ActionError, Code, Transaction, is_time
 
@@ -113,6 +122,7 @@ class ServiceWorld:
         self.sink: Callable[[LoggedCall], None] | None = None
         """Called with each call after it was logged."""
         self._plan = plan
+        self._knobs = knobs
         self._identity, image = composition.image(seed, knobs)
         self._attach(Database(composition.tables, image))
         self.calls: list[LoggedCall] = []
@@ -178,7 +188,7 @@ class ServiceWorld:
         """Returns an independent world in the same state, without a sink."""
         other = ServiceWorld.__new__(ServiceWorld)
         other.composition, other.seed, other.actor, other.sink = self.composition, self.seed, self.actor, None
-        other._identity, other._plan = self._identity, self._plan
+        other._identity, other._plan, other._knobs = self._identity, self._plan, self._knobs
         other._attach(self.database.fork())
         other.calls, other._logged_bytes = list(self.calls), self._logged_bytes
         return other
@@ -197,6 +207,17 @@ class ServiceWorld:
 
     def shortcuts(self, seed: int) -> Mapping[str, tuple[ToolCall, ...]]:
         return shortcut_calls(self, self._plan, seed)
+
+    def elsewhere(self) -> tuple[ToolCall, ...]:
+        other = ServiceWorld.__new__(ServiceWorld)
+        other._set_up(self.composition, self.seed + 1, self._knobs, self.actor)
+        try:
+            return foreign_calls(self, other, self._plan)
+        finally:
+            other.database.close()
+
+    def variants(self, seed: int) -> Mapping[str, tuple[ToolCall, ...]]:
+        return other_plans(self, self._plan, seed)
 
     def collect(self) -> dict[str, Any]:
         """Returns what differs from the initial state, apart from generated identifiers and the wording of texts."""
