@@ -970,6 +970,7 @@ def place_order(
     address_id: AddressId,
     payment_method_id: PaymentMethodId,
     variant_id: VariantId,
+    *,
     quantity: Pieces,
     delivery: Delivery,
 ) -> OrderDetails:
