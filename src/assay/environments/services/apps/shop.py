@@ -868,6 +868,7 @@ def place_order(
     address_id: AddressId,
     payment_method_id: PaymentMethodId,
     variant_id: VariantId,
+    *,
     quantity: Pieces,
     delivery: Delivery,
 ) -> OrderDetails:
@@ -939,7 +940,7 @@ def _require_same_product(tx: Transaction, item: OrderItem, variant: Variant) ->
     tx.require(variant.product_id == item.product_id, f"Variant {variant.id} is no variant of the {name}.")
 
 
-@shop.action(wish="cancel only {order_item_id}, and keep the rest of that order")
+@shop.action(wish="cancel {order_item_id} and keep the other items")
 def cancel_order_item(tx: Transaction, order_item_id: OrderItemId) -> OrderDetails:
     """Removes an item from a pending order that has others, and refunds what it cost."""
     item, order = _pending_item(tx, order_item_id)
