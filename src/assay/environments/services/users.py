@@ -155,7 +155,8 @@ def _answer(state: UserState, asked: Sequence[Fact], seed: int) -> tuple[UserSta
     told: list[Fact] = []
     said: list[str] = []
     mistaken = list(state.mistaken)
-    for fact in asked[: _FACTS_AT_ONCE[state.mood]]:
+    fresh_first = sorted(asked, key=lambda fact: fact.name in state.told)  # who asks again is told the rest
+    for fact in fresh_first[: _FACTS_AT_ONCE[state.mood]]:
         counts[fact.name] = counts.get(fact.name, 0) + 1
         if fact.disclosure == "withheld":
             said.append(_pick(seed, state.turn, "I would rather not say that.", "I will not tell you that."))
