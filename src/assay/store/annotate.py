@@ -114,7 +114,15 @@ def current_verdicts_of(
         judged[verdict.chain].append(verdict)
     for verdict in _addendum_verdicts(store.layout.root, store.run) if store.is_sealed else ():
         judged[verdict.chain].append(verdict)
-    return {row.chain: current_verdicts(row.outcome, row.score, judged[row.chain]) for row in rows}
+    known: dict[tuple[object, ...], CurrentVerdicts] = {}  # most attempts of a run are judged like others
+    found = {}
+    for row in rows:
+        mine = judged[row.chain]
+        key = (row.outcome, row.score, *(verdict[1:] for verdict in mine))
+        if key not in known:
+            known[key] = current_verdicts(row.outcome, row.score, mine)
+        found[row.chain] = known[key]
+    return found
 
 
 def _append_live(root: Path, run: str, batch: Sequence[tuple[str, Sequence[Body]]]) -> None:
