@@ -18,6 +18,7 @@ from assay.records import Body, EvidenceAdded, Noted, VerdictAdded, canonical_by
 from assay.verdicts import CurrentVerdicts, current_verdicts
 
 from .addenda import addenda, append_addenda
+from .chain import decode_body
 from .layout import Layout
 from .rows import AttemptRow, ends_attempt
 from .run import RunStore
@@ -79,8 +80,10 @@ def later_events(root: Path, run: str) -> dict[str, tuple[Body, ...]]:
         ended = store.ended_at()
         for row in store.attempts():
             at = ended.get(row.chain)
-            if row.interrupted if at is None else at + 1 < row.length:
+            if row.interrupted:
                 found[row.chain] += _bodies_after_end(event.body for event in store.events(row.chain))
+            elif at is not None and at + 1 < row.length:
+                found[row.chain] += map(decode_body, store.part(row.chain, at + 1, row.length))
         sealed = store.is_sealed
     for addendum in addenda(root, run) if sealed else ():
         for part in addendum.parts():

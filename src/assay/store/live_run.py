@@ -14,10 +14,10 @@ import msgspec
 
 from assay.errors import StoreError
 
-from .chain import Link, to_link
+from .chain import Link, decode_body, to_link
 from .database import store_errors
 from .layout import Layout
-from .rows import AttemptRow, match_rows
+from .rows import SUMMED, AttemptRow, RowBuilder, match_rows
 from .sealed import VerdictSummary, summarize_verdict
 
 _ROW = msgspec.json.Decoder(AttemptRow)
@@ -67,6 +67,20 @@ class LiveRun:
 
     def part(self, chain: str, start: int, stop: int) -> Iterator[Link]:
         return self._links("WHERE chain = ? AND idx >= ? AND idx < ?", (chain, start, stop))
+
+    def fold(self, chain: str) -> RowBuilder:
+        """Folds the row of a chain, from those of its events alone that a row depends on."""
+        builder = RowBuilder(self.layout.run, chain)
+        types = ", ".join(f"'{name}'" for name in SUMMED)
+        for link in self._links(f"WHERE chain = ? AND type IN ({types})", (chain,)):
+            builder.add(decode_body(link))
+        steps = "count(*) FILTER (WHERE type = 'step')"
+        query = f"SELECT max(idx) + 1, digest, {steps} FROM events WHERE chain = ?"
+        with store_errors(self.layout.sqlite):
+            length, head, count = self.connection.execute(query, (chain,)).fetchone()
+        if length is not None:
+            builder.fields |= {"length": length, "head": head, "steps": count}
+        return builder
 
     def _links(self, which: str, arguments: tuple[object, ...]) -> Iterator[Link]:
         query = f"SELECT chain, idx, previous, body, digest FROM events {which} ORDER BY chain, idx"

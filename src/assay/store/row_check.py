@@ -26,12 +26,9 @@ from .arrow_arrays import byte_values, integer_values, text_values, utf8_values
 from .chain import LINK_BYTES, decode_raw, link_digest, to_link
 from .database import connect, store_errors
 from .layout import Layout
-from .rows import AttemptRow, RowBuilder
+from .rows import SUMMED, AttemptRow, RowBuilder
 from .run import RunStore
 from .sealed import SealedRun, VerdictSummary, summary_of
-
-SUMMED = ("attempt_started", "attempt_ended", "verdict", "note")
-"""Types of the events that a row depends on, beside the number of steps."""
 
 
 class CheckedRows(NamedTuple):

@@ -32,6 +32,10 @@ ADMISSION = "admission"
 """The agent of an admission's chain, and the key in its run's manifest."""
 
 
+SUMMED = ("attempt_started", "attempt_ended", "verdict", "note")
+"""Types of the events that a row depends on, beside the number of steps."""
+
+
 def ends_attempt(body: Body) -> bool:
     """Returns whether an event ends the attempt; later events of the chain were added afterwards."""
     return isinstance(body, AttemptEnded) or (isinstance(body, Noted) and body.name == "interrupted")
