@@ -21,7 +21,7 @@ from assay.records import Event, Evidence, EvidenceAdded, Step, StepAdded, Traje
 from assay.rollout.config import RunConfig
 from assay.rollout.recording.task_archive import AGENT_SANDBOX, restore_task
 from assay.rollout.rejudge.config import SandboxOptions, Version
-from assay.store import RunStore, write_tree
+from assay.store import RunStore, decode_body, write_tree
 from assay.tasks import LoadedTask, find_tasks
 from assay.verify.reverification import CannotRebuildError
 
@@ -91,6 +91,19 @@ class RecordedTasks:
                 f"store holds no copy of it as it was{why}; --check-version today uses the current one"
             )
         return found
+
+    def of_chain(self, chain: str) -> LoadedTask:
+        """Returns the task of an attempt as `of`. Where the store holds a copy of the task, nothing else is read."""
+        kept = self._find_archived(chain) if self._version == "recorded" else None
+        return self.of(self._store.trajectory(chain)) if kept is None else self._restore(kept)
+
+    def _find_archived(self, chain: str) -> Evidence | None:
+        """Returns the evidence of the attempt's archived task, or None if there is none, or none that is whole."""
+        for link in self._store.links(chain, b'"kind":"task"'):
+            body = decode_body(link)
+            if isinstance(body, EvidenceAdded) and body.evidence.kind == "task":
+                return None if "left_out" in body.evidence.data else body.evidence
+        return None
 
     def _restore(self, kept: Evidence) -> LoadedTask:
         key = (kept.data.get("record"), kept.data.get("listing"))
