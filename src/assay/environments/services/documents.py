@@ -40,6 +40,7 @@ class Documents(Generic[D]):
         indexes: Sets of fields that are searched often.
         ordered: Whether documents have an order beside that of their keys, in which they were added.
         judged: Whether changes of the documents are part of the outcome.
+        also: Other services that have the same table of their own; no world has two of them.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Documents(Generic[D]):
         indexes: Sequence[Sequence[str]] = (),
         ordered: bool = False,
         judged: bool = True,
+        also: Sequence[Service] = (),
     ) -> None:
         self.document = document
         self._ordered = ordered
@@ -65,7 +67,9 @@ class Documents(Generic[D]):
         if ordered:
             fields.append((POSITION, int))
         row = msgspec.defstruct(document.__name__, fields, frozen=True, module=document.__module__)
-        self._row: type[msgspec.Struct] = service.table(name, indexes=indexes, judged=judged)(row)
+        for one in (service, *also):
+            one.table(name, indexes=indexes, judged=judged)(row)
+        self._row: type[msgspec.Struct] = row
         self._fields = document.__struct_fields__
         self._order = POSITION if ordered else self._fields[0]
         self._rendered: dict[Callable[[D], str], Callable[[msgspec.Struct], str]] = {}

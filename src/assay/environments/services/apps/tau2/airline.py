@@ -18,7 +18,7 @@ from assay.environments.services.transaction import Generator, Transaction
 
 from ._airline_values import CERTIFICATES, NEW_RESERVATIONS, NOW, ReservationId, UserId, airport_cities
 from ._arithmetic import calculate_expression
-from ._databases import (
+from .databases import (
     DatabaseKnobs,
     convert_database,
     join_json,
@@ -327,9 +327,7 @@ def _pay_update(tx: Transaction, reservation: Reservation, payment_id: str, tota
     """Takes the price of a change from a method of the user, and notes it in the reservation, which is not saved."""
     user = _user(tx, reservation.user_id)
     method = user.payment_methods.get(payment_id) or _not_found(tx, "Payment method not found")
-    tx.require(
-        method.source != "certificate", "Certificate cannot be used to update reservation", "forbidden"
-    )
+    tx.require(method.source != "certificate", "Certificate cannot be used to update reservation", "forbidden")
     if method.source == "gift_card":
         tx.require(_balance(method) >= total, "Gift card balance is not enough", "forbidden")
         method.amount = _balance(method) - total

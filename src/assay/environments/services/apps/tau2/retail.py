@@ -19,7 +19,7 @@ from assay.environments.services.schema import identifier
 from assay.environments.services.transaction import Generator, Transaction
 
 from ._arithmetic import calculate_expression
-from ._databases import (
+from .databases import (
     DatabaseKnobs,
     convert_database,
     join_json,

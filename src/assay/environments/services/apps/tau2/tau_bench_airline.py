@@ -17,7 +17,7 @@ from assay.environments.services.transaction import Generator, Transaction
 
 from ._airline_values import CERTIFICATES, NEW_RESERVATIONS, NOW, ReservationId, UserId, airport_cities
 from ._arithmetic import calculate_expression
-from ._databases import (
+from .databases import (
     DatabaseKnobs,
     convert_database,
     join_tuples,
