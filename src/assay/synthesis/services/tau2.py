@@ -10,27 +10,6 @@ scenario as a ticket. `metadata.person` says which, and why.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from decimal import Decimal, InvalidOperation
-from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
-
-import msgspec
-from blake3 import blake3
-
-from assay.environments.services.apps.tau2.airline import tau2_airline
-from assay.environments.services.apps.tau2.retail import tau2_retail
-from assay.environments.services.conversation import SEND, conversation
-from assay.environments.services.data_files import DataFile
-from assay.environments.services.declaration import Service
-from assay.environments.services.outcome import as_json, expected_changes
-from assay.environments.services.plans import PlannedCall, play
-from assay.environments.services.users import UserScript
-from assay.environments.services.world import ServiceWorld
-from assay.errors import UserError
-from assay.records import Check, EnvironmentSpec, Task, digest_record
-
-from .scenario import Scenario, Unscriptable, as_script, as_ticket
+from typing import Literal
 
 Person = Literal["auto", "ticket"]

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Literal, NoReturn
+from typing import Literal, NoReturn, get_args
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from assay.environments.services.declaration import Service
 from assay.environments.services.documents import Documents
-from assay.environments.services.schema import identifier
 from assay.environments.services.transaction import Generator, Transaction
 
 from ._arithmetic import calculate_expression
@@ -28,103 +27,22 @@ from .databases import (
     sorted_json,
     tau2_hash,
 )
-
-OrderId = Annotated[str, identifier("shop order", description="Identifier of the order with its #, such as #W0000000")]
-ShopperId = Annotated[str, identifier("shopper", description="Identifier of the user, such as sara_doe_496")]
-ProductId = Annotated[str, identifier("shop product", description="Identifier of the product, not of an item of it")]
-OrderStatus = Literal[
-    "processed",
-    "pending",
-    "pending (item modified)",
-    "delivered",
-    "cancelled",
-    "exchange requested",
-    "return requested",
-]
-CancelReason = Literal["no longer needed", "ordered by mistake"]
+from .retail_records import (
+    CancelReason,
+    Order,
+    OrderId,
+    OrderItem,
+    OrderPayment,
+    Product,
+    ProductId,
+    ShopAddress,
+    ShopPaymentMethod,
+    Shopper,
+    ShopperId,
+    Variant,
+)
 
 tau2_retail = Service("tau2retail", "The online shop of tau2-bench.", knobs=DatabaseKnobs)
-
-
-class Variant(msgspec.Struct, forbid_unknown_fields=True):
-    item_id: str
-    options: dict[str, str]
-    available: bool
-    price: float
-
-
-class Product(msgspec.Struct, forbid_unknown_fields=True):
-    product_id: ProductId
-    name: str
-    variants: dict[str, Variant]
-
-
-class ShopperName(msgspec.Struct, forbid_unknown_fields=True):
-    first_name: str
-    last_name: str
-
-
-class ShopAddress(msgspec.Struct, forbid_unknown_fields=True):
-    address1: str
-    address2: str
-    city: str
-    country: str
-    state: str
-    zip: str
-
-
-class ShopPaymentMethod(msgspec.Struct, forbid_unknown_fields=True):
-    source: Literal["credit_card", "gift_card", "paypal"]
-    id: str
-    brand: str | UnsetType = UNSET
-    last_four: str | UnsetType = UNSET
-    balance: float | UnsetType = UNSET
-    """In dollars; of gift cards alone."""
-
-
-class Shopper(msgspec.Struct, forbid_unknown_fields=True):
-    user_id: ShopperId
-    name: ShopperName
-    address: ShopAddress
-    email: str
-    payment_methods: dict[str, ShopPaymentMethod]
-    orders: list[str]
-
-
-class Fulfillment(msgspec.Struct, forbid_unknown_fields=True):
-    tracking_id: list[str]
-    item_ids: list[str]
-
-
-class OrderItem(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    product_id: str
-    item_id: str
-    price: float
-    options: dict[str, str]
-
-
-class OrderPayment(msgspec.Struct, forbid_unknown_fields=True):
-    transaction_type: Literal["payment", "refund"]
-    amount: float
-    payment_method_id: str
-
-
-class Order(msgspec.Struct, forbid_unknown_fields=True):
-    order_id: OrderId
-    user_id: ShopperId
-    address: ShopAddress
-    items: list[OrderItem]
-    status: OrderStatus
-    fulfillments: list[Fulfillment]
-    payment_history: list[OrderPayment]
-    cancel_reason: CancelReason | None = None
-    exchange_items: list[str] | None = None
-    exchange_new_items: list[str] | None = None
-    exchange_payment_method_id: str | None = None
-    exchange_price_difference: float | None = None
-    return_items: list[str] | None = None
-    return_payment_method_id: str | None = None
 
 
 class _Database(msgspec.Struct, forbid_unknown_fields=True):
@@ -216,14 +134,14 @@ def cancel_pending_order(tx: Transaction, order_id: OrderId, reason: str) -> Ord
     """
     order = _order(tx, order_id)
     tx.require(order.status == "pending", "Non-pending order cannot be cancelled", "conflict")
-    if reason != "no longer needed" and reason != "ordered by mistake":
+    if reason not in get_args(CancelReason):
         tx.refuse("Invalid reason")
     user = _user(tx, order.user_id)
     refunds = []
     for paid in order.payment_history:
         refunds.append(OrderPayment("refund", paid.amount, paid.payment_method_id))
         _add_to_balance(_method(tx, user, paid.payment_method_id), paid.amount)
-    order.status, order.cancel_reason = "cancelled", reason
+    order.status, order.cancel_reason = "cancelled", msgspec.convert(reason, CancelReason)
     order.payment_history += refunds
     _users.save(tx, user)
     _orders.save(tx, order)
@@ -334,7 +252,7 @@ def modify_pending_order_address(
     city: str,
     state: str,
     country: str,
-    zip: str,  # noqa: A002 - the original's name
+    zip: str,
 ) -> Order:
     """Changes the address of a pending order, after the user has confirmed it.
 
@@ -364,7 +282,7 @@ def modify_user_address(
     city: str,
     state: str,
     country: str,
-    zip: str,  # noqa: A002 - the original's name
+    zip: str,
 ) -> Shopper:
     """Changes the default address of a user, after the user has confirmed it.
 
@@ -424,7 +342,7 @@ def find_user_id_by_name_zip(
     tx: Transaction,
     first_name: str,
     last_name: str,
-    zip: str,  # noqa: A002 - the original's name
+    zip: str,
 ) -> str:
     """Returns the identifier of a user by name and postal code, if the email address is not known.
 

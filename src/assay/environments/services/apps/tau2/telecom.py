@@ -4,6 +4,7 @@ Source: tau2-bench (Sierra), `src/tau2/domains/telecom/tools.py` and `environmen
 side and the phone are brought together (`synchronise`), as the original does. The identifier of a new bill depends on
 the state, where the original draws one.
 
+`telecom_person` adds what the person can do, and `telecom_setup` what has happened before a task and what tasks assert.
 There are two services with the same state. In `tau2telecom` the person holds the phone; in `tau2telecomsolo` the agent
 has the phone's tools, too.
 """
@@ -25,7 +26,6 @@ from assay.environments.services.transaction import Generator, Transaction
 from .databases import (
     DatabaseKnobs,
     convert_database,
-    join_json,
     read_domain_file,
     require_hash,
     sorted_json,
@@ -42,7 +42,6 @@ from .telecom_records import (
     Line,
     LineId,
     LineItem,
-    LineStatus,
     PaymentRequest,
     PersonDatabase,
     Phone,
@@ -83,14 +82,14 @@ class Transfer(msgspec.Struct):
     summary: str
 
 
-_plans = Documents(tau2_telecom, Plan, "plans", ordered=True, also=[tau2_telecom_solo])
-_customers = Documents(tau2_telecom, Customer, "customers", ordered=True, also=[tau2_telecom_solo])
-_lines = Documents(tau2_telecom, Line, "lines", ordered=True, also=[tau2_telecom_solo])
-_bills = Documents(tau2_telecom, Bill, "bills", ordered=True, also=[tau2_telecom_solo])
-_devices = Documents(tau2_telecom, Device, "devices", ordered=True, also=[tau2_telecom_solo])
-_phones = Documents(tau2_telecom, Phone, "phones", also=[tau2_telecom_solo])
-_surroundings = Documents(tau2_telecom, Surroundings, "surroundings", also=[tau2_telecom_solo])
-_transfers = Documents(tau2_telecom, Transfer, "transfers", judged=False, also=[tau2_telecom_solo])
+plans = Documents(tau2_telecom, Plan, "plans", ordered=True, also=[tau2_telecom_solo])
+customers = Documents(tau2_telecom, Customer, "customers", ordered=True, also=[tau2_telecom_solo])
+lines = Documents(tau2_telecom, Line, "lines", ordered=True, also=[tau2_telecom_solo])
+bills = Documents(tau2_telecom, Bill, "bills", ordered=True, also=[tau2_telecom_solo])
+devices = Documents(tau2_telecom, Device, "devices", ordered=True, also=[tau2_telecom_solo])
+phones = Documents(tau2_telecom, Phone, "phones", also=[tau2_telecom_solo])
+surroundings = Documents(tau2_telecom, Surroundings, "surroundings", also=[tau2_telecom_solo])
+transfers = Documents(tau2_telecom, Transfer, "transfers", judged=False, also=[tau2_telecom_solo])
 
 
 def tool(
@@ -125,7 +124,7 @@ def _synchronised(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def load_handset(tx: Transaction) -> Handset:
     """Returns the phone and its surroundings."""
-    phone, around = _phones.get(tx, "phone"), _surroundings.get(tx, "surroundings")
+    phone, around = phones.get(tx, "phone"), surroundings.get(tx, "surroundings")
     if phone is None or around is None:
         raise LookupError("the world has no phone")
     return Handset(phone, around)
@@ -133,8 +132,8 @@ def load_handset(tx: Transaction) -> Handset:
 
 def save_handset(tx: Transaction, handset: Handset) -> None:
     """Stores what has changed in the phone and its surroundings."""
-    _phones.save(tx, handset.phone)
-    _surroundings.save(tx, handset.around)
+    phones.save(tx, handset.phone)
+    surroundings.save(tx, handset.around)
 
 
 def synchronise(tx: Transaction) -> None:
@@ -143,17 +142,17 @@ def synchronise(tx: Transaction) -> None:
     around = handset.around
     if around.phone_number is None:
         return
-    line = next(iter(_lines.find(tx, phone_number=around.phone_number)), None)
+    line = next(iter(lines.find(tx, phone_number=around.phone_number)), None)
     if line is None:
         _not_found(tx, f"Wrong scenario, line not found for phone number: {around.phone_number}")
-    plan = _plan(tx, line.plan_id)
+    plan = find_plan(tx, line.plan_id)
     around.line_active = line.status == "Active"
     around.roaming_allowed = line.roaming_enabled
     around.mobile_data_usage_exceeded = line.data_used_gb >= plan.data_limit_gb + line.data_refueling_gb
     if around.payment_request is not None and around.payment_request.paid:
-        paid = _bill(tx, around.payment_request.bill_id)
+        paid = find_bill(tx, around.payment_request.bill_id)
         paid.status = "Paid"
-        _bills.save(tx, paid)
+        bills.save(tx, paid)
         around.payment_request = None
     if around.payment_request is None:
         for bill in _awaiting(tx, get_customer_by_phone(tx, around.phone_number))[:1]:
@@ -165,13 +164,13 @@ def load_world(make: Generator, knobs: TelecomKnobs) -> None:
     """Fills the tables from the files of the domain, and makes the calls that precede the task."""
     carrier = convert_database(read_domain_file(knobs.data, "telecom", "db.toml"), CarrierDatabase)
     person = convert_database(read_domain_file(knobs.data, "telecom", "user_db.toml"), PersonDatabase)
-    _plans.fill(make, carrier.plans)
-    _customers.fill(make, carrier.customers)
-    _lines.fill(make, carrier.lines)
-    _bills.fill(make, carrier.bills)
-    _devices.fill(make, carrier.devices)
-    _phones.fill(make, [person.device])
-    _surroundings.fill(make, [person.surroundings])
+    plans.fill(make, carrier.plans)
+    customers.fill(make, carrier.customers)
+    lines.fill(make, carrier.lines)
+    bills.fill(make, carrier.bills)
+    devices.fill(make, carrier.devices)
+    phones.fill(make, [person.device])
+    surroundings.fill(make, [person.surroundings])
     require_hash(make, knobs, database_hash)
     for call in knobs.calls:
         action = tau2_telecom.actions.get(call.func_name)
@@ -192,7 +191,7 @@ for _service in BOTH:
 @tool(WORLD, reads=True)
 def database_hash(tx: Transaction) -> str:
     """Returns the hash of the carrier's side as tau2-bench computes it."""
-    tables = {"plans": _plans, "customers": _customers, "lines": _lines, "bills": _bills, "devices": _devices}
+    tables = {"plans": plans, "customers": customers, "lines": lines, "bills": bills, "devices": devices}
     listed = {name: f"[{', '.join(table.render(tx, sorted_json).values())}]" for name, table in tables.items()}  # type: ignore[attr-defined]
     return tau2_hash(listed)
 
@@ -214,31 +213,31 @@ def _not_found(tx: Transaction, message: str) -> NoReturn:
     tx.refuse(message, "not_found")
 
 
-def _customer(tx: Transaction, customer_id: str) -> Customer:
-    return _customers.get(tx, customer_id) or _not_found(tx, f"Customer with ID {customer_id} not found")
+def find_customer(tx: Transaction, customer_id: str) -> Customer:
+    return customers.get(tx, customer_id) or _not_found(tx, f"Customer with ID {customer_id} not found")
 
 
-def _line(tx: Transaction, line_id: str) -> Line:
-    return _lines.get(tx, line_id) or _not_found(tx, f"Line with ID {line_id} not found")
+def find_line(tx: Transaction, line_id: str) -> Line:
+    return lines.get(tx, line_id) or _not_found(tx, f"Line with ID {line_id} not found")
 
 
-def _plan(tx: Transaction, plan_id: str) -> Plan:
-    return _plans.get(tx, plan_id) or _not_found(tx, f"Plan with ID {plan_id} not found")
+def find_plan(tx: Transaction, plan_id: str) -> Plan:
+    return plans.get(tx, plan_id) or _not_found(tx, f"Plan with ID {plan_id} not found")
 
 
-def _bill(tx: Transaction, bill_id: str) -> Bill:
-    return _bills.get(tx, bill_id) or _not_found(tx, f"Bill with ID {bill_id} not found")
+def find_bill(tx: Transaction, bill_id: str) -> Bill:
+    return bills.get(tx, bill_id) or _not_found(tx, f"Bill with ID {bill_id} not found")
 
 
-def _line_of(tx: Transaction, customer_id: str, line_id: str) -> Line:
-    if line_id not in _customer(tx, customer_id).line_ids:
+def find_line_of(tx: Transaction, customer_id: str, line_id: str) -> Line:
+    if line_id not in find_customer(tx, customer_id).line_ids:
         _not_found(tx, f"Line {line_id} not found for customer {customer_id}")
-    return _line(tx, line_id)
+    return find_line(tx, line_id)
 
 
 def _awaiting(tx: Transaction, customer: Customer) -> list[Bill]:
-    bills = [_bill(tx, bill_id) for bill_id in customer.bill_ids]
-    return [bill for bill in bills if bill.status == "Awaiting Payment"]
+    found = [find_bill(tx, bill_id) for bill_id in customer.bill_ids]
+    return [bill for bill in found if bill.status == "Awaiting Payment"]
 
 
 @tool(reads=True)
@@ -248,8 +247,8 @@ def get_customer_by_phone(tx: Transaction, phone_number: str) -> Customer:
     Args:
         phone_number: Phone number, such as 555-123-2002.
     """
-    for customer in _customers.find(tx):
-        numbers = [_line(tx, line_id).phone_number for line_id in customer.line_ids]
+    for customer in customers.find(tx):
+        numbers = [find_line(tx, line_id).phone_number for line_id in customer.line_ids]
         if phone_number in (customer.phone_number, *numbers):
             return customer
     _not_found(tx, f"Customer with phone number {phone_number} not found")
@@ -262,7 +261,7 @@ def get_customer_by_id(tx: Transaction, customer_id: CustomerId) -> Customer:
     Args:
         customer_id: Identifier of the customer.
     """
-    return _customer(tx, customer_id)
+    return find_customer(tx, customer_id)
 
 
 @tool(reads=True)
@@ -273,14 +272,14 @@ def get_customer_by_name(tx: Transaction, full_name: str, dob: str) -> list[Cust
         full_name: Full name, in upper or lower case.
         dob: Day of birth as YYYY-MM-DD.
     """
-    found = _customers.find(tx, date_of_birth=dob)
+    found = customers.find(tx, date_of_birth=dob)
     return [customer for customer in found if customer.full_name.lower() == full_name.lower()]
 
 
 @tool(reads=True)
 def get_details_by_id(
     tx: Transaction,
-    id: str,  # noqa: A002 - the original's name
+    id: str,
 ) -> Line | Device | Bill | Customer | Plan:
     """Returns the customer, line, device, bill or plan with an identifier.
 
@@ -288,15 +287,15 @@ def get_details_by_id(
         id: Identifier, which begins with C, L, D, B or P.
     """
     if id.startswith("L"):
-        return _line(tx, id)
+        return find_line(tx, id)
     if id.startswith("D"):
-        return _devices.get(tx, id) or _not_found(tx, f"Device with ID {id} not found")
+        return devices.get(tx, id) or _not_found(tx, f"Device with ID {id} not found")
     if id.startswith("B"):
-        return _bill(tx, id)
+        return find_bill(tx, id)
     if id.startswith("C"):
-        return _customer(tx, id)
+        return find_customer(tx, id)
     if id.startswith("P"):
-        return _plan(tx, id)
+        return find_plan(tx, id)
     tx.refuse(f"Unknown ID format or type: {id}")
 
 
@@ -308,8 +307,8 @@ def get_bills_for_customer(tx: Transaction, customer_id: CustomerId, limit: int 
         customer_id: Identifier of the customer.
         limit: Maximum number of bills.
     """
-    bills = [_bill(tx, bill_id) for bill_id in _customer(tx, customer_id).bill_ids]
-    return sorted(bills, key=lambda bill: bill.issue_date, reverse=True)[:limit]
+    found = [find_bill(tx, bill_id) for bill_id in find_customer(tx, customer_id).bill_ids]
+    return sorted(found, key=lambda bill: bill.issue_date, reverse=True)[:limit]
 
 
 @tool(reads=True)
@@ -320,11 +319,11 @@ def get_data_usage(tx: Transaction, customer_id: CustomerId, line_id: LineId) ->
         customer_id: Identifier of the customer.
         line_id: Identifier of one of the customer's lines.
     """
-    line = _line_of(tx, customer_id, line_id)
+    line = find_line_of(tx, customer_id, line_id)
     return {
         "line_id": line_id,
         "data_used_gb": str(line.data_used_gb),
-        "data_limit_gb": str(_plan(tx, line.plan_id).data_limit_gb),
+        "data_limit_gb": str(find_plan(tx, line.plan_id).data_limit_gb),
         "data_refueling_gb": str(line.data_refueling_gb),
         "cycle_end_date": str(_first_of_next_month() - timedelta(days=1)),
     }
@@ -346,10 +345,10 @@ def suspend_line(tx: Transaction, customer_id: CustomerId, line_id: LineId, reas
         line_id: Identifier of one of the customer's lines.
         reason: Why.
     """
-    line = _line_of(tx, customer_id, line_id)
+    line = find_line_of(tx, customer_id, line_id)
     tx.require(line.status == "Active", "Line must be active to suspend", "conflict")
     line.status, line.suspension_start_date = "Suspended", str(TODAY)
-    _lines.save(tx, line)
+    lines.save(tx, line)
     return {"message": "Line suspended successfully. $5/month holding fee will apply.", "line": line}
 
 
@@ -361,10 +360,10 @@ def resume_line(tx: Transaction, customer_id: CustomerId, line_id: LineId) -> di
         customer_id: Identifier of the customer.
         line_id: Identifier of one of the customer's lines.
     """
-    line = _line_of(tx, customer_id, line_id)
+    line = find_line_of(tx, customer_id, line_id)
     tx.require(line.status in ("Suspended", "Pending Activation"), "Line must be suspended to resume", "conflict")
     line.status, line.suspension_start_date = "Active", None
-    _lines.save(tx, line)
+    lines.save(tx, line)
     return {"message": "Line resumed successfully", "line": line}
 
 
@@ -376,13 +375,13 @@ def send_payment_request(tx: Transaction, customer_id: CustomerId, bill_id: Bill
         customer_id: Identifier of the customer.
         bill_id: Identifier of one of the customer's bills.
     """
-    customer = _customer(tx, customer_id)
+    customer = find_customer(tx, customer_id)
     tx.require(not _awaiting(tx, customer), "A bill is already awaiting payment for this customer", "conflict")
     if bill_id not in customer.bill_ids:
         _not_found(tx, f"Bill {bill_id} not found for customer {customer_id}")
-    bill = _bill(tx, bill_id)
+    bill = find_bill(tx, bill_id)
     bill.status = "Awaiting Payment"
-    _bills.save(tx, bill)
+    bills.save(tx, bill)
     return f"Payment request sent to the customer for bill {bill.bill_id}"
 
 
@@ -394,11 +393,11 @@ def enable_roaming(tx: Transaction, customer_id: CustomerId, line_id: LineId) ->
         customer_id: Identifier of the customer.
         line_id: Identifier of one of the customer's lines.
     """
-    line = _line_of(tx, customer_id, line_id)
+    line = find_line_of(tx, customer_id, line_id)
     if line.roaming_enabled:
         return "Roaming was already enabled"
     line.roaming_enabled = True
-    _lines.save(tx, line)
+    lines.save(tx, line)
     return "Roaming enabled successfully"
 
 
@@ -410,11 +409,11 @@ def disable_roaming(tx: Transaction, customer_id: CustomerId, line_id: LineId) -
         customer_id: Identifier of the customer.
         line_id: Identifier of one of the customer's lines.
     """
-    line = _line_of(tx, customer_id, line_id)
+    line = find_line_of(tx, customer_id, line_id)
     if not line.roaming_enabled:
         return "Roaming was already disabled"
     line.roaming_enabled = False
-    _lines.save(tx, line)
+    lines.save(tx, line)
     return "Roaming disabled successfully"
 
 
@@ -427,12 +426,12 @@ def refuel_data(tx: Transaction, customer_id: CustomerId, line_id: LineId, gb_am
         line_id: Identifier of one of the customer's lines.
         gb_amount: Amount of data in gigabytes.
     """
-    line = _line_of(tx, customer_id, line_id)
+    line = find_line_of(tx, customer_id, line_id)
     tx.require(gb_amount > 0, "Refuel amount must be positive")
-    price = _plan(tx, line.plan_id).data_refueling_price_per_gb
+    price = find_plan(tx, line.plan_id).data_refueling_price_per_gb
     charge = gb_amount * price
     line.data_refueling_gb += gb_amount
-    _lines.save(tx, line)
+    lines.save(tx, line)
     _charge(tx, customer_id, charge, f"Data refueling: {gb_amount} GB at ${price}/GB")
     return {
         "message": f"Successfully added {gb_amount} GB of data for line {line_id} for ${charge:.2f}",
@@ -443,21 +442,21 @@ def refuel_data(tx: Transaction, customer_id: CustomerId, line_id: LineId, gb_am
 
 def _charge(tx: Transaction, customer_id: str, amount: float, description: str) -> None:
     """Adds an amount to the customer's next bill, which is made if there is none."""
-    customer = _customer(tx, customer_id)
-    bills = (_bill(tx, bill_id) for bill_id in customer.bill_ids)
-    bill = next((bill for bill in bills if bill.status == "Draft"), None)
+    customer = find_customer(tx, customer_id)
+    known = (find_bill(tx, bill_id) for bill_id in customer.bill_ids)
+    bill = next((bill for bill in known if bill.status == "Draft"), None)
     if bill is None:
         start = _first_of_next_month()
         end = _first_of_next_month(start) - timedelta(days=1)
-        number = blake3(f"{customer_id}/{len(_bills.find(tx))}".encode()).hexdigest()[:8]
+        number = blake3(f"{customer_id}/{len(bills.find(tx))}".encode()).hexdigest()[:8]
         dates = str(start), str(end), str(start)
         bill = Bill(f"B{number}", customer_id, *dates, 0.0, str(start + timedelta(days=14)))
-        _bills.insert(tx, bill)
+        bills.insert(tx, bill)
         customer.bill_ids.append(bill.bill_id)
-        _customers.save(tx, customer)
+        customers.save(tx, customer)
     bill.line_items.append(LineItem(description, amount, str(TODAY), "Credit" if amount < 0 else "Charge"))
     bill.total_due += amount
-    _bills.save(tx, bill)
+    bills.save(tx, bill)
 
 
 @tool()
@@ -467,107 +466,5 @@ def transfer_to_human_agents(tx: Transaction, summary: str) -> str:
     Args:
         summary: What the user wants.
     """
-    _transfers.insert(tx, Transfer(f"{len(_transfers.find(tx)):04}", summary))
+    transfers.insert(tx, Transfer(f"{len(transfers.find(tx)):04}", summary))
     return "Transfer successful"
-
-
-# What has happened before a task begins.
-
-
-@tool(WORLD)
-def set_data_usage(tx: Transaction, customer_id: CustomerId, line_id: LineId, data_used_gb: float) -> str:
-    """Sets how much data a line has used.
-
-    Args:
-        customer_id: Identifier of the customer.
-        line_id: Identifier of one of the customer's lines.
-        data_used_gb: Amount in gigabytes.
-    """
-    line = _line_of(tx, customer_id, line_id)
-    line.data_used_gb = data_used_gb
-    _lines.save(tx, line)
-    return f"Data usage set to {data_used_gb} GB for line {line_id}"
-
-
-@tool(WORLD)
-def suspend_line_for_overdue_bill(
-    tx: Transaction,
-    customer_id: CustomerId,
-    line_id: LineId,
-    new_bill_id: str,
-    contract_ended: bool,  # noqa: FBT001 - the original's parameter
-) -> str:
-    """Suspends a line whose bill of the last month was not paid, and adds that bill.
-
-    Args:
-        customer_id: Identifier of the customer.
-        line_id: Identifier of the line.
-        new_bill_id: Identifier of the bill.
-        contract_ended: Whether the contract of the line ended with that month.
-    """
-    line = _line(tx, line_id)
-    tx.require(line.status == "Active", "Line must be active to suspend for unpaid bill", "conflict")
-    amount = _plan(tx, line.plan_id).price_per_month
-    tx.require(amount > 0, "Amount must be positive for overdue bill")
-    customer = _customer(tx, customer_id)
-    statuses = [_bill(tx, bill_id).status for bill_id in customer.bill_ids]
-    tx.require("Overdue" not in statuses, "Customer already has an overdue bill", "conflict")
-    end = TODAY.replace(day=1) - timedelta(days=1)
-    start = end.replace(day=1)
-    items = [LineItem(f"Charge for line {line_id}", amount, str(TODAY), "Charge")]
-    dates = str(start), str(end), str(start)
-    due = str(start + timedelta(days=14))
-    _bills.insert(tx, Bill(new_bill_id, customer_id, *dates, amount, due, items, "Overdue"))
-    customer.bill_ids.append(new_bill_id)
-    _customers.save(tx, customer)
-    line.status, line.suspension_start_date = "Suspended", str(TODAY)
-    if contract_ended:
-        line.contract_end_date = str(end)
-    _lines.save(tx, line)
-    return f"Line {line_id} suspended for unpaid bill {new_bill_id}. Contract ended: {contract_ended}"
-
-
-# Assertions of tasks about the carrier's side.
-
-
-@tool(WORLD, reads=True)
-def assert_data_refueling_amount(
-    tx: Transaction, customer_id: CustomerId, line_id: LineId, expected_amount: float
-) -> bool:
-    """Returns whether this much data was added to a line.
-
-    Args:
-        customer_id: Identifier of the customer.
-        line_id: Identifier of one of the customer's lines.
-        expected_amount: Amount in gigabytes.
-    """
-    return abs(_line_of(tx, customer_id, line_id).data_refueling_gb - expected_amount) < 1e-6
-
-
-@tool(WORLD, reads=True)
-def assert_line_status(tx: Transaction, customer_id: CustomerId, line_id: LineId, expected_status: LineStatus) -> bool:
-    """Returns whether a line has a status.
-
-    Args:
-        customer_id: Identifier of the customer.
-        line_id: Identifier of one of the customer's lines.
-        expected_status: The status.
-    """
-    return _line_of(tx, customer_id, line_id).status == expected_status
-
-
-@tool(WORLD, reads=True)
-def assert_no_overdue_bill(tx: Transaction, overdue_bill_id: BillId) -> bool:
-    """Returns whether a bill is paid or does not exist.
-
-    Args:
-        overdue_bill_id: Identifier of the bill.
-    """
-    bill = _bills.get(tx, overdue_bill_id)
-    return bill is None or bill.status == "Paid"
-
-
-@tool(WORLD, reads=True)
-def was_transferred(tx: Transaction) -> bool:
-    """Returns whether the user was handed over to a human agent."""
-    return bool(_transfers.find(tx))
