@@ -4,7 +4,7 @@ A scenario is prose in the second person: what the person wants, knows, and how 
 first message, what they know becomes facts that they tell when asked. A scenario that makes later conduct depend on
 what the agent says ("if", "unless", "insist") has no such script: rules would play another person.
 
-Not covered: grammar beyond pronouns and the forms of `to be`; behaviour that is only a manner, such as impatience.
+Not covered: grammar beyond pronouns and the forms of `to be`; a manner, such as impatience, is said and not shown.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from assay.environments.services.users import Fact, UserAct, UserScript
 
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 _CONDITION: Final = re.compile(
-    r"\b(if|unless|when|whenever|once|until|till|otherwise|first|then|after|only|but|instead|insist\w*|refuse\w*|"
-    r"accept\w*|agree\w*|mention|respond|reply|answer|pretend|ask|asks|asked|tell|never|always|volunteer|provide|"
-    r"make sure|try|tries|willing|allow|randomly|typos|transferred|agent|confusing)\b",
+    r"\b(if|unless|when|whenever|once|until|till|otherwise|depending|insist\w*|refuse\w*|accept\w*|agree\w*|mention|"
+    r"respond|reply|ask|asks|asked|tell|pretend|volunteer|willing|randomly|typos|transfer\w*|agent|confusing|try|tries)\b",
     re.I,
 )
-_MANNER: Final = re.compile(
-    r"^\.?$|^(you are|you're) [\w ,\-]+\.?$|reveal (much|little|minimal)|^you like to (talk|do one thing)", re.I
+_STATEMENT: Final = re.compile(
+    r"^\W*(you|your|you're|for|from|also|it|the|there|since|due|in|on|additionally|lastly|and|this|these|all|any|both|"
+    r"actually|some|one|two)\b",
+    re.I,
 )
-_WISH: Final = re.compile(r"^you(r| (also )?(want|prefer|need|have|do not|don't|would|wish|can|know|live)\b)", re.I)
 _OBJECT: Final = re.compile(
     r"\b(to|for|of|with|from|by|at|on|about|allows?|gives?|give|sends?|send|helps?|help|lets?|let|charged?|told|"
     r"refunds?|cost|costs|offers?|takes?|sent|between)\s+you\b",
@@ -92,12 +92,12 @@ def as_script(scenario: Scenario, acts: tuple[UserAct, ...] = (), *, follows_adv
         raise Unscriptable("the scenario is one text")
     wishes = _sentences(told.reason_for_call)
     if not follows_advice:
-        wishes += [one for one in _sentences(told.task_instructions) if not _MANNER.search(one)]
-    for sentence in wishes:
-        if found := None if follows_advice else _CONDITION.search(sentence):
-            raise Unscriptable(f"the person's conduct depends on the conversation ({found[0].lower()!r})")
-        if not follows_advice and not _WISH.search(sentence):
-            raise Unscriptable(f"a sentence is neither a wish nor a manner: {sentence[:60]!r}")
+        wishes += _sentences(told.task_instructions)
+        for sentence in wishes:
+            if found := _CONDITION.search(sentence):
+                raise Unscriptable(f"the person's conduct depends on the conversation ({found[0].lower()!r})")
+            if not _STATEMENT.search(sentence):
+                raise Unscriptable(f"a sentence may be no statement: {sentence[:60]!r}")
     known = [_fact(at, sentence) for at, sentence in enumerate(_sentences(told.known_info or ""))]
     goal = " ".join(first_person(sentence) for sentence in wishes)
     return UserScript(goal, tuple(known), acts=acts, patience=30)
@@ -105,7 +105,7 @@ def as_script(scenario: Scenario, acts: tuple[UserAct, ...] = (), *, follows_adv
 
 def first_person(text: str) -> str:
     """Returns a text in the second person as its subject would say it."""
-    text = re.sub(r"^you name is\b", "your name is", text, flags=re.I)
+    text = re.sub(r"^you (name|mobile)\b", r"your \1", text, flags=re.I)
     text = _OBJECT.sub(lambda found: f"{found[0][:-3]}me", text)
     rules = (
         (r"\byou('re| are)\b", "I am"),
