@@ -140,7 +140,7 @@ _SWITCHES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "toggle_data": ("mobile_data", ("mobile data", "cellular data")),
     "toggle_roaming": ("data_roaming", ("data roaming", "roaming")),
     "toggle_data_saver_mode": ("data_saver", ("data saver mode", "data saver")),
-    "toggle_wifi": ("wifi", ("wi-fi", "wifi")),
+    "toggle_wifi": ("wifi", ("wi-fi radio", "wifi radio")),
     "toggle_wifi_calling": ("wifi_calling", ("wi-fi calling", "wifi calling")),
 }
 _VERBS: Final = {True: ("turn on", "switch on", "enable"), False: ("turn off", "switch off", "disable")}
