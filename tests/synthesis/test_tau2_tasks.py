@@ -173,6 +173,7 @@ def published(domain: str) -> tuple[tuple[Task, ...], dict[str, dict[str, Any]]]
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("domain", "count", "null", "in_words"), [("airline", 50, 23, 0), ("retail", 114, 11, 40)])
 def test_states_decide_as_the_published_hashes_do(domain: str, count: int, null: int, in_words: int) -> None:
     tasks, figures = published(domain)
@@ -192,6 +193,7 @@ def test_states_decide_as_the_published_hashes_do(domain: str, count: int, null:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_telecom_is_judged_by_its_assertions_and_twenty_tasks_by_a_transfer() -> None:
     tasks, figures = published("telecom")
     seen: Counter[str] = Counter()
@@ -210,6 +212,7 @@ def test_telecom_is_judged_by_its_assertions_and_twenty_tasks_by_a_transfer() ->
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_ticket_gives_the_agent_the_phone() -> None:
     folder = shared_folder("environments", "tau2")
     for task in Tau2Tasks(domain="telecom", data=str(folder), person="ticket").tasks(3, 0):

@@ -72,13 +72,6 @@ class Reservation(msgspec.Struct, omit_defaults=True):
     status: str | None = None
 
 
-class FlightDate(msgspec.Struct):
-    """A flight as an argument names it; other keys are kept."""
-
-    flight_number: str
-    date: str
-
-
 _flights = Documents(tau_bench_airline, Flight, "flights", indexes=[("origin", "destination")])
 _users = Documents(tau_bench_airline, User, "users")
 _reservations = Documents(tau_bench_airline, Reservation, "reservations")
