@@ -70,10 +70,12 @@ def _declare(name: str, method: Callable[[Handset], str], description: str, *, r
     tool(PERSON, solo=SOLO, reads=reads)(run)
 
 
-for _name, (_method, _description) in _SCREENS.items():
-    _declare(_name, _method, _description, reads=True)
-for _name, (_method, _description) in _ACTS.items():
-    _declare(_name, _method, _description, reads=False)
+def declare_plain_tools() -> None:
+    """Declares the tools without arguments: what screens show, and what buttons do."""
+    for name, (method, description) in _SCREENS.items():
+        _declare(name, method, description, reads=True)
+    for name, (method, description) in _ACTS.items():
+        _declare(name, method, description, reads=False)
 
 
 def _do(tx: Transaction, method: Callable[..., str], *arguments: Any) -> str:

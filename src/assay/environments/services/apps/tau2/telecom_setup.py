@@ -11,7 +11,6 @@ from typing import Literal
 
 from assay.environments.services.transaction import Transaction
 
-from . import telecom_person  # noqa: F401 - it adds what the person can do
 from .telecom import (
     TODAY,
     WORLD,
@@ -30,10 +29,13 @@ from .telecom import (
     tool,
     transfers,
 )
+from .telecom_person import declare_plain_tools
 from .telecom_phone import Switch
 from .telecom_records import Bill, BillId, CustomerId, LineId, LineItem, LineStatus, NetworkStatus, VpnDetails
 
 __all__ = ["tau2_telecom", "tau2_telecom_solo"]
+
+declare_plain_tools()
 
 # What has happened before a task begins.
 
