@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -20,7 +21,7 @@ from assay.environments.services.world import ServiceWorld
 from assay.errors import UserError
 from assay.records import Task, VerdictStatus
 from assay.synthesis.services.scenario import Instructions, Scenario, Unscriptable, as_script, as_ticket, first_person
-from assay.synthesis.services.tau2 import Tau2Tasks
+from assay.synthesis.services.tau2 import Tau2Tasks, TauBenchTasks
 from assay.synthesis.services.tau2_tasks import phone_acts
 from assay.verdicts import worst_outcome
 from assay.verify.outcome import WorldRequest, verify_world
@@ -221,3 +222,41 @@ def test_a_ticket_gives_the_agent_the_phone() -> None:
         assert "toggle_airplane_mode" in {spec.name for spec in start.specs()}
         assert judge(task, play(start, plan_of(task))) == "pass"
         assert judge(task, start) == "fail"
+
+
+# tau-bench, version 1.
+
+
+def test_results_that_are_none_are_named(tmp_path: Path) -> None:
+    (tmp_path / "runs.json").write_text('[{"task_id": "x"}]')
+    for name, message in (("runs.json", "holds no results of tau-bench"), ("none.json", r"There is no none\.json")):
+        with pytest.raises(UserError, match=message):
+            tuple(TauBenchTasks(data=str(tmp_path), results=str(tmp_path / name)).tasks(1, 0))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_recorded_runs_of_the_first_version_are_judged_as_recorded() -> None:
+    data = str(shared_folder("environments", "tau-bench-v1"))
+    file = shared_folder("tau-bench", "gpt-4o-airline-tasks-00-24.json")
+    tasks = {task.metadata["task"]: task for task in TauBenchTasks(data=data, results=str(file)).tasks(50, 0)}
+    seen: Counter[str] = Counter()
+    for task in tasks.values():
+        assert judge(task, play(opened(task), plan_of(task))) == "pass", task.id
+        seen += Counter(tasks=1, nothing=judge(task, opened(task)) == "pass")
+    for run in read_json(file):
+        recorded = (run["info"].get("reward_info") or {}).get("info", {})
+        if "r_actions" in recorded:
+            task = tasks[str(run["task_id"])]
+            only_state = msgspec.structs.replace(task, checks=task.checks[:1])
+            world = opened(task)
+            for name, arguments in calls_of(run):
+                world.act(name, arguments)
+            seen += Counter(runs=1, equal=(judge(only_state, world) == "pass") == bool(recorded["r_actions"]))
+    assert seen == {"tasks": 25, "nothing": 7, "runs": 88, "equal": 88}
+
+
+def calls_of(run: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Returns the recorded calls: of several in a message the first was executed."""
+    made = [message["tool_calls"][0]["function"] for message in run["traj"] if message.get("tool_calls")]
+    return [(function["name"], json.loads(function["arguments"])) for function in made]

@@ -1,4 +1,4 @@
-"""The task family `tau2`: the tasks of tau2-bench, over its databases, which the user names by a folder.
+"""The task families `tau2` and `tau-bench`: tasks of those benchmarks, over databases that the user names by a folder.
 
 Airline and retail are judged by what the reference solution leads to: the net changes of the database, which are equal
 if and only if tau2's hashes are, and the facts that the agent must tell the person. Telecom is judged by assertions.
@@ -11,17 +11,19 @@ scenario as a ticket. `metadata.person` says which, and why.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
 from blake3 import blake3
 
 from assay.environments.services.apps.tau2.databases import read_domain_file
 from assay.environments.services.conversation import conversation
+from assay.environments.services.data_files import read_data_file
 from assay.environments.services.declaration import Service
 from assay.environments.services.outcome import as_json, expected_changes
 from assay.environments.services.plans import PlannedCall, play
@@ -32,7 +34,7 @@ from assay.plugins import load
 from assay.records import Check, EnvironmentSpec, Task, digest_record
 
 from .scenario import Unscriptable, as_script, as_ticket
-from .tau2_tasks import TRANSFER, SourceTask, phone_acts, reference_plan
+from .tau2_tasks import TRANSFER, RecordedRun, SourceTask, phone_acts, reference_plan
 
 _LISTENER: Final = UserScript(patience=1_000)
 """Somebody who only listens."""
@@ -73,6 +75,7 @@ _DOMAINS: Final[Mapping[str, _Domain]] = {
         phone_acts(),
     ),
 }
+_FIRST_AIRLINE: Final = _Domain("tau-bench-airline", "tau-bench-airline", (("wiki.md", "wiki.md", ""),))
 _TASK_FILES: Final = ("tasks.json", "tasks_base_and_small.json")
 _SPLIT_FILES: Final = ("split_tasks.json", "split_tasks_without_full.json")
 
@@ -83,7 +86,8 @@ class _Person(NamedTuple):
     service: str
     script: UserScript | None
     """None if there is no conversation."""
-    acts: tuple[UserAct, ...]
+    plan: tuple[PlannedCall, ...]
+    """The reference solution."""
     text: str
     """What the agent is told about them."""
     label: str
@@ -91,50 +95,27 @@ class _Person(NamedTuple):
     is_ticket: bool
 
 
-class Tau2Tasks:
-    """Tasks of tau2-bench.
+class _BenchmarkTasks(ABC):
+    """Tasks of one domain of a benchmark."""
 
-    Args:
-        domain: `airline`, `retail` or `telecom`.
-        data: Folder of the domains' files, or a checkout of tau2-bench.
-        split: One of the benchmark's splits: `base`, `train`, `test`; for telecom `small`, too.
-        task: Identifier of a single task.
-        person: `auto`, or `ticket` for tickets alone.
-    """
+    benchmark: ClassVar[str]
+    """Prefix of identifiers."""
 
-    def __init__(
-        self, *, domain: str, data: str, split: str = "base", task: str | int = "", person: str = "auto"
-    ) -> None:
-        if domain not in _DOMAINS:
-            raise UserError(f"domain={domain} of the family 'tau2': expected {', '.join(_DOMAINS)}")
+    def __init__(self, name: str, domain: _Domain, data: str, *, person: str) -> None:
         if person not in ("auto", "ticket"):
-            raise UserError(f"person={person} of the family 'tau2': expected auto or ticket")
-        self._domain_name, self._domain = domain, _DOMAINS[domain]
+            raise UserError(f"person={person} of the family {self.benchmark!r}: expected auto or ticket")
+        self._domain_name, self._domain = name, domain
         self._data = str(Path(data).resolve())
-        self._split, self._task, self._tickets_only = split, str(task), person == "ticket"
+        self._tickets_only = person == "ticket"
 
     def tasks(self, n: int, seed: int) -> Iterator[Task]:
         """Yields the first `n` tasks, in the benchmark's order; the seed changes nothing."""
         for source in self._sources()[:n]:
             yield self._build(source)
 
-    def _sources(self) -> list[SourceTask]:
-        file = self._read(*_TASK_FILES)
-        try:
-            known = msgspec.convert(file, tuple[SourceTask, ...])
-        except msgspec.ValidationError as exc:
-            raise UserError(f"The tasks of {self._domain_name} cannot be read: {exc}") from exc
-        if self._task:
-            chosen = [task for task in known if task.id == self._task]
-            if not chosen:
-                raise UserError(f"task={self._task} of the family 'tau2': {self._domain_name} has no such task")
-            return chosen
-        splits = self._read(*_SPLIT_FILES)
-        if not isinstance(splits, dict) or not isinstance(splits.get(self._split), list):
-            names = ", ".join(splits) if isinstance(splits, dict) else "none"
-            raise UserError(f"split={self._split} of the family 'tau2': {self._domain_name} has {names}")
-        members = set(map(str, splits[self._split]))
-        return [task for task in known if task.id in members]
+    @abstractmethod
+    def _sources(self) -> Sequence[SourceTask]:
+        """Returns all chosen tasks. Raises `UserError`."""
 
     def _read(self, *names: str) -> Any:
         try:
@@ -168,15 +149,19 @@ class Tau2Tasks:
         if not self._tickets_only:
             try:
                 script = as_script(source.user_scenario, acts, follows_advice=bool(acts))
-                return _Person(self._domain.service, script, acts, _CONVERSE, "script", is_ticket=False)
+                plan = tuple(reference_plan(source, acts))
+                return _Person(self._domain.service, script, plan, _CONVERSE, "script", is_ticket=False)
             except Unscriptable as exc:
                 reason = str(exc)
         ticket = source.ticket or as_ticket(source.user_scenario)
         listener = _LISTENER if source.facts else None
         text = "\n\n".join([_TICKET, *([_TELL] if listener else []), f"Ticket\n{ticket}"])
-        return _Person(self._domain.solo, listener, (), text, f"ticket: {reason}", is_ticket=True)
+        plan = tuple(reference_plan(source, ()))
+        return _Person(self._domain.solo, listener, plan, text, f"ticket: {reason}", is_ticket=True)
 
     def _build(self, source: SourceTask) -> Task:
+        if source.has_unsupported_start:
+            raise UserError(f"task {source.id} of {self._domain_name} begins in the middle, which is not supported")
         person = self._person(source)
         service: Service = load("services", person.service)
         knobs: dict[str, Any] = {service.name: {"data": self._data, "hash": self._hash}}
@@ -186,24 +171,23 @@ class Tau2Tasks:
         if person.script is not None:
             services.append(conversation.name)
             knobs[conversation.name] = {"script": msgspec.to_builtins(person.script)}
-        plan = tuple(reference_plan(source, person.acts))
         reported = _reports(source)
-        parameters: dict[str, Any] = {"services": services, "knobs": knobs, "plan": msgspec.to_builtins(plan)}
+        parameters: dict[str, Any] = {"services": services, "knobs": knobs, "plan": msgspec.to_builtins(person.plan)}
         if reported:
             parameters["reported"] = [msgspec.to_builtins(call) for call, _ in reported]
         world = self._open(source, parameters)
-        done = play(world, plan)
+        done = play(world, person.plan)
         checks = _checks(source, done, [value for _, value in reported])
         instruction = f"{person.text}\n\nPolicy\n{self._policy(solo=person.is_ticket)}"
         environment = EnvironmentSpec("services", parameters, 0)
         return Task(
-            id=_task_id(self._domain_name, source.id),
+            id=_task_id(f"{self.benchmark}-{self._domain_name}", source.id),
             instruction=instruction,
             environment=environment,
             checks=checks,
             digest=digest_record([instruction, _without_folder(environment, service.name), checks]),
-            tags=("tau2", self._domain_name, "ticket" if person.is_ticket else "script"),
-            source=f"tau2-bench, {self._domain_name}, task {source.id}",
+            tags=(self.benchmark, self._domain_name, "ticket" if person.is_ticket else "script"),
+            source=f"{self.benchmark}, {self._domain_name}, task {source.id}",
             metadata={
                 "task": source.id,
                 "person": person.label,
@@ -219,6 +203,70 @@ class Tau2Tasks:
             return ServiceWorld(parameters, 0)
         except ValueError as exc:
             raise UserError(f"task {source.id} of {self._domain_name}: {exc}") from exc
+
+
+class Tau2Tasks(_BenchmarkTasks):
+    """Tasks of tau2-bench.
+
+    Args:
+        domain: `airline`, `retail` or `telecom`.
+        data: Folder of the domains' files, or a checkout of tau2-bench.
+        split: One of the benchmark's splits: `base`, `train`, `test`; for telecom `small`, too.
+        task: Identifier of a single task.
+        person: `auto`, or `ticket` for tickets alone.
+    """
+
+    benchmark = "tau2"
+
+    def __init__(
+        self, *, domain: str, data: str, split: str = "base", task: str | int = "", person: str = "auto"
+    ) -> None:
+        if domain not in _DOMAINS:
+            raise UserError(f"domain={domain} of the family 'tau2': expected {', '.join(_DOMAINS)}")
+        super().__init__(domain, _DOMAINS[domain], data, person=person)
+        self._split, self._task = split, str(task)
+
+    def _sources(self) -> Sequence[SourceTask]:
+        try:
+            known = msgspec.convert(self._read(*_TASK_FILES), tuple[SourceTask, ...])
+        except msgspec.ValidationError as exc:
+            raise UserError(f"The tasks of {self._domain_name} cannot be read: {exc}") from exc
+        if self._task:
+            chosen = [task for task in known if task.id == self._task]
+            if not chosen:
+                raise UserError(f"task={self._task} of the family 'tau2': {self._domain_name} has no such task")
+            return chosen
+        splits = self._read(*_SPLIT_FILES)
+        if not isinstance(splits, dict) or not isinstance(splits.get(self._split), list):
+            names = ", ".join(splits) if isinstance(splits, dict) else "none"
+            raise UserError(f"split={self._split} of the family 'tau2': {self._domain_name} has {names}")
+        members = set(map(str, splits[self._split]))
+        return [task for task in known if task.id in members]
+
+
+class TauBenchTasks(_BenchmarkTasks):
+    """Airline tasks of tau-bench, version 1, from the results of a run, which hold the tasks.
+
+    Args:
+        data: Folder of the airline's files, or a checkout of tau-bench.
+        results: File of results: an array of `{task_id, info: {task}}`.
+    """
+
+    benchmark = "tau-bench"
+
+    def __init__(self, *, data: str, results: str) -> None:
+        super().__init__("airline", _FIRST_AIRLINE, data, person="ticket")
+        self._results = results
+
+    def _sources(self) -> Sequence[SourceTask]:
+        path = Path(self._results)
+        try:
+            runs = msgspec.convert(read_data_file([path.parent], [path.name]).parse(), tuple[RecordedRun, ...])
+        except msgspec.ValidationError as exc:
+            raise UserError(f"{path} holds no results of tau-bench: {exc}") from exc
+        except ValueError as exc:
+            raise UserError(str(exc)) from exc
+        return list({run.task_id: run.source for run in runs}.values())
 
 
 def _reports(source: SourceTask) -> list[tuple[PlannedCall, bool]]:
@@ -264,12 +312,12 @@ def _kind_of(fact: str) -> str:
         return "text"
 
 
-def _task_id(domain: str, name: str) -> str:
+def _task_id(prefix: str, name: str) -> str:
     """Returns an identifier without the characters that identifiers cannot have; a digest tells long ones apart."""
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-")
     if plain != name:
         plain = f"{plain[:160]}-{blake3(name.encode()).hexdigest()[:6]}"
-    return f"tau2-{domain}-{plain}"
+    return f"{prefix}-{plain}"
 
 
 def _without_folder(environment: EnvironmentSpec, service: str) -> EnvironmentSpec:

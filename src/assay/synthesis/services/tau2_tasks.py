@@ -1,4 +1,4 @@
-"""Tasks of tau2-bench as its files have them, and what their reference solutions are here."""
+"""Tasks of tau-bench and tau2-bench as their files have them, and what their reference solutions are here."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from assay.environments.services.conversation import SEND
 from assay.environments.services.plans import PlannedCall
 from assay.environments.services.users import UserAct
 
-from .scenario import Scenario
+from .scenario import Scenario, Unscriptable
 
 TRANSFER: Final = "transfer_to_human_agents"
+_RESPOND: Final = "respond"
 
 
 class ReferenceAction(msgspec.Struct, frozen=True):
@@ -60,6 +61,12 @@ class SourceTask(msgspec.Struct, frozen=True):
     ticket: str | None = None
 
     @property
+    def has_unsupported_start(self) -> bool:
+        """Whether other data or earlier messages precede the task."""
+        state = self.initial_state
+        return state is not None and bool(state.initialization_data or state.message_history)
+
+    @property
     def initial_calls(self) -> tuple[dict[str, Any], ...]:
         state = self.initial_state
         return () if state is None else state.initialization_actions or ()
@@ -82,6 +89,42 @@ class SourceTask(msgspec.Struct, frozen=True):
         return missing
 
 
+class FirstAction(msgspec.Struct, frozen=True):
+    """A call of a reference solution of tau-bench, version 1."""
+
+    name: str
+    kwargs: dict[str, Any] = {}
+
+
+class FirstTask(msgspec.Struct, frozen=True):
+    """A task of tau-bench, version 1."""
+
+    instruction: str
+    actions: tuple[FirstAction, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+
+class RunInfo(msgspec.Struct, frozen=True):
+    """What tau-bench records beside a conversation."""
+
+    task: FirstTask
+
+
+class RecordedRun(msgspec.Struct, frozen=True):
+    """A run of tau-bench, version 1."""
+
+    task_id: int
+    info: RunInfo
+
+    @property
+    def source(self) -> SourceTask:
+        """The run's task, in the form of tau2-bench."""
+        task = self.info.task
+        actions = [ReferenceAction(one.name, one.kwargs) for one in task.actions if one.name != _RESPOND]
+        criteria = Criteria(tuple(actions), communicate_info=task.outputs)
+        return SourceTask(str(self.task_id), Scenario(task.instruction), criteria)
+
+
 def reference_plan(task: SourceTask, acts: Sequence[UserAct]) -> Iterator[PlannedCall]:
     """Yields the reference solution as calls of the agent; where it has none, a look at the clock.
 
@@ -91,7 +134,7 @@ def reference_plan(task: SourceTask, acts: Sequence[UserAct]) -> Iterator[Planne
             agent has their tools.
 
     Raises:
-        LookupError: No request makes the person do it.
+        Unscriptable: No request makes the person do it.
     """
     actions = task.evaluation_criteria.actions or ()
     if not actions and not task.facts:
@@ -109,7 +152,7 @@ def _cue_of(action: ReferenceAction, acts: Sequence[UserAct]) -> str:
     for act in acts:
         if (act.action, act.arguments) == (action.name, action.arguments):
             return act.cues[0]
-    raise LookupError(f"{action.name} {action.arguments}")
+    raise Unscriptable(f"no request makes the person do {action.name}")
 
 
 _SCREENS: Final[Mapping[str, tuple[str, ...]]] = {

@@ -15,7 +15,14 @@ from assay.environments.services.transaction import Generator, Transaction
 
 T = TypeVar("T")
 
-_FOLDERS: Final = ("", "{domain}", "domains/{domain}", "data/tau2/domains/{domain}", "tau_bench/envs/{domain}/data")
+_FOLDERS: Final = (
+    "",
+    "{domain}",
+    "domains/{domain}",
+    "data/tau2/domains/{domain}",
+    "tau_bench/envs/{domain}/data",
+    "tau_bench/envs/{domain}",
+)
 """Where a domain's files are, from the folder that the user names: the domain's own, a data folder, or a checkout."""
 
 
