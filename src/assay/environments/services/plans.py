@@ -66,7 +66,10 @@ def play_recorded(world: ServiceWorld, plan: Plan) -> list[tuple[ToolCall, Obser
 
 
 def outcome_key(world: ServiceWorld) -> bytes:
-    """Returns bytes that are equal for outcomes that differ at most in generated identifiers."""
+    """Returns bytes that are equal for outcomes that differ at most in generated identifiers; where the world reports
+    views, for those whose reports are equal."""
+    if report := world.report():
+        return canonical_bytes(report)
     changes = world.database.changes(judged_only=True)
     return canonical_bytes(_without_generated(world, changes))
 

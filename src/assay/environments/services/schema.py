@@ -186,6 +186,15 @@ def metadata(annotation: Any) -> dict[str, Any]:
     return facts
 
 
+def can_be_column(annotation: Any) -> bool:
+    """Returns whether a column can have this type."""
+    try:
+        _read_column(msgspec.Struct, "", annotation)
+    except TypeError:
+        return False
+    return True
+
+
 def alternatives(annotation: Any) -> list[Any]:
     """Returns the parts of an annotation that is a union, without None; of another one, itself."""
     if typing.get_origin(annotation) in (Union, types.UnionType):

@@ -65,6 +65,8 @@ class UserAct(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     action: str
     arguments: dict[str, Any]
     cues: tuple[str, ...]
+    says_result: bool = False
+    """Whether the person reads out what the call returned."""
 
 
 class UserScript(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

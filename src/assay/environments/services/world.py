@@ -76,6 +76,8 @@ class WorldOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Identifier of the person for whom the agent is signed in."""
     plan: tuple[PlannedCall, ...] = ()
     """Reference solution, which only the oracle and admission use; agents never see a task's parameters."""
+    reported: tuple[PlannedCall, ...] = ()
+    """Views of the role `system` whose results are facts of the final state."""
 
 
 class ServiceWorld:
@@ -97,7 +99,12 @@ class ServiceWorld:
             allowed = ", ".join(WorldOptions.__struct_fields__)
             raise ValueError(f"The world of services: {exc}; known options: {allowed}") from exc
         services = [load("services", name) for name in options.services]
-        self._set_up(compose(services), seed, options.knobs, options.actor, options.plan)
+        composition = compose(services)
+        for call in options.reported:
+            action = composition.actions.get(call.action)
+            if action is None or not action.reads_only or "system" not in action.roles:
+                raise ValueError(f"The world of services cannot report {call.action!r}: it is no view of the world")
+        self._set_up(composition, seed, options.knobs, options.actor, options.plan, options.reported)
 
     @classmethod
     def of(
@@ -115,14 +122,14 @@ class ServiceWorld:
         knobs: Mapping[str, Mapping[str, Any]],
         actor: str,
         plan: tuple[PlannedCall, ...] = (),
+        reported: tuple[PlannedCall, ...] = (),
     ) -> None:
         self.composition = composition
         self.seed = seed
         self.actor = actor
         self.sink: Callable[[LoggedCall], None] | None = None
         """Called with each call after it was logged."""
-        self._plan = plan
-        self._knobs = knobs
+        self._plan, self._knobs, self._reported = plan, knobs, reported
         self._identity, image = composition.image(seed, knobs)
         self._attach(Database(composition.tables, image))
         self.calls: list[LoggedCall] = []
@@ -144,7 +151,7 @@ class ServiceWorld:
         return self.database.digest()
 
     def facts(self) -> dict[str, Any]:
-        """Returns the net changes of the judged tables, as data and in words, the calls, and the time."""
+        """Returns the net changes of the judged tables, as data and in words, the calls, the time, and the reports."""
         changes = self.database.changes(judged_only=True)
         facts: dict[str, Any] = msgspec.to_builtins(
             {
@@ -156,7 +163,16 @@ class ServiceWorld:
                 "now": self.now,
             }
         )
-        return facts
+        return facts | ({"reported": self.report()} if self._reported else {})
+
+    def report(self) -> dict[str, Any]:
+        """Returns the results of the reported views by call; a refused one has its message as `error`."""
+        found: dict[str, Any] = {}
+        for call in self._reported:
+            observation = self.peek(call.action, call.arguments, "system")
+            name = f"{call.action} {canonical_bytes(call.arguments).decode()}"
+            found[name] = {"error": observation.content} if observation.error else _parse_result(observation.content)
+        return found
 
     async def close(self) -> None:
         self.database.close()
@@ -189,6 +205,7 @@ class ServiceWorld:
         other = ServiceWorld.__new__(ServiceWorld)
         other.composition, other.seed, other.actor, other.sink = self.composition, self.seed, self.actor, None
         other._identity, other._plan, other._knobs = self._identity, self._plan, self._knobs
+        other._reported = self._reported
         other._attach(self.database.fork())
         other.calls, other._logged_bytes = list(self.calls), self._logged_bytes
         return other
@@ -407,6 +424,14 @@ def _readable(arguments: dict[str, Any]) -> tuple[dict[str, Any], int, str]:
     if b"\\u0000" in encoded and any("\0" in text for text in _texts(arguments)):
         return {}, 0, "The arguments hold the character U+0000, which no text here may have."
     return arguments, len(encoded), ""
+
+
+def _parse_result(text: str) -> Any:
+    """Returns a view's result as data; a text that is no JSON as it is."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
 
 
 def _texts(value: Any) -> list[str]:
