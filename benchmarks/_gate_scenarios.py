@@ -17,18 +17,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from assay.api.summaries import load_measures
 from assay.environments.interface import WorkspaceSpec
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.gateway.backends.scripted import ScriptedBackend
 from assay.gateway.model import open_session_model
 from assay.gateway.server import Gateway
 from assay.records import AttemptStarted, Check, EnvironmentSpec, Limits, Task, digest_record
-from assay.rollout import RunConfig, Tally, start_run
+from assay.rollout import RunConfig, Tally, reverify, start_run
 from assay.rollout.attempt.endpoint import LimitedModel, SessionRecorder
 from assay.rollout.audit.config import AuditConfig
 from assay.rollout.audit.stored import audit_run
 from assay.rollout.limits.meter import Meter
 from assay.rollout.recording.recorder import Recorder
+from assay.rollout.rejudge.config import ReverifyConfig
 from assay.settings import Settings
 from assay.store import RunStore, seal
 from assay.tasks import LoadedTask
@@ -36,7 +38,18 @@ from assay.tasks.write import TaskDraft, write_task
 from benchmarks import _callgrind
 from benchmarks.store import attempt_bodies
 
-TURNS, IN_PROCESS, CALLS, EXECS, ATTEMPTS, COMMITS, SEALED, AUDITED, LISTED = 12, 40, 20, 10, 2, 40, 12, 12, 200
+TURNS, IN_PROCESS, CALLS, EXECS, ATTEMPTS, COMMITS, SEALED, AUDITED, LISTED, COUNTED = (
+    12,
+    40,
+    20,
+    10,
+    2,
+    40,
+    12,
+    12,
+    200,
+    100,
+)
 RUN = "b"
 """The run that the attempts of `benchmarks.store` name."""
 TEST = "#!/bin/sh\ntest -f /workspace/hello.txt; echo $((1 - $?)) > /logs/verifier/reward.txt\n"
@@ -47,6 +60,27 @@ Work = Callable[[], int]
 
 def recorded_turns(folder: Path) -> Iterator[Work]:
     """Attempts of `TURNS` turns of the loop agent with the scripted model, in an in-process world."""
+    for run in ("warm", "counted"):
+        yield lambda run=run: _count_in_process(folder, run) * TURNS
+
+
+def judged_again(folder: Path) -> Iterator[Work]:
+    """Those attempts, each judged again from its recorded calls."""
+    settings = Settings(cache=Settings.from_environment().cache, store=folder / "store")
+    for run in ("warm", "counted"):
+        _count_in_process(folder, run)
+
+        def judge(run: str = run) -> int:
+            report = asyncio.run(reverify(run, ReverifyConfig(again=1), settings))
+            if report.counts["agree"] != IN_PROCESS:
+                raise SystemExit(f"{IN_PROCESS} attempts should agree: {report.counts}")
+            return IN_PROCESS
+
+        yield judge
+
+
+def _count_in_process(folder: Path, run: str) -> int:
+    """Runs the attempts of `recorded_turns` and returns their number."""
     add, finish = {"name": "add", "arguments": {"by": 1}}, {"name": "finish", "arguments": {"message": "done"}}
     replies = [
         {"content": "I add one.", "tool_calls": [add, finish] if turn == TURNS - 1 else [add]} for turn in range(TURNS)
@@ -61,11 +95,10 @@ def recorded_turns(folder: Path) -> Iterator[Work]:
         digest=digest_record("count"),
         limits=Limits(turns=TURNS + 1),
     )
-    for run in ("warm", "counted"):
-        config = RunConfig(
-            tasks=("-",), agent="loop", model=f"scripted:{script}", attempts=IN_PROCESS, concurrency=1, run=run
-        )
-        yield lambda config=config: _run(config, folder, "pass", [LoadedTask(task, None)]) * TURNS
+    config = RunConfig(
+        tasks=("-",), agent="loop", model=f"scripted:{script}", attempts=IN_PROCESS, concurrency=1, run=run
+    )
+    return _run(config, folder, "pass", [LoadedTask(task, None)])
 
 
 def null_attempts(folder: Path) -> Iterator[Work]:
@@ -213,6 +246,17 @@ def listings(folder: Path) -> Iterator[Work]:
     yield from (list_attempts, list_attempts)
 
 
+def counts_of_sealed(folder: Path) -> Iterator[Work]:
+    """Attempts of a sealed run, checked against their events and measured, as `assay stats` does."""
+    _write_attempts(folder, COUNTED)
+    seal(folder, RUN)
+
+    def count_attempts() -> int:
+        return len(load_measures(folder, [RUN]))
+
+    yield from (count_attempts, count_attempts)
+
+
 def _write_attempts(folder: Path, count: int) -> None:
     with RunStore.create(folder, RUN, {}) as store:
         for number in range(count):
@@ -228,6 +272,8 @@ SCENARIOS: Final[dict[str, Callable[[Path], Iterator[Work]]]] = {
     "commit of an attempt": commits,
     "sealed attempt": sealed_rows,
     "audited attempt": audits,
+    "attempt judged again": judged_again,
+    "counted attempt": counts_of_sealed,
     "listed attempt": listings,
 }
 

@@ -1,4 +1,4 @@
-"""What a call of a service costs at our end, by transport: in process, through MCP and through HTTP.
+"""Cost of a call of a service at the server, by transport: in process, through MCP and through HTTP.
 
 An HTTP request that calls nothing shows the share of the HTTP server and of the kernel.
 
@@ -34,7 +34,7 @@ HOW = "one core for the server, the client on another; medians over rounds; CPU 
 COLUMNS = ("what", "count", "cpu_us", "transport_us")
 FLOOR = "an HTTP request that calls nothing"
 MOST_US = 100.0
-"""What a transport may add to a call."""
+"""Largest cost that a transport may add to a call."""
 CLIENT = """
 import socket, sys
 port, count, length = (int(word) for word in sys.argv[1:])

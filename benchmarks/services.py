@@ -1,4 +1,4 @@
-"""What a world of services costs beside bare SQLite that does the same: open, fork, call, digest, difference, judging.
+"""Cost of a world of services beside bare SQLite that does the same: open, fork, call, digest, difference, judging.
 
 The service has 20,000 rows in four tables. Each row of the table is measured by turns with statements on a database of
 the same image, made by hand: `bare_us` is connect and deserialise for an open or a fork, and the statements of the

@@ -9,6 +9,7 @@ nothing.
 from __future__ import annotations
 
 import difflib
+import hashlib
 import importlib
 import importlib.util
 import sys
@@ -126,25 +127,50 @@ def _import(kind: str, name: str, target: str) -> Any:
 def _from_file(kind: str, path: Path, attribute: str | None) -> Any:
     if not path.is_file():
         raise PluginLoadError(f"no {kind.rstrip('s')} file {path}: check the path")
-    spec = importlib.util.spec_from_file_location(f"assay_plugin_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise PluginLoadError(f"{path} cannot be imported as Python")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where annotations that are texts are evaluated
-    try:
-        spec.loader.exec_module(module)
-    except Exception as exc:
-        del sys.modules[spec.name]
-        raise PluginLoadError(f"{path} does not import: {describe_error(exc)}") from exc
+    module = _import_file(path)
     if attribute is not None:
         return _attribute(kind, str(path), module, attribute)
-    defined = {name: value for name, value in vars(module).items() if getattr(value, "__module__", "") == spec.name}
+    defined = {
+        name: value for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__
+    }
     decorated = {name: value for name, value in defined.items() if getattr(value, "plugin_kind", None) == kind}
     chosen = decorated or {name: value for name, value in defined.items() if isinstance(value, type)}
     if len(chosen) != 1:
         found = ", ".join(sorted(chosen)) or "none"
         raise PluginLoadError(f"{path} defines {len(chosen)} {kind} ({found}): name one with {path}:Class")
     return next(iter(chosen.values()))
+
+
+def _import_file(path: Path) -> ModuleType:
+    """Returns the module of a file. It is executed once for each text of the file, as an installed module is: what
+    several attempts load is the same object, and what is cached for it serves all of them."""
+    try:
+        text = path.read_bytes()
+    except OSError as exc:
+        raise PluginLoadError(f"{path} cannot be read: {exc.strerror}") from exc
+    place = str(path.resolve())
+    known = _FILES.get(place)
+    if known is not None and known[0] == text:
+        return known[1]
+    # Two files of one name are two modules: annotations that are texts are evaluated where `sys.modules` has them.
+    name = f"assay_plugin_{path.stem}_{hashlib.sha256(place.encode(errors='surrogateescape')).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise PluginLoadError(f"{path} cannot be imported as Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        # Not by the loader: its bytecode may be that of a text of the same length, written in the same second.
+        exec(compile(text, str(path), "exec"), vars(module))
+    except Exception as exc:
+        sys.modules.pop(name, None)
+        raise PluginLoadError(f"{path} does not import: {describe_error(exc)}") from exc
+    _FILES[place] = text, module
+    return module
+
+
+_FILES: dict[str, tuple[bytes, ModuleType]] = {}
+"""Text and module of each imported file."""
 
 
 def _attribute(kind: str, name: str, module: ModuleType, attribute: str) -> Any:

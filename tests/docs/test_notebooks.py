@@ -20,9 +20,11 @@ def texts(notebook: dict[str, Any]) -> list[tuple[str, str]]:
     """Source and printed text of each code cell; markup of tables is left out."""
     found = []
     for cell in notebook["cells"]:
-        printed = [output.get("text") or output.get("data", {}).get("text/plain", "") for output in
-                   cell.get("outputs", ())]  # fmt: skip
-        found.append(("".join(cell["source"]), "\n".join("".join(lines) for lines in printed)))
+        # The kernel sends a stream in one or several parts, as its timer falls.
+        printed = ["".join(output.get("text") or output.get("data", {}).get("text/plain", ""))
+                   for output in cell.get("outputs", ())]  # fmt: skip
+        lines = [line for text in printed for line in text.splitlines()]
+        found.append(("".join(cell["source"]), "\n".join(lines)))
     return found
 
 

@@ -15,6 +15,8 @@ import pytest
 from assay.records import Verdict, VerdictAdded
 from assay.store import RunStore, annotate, check_rows, current_verdicts_of, seal
 from assay.store.row_check import CheckedRows
+from benchmarks.store import attempt_bodies
+from tests.counting import count_calls
 
 Fill = Callable[..., None]
 pytestmark = pytest.mark.quick
@@ -120,3 +122,43 @@ def test_a_forged_table_of_verdicts_of_a_sealed_run_counts_for_nothing(tmp_path:
     with RunStore.open(tmp_path, "r") as store:
         checked = check_rows(store)
         assert current_verdicts_of(store, checked.rows, checked.verdicts)["t.a.1.0"].integrity == "fail"
+
+
+def rewrite_events(root: Path, **options: object) -> None:
+    (path,) = (root / "runs" / "r").rglob("events.parquet")
+    table = pq.read_table(path)
+    pq.write_table(table, path, **options)
+
+
+@pytest.mark.parametrize(
+    "options", [{"use_dictionary": False}, {"row_group_size": 1}, {"dictionary_pagesize_limit": 8}]
+)
+def test_rows_do_not_depend_on_how_the_events_file_is_laid_out(tmp_path: Path, fill: Fill, options: object) -> None:
+    fill()
+    seal(tmp_path, "r")
+    before = checked(tmp_path)
+    rewrite_events(tmp_path, **options)  # type: ignore[arg-type]
+    assert checked(tmp_path) == before
+
+
+def test_one_chain_of_a_sealed_run_is_checked_alone(tmp_path: Path, fill: Fill) -> None:
+    fill()
+    seal(tmp_path, "r")
+    with RunStore.open(tmp_path, "r") as store:
+        every = {row.chain: row for row in check_rows(store).rows}
+        assert len(every) > 1
+        for chain, row in every.items():
+            assert check_rows(store, chain).rows == [row]
+
+
+def test_attempts_of_a_sealed_run_cost_few_calls_to_list(tmp_path: Path, fill: Fill) -> None:
+    def calls(count: int) -> int:
+        root = tmp_path / str(count)
+        with RunStore.create(root, "b", {}) as store:
+            store.append_all([(f"c{number:06d}.0", attempt_bodies(number)) for number in range(count)])
+        seal(root, "b")
+        with RunStore.open(root, "b") as store:
+            return count_calls(lambda: current_verdicts_of(store, (found := check_rows(store)).rows, found.verdicts))
+
+    calls(1)
+    assert calls(120) - calls(20) < 100 * 70  # 59; 100 where digests and verdicts were each handled on their own

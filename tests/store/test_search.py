@@ -73,6 +73,17 @@ def test_a_live_run_is_searched_without_reading_what_lacks_the_text(tmp_path: Pa
     assert calls(400) < 1.2 * calls(20)
 
 
+@pytest.mark.parametrize("text", ["message", "shell", "call_id", "MESSAGE"])
+def test_a_text_that_every_record_holds_outside_of_its_texts_costs_few_calls_a_step(tmp_path: Path, text: str) -> None:
+    def calls(count: int) -> int:
+        root = tmp_path / str(count)
+        recorded(root, [[("common", None, [("cat notes", "some output")])] * 5] * count + [[(f"a {text}", None, [])]])
+        return count_calls(lambda: [hit.excerpt for hit in search(root, text, ignore_case=text.isupper())])
+
+    calls(1)
+    assert calls(220) - calls(20) < 200 * 5 * 17  # whole steps: 20, and 36 without case
+
+
 def test_a_search_finds_what_was_committed_since_the_last_one(tmp_path: Path) -> None:
     recorded(tmp_path, [[("needle", None, [])]])
     with RunStore.open(tmp_path, "r", write=True) as store:

@@ -6,12 +6,16 @@ import asyncio
 import random
 import re
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import pytest
+from msgspec import Meta
 
+from assay.environments.services.declaration import Service
 from assay.environments.services.plans import PlannedCall, play, play_recorded, random_call
+from assay.environments.services.schema import identifier
+from assay.environments.services.transaction import Transaction
 from assay.environments.services.users import UserScript, begin, reply
 from assay.environments.services.world import ServiceWorld
 from assay.errors import UserError
@@ -24,6 +28,19 @@ from assay.verify.service_checks import rule_results, trace_of_calls
 from assay.verify.state_check import StateCheck
 
 APP = "tracker"
+clubs = Service("clubs", "Clubs of a town.")
+
+
+@clubs.table()
+class Club(msgspec.Struct, frozen=True):
+    id: Annotated[str, identifier("club", "CLUB-")]
+    name: str
+
+
+@clubs.action(wish="found a club called {name}")
+def found_club(tx: Transaction, name: Annotated[str, Meta(examples=["Chess"])]) -> Club:
+    """Founds a club."""
+    return tx.insert(Club(tx.new_id(Club), name))
 
 
 @cache
@@ -106,6 +123,12 @@ def test_no_generated_identifier_is_in_the_text() -> None:
         assert not re.search(r"\b[A-Z]{2,}-\d{6}\b", f"{task.instruction} {script}")
 
 
+def test_texts_of_a_parameter_are_its_examples() -> None:
+    walk = Walker(ServiceWorld.of([clubs])).walk(1, random.Random(0))
+    assert walk is not None
+    assert walk.writes == (PlannedCall("found_club", {"name": "Chess"}),)
+
+
 def personas() -> list[tuple[Task, UserScript]]:
     return [
         (task, msgspec.convert(task.environment.parameters["knobs"]["conversation"]["script"], UserScript))
@@ -147,3 +170,11 @@ def test_random_calls_never_break_a_world() -> None:
 def test_wrong_options_are_named(options: dict[str, Any], part: str) -> None:
     with pytest.raises(UserError, match=part):
         ServiceTasks(**options)
+
+
+@pytest.mark.parametrize(
+    ("app", "part"), [("json:loads", "is not a service"), ("tracker+tracker", "in the world twice")]
+)
+def test_wrong_applications_are_named(app: str, part: str) -> None:
+    with pytest.raises(UserError, match=part):
+        ServiceTasks(app=app).tasks(1, 0)

@@ -7,7 +7,7 @@ import pytest
 
 from assay.errors import UserError
 from assay.tasks import TaskFinding, lint_task
-from assay.tasks.lint import MOST_NAMED_TESTS
+from assay.tasks.lint import MORE_TESTS
 
 pytestmark = pytest.mark.quick
 Make = Callable[..., Path]
@@ -168,10 +168,20 @@ def test_a_shown_test_leaks_nothing_while_a_hidden_one_decides(
     assert found == [f"environment/changed/pkg/test_{name}.py" for name in leaked]
 
 
-def test_an_instruction_that_only_counts_the_other_shown_tests_is_enough(make: Make) -> None:
-    tests = [f"pkg/test_a.py::test_{number}" for number in range(MOST_NAMED_TESTS + 2)]
+@pytest.mark.parametrize(("counted", "leaks"), [("", True), ("1", True), ("2", False)])
+def test_an_instruction_may_count_shown_tests_instead_of_naming_them(counted: str, leaks: bool, make: Make) -> None:
+    tests = [f"pkg/test_a.py::test_{number}" for number in range(7)]
     expected = [*tests, TWO_FILES[1]]
     check = f"[[metadata.assay.checks]]\nname = 'tests'\nkind = 'pytest'\nparameters = {{ expected = {expected} }}\n"
-    named = "\n".join(tests[:MOST_NAMED_TESTS])
-    folder = make(TIMED + check, {**SOLVED, **FULL, **SHORTENED, "instruction.md": f"{named}\npytest pkg/test_a.py\n"})
+    text = "\n".join([*tests[:5], f"{counted} {MORE_TESTS}." if counted else "", "pytest pkg/test_a.py"])
+    folder = make(TIMED + check, {**SOLVED, **FULL, **SHORTENED, "instruction.md": text})
+    assert ("leak" in [finding.rule for finding in lint_task(folder)]) is leaks
+
+
+def test_hidden_tests_of_a_shortened_file_are_not_among_the_counted_ones(make: Make) -> None:
+    tests = [f"pkg/test_a.py::test_{number}" for number in range(6)]
+    expected = [*tests, TWO_FILES[1]]
+    check = f"[[metadata.assay.checks]]\nname = 'tests'\nkind = 'pytest'\nparameters = {{ expected = {expected} }}\n"
+    text = "\n".join([*tests[:5], f"1 {MORE_TESTS}.", "pytest pkg/test_a.py pkg/test_b.py"])
+    folder = make(TIMED + check, {**SOLVED, **FULL, **SHORTENED, "instruction.md": text})
     assert "leak" not in [finding.rule for finding in lint_task(folder)]

@@ -9,12 +9,19 @@ from typing import Any
 import pytest
 
 from assay.errors import TaskError
-from assay.records import Check, EnvironmentSpec, Task, Verdict
+from assay.records import Check, EnvironmentSpec, Observation, Task, ToolCall, Verdict
 from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.store import RunStore
 from assay.verify.interface import WorldInput
-from assay.verify.service_checks import Communicated, CommunicatedCheck, PolicyCheck, is_said
+from assay.verify.service_checks import (
+    Communicated,
+    CommunicatedCheck,
+    PolicyCheck,
+    is_said,
+    rule_results,
+    trace_of_calls,
+)
 
 
 def judge(facts: dict[str, Any], parameters: dict[str, Any]) -> Verdict:
@@ -33,12 +40,20 @@ def said(*texts: str, **more: Any) -> dict[str, Any]:
     [
         (Communicated("10", "number"), "You get 10.", True),
         (Communicated("10", "number"), "You get 100 or 1.10 or v10 or 10,5.", False),
+        (Communicated("5", "number"), "On 2026-03-05 at 5:30 or 10:5 you have ORD-5 and 5/7", False),
+        (Communicated("5", "number"), "Total:5", True),
+        (Communicated("-5", "number"), "It is -5 now", True),
         (Communicated("1234.5", "number"), "It is $1,234.50!", True),
         (Communicated("3.14", "number", "0.01"), "about 3.15", True),
         (Communicated("3.14", "number", "0.001"), "about 3.15", False),
         (Communicated("2026-03-05", "date"), "on March 5th, 2026", True),
         (Communicated("2026-03-05", "date"), "on 5 Mar", True),
         (Communicated("2026-03-05", "date"), "on 15 March 2026", False),
+        (Communicated("2026-03-05", "date"), "on 5 March 2025", False),
+        (Communicated("2026-03-05", "date"), "on March 5, 2027", False),
+        (Communicated("2026-03-05", "date"), "on 5 Mar. 2027", False),
+        (Communicated("2026-03-05", "date"), "on 5 March 2026", True),
+        (Communicated("2026-03-05", "date"), "from 2026-03-05T10:00 on", True),
         (Communicated("2026-03-05", "date"), "on 2026-03-05.", True),
         (Communicated("ORD-12"), "Order ord-12 is done", True),
         (Communicated("ORD-12"), "Order ORD-123 is done", False),
@@ -59,7 +74,18 @@ def test_communicated() -> None:
     assert judge({}, facts).status == "unknown"
 
 
-@pytest.mark.parametrize("facts", [[], [{"value": "x", "kind": "number"}], [{"value": "x", "kind": "date"}], [{}]])
+@pytest.mark.parametrize(
+    "facts",
+    [
+        [],
+        [{"value": "x", "kind": "number"}],
+        [{"value": "x", "kind": "date"}],
+        [{}],
+        [{"value": " "}],
+        [{"value": "NaN", "kind": "number"}],
+        [{"value": "5", "kind": "number", "tolerance": "Infinity"}],
+    ],
+)
 def test_wrong_facts_are_the_tasks_error(facts: list[Any]) -> None:
     with pytest.raises(TaskError):
         judge(said("x"), {"facts": facts})
@@ -105,3 +131,11 @@ def test_policy_over_a_recorded_run(tmp_path: Path) -> None:
     assert judged().status == "unknown"
     with pytest.raises(TaskError, match="contract 0 of check 'policy'"):
         judged("contract = 5")
+
+
+def test_a_call_that_the_world_refused_breaks_no_precondition() -> None:
+    """It changed nothing and obtained nothing; the same call that succeeded breaks the rule."""
+    lend = ToolCall("c1", "lend_book", "{}", {})
+    for error, status in ((True, "pass"), (False, "fail")):
+        trace = trace_of_calls([(lend, Observation("", error=error))])
+        assert [result.status for result in rule_results([ASKS_FIRST], trace, "here")] == [status]

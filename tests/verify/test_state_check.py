@@ -106,6 +106,37 @@ def test_optional_changes() -> None:
     assert judge(lend(opened(), 2), wanted).status == "fail"
 
 
+def changed(row: str, *columns: str, optional: bool = False) -> dict[str, Any]:
+    return {"table": "t", "kind": "changed", "key": [row], "values": dict.fromkeys(columns, 1), "optional": optional}
+
+
+def added(name: str, *, optional: bool = False, **values: Any) -> dict[str, Any]:
+    return {"table": "t", "kind": "added", "key": [{"$new": name}], "values": values, "optional": optional}
+
+
+def observe_added(*rows: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"table": "t", "key": [f"k{n}"], "before": None, "after": {"k": f"k{n}", **r}} for n, r in enumerate(rows)]
+
+
+def test_an_optional_change_leaves_a_row_to_a_required_one() -> None:
+    observed = {"table": "t", "key": ["a"], "before": {"n": 0, "m": 0}, "after": {"n": 1, "m": 0}}
+    wanted = [{**changed("a", optional=True), "free": ["n"]}, changed("a", "n")]
+    assert judge_facts({"changes": [observed]}, {"outcomes": [{"changes": wanted}]}).status == "pass"
+
+
+def test_required_rows_are_found_even_if_an_optional_one_has_to_give_way() -> None:
+    """The first wanted row fits both observed ones, the second fits only the first."""
+    observed = observe_added({"n": 1, "m": 1}, {"n": 1, "m": 2})
+    wanted = [added("any", n=1), added("one", n=1, m=1), added("either", optional=True, n=1)]
+    assert judge_facts({"changes": observed}, {"outcomes": [{"changes": wanted}]}).status == "pass"
+
+
+def test_many_optional_rows_that_are_alike() -> None:
+    observed = observe_added(*({"n": 1} for _ in range(8)))
+    wanted = [added("first", n=1), *(added(f"more {n}", optional=True, n=1) for n in range(12))]
+    assert judge_facts({"changes": observed}, {"outcomes": [{"changes": wanted}]}).status == "pass"
+
+
 def test_removed_rows() -> None:
     def without(number: int) -> ServiceWorld:
         world = opened()

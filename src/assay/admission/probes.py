@@ -20,7 +20,7 @@ from assay.agents.nulls import NULLS
 from assay.agents.oracle import OracleAgent
 from assay.agents.rewrite import RewriteAgent
 from assay.environments.interface import WorkspaceSpec
-from assay.records import Limits
+from assay.records import Limits, ToolCall
 from assay.rollout.attempt.variation import Variation
 from assay.rollout.plan import PlannedAttempt, Verification, attempt_seed, merge_limits
 from assay.tasks import LoadedTask
@@ -263,7 +263,7 @@ def world_probes(config: AdmitConfig, hooks: WorldHooks) -> Iterator[Probe | Ski
         about = "the solution of the same world with another seed"
         yield Probe(BLIND, "cheat", "fail", CallsAgent("cheat:blind-replay", hooks.elsewhere), about)
     yield from _perturbed(config, hooks)
-    yield SkippedProbe("strictness", "strictness", "a world's solution is a list of calls: nothing is rewritten in it")
+    yield from _varied(config, hooks)
 
 
 def _perturbed(config: AdmitConfig, hooks: WorldHooks) -> Iterator[Probe | SkippedProbe]:
@@ -273,7 +273,22 @@ def _perturbed(config: AdmitConfig, hooks: WorldHooks) -> Iterator[Probe | Skipp
         yield SkippedProbe("sensitivity", "sensitivity", reason)
         return
     for number, (name, calls) in enumerate(list(hooks.perturb.items())[:most], 1):
-        diff = "\n".join(f"{call.name} {call.arguments}" for call in calls) + "\n"
-        rewrite = Rewrite(f"mutant.{number:03d}", "sensitivity", {}, diff, name)
+        rewrite = Rewrite(f"mutant.{number:03d}", "sensitivity", {}, _as_lines(calls), name)
         agent = CallsAgent("mutant", calls)
         yield Probe(rewrite.name, "sensitivity", None, agent, f"a wrong solution ({name})", rewrite=rewrite)
+
+
+def _varied(config: AdmitConfig, hooks: WorldHooks) -> Iterator[Probe | SkippedProbe]:
+    most = config.most_variants(ATTEMPTS)
+    if not hooks.variants or not most:
+        lacking = "the world gives no `variants`" if hooks.variants is None else "no other right solution is known"
+        yield SkippedProbe("strictness", "strictness", lacking if not hooks.variants else LEFT_OUT)
+        return
+    for name, calls in list(hooks.variants.items())[:most]:
+        rewrite = Rewrite(f"variant.{name}", "strictness", {}, _as_lines(calls), name)
+        about = f"the solution in another way ({name})"
+        yield Probe(rewrite.name, "strictness", "pass", CallsAgent("variant", calls), about, rewrite=rewrite)
+
+
+def _as_lines(calls: Sequence[ToolCall]) -> str:
+    return "\n".join(f"{call.name} {call.arguments}" for call in calls) + "\n"

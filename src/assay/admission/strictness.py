@@ -206,13 +206,14 @@ def strictness_findings(task: Task, rows: Iterable[VariantRow]) -> tuple[Admissi
             continue
         may_be_requested = operator == "csv-row-order" or (operator in _LAYOUT and fixes_wording(text))
         doubt = " The instruction may ask for that." if may_be_requested else ""
+        way = _WORDS.get(operator, f"in another way ({operator})")
         findings.append(
             AdmissionFinding(
                 kind="variant-failed",
                 task=task.id,
                 probe=name,
                 severity="note" if may_be_requested else "weak",
-                text=f"the right solution, {_WORDS[operator]}, gets {row.outcome}: it means the same.{doubt}",
+                text=f"the right solution, {way}, gets {row.outcome}: it means the same.{doubt}",
                 closed_by=("compare what was asked for, not how it is written",),
                 heuristic=may_be_requested,
                 evidence=tuple(part for part in (row.attempt, row.rewrite.diff) if part),

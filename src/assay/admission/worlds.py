@@ -9,7 +9,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.agents.expert import AdvisesActs
-from assay.environments.hooks import Collects, DoesNothing, Perturbs, Shortcuts, SolvesItself
+from assay.environments.hooks import (
+    Collects,
+    DoesNothing,
+    Perturbs,
+    Shortcuts,
+    SolvesElsewhere,
+    SolvesItself,
+    SolvesOtherwise,
+)
 from assay.environments.worlds.opening import open_world, world_kind
 from assay.errors import TaskError, boundary
 from assay.records import EnvironmentSpec, ToolCall, canonical_bytes
@@ -25,6 +33,7 @@ class WorldHooks(NamedTuple):
     null: dict[str, tuple[ToolCall, ...]] | None = None
     perturb: dict[str, tuple[ToolCall, ...]] | None = None
     shortcuts: dict[str, tuple[ToolCall, ...]] | None = None
+    variants: dict[str, tuple[ToolCall, ...]] | None = None
     elsewhere: tuple[ToolCall, ...] | None = None
     """Solution of the same world with another seed; None where the seed has no effect or no solution is known."""
 
@@ -41,6 +50,8 @@ async def collect_hooks(loaded: LoadedTask, seed: int) -> WorldHooks:
             differs = await world.digest() != await other.digest()
             if hooks.oracle is None or not differs:
                 return hooks
+            if isinstance(world, SolvesElsewhere):
+                return hooks._replace(elsewhere=_convert_calls(world.elsewhere(), "elsewhere"))
             elsewhere = await asyncio.to_thread(lambda: _convert_calls(other.oracle(), "oracle"))
             same = elsewhere == hooks.oracle or await _end_alike(spec, kind, (hooks.oracle, elsewhere))
             return hooks._replace(elsewhere=None if same else elsewhere)
@@ -85,6 +96,7 @@ def _call_hooks(world: object, seed: int) -> WorldHooks:
         null=_convert_variants(world.null(), "null") if isinstance(world, DoesNothing) else None,
         perturb=_convert_variants(world.perturb(seed), "perturb") if isinstance(world, Perturbs) else None,
         shortcuts=_convert_variants(world.shortcuts(seed), "shortcuts") if isinstance(world, Shortcuts) else None,
+        variants=_convert_variants(world.variants(seed), "variants") if isinstance(world, SolvesOtherwise) else None,
     )
 
 

@@ -47,7 +47,7 @@ class ToolServer(msgspec.Struct, frozen=True):
 
 
 class Toolbox(msgspec.Struct, frozen=True):
-    """What programs in the sandbox find there beside its files."""
+    """Tool servers and skills for programs in the sandbox."""
 
     servers: tuple[ToolServer, ...] = ()
     """MCP servers: the world's own, and those that the task names."""
@@ -87,7 +87,7 @@ class Attempt(Protocol):
     """The only permitted source of randomness."""
     workspace: Workspace | None
     """Recorded sandbox: each exec lands in the audit channel. None for in-process worlds, unless the agent's programs
-    need a sandbox (`needs_sandbox`): the world is then served inside it (`toolbox`), and it is no part of the state."""
+    need a sandbox (`needs_sandbox`): the world is then served inside it (`toolbox`), and the state excludes it."""
     tools: Tools
     """Tools for a model: the sandbox's (shell, read, edit), or the in-process world's own."""
     toolbox: Toolbox

@@ -95,12 +95,16 @@ def measure_attempts(
 
 def _resource_use(row: Row) -> dict[str, float]:
     given = row.metrics
-    found: dict[str, float | None] = {"cost_usd": given.get("cost_usd"), "turns": given.get("turns", float(row.steps))}
+    tokens = None
     if "prompt_tokens" in given and "completion_tokens" in given:
-        found["tokens"] = given["prompt_tokens"] + given["completion_tokens"]
-    found["seconds"] = given.get("wall_s", _duration(row.started, row.finished))
-    known = {name: float(value) for name in MEASURES if (value := found.get(name)) is not None}
-    return {name: value for name, value in known.items() if math.isfinite(value) and value >= 0}
+        tokens = given["prompt_tokens"] + given["completion_tokens"]
+    found = {
+        "cost_usd": given.get("cost_usd"),
+        "tokens": tokens,
+        "seconds": given["wall_s"] if "wall_s" in given else _duration(row.started, row.finished),
+        "turns": given.get("turns", row.steps),
+    }
+    return {name: float(value) for name, value in found.items() if value is not None and 0 <= value < math.inf}
 
 
 def _duration(started: float | None, finished: float | None) -> float | None:

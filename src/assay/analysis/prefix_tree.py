@@ -104,9 +104,9 @@ def _count(node: Node, outcome: bool | None) -> None:  # noqa: FBT001 - a value,
 
 
 def divergence(tree: PrefixTree, attempt: int) -> int | None:
-    """Returns the position of an attempt's first act that is on no path of another passing attempt.
+    """Returns the position of an attempt's first act that is not on a path of another passing attempt.
 
-    None where there is no such act, or no other attempt passed.
+    None if all acts are, or no other attempt passed.
     """
     own = int(tree.outcomes[attempt] is True)
     if tree.outcomes.count(True) == own:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from assay.gc_tuning import raised_thresholds
+
 if TYPE_CHECKING:
     from assay.analysis.columns import AttemptMeasures
     from assay.records import Separation
@@ -30,8 +32,8 @@ def load_measures(
         require: Weakest grade of separation; a pass below it counts as doubtful.
         on_warning: Receives a text where a record contradicts its summary rows.
     """
-    decided = (read_decided(root, run, on_warning) for run in dict.fromkeys(runs))
-    return measures_of(decided, require)
+    with raised_thresholds(100_000, 50, 100):  # rows and measures are many small objects without cycles
+        return measures_of((read_decided(root, run, on_warning) for run in dict.fromkeys(runs)), require)
 
 
 def measures_of(runs: Iterable[DecidedAttempts], require: Separation) -> list[AttemptMeasures]:

@@ -45,6 +45,23 @@ class Shortcuts(Protocol):
 
 
 @runtime_checkable
+class SolvesElsewhere(Protocol):
+    """A world whose solution is given, and that knows how it would read in a world of another seed."""
+
+    def elsewhere(self) -> Sequence[ToolCall]:
+        """Returns the calls of somebody who knows the solution by heart from another seed; they must not pass."""
+
+
+@runtime_checkable
+class SolvesOtherwise(Protocol):
+    """A world that knows several right solutions."""
+
+    def variants(self, seed: int) -> Mapping[str, Sequence[ToolCall]]:
+        """Returns named calls that solve the task in other ways, deterministic in the seed. A check that rejects one is
+        too strict."""
+
+
+@runtime_checkable
 class Collects(Protocol):
     """A world that can report its complete state, beyond its facts."""
 

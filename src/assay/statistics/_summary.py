@@ -24,7 +24,7 @@ _STATUSES = ("pass", "fail", "unknown", "error")
 _CLUSTERED = "Wilson at the task-clustered effective n"
 
 
-class AttemptOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AttemptOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """One attempt's outcome."""
 
     task: str
@@ -142,8 +142,12 @@ class _EstimateOptions(NamedTuple):
 
 def count_by_task(rows: Iterable[AttemptOutcome]) -> tuple[TaskCount, ...]:
     """Counts outcomes by agent, model and task, sorted. Raises `ValueError` if an attempt is given twice."""
+    return _count_by_task(_require_valid(rows))
+
+
+def _count_by_task(rows: list[AttemptOutcome]) -> tuple[TaskCount, ...]:
     counts: dict[tuple[str, str | None, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for row in _require_valid(rows):
+    for row in rows:
         counts[row.agent, row.model, row.task]["doubtful" if row.doubtful else row.status] += 1
     found = [
         TaskCount(agent, model, task, c["pass"], c["fail"], c["unknown"], c["error"], c["doubtful"])
@@ -204,7 +208,7 @@ def summarise(
 
 
 def _summary(rows: list[AttemptOutcome], ks: Sequence[int], draw: _EstimateOptions) -> GroupSummary:
-    counts = count_by_task(rows)
+    counts = _count_by_task(rows)
     judged = [count for count in counts if count.judged]
     columns = [[1.0] * count.passed + [0.0] * (count.judged - count.passed) for count in judged]
     known = estimate_clustering(columns)

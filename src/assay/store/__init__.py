@@ -13,7 +13,7 @@ from .calls import (
     restore_prompt_ids,
     restore_request,
 )
-from .chain import BrokenLink, Link, StoreProblem, heads_digest, verify_links
+from .chain import BrokenLink, Link, StoreProblem, decode_body, heads_digest, verify_links
 from .erase import Erasure, ErasureReport, erase_blob, erasures, list_erasures
 from .gc import GcReport, gc
 from .layout import Layout, list_runs, newest_run
@@ -63,6 +63,7 @@ __all__ = [
     "check_receipt",
     "check_rows",
     "current_verdicts_of",
+    "decode_body",
     "erase_blob",
     "erasures",
     "final_rows",

@@ -18,6 +18,7 @@ from assay.records import Body, EvidenceAdded, Noted, VerdictAdded, canonical_by
 from assay.verdicts import CurrentVerdicts, current_verdicts
 
 from .addenda import addenda, append_addenda
+from .chain import decode_body
 from .layout import Layout
 from .rows import AttemptRow, ends_attempt
 from .run import RunStore
@@ -79,8 +80,10 @@ def later_events(root: Path, run: str) -> dict[str, tuple[Body, ...]]:
         ended = store.ended_at()
         for row in store.attempts():
             at = ended.get(row.chain)
-            if row.interrupted if at is None else at + 1 < row.length:
+            if row.interrupted:
                 found[row.chain] += _bodies_after_end(event.body for event in store.events(row.chain))
+            elif at is not None and at + 1 < row.length:
+                found[row.chain] += map(decode_body, store.part(row.chain, at + 1, row.length))
         sealed = store.is_sealed
     for addendum in addenda(root, run) if sealed else ():
         for part in addendum.parts():
@@ -114,7 +117,15 @@ def current_verdicts_of(
         judged[verdict.chain].append(verdict)
     for verdict in _addendum_verdicts(store.layout.root, store.run) if store.is_sealed else ():
         judged[verdict.chain].append(verdict)
-    return {row.chain: current_verdicts(row.outcome, row.score, judged[row.chain]) for row in rows}
+    known: dict[tuple[object, ...], CurrentVerdicts] = {}  # most attempts of a run are judged like others
+    found = {}
+    for row in rows:
+        mine = judged[row.chain]
+        key = (row.outcome, row.score, *(verdict[1:] for verdict in mine))
+        if key not in known:
+            known[key] = current_verdicts(row.outcome, row.score, mine)
+        found[row.chain] = known[key]
+    return found
 
 
 def _append_live(root: Path, run: str, batch: Sequence[tuple[str, Sequence[Body]]]) -> None:

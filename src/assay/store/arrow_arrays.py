@@ -7,7 +7,6 @@ makes a scalar object of each value.
 from __future__ import annotations
 
 from collections.abc import Collection
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -61,20 +60,35 @@ def true_positions(mask: Any) -> npt.NDArray[np.integer[Any]]:
     return integer_values(pc.indices_nonzero(mask))
 
 
-def byte_values(array: Any) -> list[bytes]:
-    """Returns the values of an array of bytes or texts, as bytes. Raises `ValueError` if one is null."""
+def byte_values(array: Any, positions: npt.NDArray[np.integer[Any]] | None = None) -> list[bytes]:
+    """Returns the values of an array of bytes or texts, or those at some positions, as bytes. Raises `ValueError` if
+    one is null."""
     import numpy as np
 
+    if array.null_count and positions is not None:
+        array, positions = array.take(index_array(positions)), None
     if array.null_count:
         raise ValueError(f"{array.null_count} values are null")
     if not len(array):
         return []
-    ends = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + len(array) + 1].tolist()
+    offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + len(array) + 1]
+    starts, ends = offsets[:-1], offsets[1:]
+    if positions is not None:
+        starts, ends = starts[positions], ends[positions]
     data = array.buffers()[2]
     plain = b"" if data is None else data.to_pybytes()
-    return [plain[start:end] for start, end in pairwise(ends)]
+    return [plain[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
-def text_values(array: Any) -> list[str]:
-    """Returns the values of an array of texts. Raises `ValueError` if one is null or not UTF-8."""
-    return [value.decode() for value in byte_values(array)]
+def text_values(array: Any, positions: npt.NDArray[np.integer[Any]] | None = None) -> list[str]:
+    """Returns the values as `byte_values`, as texts. Raises `ValueError` if one is null or not UTF-8."""
+    return [value.decode() for value in byte_values(array, positions)]
+
+
+def utf8_values(array: Any, positions: npt.NDArray[np.integer[Any]] | None = None) -> list[bytes]:
+    """Returns the values of `text_values` in UTF-8. Raises `ValueError` as it does."""
+    values = byte_values(array, positions)
+    if not b"".join(values).isascii():
+        for value in values:
+            value.decode()
+    return values

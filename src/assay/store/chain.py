@@ -58,8 +58,12 @@ class Link(msgspec.Struct, frozen=True):
     digest: str
 
 
+LINK_BYTES = b'[%s,%d,"%s",%s]'
+"""The bytes that an event's digest covers: its chain's name (canonical bytes), index, previous digest and body."""
+
+
 def link_digest(chain: str, index: int, previous: str, body: bytes) -> str:
-    return digest_bytes(b'[%s,%d,"%s",%s]' % (_name_bytes(chain), index, previous.encode(), body))
+    return digest_bytes(LINK_BYTES % (_name_bytes(chain), index, previous.encode(), body))
 
 
 def to_link(chain: str, index: object, previous: str, body: object, digest: str) -> Link:
@@ -77,23 +81,16 @@ def to_link(chain: str, index: object, previous: str, body: object, digest: str)
 
 def decode_body(stored: Link) -> Body:
     """Decodes the body of a link. Raises `StoreError` where its bytes are invalid."""
-    return _decode(stored.chain, stored.index, stored.body)
+    return decode_raw(stored.chain, stored.index, stored.body)
 
 
-def _decode(chain: str, index: int, raw: bytes) -> Body:
+def decode_raw(chain: str, index: int, raw: bytes) -> Body:
+    """Decodes the bytes of a body. Raises `StoreError`, with the event's place, where they are invalid."""
     try:
         body: Body = _BODY.decode(raw)
     except (msgspec.DecodeError, ValueError, RecursionError, TypeError) as exc:
         raise StoreError(f"event {index} of {chain} is damaged: {exc}") from exc
     return body
-
-
-def check_record(chain: str, index: object, previous: str, body: object, digest: str) -> tuple[Body, bool]:
-    """Decodes the body of a stored row, and returns whether its digest matches. Raises `StoreError` as `to_link`."""
-    if not (type(index) is int and type(previous) is str and type(body) is bytes):
-        found = to_link(chain, index, previous, body, digest)
-        index, body = found.index, found.body
-    return _decode(chain, index, body), link_digest(chain, index, previous, body) == digest
 
 
 def decode_event(stored: Link) -> Event:

@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import msgspec
 
 from assay.errors import StoreError
 
-from .chain import Link, to_link
+from .chain import Link, decode_body, to_link
 from .database import store_errors
 from .layout import Layout
-from .rows import AttemptRow, match_rows
+from .rows import SUMMED, AttemptRow, RowBuilder, match_rows
 from .sealed import VerdictSummary, summarize_verdict
 
 _ROW = msgspec.json.Decoder(AttemptRow)
 LIKE_ESCAPE, LIKE_SPECIAL = "\x01", r"[%_]"
 """A character that JSON never holds unescaped, and the characters of a pattern that it must stand before."""
+SCAN_CACHE_KIB = 32 * 1024
 
 
 class LiveRun:
@@ -67,24 +68,42 @@ class LiveRun:
     def part(self, chain: str, start: int, stop: int) -> Iterator[Link]:
         return self._links("WHERE chain = ? AND idx >= ? AND idx < ?", (chain, start, stop))
 
+    def fold(self, chain: str) -> RowBuilder:
+        """Folds the row of a chain, from those of its events alone that a row depends on."""
+        builder = RowBuilder(self.layout.run, chain)
+        types = ", ".join(f"'{name}'" for name in SUMMED)
+        for link in self._links(f"WHERE chain = ? AND type IN ({types})", (chain,)):
+            builder.add(decode_body(link))
+        steps = "count(*) FILTER (WHERE type = 'step')"
+        query = f"SELECT max(idx) + 1, digest, {steps} FROM events WHERE chain = ?"
+        with store_errors(self.layout.sqlite):
+            length, head, count = self.connection.execute(query, (chain,)).fetchone()
+        if length is not None:
+            builder.fields |= {"length": length, "head": head, "steps": count}
+        return builder
+
     def _links(self, which: str, arguments: tuple[object, ...]) -> Iterator[Link]:
         query = f"SELECT chain, idx, previous, body, digest FROM events {which} ORDER BY chain, idx"
         with store_errors(self.layout.sqlite):
             for found in self.connection.execute(query, arguments):
                 yield to_link(*found)
 
-    def chains_like(self, kind: str, pattern: str, *, ignore_case: bool) -> list[str]:
-        """Returns the chains, by name, that have events of a type whose JSON fits a pattern. One scan of the events.
+    def links_like(
+        self, kind: str, pattern: str, keep: Callable[[object], bool], *, ignore_case: bool
+    ) -> Iterator[Link]:
+        """Yields the events of a type whose JSON fits a pattern and a test, by chain and index. One scan of the events.
 
         The pattern is one of `LIKE`, with `LIKE_ESCAPE`, if the case of ASCII letters is ignored, else of `GLOB`.
+        `keep` tests the JSON that fits it; the rest of an event is read after that.
         """
-        query = f"SELECT DISTINCT chain FROM events WHERE type = ? AND {_fits(ignore_case=ignore_case)}"
+        query = f"SELECT seq, body FROM events WHERE type = ? AND {_fits(ignore_case=ignore_case)} ORDER BY chain, idx"
+        one = "SELECT chain, idx, previous, body, digest FROM events WHERE seq = ?"
         with store_errors(self.layout.sqlite):
-            return sorted(str(chain) for (chain,) in self.connection.execute(query, (kind, pattern)))
-
-    def links_like(self, kind: str, pattern: str, chain: str, *, ignore_case: bool) -> Iterator[Link]:
-        """Yields the events of a chain that `chains_like` looks for, in order."""
-        return self._links(f"WHERE chain = ? AND type = ? AND {_fits(ignore_case=ignore_case)}", (chain, kind, pattern))
+            # Chains that were recorded at once share pages; with the default of 2 MiB these are read again and again.
+            self.connection.execute(f"PRAGMA cache_size=-{SCAN_CACHE_KIB}")
+            for seq, body in self.connection.execute(query, (kind, pattern)):
+                if keep(body):
+                    yield to_link(*self.connection.execute(one, (seq,)).fetchone())
 
     def later(self, after: int, until: int, kind: str | None) -> Iterator[Link]:
         """Yields the events with `after < seq <= until`, in the order of their appending.

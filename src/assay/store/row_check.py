@@ -20,18 +20,15 @@ import msgspec
 
 from assay.errors import StoreError
 from assay.gc_tuning import raised_thresholds
-from assay.records import AttemptStarted, VerdictAdded
+from assay.records import AttemptStarted, VerdictAdded, canonical_bytes, digest_bytes
 
-from .arrow_arrays import byte_values, equals_text, index_array, integer_values, text_array, text_values, true_positions
-from .chain import check_record
+from .arrow_arrays import byte_values, integer_values, text_values, utf8_values
+from .chain import LINK_BYTES, decode_raw, link_digest, to_link
 from .database import connect, store_errors
 from .layout import Layout
-from .rows import AttemptRow, RowBuilder
+from .rows import SUMMED, AttemptRow, RowBuilder
 from .run import RunStore
 from .sealed import SealedRun, VerdictSummary, summary_of
-
-SUMMED = ("attempt_started", "attempt_ended", "verdict", "note")
-"""Types of the events that a row depends on, beside the number of steps."""
 
 
 class CheckedRows(NamedTuple):
@@ -78,8 +75,8 @@ def check_rows(store: RunStore, chain: str | None = None) -> CheckedRows:
     )
 
 
-_Record = tuple[str, int, str, bytes, str]
-"""Chain, index, previous digest, body and digest of an event."""
+_Record = tuple[int, bytes, bool]
+"""Index and body of an event, and whether its digest is that of its bytes."""
 
 
 class _RowInputs(NamedTuple):
@@ -106,8 +103,15 @@ def _read_live(layout: Layout, only: str | None) -> Iterator[_RowInputs]:
         tails = {row[0]: row[1:] for row in connection.execute(query, arguments)}
         wanted = f"type IN ({types}){one}"
         query = f"SELECT chain, idx, previous, body, digest FROM events WHERE {wanted} ORDER BY chain, idx"
-        yield _RowInputs(groupby(connection.execute(query, arguments), key=itemgetter(0)), stored, tails)
+        chains = groupby(connection.execute(query, arguments), key=itemgetter(0))
+        yield _RowInputs(((chain, map(_live_record, rows)) for chain, rows in chains), stored, tails)
         connection.execute("ROLLBACK")
+
+
+def _live_record(row: tuple[str, object, str, object, str]) -> _Record:
+    """Checks the digest of a stored event. Raises `StoreError` as `to_link`."""
+    link = to_link(*row)
+    return link.index, link.body, link_digest(link.chain, link.index, link.previous, link.body) == link.digest
 
 
 @contextlib.contextmanager
@@ -117,53 +121,55 @@ def _read_sealed(layout: Layout, only: str | None) -> Iterator[_RowInputs]:
     tails: dict[str, tuple[int, str, int]] = {}
     with contextlib.closing(SealedRun(layout.sealed)) as sealed:
         for group in range(sealed.group_count("trajectories")):
-            table = _filter_chain(sealed.columns("trajectories", group, ["chain", "row"]), only)
-            stored |= dict(zip(table["chain"].to_pylist(), table["row"].to_pylist(), strict=True))
+            table = sealed.columns("trajectories", group, ["chain", "row"])
+            rows = zip(table["chain"].to_pylist(), table["row"].to_pylist(), strict=True)
+            stored |= dict(rows) if only is None else {chain: row for chain, row in rows if chain == only}
         for group in range(sealed.group_count("events")):
-            table = sealed.columns("events", group, ["chain", "index", "previous", "body", "digest", "type"])
-            _sum_events(_filter_chain(table, only), events, tails)
+            _sum_events(sealed.columns("events", group, _EVENT_COLUMNS, coded=_CODED), only, events, tails)
     for records in events.values():
-        records.sort(key=itemgetter(1))
+        records.sort(key=itemgetter(0))
     yield _RowInputs(events.items(), stored, tails)
 
 
-def _filter_chain(table: Any, chain: str | None) -> Any:
-    return table if chain is None else table.filter(equals_text(table["chain"], chain))
+_EVENT_COLUMNS = ("chain", "index", "previous", "body", "digest", "type")
+_CODED = ("chain", "type")
 
 
-def _sum_events(table: Any, events: dict[str, list[_Record]], tails: dict[str, tuple[int, str, int]]) -> None:
+def _sum_events(
+    table: Any, only: str | None, events: dict[str, list[_Record]], tails: dict[str, tuple[int, str, int]]
+) -> None:
     """Adds the records and the tails of a row group. Only values of `SUMMED` events and of the last event of a chain
-    become Python objects.
+    become Python objects, without `pyarrow.compute`, whose import takes as long as reading 5,000 events.
 
     Raises:
         StoreError: A value is missing.
     """
     import numpy as np
-    import pyarrow.compute as pc
 
     table = table.combine_chunks()
     if not len(table):
         return
-    chains = table["chain"].chunk(0).dictionary_encode()
-    summed = true_positions(pc.is_in(table["type"].chunk(0), value_set=text_array(SUMMED)))
-    records = table.select(["previous", "body", "digest"]).take(index_array(summed)).combine_chunks()
+    chain, index, previous, body, digest, kind = (table[name].chunk(0) for name in _EVENT_COLUMNS)
     try:
-        codes, indexes = integer_values(chains.indices), integer_values(table["index"].chunk(0))
-        names = text_values(chains.dictionary)
-        if len(summed):
-            previous, bodies, digests = (records.column(place).chunk(0) for place in range(3))
-            texts = text_values(previous), byte_values(bodies), text_values(digests)
-            for code, index, *others in zip(codes[summed].tolist(), indexes[summed].tolist(), *texts, strict=True):
-                events[names[code]].append((names[code], index, *others))
-    except ValueError as exc:
+        codes, indexes, kinds = integer_values(chain.indices), integer_values(index), integer_values(kind.indices)
+        names, types = text_values(chain.dictionary), text_values(kind.dictionary)
+        mine = np.array([only is None or name == only for name in names])[codes]
+        summed = np.flatnonzero(np.array([name in SUMMED for name in types])[kinds] & mine)
+        written = [canonical_bytes(name) for name in names]
+        places = zip(codes[summed].tolist(), indexes[summed].tolist(), strict=True)
+        values = zip(utf8_values(previous, summed), byte_values(body, summed), text_values(digest, summed), strict=True)
+        for (code, at), (before, raw, stored) in zip(places, values, strict=True):
+            matches = digest_bytes(LINK_BYTES % (written[code], at, before, raw)) == stored
+            events[names[code]].append((at, raw, matches))
+        steps = np.bincount(codes[np.array([name == "step" for name in types])[kinds]], minlength=len(names)).tolist()
+        order = np.lexsort((indexes, codes))
+        last = order[np.append(np.flatnonzero(np.diff(codes[order])), len(order) - 1)]
+        last = last[mine[last]]
+        heads = text_values(digest, last)
+    except (ValueError, IndexError) as exc:
         raise StoreError(f"events.parquet cannot be read: {exc}") from exc
-    steps = np.bincount(
-        codes[true_positions(equals_text(table["type"].chunk(0), "step"))], minlength=len(names)
-    ).tolist()
-    order = np.lexsort((indexes, codes))
-    last = order[np.append(np.flatnonzero(np.diff(codes[order])), len(order) - 1)]
-    heads, lengths = table["digest"].take(index_array(last)).to_pylist(), (indexes[last] + 1).tolist()
-    for name, length, head, more in zip(names, lengths, heads, steps, strict=True):
+    for code, length, head in zip(codes[last].tolist(), (indexes[last] + 1).tolist(), heads, strict=True):
+        name, more = names[code], steps[code]
         known = tails.get(name)
         if known is None:
             tails[name] = (length, head, more)
@@ -174,8 +180,8 @@ def _sum_events(table: Any, events: dict[str, list[_Record]], tails: dict[str, t
 def _check_row(run: str, chain: str, records: Iterable[_Record], inputs: _RowInputs, found: CheckedRows) -> None:
     """Folds one chain, compares it with its stored row, and adds both results to `found`."""
     builder, holds, recorded_in = RowBuilder(run, chain), True, run
-    for record in records:
-        body, matches = check_record(*record)
+    for index, raw, matches in records:
+        body = decode_raw(chain, index, raw)
         holds = holds and matches
         builder.add(body)
         if isinstance(body, VerdictAdded):
@@ -196,9 +202,11 @@ def _differences(actual: AttemptRow, stored: bytes | None) -> tuple[str, ...]:
     count."""
     if stored is None:
         return ("missing row",)
-    with contextlib.suppress(msgspec.DecodeError, ValueError, RecursionError):
+    try:
         if _ROW.decode(stored) == actual:
             return ()
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        pass  # an older version's row, or a damaged one
     try:
         known = msgspec.json.decode(stored)
     except (msgspec.DecodeError, ValueError, RecursionError):

@@ -19,10 +19,21 @@ from assay.records import (
     VerdictStatus,
     canonical_bytes,
 )
-from assay.verdicts import is_own_praise, is_reverification, outcome_separation, worst_finding, worst_outcome
+from assay.verdicts import (
+    is_own_praise,
+    is_reverification,
+    recorded_separation,
+    weakest,
+    worst_finding,
+    worst_outcome,
+)
 
 ADMISSION = "admission"
 """The agent of an admission's chain, and the key in its run's manifest."""
+
+
+SUMMED = ("attempt_started", "attempt_ended", "verdict", "note")
+"""Types of the events that a row depends on, beside the number of steps."""
 
 
 def ends_attempt(body: Body) -> bool:
@@ -100,7 +111,7 @@ class RowBuilder:
     def __init__(self, run: str, chain: str) -> None:
         self.fields: dict[str, Any] = _EMPTY | {"run": run, "chain": chain}
         self._integrity: dict[str, VerdictStatus] = {}
-        self._deciding: tuple[Verdict, ...] = ()
+        self._grades: dict[str, Separation] = {}
         self._closed = False
 
     def add(self, body: Body) -> None:
@@ -134,8 +145,8 @@ class RowBuilder:
             self._integrity = {**self._integrity, verdict.check: verdict.status}
             fields["integrity"] = worst_finding(self._integrity.values())
         elif verdict.kind == "outcome" and not self._closed and not is_reverification(verdict.check):
-            self._deciding = (*self._deciding, verdict)
-            fields["separation"] = outcome_separation(self._deciding)
+            self._grades = {**self._grades, verdict.check: recorded_separation(verdict)}
+            fields["separation"] = weakest(self._grades.values())
             known, status = fields["outcome"], verdict.status
             fields["outcome"] = status if known is None else worst_outcome((known, status))
             if verdict.score is not None:

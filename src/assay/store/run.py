@@ -194,11 +194,7 @@ class RunStore:
             raise
 
     def _builder(self, chain: str) -> RowBuilder:
-        builder = RowBuilder(self.run, chain)
-        for event in self.events(chain):
-            builder.add(event.body)
-            builder.fields["head"], builder.fields["length"] = event.digest, event.index + 1
-        self._builders[chain] = builder
+        builder = self._builders[chain] = self.live.fold(chain)
         return builder
 
     def mark_interrupted(self, chain: str) -> None:

@@ -225,11 +225,12 @@ class SealedRun:
             found = [flatten_lists(chunk) for column in table.columns for chunk in column.chunks]
             yield from (text_bytes(values) for values in found if len(values))
 
-    def columns(self, name: str, group: int, columns: Sequence[str]) -> Any:
-        """Returns some columns of a row group, as an Arrow table."""
+    def columns(self, name: str, group: int, columns: Sequence[str], coded: Sequence[str] = ()) -> Any:
+        """Returns some columns of a row group, as an Arrow table; those of `coded` as arrays with a dictionary."""
         self._require(name, columns)
         with _read_errors(self.folder / f"{name}.parquet"):
-            return self._file(name).read_row_group(group, columns=list(columns), use_threads=False)
+            file = self._coded_file(name, tuple(coded)) if coded else self._file(name)
+            return file.read_row_group(group, columns=list(columns), use_threads=False)
 
     def plain_column(self, file: str, column: str) -> list[Any]:
         """Returns a column of a file beside the tables."""
@@ -382,6 +383,17 @@ class SealedRun:
         if name not in self._files:
             self._files[name] = pq.ParquetFile(self.folder / f"{name}.parquet")
         return self._files[name]
+
+    def _coded_file(self, name: str, coded: tuple[str, ...]) -> Any:
+        import pyarrow.parquet as pq
+
+        key = f"{name} with {coded}"
+        if key not in self._files:
+            known = self._file(name).metadata
+            self._files[key] = pq.ParquetFile(
+                self.folder / f"{name}.parquet", metadata=known, read_dictionary=list(coded)
+            )
+        return self._files[key]
 
 
 def flatten_lists(values: Any) -> Any:

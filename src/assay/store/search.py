@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +20,7 @@ import msgspec
 from assay.errors import StoreError, UserError
 from assay.records import Step, StepAdded
 
-from .chain import decode_body
+from .chain import Link, decode_body
 from .layout import Layout, list_runs
 from .live_run import LIKE_ESCAPE, LIKE_SPECIAL
 from .run import RunStore
@@ -84,7 +84,8 @@ def search(
 def _search_live(layout: Layout, text: str, limit: int, *, ignore_case: bool) -> list[Hit]:
     """Searches the stored events themselves, so that recording pays nothing and no index can be behind them.
 
-    SQLite looks for the text as it is written in JSON, 100 to 200 MB a CPU second; only steps that hold it are decoded.
+    One scan: SQLite looks for the text as it is written in JSON, 100 to 200 MB a CPU second. Of the steps that hold it
+    anywhere, be it in the name of a field, the texts alone are decoded, and the whole step only of a hit.
     """
     with RunStore.open(layout.root, layout.run) as store:
         if store.is_sealed:  # since the caller looked
@@ -93,18 +94,76 @@ def _search_live(layout: Layout, text: str, limit: int, *, ignore_case: bool) ->
         term = _SearchTerm(text.lower() if ignore_case else text, limit, ignore_case)
         hits: list[Hit] = []
         with store.snapshot():
-            for chain in store.live.chains_like("step", pattern, ignore_case=ignore_case):
-                hits += sorted(_search_chain(store, chain, pattern, term), key=lambda hit: (hit.step, hit.place))
+            links = store.live.links_like("step", pattern, _text_filter(term), ignore_case=ignore_case)
+            for chain, found in groupby(links, lambda link: link.chain):
+                hits += sorted(_chain_hits(store, chain, found, term), key=lambda hit: (hit.step, hit.place))
                 if len(hits) >= limit:
                     break
         return hits[:limit]
 
 
-def _search_chain(store: RunStore, chain: str, pattern: str, term: _SearchTerm) -> Iterator[Hit]:
+class _CallTexts(msgspec.Struct, gc=False):
+    arguments: str
+
+
+class _ObservationTexts(msgspec.Struct, gc=False):
+    content: str
+    stderr: str = ""
+
+
+class _StepTexts(msgspec.Struct, gc=False):
+    """The texts of a `Step`; its other fields are skipped, which costs half of decoding them."""
+
+    message: str | None = None
+    reasoning: str | None = None
+    tool_calls: tuple[_CallTexts, ...] = ()
+    observations: tuple[_ObservationTexts, ...] = ()
+
+
+class _StepAddedTexts(msgspec.Struct, tag_field="type", tag="step", gc=False):
+    step: _StepTexts
+
+
+_TEXTS = msgspec.json.Decoder(_StepAddedTexts)
+
+
+def _text_filter(term: _SearchTerm) -> Callable[[object], bool]:
+    """Returns a test of whether a text of a step's JSON holds the term. What cannot be decoded passes it: decoding the
+    whole event reports what is wrong."""
+    sought, decode = term.text, _TEXTS.decode
+    sure = max(sure_parts(sought), key=len) if term.ignore_case else ""
+
+    def holds(text: str) -> bool:
+        lower = text.lower()
+        return sought in lower if text.isascii() else sure in lower and sought in lower_text(text)
+
+    find = holds if term.ignore_case else lambda text: sought in text
+
+    def may_hit(body: object) -> bool:
+        try:
+            step = decode(body).step  # type: ignore[arg-type]  # SQLite holds any type in any column
+        except (msgspec.DecodeError, ValueError, RecursionError, TypeError):
+            return True
+        # Without generators, which would cost as much as decoding: where the text is the name of a field, this runs on
+        # each step of the run.
+        if (step.message and find(step.message)) or (step.reasoning and find(step.reasoning)):
+            return True
+        for call in step.tool_calls:
+            if find(call.arguments):
+                return True
+        for seen in step.observations:  # noqa: SIM110
+            if find(seen.content) or (seen.stderr and find(seen.stderr)):
+                return True
+        return False
+
+    return may_hit
+
+
+def _chain_hits(store: RunStore, chain: str, links: Iterable[Link], term: _SearchTerm) -> Iterator[Hit]:
     row = store.row(chain)
     if row is None:
         raise StoreError(f"chain {chain!r} of run {store.run} has events and no row: run `assay verify {store.run}`")
-    for link in store.live.links_like("step", pattern, chain, ignore_case=term.ignore_case):
+    for link in links:
         body = decode_body(link)
         if not isinstance(body, StepAdded):
             continue  # its column disagrees with its bytes, which `audit` reports

@@ -22,7 +22,7 @@ from assay.code.batches import RunOutcome
 from assay.environments.workspace.toolchain import PYTHON
 from assay.tasks.assay_config import AssayTable, CheckTable, WorkspaceTable
 from assay.tasks.harbor_config import EnvironmentTable, HarborAgentTable, HarborTask, PackageTable, VerifierTable
-from assay.tasks.lint import MOST_NAMED_TESTS
+from assay.tasks.lint import MORE_TESTS
 from assay.tasks.write import TaskDraft, write_task
 from assay.verify.calls import span_fix
 from assay.verify.separation_plan import PLAN_PATH, encode_plan
@@ -34,6 +34,9 @@ from ._split import Split
 from ._tree import SourceTree
 
 TIMEOUT_S = 600.0
+_MOST_NAMED_TESTS = 5
+"""Failing tests that an instruction names; it counts the others."""
+
 # The host's tools are the base of every task, and its Python may have the package installed. Always
 # the same list, whatever the host has, so that a task's bytes do not depend on where it was made.
 _INSTALLED_AT = (
@@ -231,7 +234,7 @@ def _package_name(tree: SourceTree, one: TaskCandidate) -> str:
 def write_instruction(tree: SourceTree, parts: TaskMaterial) -> str:
     """Returns the instruction: the visible failures, without their place or cause."""
     name = _package_name(tree, parts.candidate)
-    shown = sorted(parts.outcome.shown.items())[:MOST_NAMED_TESTS]
+    shown = sorted(parts.outcome.shown.items())[:_MOST_NAMED_TESTS]
     files = sorted({test.partition("::")[0] for test in parts.outcome.shown})
     if parts.candidate.kind == "feature":
         opening = (
@@ -247,7 +250,7 @@ def write_instruction(tree: SourceTree, parts: TaskMaterial) -> str:
         opening = f"The source of {name} is in `/workspace`. Something in it is wrong: tests fail that should pass."
     failures = "\n\n".join(f"    {test}\n{_quote_failure(result)}" for test, result in shown)
     more = len(parts.outcome.shown) - len(shown)
-    count = f"\n\n{more} more tests of these files fail, too." if more > 0 else ""
+    count = f"\n\n{more} {MORE_TESTS}." if more > 0 else ""
     return f"""{opening}
 
 This is seen:

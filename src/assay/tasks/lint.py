@@ -28,8 +28,9 @@ _REWARD = re.compile(r"reward\.(?:txt|json)")
 _JUDGE = re.compile(r"\bassay-judge (?:run|read)\b")
 _COPIES = "tests/files/"
 _LOGS = (PurePosixPath("/logs/verifier"), PurePosixPath("/logs/agent"))
-MOST_NAMED_TESTS = 5
-"""The instruction of a generated task names at most so many failing tests, and counts the others."""
+MORE_TESTS = "more tests of these files fail, too"
+"""Words after the number of failing tests that an instruction counts and does not name."""
+_COUNTED_TESTS = re.compile(rf"(?<!\S)(\d{{1,6}}) {MORE_TESTS}")
 Found = Iterator[TaskFinding]
 
 
@@ -200,8 +201,9 @@ def _shown_tests(parts: TaskParts, given: set[str]) -> set[str]:
     """Returns the copied test files that the agent may read; empty where something else than `pytest` judges too.
 
     A check `pytest` names its deciding tests. A file that holds none of them may be read. One that holds some may be
-    read if the instruction names the file and these tests, while the agent has no copy, or only a shortened one, of
-    another test file: something hidden then still decides. `given` are the files of which it has a copy.
+    read if the instruction names the file and names or counts these tests, while the agent has no copy, or only a
+    shortened one, of another test file: something hidden then still decides. `given` are the files of which it has a
+    copy.
     """
     checks = parts.assay.checks
     if not checks or any(check.kind != "pytest" for check in checks):
@@ -216,15 +218,21 @@ def _shown_tests(parts: TaskParts, given: set[str]) -> set[str]:
     endings = tuple(f"/{name}" for name in withheld)
     has_shortened = any(_is_agent_file(e.path) and e.path.endswith(endings) for e in parts.tree.entries)
     if has_shortened or withheld & deciding.keys():
-        readable |= {path for path, tests in deciding.items() if _names_tests(parts, path, tests)}
+        readable |= _announced_files(parts, {path: deciding[path] for path in deciding.keys() - withheld})
     return {f"{_COPIES}{path}" for path in readable}
 
 
-def _names_tests(parts: TaskParts, path: str, tests: set[str]) -> bool:
-    """Returns whether the instruction names a file and its deciding tests, or as many tests as it names at most."""
+def _announced_files(parts: TaskParts, deciding: dict[str, set[str]]) -> set[str]:
+    """Returns the files that the instruction names, if it names or counts each of their deciding tests."""
     text = read_text(parts.tree, "instruction.md")
-    words = set(re.findall(r"[^\s`]+", text)) if isinstance(text, str) else set()
-    return path in words and (tests <= words or sum(".py::" in word for word in words) >= MOST_NAMED_TESTS)
+    if not isinstance(text, str):
+        return set()
+    words = set(re.findall(r"[^\s`]+", text))
+    unnamed = {path: len(tests - words) for path, tests in deciding.items() if path in words}
+    counted = sum(map(int, _COUNTED_TESTS.findall(text)))
+    if sum(unnamed.values()) <= counted:
+        return set(unnamed)
+    return {path for path, number in unnamed.items() if not number}
 
 
 def _is_agent_file(path: str) -> bool:

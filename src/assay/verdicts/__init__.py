@@ -12,6 +12,7 @@ from .current import (
     current_verdicts_of,
     is_own_praise,
     outcome_separation,
+    recorded_separation,
     worst_finding,
     worst_outcome,
 )
@@ -72,6 +73,7 @@ __all__ = [
     "outcome_separation",
     "outcome_verdicts",
     "recorded_check",
+    "recorded_separation",
     "reverification_check",
     "trust_of",
     "was_given_solution",

@@ -68,15 +68,20 @@ def worst_finding(statuses: Iterable[VerdictStatus]) -> VerdictStatus | None:
 def is_own_praise(verdict: Judgement) -> bool:
     """Returns whether an imported verdict vouches for its own record: that it has integrity, is safe, or was judged
     again and agreed. An imported verdict against an attempt counts; one that confirms it does not."""
-    if not is_imported(verdict.marks):
+    if not verdict.marks or not is_imported(verdict.marks):
         return False
     return "agree" in verdict.marks or (verdict.kind != "outcome" and verdict.status == "pass")
+
+
+def recorded_separation(verdict: Judgement) -> Separation:
+    """Returns the grade of an outcome check's verdict; `unknown` for an imported one, whatever it claims."""
+    return "unknown" if is_imported(verdict.marks) else verdict.separation
 
 
 def outcome_separation(verdicts: Iterable[Judgement]) -> Separation:
     """Returns the weakest grade over outcome checks; `unknown` for none.
 
-    An imported verdict has the grade `unknown`, whatever it claims. A check whose newest re-verification here agrees
+    A check has the grade of its newest verdict (`recorded_separation`). One whose newest re-verification here agrees
     has the stronger of both grades: the stored state was judged once more, at that grade.
     """
     recorded: dict[str, Separation] = {}
@@ -84,10 +89,10 @@ def outcome_separation(verdicts: Iterable[Judgement]) -> Separation:
     for verdict in verdicts:
         if verdict.kind != "outcome":
             continue
-        name, imported = recorded_check(verdict.check), is_imported(verdict.marks)
+        name = recorded_check(verdict.check)
         if name == verdict.check:
-            recorded[name] = "unknown" if imported else verdict.separation
-        elif not imported:
+            recorded[name] = recorded_separation(verdict)
+        elif not is_imported(verdict.marks):
             again[name] = verdict.separation if "agree" in verdict.marks else "unknown"
     if not again:
         return weakest(recorded.values())

@@ -1,5 +1,6 @@
-"""The check `answer`: a file that the agent leaves must hold the expected value, compared as data.
+"""The check `answer`: what the agent answered must be the expected value, compared as data.
 
+In a workspace the answer is a file; in a world of services it is what was submitted (`verify.submitted_answers`).
 The file is one JSON object, `{"result": value}` or `{"error": "ValueError"}`; the expected one lies in the task's
 folder and is never in the sandbox. The file is read out of a fork of the final state in which no command is started,
 and is compared as `verify.calls` compares answers: floats within 4 ulp, objects without order. Nothing that the agent
@@ -22,8 +23,9 @@ from assay.records import digest_bytes
 from assay.verify._ruling import Ruling
 from assay.verify.calls import Answer, read_json_answer, same_answer
 from assay.verify.cited_evidence import CitedEvidence, verifier_digest
-from assay.verify.interface import CheckInput, CheckResult
+from assay.verify.interface import CheckInput, CheckResult, WorldInput
 from assay.verify.sanitise import opened, require_mounts
+from assay.verify.submitted_answers import rule_submitted
 
 ANSWER_FILE = "answer.json"
 EXPECTED_FILE = "tests/answer.json"
@@ -35,7 +37,7 @@ _FAULTS_OF_FILE = frozenset(
 
 
 class AnswerParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Parameters of the check."""
+    """Parameters of the check in a workspace."""
 
     file: str = ANSWER_FILE
     """Absolute, or relative to the working directory."""
@@ -44,7 +46,7 @@ class AnswerParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AnswerCheck:
-    """Compares the agent's file with the expected value."""
+    """Compares the agent's file, or its submitted answers, with the expected values."""
 
     kind = "answer"
 
@@ -63,6 +65,13 @@ class AnswerCheck:
         observed = text[:2000].decode(errors="replace")
         cited.add("state", "file", {"path": parameters.file, "bytes": len(text), "text": observed, "problem": problem})
         verifier = verifier_digest(self.kind, given.check.parameters, digest_bytes(data))
+        verdict = cited.make_verdict(given.check, verifier, ruling, separation="no-agent-code")
+        return CheckResult(verdict, tuple(cited.items))
+
+    async def judge_world(self, given: WorldInput) -> CheckResult:
+        cited = CitedEvidence(given.prefix)
+        ruling = rule_submitted(given.check.parameters, given.check.name, given.facts, cited)
+        verifier = verifier_digest(self.kind, given.check.parameters, None)
         verdict = cited.make_verdict(given.check, verifier, ruling, separation="no-agent-code")
         return CheckResult(verdict, tuple(cited.items))
 

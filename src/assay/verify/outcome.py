@@ -289,7 +289,7 @@ async def verify_world(request: WorldRequest) -> tuple[CheckResult, ...]:
 
 
 async def _judge_world_once(given: WorldInput, kind: OutcomeCheck | None) -> CheckResult | None:
-    """Returns the result of a check that is no `facts`; None for a kind that judges no world."""
+    """Returns the result of a check of another kind than `facts`; None for a kind that does not judge worlds."""
     try:
         with boundary(VerifierError, f"check {given.check.name!r}"):
             judging: OutcomeCheck = kind or plugins.build("checks", given.check.kind)

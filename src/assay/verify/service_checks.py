@@ -4,8 +4,8 @@ Both read records that the agent did not write: the steps that the runner record
 Nothing that the agent wrote is executed: the grade is `no-agent-code`.
 
 Covered: calls that were refused break no rule (they obtained nothing); a number is compared as a number, so that "10"
-is not found in "100", and a date in any of the usual spellings. Not covered: what a text means. "It is not 10" holds
-the number 10.
+is not found in "100" or "10:30", and a date in any of the usual spellings, with the right year or none. Not covered:
+what a text means. "It is not 10" holds the number 10.
 """
 
 from __future__ import annotations
@@ -18,18 +18,21 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from assay.analysis.contracts import check_contract, read_contract, record_of
+from assay.analysis.contracts import Contract, check_contract, read_contract, record_of
 from assay.analysis.contracts.evaluation import Trace
+from assay.analysis.contracts.syntax import walk
 from assay.analysis.contracts.trace import RecordedTrace, Tracer
 from assay.environments.services.conversation import SEND
 from assay.errors import TaskError, UserError
 from assay.records import Observation, Step, ToolCall, Trajectory, VerdictStatus
 from assay.verify._ruling import Ruling
-from assay.verify.cited_evidence import CitedEvidence, verifier_digest
+from assay.verify._world_check import make_result, read_parameters, refuse_workspace
+from assay.verify.cited_evidence import CitedEvidence
 from assay.verify.interface import CheckInput, CheckResult, WorldInput
 
 MOST_SHOWN: Final = 50
-_NUMBER: Final = re.compile(r"(?<![\w.,])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\w]|[.,]\d)")
+# Neither a part of a word or of another number, nor of a date, a time or an identifier.
+_NUMBER: Final = re.compile(r"(?<![\w.,])(?<!\w-)(?<!\d[:/])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?!\w|[.,:/-]\d)")
 _MONTHS: Final = (
     "january", "february", "march", "april", "may", "june",
     "july", "august", "september", "october", "november", "december",
@@ -66,6 +69,8 @@ class RuleResult(NamedTuple):
     status: VerdictStatus
     broken: tuple[int, ...]
     """Positions of the trace at which it is broken."""
+    is_of_one_call: bool
+    """Whether one call decides it, whatever came before or comes later."""
 
 
 class PolicyCheck:
@@ -75,14 +80,13 @@ class PolicyCheck:
 
     async def judge(self, given: CheckInput) -> CheckResult:
         """Raises `TaskError`: the calls of a sandbox are judged by a run's contracts."""
-        raise TaskError(f"check {given.check.name!r}: kind 'policy' judges worlds, not workspaces")
+        refuse_workspace(given)
 
     async def judge_world(self, given: WorldInput) -> CheckResult:
         cited = CitedEvidence(given.prefix)
-        parameters = _parameters(given, PolicyParameters)
+        parameters = read_parameters(given, PolicyParameters)
         transcript = None if given.transcript is None else given.transcript()
-        ruling = _rule_policy(given, parameters, transcript, cited)
-        return _result(given, ruling, cited)
+        return make_result(given, _rule_policy(given, parameters, transcript, cited), cited)
 
 
 class CommunicatedCheck:
@@ -92,40 +96,50 @@ class CommunicatedCheck:
 
     async def judge(self, given: CheckInput) -> CheckResult:
         """Raises `TaskError`: a workspace has no conversation."""
-        raise TaskError(f"check {given.check.name!r}: kind 'communicated' judges worlds, not workspaces")
+        refuse_workspace(given)
 
     async def judge_world(self, given: WorldInput) -> CheckResult:
         cited = CitedEvidence(given.prefix)
-        parameters = _parameters(given, CommunicatedParameters)
+        parameters = read_parameters(given, CommunicatedParameters)
         if not parameters.facts:
             raise TaskError(f"check {given.check.name!r} names no fact")
         if not isinstance(given.facts.get("calls"), list | tuple):
-            return _result(given, Ruling("unknown", None, "the world does not report its calls"), cited)
+            return make_result(given, Ruling("unknown", None, "the world does not report its calls"), cited)
         said = "\n".join(_agent_messages(given.facts))
         missing = [fact.value for fact in parameters.facts if not is_said(fact, said)]
         cited.add("audit", "communicated", {"missing": missing, "said": said[-4000:], "characters": len(said)})
         score = 1 - len(missing) / len(parameters.facts)
+        ruling = Ruling("pass", 1.0, f"the person was told all {len(parameters.facts)} facts")
         if missing:
-            return _result(given, Ruling("fail", score, f"the person was not told: {', '.join(missing[:5])}"), cited)
-        return _result(given, Ruling("pass", 1.0, f"the person was told all {len(parameters.facts)} facts"), cited)
+            ruling = Ruling("fail", score, f"the person was not told: {', '.join(missing[:5])}")
+        return make_result(given, ruling, cited)
 
 
 def is_said(fact: Communicated, text: str) -> bool:
     """Returns whether a text holds a fact. Raises `TaskError` for a value that is not of its kind."""
     if fact.kind == "number":
-        try:
-            value, tolerance = Decimal(fact.value), Decimal(fact.tolerance)
-        except InvalidOperation as exc:
-            raise TaskError(f"the fact {fact.value!r} is no number") from exc
+        value, tolerance = _read_number(fact.value), _read_number(fact.tolerance)
         return any(abs(found - value) <= tolerance for found in _numbers(text))
     if fact.kind == "date":
         try:
             day = date.fromisoformat(fact.value)
         except ValueError as exc:
-            raise TaskError(f"the fact {fact.value!r} is no date (YYYY-MM-DD)") from exc
+            raise TaskError(f"the fact {fact.value!r} is not a date (YYYY-MM-DD)") from exc
         return any(re.search(rf"(?<![\w-]){spelling}(?![\w-])", text, re.IGNORECASE) for spelling in _spellings(day))
     words = r"\s+".join(re.escape(word) for word in fact.value.split())
+    if not words:
+        raise TaskError("a fact that the person must be told is empty")
     return re.search(rf"(?<!\w){words}(?!\w)", text, re.IGNORECASE) is not None
+
+
+def _read_number(text: str) -> Decimal:
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        value = Decimal("NaN")
+    if not value.is_finite():
+        raise TaskError(f"the fact {text!r} is not a number")
+    return value
 
 
 def _numbers(text: str) -> Iterator[Decimal]:
@@ -136,9 +150,13 @@ def _numbers(text: str) -> Iterator[Decimal]:
 def _spellings(day: date) -> list[str]:
     """Returns patterns of a date: 2026-03-05, 5 March 2026, March 5, 2026, Mar 5th."""
     month = _MONTHS[day.month - 1]
-    name = f"{month[:3]}(?:{month[3:]})?\\.?" if len(month) > 3 else month
-    number, year = f"0?{day.day}(?:st|nd|rd|th)?", f"(?:,?\\s+{day.year})?"
-    return [day.isoformat(), f"{number}\\s+(?:of\\s+)?{name}{year}", f"{name}\\s+{number}{year}"]
+    name = f"{month[:3]}(?:{month[3:]})?\\.?+" if len(month) > 3 else month
+    number, year = f"0?{day.day}(?:st|nd|rd|th)?", f"(?:,?\\s+{day.year}|(?!,?\\s+\\d{{4}}(?!\\d)))"
+    return [
+        f"{day.isoformat()}(?:T\\d{{2}}:\\d{{2}})?",
+        f"{number}\\s+(?:of\\s+)?{name}{year}",
+        f"{name}\\s+{number}{year}",
+    ]
 
 
 def _agent_messages(facts: Mapping[str, Any]) -> Iterator[str]:
@@ -179,13 +197,42 @@ def rule_results(contracts: Sequence[str], recorded: RecordedTrace, where: str) 
     ended = recorded._replace(trace=recorded.trace._replace(ended=True))
     results = []
     for number, text in enumerate(contracts):
-        try:
-            contract = read_contract(text, f"contract {number} of {where}")
-        except UserError as exc:
-            raise TaskError(str(exc)) from exc
+        contract = _read(text, f"contract {number} of {where}")
         for found in check_contract(contract, ended):
-            results.append(RuleResult(f"{contract.name}/{found.clause.table.name}", found.status, found.broken))
+            name, broken, status = f"{contract.name}/{found.clause.table.name}", found.broken, found.status
+            if found.clause.table.kind == "precondition":  # judged before the call, so that it cannot ask how it ended
+                broken = tuple(at for at in broken if not _was_refused(recorded.trace.positions[at]))
+                if found.broken and not broken:
+                    status = "unknown" if found.unknown else "pass"
+            results.append(RuleResult(name, status, broken, found.clause.is_of_one_call))
     return results
+
+
+def _was_refused(position: Mapping[str, Any]) -> bool:
+    """Returns whether the world refused the call at a position, so that it changed and obtained nothing."""
+    result = position.get("result")
+    return isinstance(result, Mapping) and result.get("error") is True
+
+
+def texts_of_one_call_rules(contracts: Sequence[str]) -> frozenset[str]:
+    """Returns the texts in rules that one call decides, whatever comes before it: the names of its action among them.
+
+    Raises:
+        TaskError: A contract is invalid.
+    """
+    found: set[str] = set()
+    for number, text in enumerate(contracts):
+        for clause in _read(text, f"contract {number} of the policy").rules:
+            if clause.is_of_one_call:
+                found.update(node.value for node in walk(clause.formula) if isinstance(node.value, str))
+    return frozenset(found)
+
+
+def _read(text: str, where: str) -> Contract:
+    try:
+        return read_contract(text, where)
+    except UserError as exc:
+        raise TaskError(str(exc)) from exc
 
 
 def trace_of_calls(calls: Iterable[tuple[ToolCall, Observation]]) -> RecordedTrace:
@@ -196,16 +243,3 @@ def trace_of_calls(calls: Iterable[tuple[ToolCall, Observation]]) -> RecordedTra
         positions += [(number, at, fields) for at, fields in tracer.positions(step)]
     trace = Trace([fields for _, _, fields in positions], ended=True)
     return RecordedTrace(trace, tuple(n for n, _, _ in positions), tuple(at for _, at, _ in positions))
-
-
-def _parameters(given: WorldInput, kind: type[Any]) -> Any:
-    try:
-        return msgspec.convert(given.check.parameters, kind)
-    except msgspec.ValidationError as exc:
-        raise TaskError(f"check {given.check.name!r}: {exc}") from exc
-
-
-def _result(given: WorldInput, ruling: Ruling, cited: CitedEvidence) -> CheckResult:
-    verifier = verifier_digest(given.check.kind, given.check.parameters, None)
-    verdict = cited.make_verdict(given.check, verifier, ruling, separation="no-agent-code")
-    return CheckResult(verdict, tuple(cited.items))

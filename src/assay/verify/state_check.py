@@ -22,13 +22,18 @@ from assay.environments.services.database import RowChange
 from assay.environments.services.outcome import NEW, ExpectedChange, Value
 from assay.errors import TaskError
 from assay.verify._ruling import Ruling
-from assay.verify.cited_evidence import CitedEvidence, verifier_digest
+from assay.verify._world_check import make_result, read_parameters, refuse_workspace
+from assay.verify.cited_evidence import CitedEvidence
 from assay.verify.interface import CheckInput, CheckResult, WorldInput
 
 MOST_STEPS: Final = 200_000
 """Comparisons of an assignment of placeholders, beyond which the task is too ambiguous to judge."""
 MOST_SHOWN: Final = 200
 """Requirements and changes that evidence lists."""
+
+
+_Bound = tuple[dict[str, Value], dict[Value, str]]
+"""Values of placeholders by name, and the reverse."""
 
 
 class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,7 +58,7 @@ class Requirement(NamedTuple):
     text: str
     held: bool
     null_holds: bool
-    """Whether doing nothing fulfils it."""
+    """True if doing nothing fulfils it."""
 
 
 class _Match(NamedTuple):
@@ -77,21 +82,14 @@ class StateCheck:
 
     async def judge(self, given: CheckInput) -> CheckResult:
         """Raises `TaskError`: a sandbox has files, and no rows."""
-        raise TaskError(f"check {given.check.name!r}: kind 'state' judges worlds of services, not workspaces")
+        refuse_workspace(given)
 
     async def judge_world(self, given: WorldInput) -> CheckResult:
         cited = CitedEvidence(given.prefix)
-        try:
-            parameters = msgspec.convert(given.check.parameters, StateParameters)
-        except msgspec.ValidationError as exc:
-            raise TaskError(f"check {given.check.name!r}: {exc}") from exc
+        parameters = read_parameters(given, StateParameters)
         if not parameters.outcomes:
             raise TaskError(f"check {given.check.name!r} names no outcome: add [[checks.parameters.outcomes]]")
-        ruling = self._rule(parameters, given.facts, cited)
-        verifier = verifier_digest(self.kind, given.check.parameters, None)
-        return CheckResult(
-            cited.make_verdict(given.check, verifier, ruling, separation="no-agent-code"), tuple(cited.items)
-        )
+        return make_result(given, self._rule(parameters, given.facts, cited), cited)
 
     def _rule(self, parameters: StateParameters, facts: Mapping[str, Any], cited: CitedEvidence) -> Ruling:
         if "changes" not in facts:
@@ -136,29 +134,37 @@ def match_outcome(wanted: Sequence[ExpectedChange], observed: Sequence[RowChange
 
 
 class _Search:
-    """Backtracking over the wanted changes; each takes an observed change that fits, or none."""
+    """Backtracking over the wanted changes; each takes an observed change that fits, or none.
+
+    The best assignment has the most required changes, and of those assignments the most optional ones.
+    """
 
     def __init__(self, wanted: list[ExpectedChange], observed: list[RowChange]) -> None:
         self._wanted = wanted
         self._observed = observed
-        # A change without placeholders fits independently of all others: those come first, and are never undone.
-        self._order = sorted(range(len(wanted)), key=lambda at: (_placeholder_count(wanted[at]), at))
+        # Changes with fewer placeholders come first, because they have fewer rows to choose from.
+        self._order = sorted(
+            range(len(wanted)), key=lambda at: (wanted[at].optional, _placeholder_count(wanted[at]), at)
+        )
+        required = sum(not change.optional for change in wanted)
+        self._weights = [1 if change.optional else len(wanted) for change in wanted]
+        self._remaining = [sum(self._weights[at] for at in self._order[depth:]) for depth in range(len(wanted) + 1)]
+        self._most = required * len(wanted) + min(len(wanted) - required, max(0, len(observed) - required))
         self._best: dict[int, int] = {}
+        self._best_weight = 0
         self._steps = 0
 
     def run(self) -> dict[int, int]:
         """Returns the position of an observed change by the position of the wanted one."""
-        self._descend(0, {}, {}, {})
+        self._descend(0, 0, {}, ({}, {}))
         return self._best
 
-    def _descend(self, depth: int, assigned: dict[int, int], bound: dict[str, Value], names: dict[Value, str]) -> bool:
-        """Returns True if everything wanted was found, so that the search can end."""
-        if len(assigned) > len(self._best):
-            self._best = dict(assigned)
-        if len(assigned) + len(self._order) - depth <= len(self._best) and depth < len(self._order):
-            return False
-        if depth == len(self._order):
-            return len(assigned) == len(self._order)
+    def _descend(self, depth: int, weight: int, assigned: dict[int, int], bound: _Bound) -> bool:
+        """Returns True if no assignment can be better than the best one, so that the search can end."""
+        if weight > self._best_weight:
+            self._best, self._best_weight = dict(assigned), weight
+        if weight + self._remaining[depth] <= self._best_weight:
+            return self._best_weight == self._most
         at = self._order[depth]
         change = self._wanted[at]
         used = set(assigned.values())
@@ -168,19 +174,18 @@ class _Search:
                 raise TaskError("the wanted changes are too much alike to be told apart: name their values")
             if number in used:
                 continue
-            fitted = _fit(change, found, bound, names)
+            fitted = _fit(change, found, *bound)
             if fitted is None:
                 continue
-            if self._descend(depth + 1, {**assigned, at: number}, *fitted):
+            if self._descend(depth + 1, weight + self._weights[at], {**assigned, at: number}, fitted):
                 return True
-            if not _placeholder_count(change):
+            # Without placeholders it fits this one row, and restricts no other change.
+            if not change.optional and not _placeholder_count(change):
                 return False
-        return self._descend(depth + 1, assigned, bound, names)
+        return self._descend(depth + 1, weight, assigned, bound)
 
 
-def _fit(
-    wanted: ExpectedChange, found: RowChange, bound: dict[str, Value], names: dict[Value, str]
-) -> tuple[dict[str, Value], dict[Value, str]] | None:
+def _fit(wanted: ExpectedChange, found: RowChange, bound: dict[str, Value], names: dict[Value, str]) -> _Bound | None:
     """Returns the placeholders' values, and the reverse, if the change is the wanted one; else None."""
     kind = "added" if found.before is None else "removed" if found.after is None else "changed"
     if (wanted.table, wanted.kind) != (found.table, kind) or len(wanted.key) != len(found.key):

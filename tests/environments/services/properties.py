@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any, get_args
 
 import msgspec
@@ -93,6 +93,21 @@ def walk(world: ServiceWorld, seed: int, calls: int) -> dict[str, int]:
     return succeeded
 
 
+def accepted_actions(
+    world: ServiceWorld,
+    likely_call: Callable[[ServiceWorld, random.Random], tuple[str, dict[str, Any]]],
+    seed: int,
+    calls: int,
+) -> set[str]:
+    """Makes calls whose arguments belong together; returns the names of the actions that succeeded."""
+    draw, accepted = random.Random(seed), set[str]()
+    for _ in range(calls):
+        name, arguments = likely_call(world, draw)
+        if not world.act(name, arguments).error:
+            accepted.add(name)
+    return accepted
+
+
 def _argument(draw: random.Random, schema: dict[str, Any], kind: str | None, known: dict[str, list[str]]) -> Any:
     if "anyOf" in schema:
         return _argument(draw, draw.choice(schema["anyOf"]), kind, known)
@@ -131,10 +146,15 @@ def initial_rows(world: ServiceWorld) -> bytes:
     return canonical_bytes([world.database.rows(table) for table in world.database.tables])
 
 
-def untakeable_kinds(service: Service) -> set[str]:
-    """Returns the kinds of identifiers that agent actions take although no chain of views gives them."""
+def untakeable_kinds(service: Service, known: Set[str] = frozenset()) -> set[str]:
+    """Returns the kinds of identifiers that agent actions take although no chain of views gives them.
+
+    Args:
+        service: The application.
+        known: Kinds of which people tell their own.
+    """
     agent = [action for action in service.actions.values() if "agent" in action.roles]
-    reached, pending = set[str](), [action for action in agent if action.reads_only]
+    reached, pending = set(known), [action for action in agent if action.reads_only]
     while usable := [view for view in pending if _required_kinds(view) <= reached]:
         pending = [view for view in pending if view not in usable]
         reached |= {kind for view in usable for kind in view.gives}

@@ -36,18 +36,12 @@ from assay.environments.services.world import ServiceWorld
 from tests.environments.services.properties import (
     Calls,
     Letter,
-    assert_descriptions,
-    assert_goes_on_equally,
-    broken_rules,
+    accepted_actions,
     call,
     changed_tables,
-    initial_rows,
     postbox,
     refuse,
     rows,
-    rules,
-    untakeable_kinds,
-    walk,
 )
 
 SIZES = [
@@ -114,34 +108,16 @@ def assert_money(world: ServiceWorld, segments: dict[str, Segment]) -> None:
 @pytest.mark.parametrize("knobs", SIZES)
 def test_generator(knobs: dict[str, int]) -> None:
     world = opened(5, **knobs)
-    assert_invariants(world)
-    assert initial_rows(world) == initial_rows(opened(5, **knobs)) != initial_rows(opened(6, **knobs))
     names = [passenger.name for passenger in rows(world, Passenger)]
     assert len(set(names)) < len(names)
     assert len(rows(world, Flight)) == knobs.get("flights", 24)
     assert rows(world, Booking)
 
 
-def test_the_rows_of_a_seed_are_the_same_on_every_machine() -> None:
-    assert opened(7).database.image.digest == "blake3:025224d994d9f3e09ffb4abb0f4590b0817818d8a3e86563bd3c4df3e16c2dc1"
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_random_walk(seed: int) -> None:
-    world = opened(seed)
-    assert len(walk(world, seed, 300)) > 20
-    assert_invariants(world)
-    assert_goes_on_equally(world, seed + 100, 40)
-
-
 @pytest.mark.parametrize("seed", range(2))
 def test_a_busy_desk_keeps_the_ledgers(seed: int) -> None:
-    world, draw = opened(seed, bookings=50, crowded=50), random.Random(seed)
-    accepted: set[str] = set()
-    for _ in range(300):
-        name, arguments = likely_call(world, draw)
-        if not world.act(name, arguments).error:
-            accepted.add(name)
+    world = opened(seed, bookings=50, crowded=50)
+    accepted = accepted_actions(world, likely_call, seed, 300)
     assert_invariants(world)
     assert len(accepted) >= 15
 
@@ -184,14 +160,6 @@ def likely_call(world: ServiceWorld, draw: random.Random) -> tuple[str, dict[str
         ("wait", {"hours": draw.choice((1, 3, 6))}),
     ]
     return draw.choice(calls)
-
-
-def test_every_kind_that_is_taken_is_given_by_views() -> None:
-    assert untakeable_kinds(airline) == set()
-
-
-def test_descriptions() -> None:
-    assert_descriptions(opened(3, crowded=100, bookings=150), airline)
 
 
 # Actions.
@@ -262,7 +230,7 @@ def test_book_flight() -> None:
     assert "overlaps" in refuse(case.world, "book_flight", **again, **case.pay)
     stranger = next(p for p in rows(case.world, Passenger) if p.id != case.passenger.id)
     theirs = case.card_of(stranger).id
-    assert "belongs to nobody" in refuse(
+    assert "does not belong to a person" in refuse(
         case.world, "book_flight", fare_id=case.other_fare("light").id, passenger_id=case.passenger.id,
         payment_method_id=theirs,
     )  # fmt: skip
@@ -524,12 +492,12 @@ def test_passengers() -> None:
     assert "three are allowed" in refuse(world, "correct_passenger_name", **given, name="Maria Falck")
     assert "first name and a surname" in refuse(world, "correct_passenger_name", **given, name="Robin")
     call(world, "change_passenger_phone", **given, phone="+49 30 123456")
-    assert "no phone number" in refuse(world, "change_passenger_phone", **given, phone="no longer needed")
+    assert "not a phone number" in refuse(world, "change_passenger_phone", **given, phone="no longer needed")
     assert changed_tables(world) == {"passengers"}
     card = {"digits": 4411, "expires": "2029-01-31"}
     assert not world.act("register_card", card, role="user").error
     assert any("4411" in method["label"] for method in call(world, "list_passenger_payment_methods", **given))
-    assert "no passenger" in world.act("list_my_trips", {}, role="user", actor="x@y.example").content
+    assert "not a passenger" in world.act("list_my_trips", {}, role="user", actor="x@y.example").content
 
 
 def test_waiting_list() -> None:
@@ -620,13 +588,3 @@ CONTRACTS: list[tuple[str, Calls, Calls]] = [
         [*FOUND, ("get_segment", SEGMENT), ("cancel_segment", SEGMENT), ("book_flight", {})],
     ),
 ]
-
-
-@pytest.mark.parametrize(("rule", "good", "bad"), CONTRACTS)
-def test_contracts(rule: str, good: Calls, bad: Calls) -> None:
-    assert broken_rules(airline, good) == set()
-    assert broken_rules(airline, bad) == {rule}
-
-
-def test_each_rule_has_a_log() -> None:
-    assert rules(airline) == {rule for rule, _, _ in CONTRACTS}

@@ -37,20 +37,7 @@ from assay.environments.services.apps.tracker import tracker
 from assay.environments.services.composition import compose
 from assay.environments.services.conversation import conversation
 from assay.environments.services.world import ServiceWorld
-from tests.environments.services.properties import (
-    Calls,
-    assert_descriptions,
-    assert_goes_on_equally,
-    broken_rules,
-    call,
-    changed_tables,
-    initial_rows,
-    refuse,
-    rows,
-    rules,
-    untakeable_kinds,
-    walk,
-)
+from tests.environments.services.properties import Calls, accepted_actions, call, changed_tables, refuse, rows
 
 SIZES = [
     {"colleagues": 2, "contacts": 1, "messages": 1, "events": 1, "surprises": 0},
@@ -120,10 +107,7 @@ def assert_calendars(world: ServiceWorld) -> None:
 
 @pytest.mark.parametrize("knobs", SIZES)
 def test_generator(knobs: dict[str, int]) -> None:
-    world = ServiceWorld.of([mail], 5, {"mail": knobs})
-    assert_invariants(world)
-    other = ServiceWorld.of([mail], 6, {"mail": knobs})
-    assert initial_rows(world) == initial_rows(ServiceWorld.of([mail], 5, {"mail": knobs})) != initial_rows(other)
+    world = opened(5, **knobs)
     names = [mailbox.name for mailbox in rows(world, Mailbox)]
     assert len(set(names)) < len(names)
     assert len(rows(world, Message)) == knobs.get("messages", 60)
@@ -137,28 +121,10 @@ def test_generator(knobs: dict[str, int]) -> None:
     assert all(one.ends <= later.starts for one, later in pairwise(busy))
 
 
-def test_the_rows_of_a_seed_are_the_same_on_every_machine() -> None:
-    digest = "blake3:d9c7290b0b7275058a1137006d1b5ffc62de446bbf63481180a6e9404a985333"
-    assert ServiceWorld.of([mail], 7).database.image.digest == digest
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_random_walk(seed: int) -> None:
-    world = ServiceWorld.of([mail], seed)
-    assert len(walk(world, seed, 300)) > 25
-    assert_invariants(world)
-    assert_goes_on_equally(world, seed + 100, 40)
-    assert_invariants(world)
-
-
 @pytest.mark.parametrize("seed", range(2))
 def test_a_busy_office_keeps_its_rooms(seed: int) -> None:
-    world, draw = ServiceWorld.of([mail], seed), random.Random(seed)
-    accepted: set[str] = set()
-    for _ in range(300):
-        name, arguments = likely_call(world, draw)
-        if not world.act(name, arguments).error:
-            accepted.add(name)
+    world = ServiceWorld.of([mail], seed)
+    accepted = accepted_actions(world, likely_call, seed, 300)
     assert_invariants(world)
     assert len(accepted) >= 18
 
@@ -204,14 +170,6 @@ def likely_call(world: ServiceWorld, draw: random.Random) -> tuple[str, dict[str
     return draw.choice(calls)
 
 
-def test_every_kind_that_is_taken_is_given_by_views() -> None:
-    assert untakeable_kinds(mail) == set()
-
-
-def test_descriptions() -> None:
-    assert_descriptions(opened(), mail)
-
-
 def test_applications_share_a_world() -> None:
     assert compose([tracker, console, airline, mail, conversation]).actions
 
@@ -237,7 +195,7 @@ def test_send_mail_and_an_answer_comes() -> None:
 @pytest.mark.parametrize("address", ["", "x", "a b@c.example", "a@b", "a@@b.example", "nobody@lumenworks.example"])
 def test_bad_addresses(address: str) -> None:
     message = refuse(opened(), "send_mail", to=address, subject="Hello", text="Text")
-    assert "no email address" in message or "Nobody in the company" in message
+    assert "not an email address" in message or "The company has no address" in message
 
 
 def test_drafts() -> None:
@@ -251,7 +209,7 @@ def test_drafts() -> None:
     call(world, "attach_to_draft", **given, attachment_id=attachment.id)
     assert "attached already" in refuse(world, "attach_to_draft", **given, attachment_id=attachment.id)
     call(world, "send_draft", **given)
-    assert "is no draft; it was sent" in refuse(world, "send_draft", **given)
+    assert "is not a draft; it was sent" in refuse(world, "send_draft", **given)
     copy = rows(world, Message, mailbox_id=colleague(world).id, subject="Offer")[0]
     assert [file.text for file in rows(world, Attachment, message_id=copy.id)] == [attachment.text]
     assert "needs a text" in refuse(world, "draft_mail", to=to, subject="Offer", text=" ")
@@ -268,7 +226,7 @@ def test_answers() -> None:
     assert len(rows(world, Recipient, message_id=wide["id"])) > 1
     alone = next(m for m in rows(world, Message, status="received") if m.id not in cc and m.mailbox_id == me(world).id)
     assert "no other recipients" in refuse(world, "reply_to_all", message_id=alone.id, text="Yes")
-    assert "nobody to answer" in refuse(world, "reply_to_message", message_id=answer["id"], text="Yes")
+    assert "cannot be answered" in refuse(world, "reply_to_message", message_id=answer["id"], text="Yes")
     assert_invariants(world)
 
 
@@ -593,13 +551,3 @@ CONTRACTS: list[tuple[str, Calls, Calls]] = [
         [("answer_event_invitation", {"response": "declined"})],
     ),
 ]
-
-
-@pytest.mark.parametrize(("rule", "good", "bad"), CONTRACTS)
-def test_contracts(rule: str, good: Calls, bad: Calls) -> None:
-    assert broken_rules(mail, good) == set()
-    assert broken_rules(mail, bad) == {rule}
-
-
-def test_each_rule_has_a_log() -> None:
-    assert rules(mail) == {rule for rule, _, _ in CONTRACTS}

@@ -177,7 +177,7 @@ async def test_command_explains_itself(backends: dict[str, Backend]) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nope"], "There is no action 'nope'"),
+        (["nope"], "Unknown action 'nope'"),
         (["add_order", "--total", "many"], "--total needs an argument of type integer"),
         (["add_order", "5"], "'5' is not an option"),
         (["add_order", "--total"], "--total needs a value"),

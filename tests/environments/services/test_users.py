@@ -136,3 +136,13 @@ def test_empty_messages_are_refused() -> None:
 def test_a_wrong_script_is_named(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="Knobs of the service 'conversation'"):
         ServiceWorld.of([lending, conversation], 1, {"conversation": {"script": wrong}})
+
+
+def test_who_asks_again_is_told_what_was_left_out() -> None:
+    """A calm person tells three facts at once; the same question brings the others."""
+    facts = tuple(Fact(f"f{n}", f"The item {n} is red.", ("item",)) for n in range(5))
+    script = UserScript("Hello.", facts)
+    state, _ = begin(script)
+    for told in (3, 5):
+        state, _, _ = reply(script, state, "Which item do you mean?")
+        assert len(state.told) == told

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from assay.environments.interface import KeepsStates, World
 from assay.environments.services.declaration import Service
+from assay.environments.services.schema import Cents
 from assay.environments.services.transaction import Transaction
-from assay.environments.services.world import MOST_ARGUMENTS, LoggedCall, ServiceWorld
+from assay.environments.services.world import MOST_ARGUMENTS, MOST_LOGGED, LoggedCall, ServiceWorld
 from assay.errors import EnvironmentFailure
 from tests.environments.services.lending import Book, Loan, Notice, lending
 
@@ -109,6 +110,36 @@ def test_a_broken_service_is_the_environments_failure_and_changes_nothing() -> N
         world.act("fail", {})
     assert world.database.digest() == before
     assert world.calls == []
+
+
+def test_results_are_json_except_those_that_are_declared_as_text() -> None:
+    notes = Service("notes", "Keeps words.")
+
+    @notes.table()
+    class Note(msgspec.Struct, frozen=True):
+        text: str
+
+    @notes.view()
+    def read_text(tx: Transaction) -> str:
+        """Returns a text."""
+        return "a"
+
+    @notes.view()
+    def read_optional(tx: Transaction) -> str | None:
+        """Returns a text or nothing."""
+        return "a"
+
+    @notes.action()
+    def add_unreadable(tx: Transaction) -> Any:
+        """Adds a note and returns what JSON cannot hold."""
+        tx.insert(Note("a"))
+        return object()
+
+    world = ServiceWorld.of([notes])
+    assert [world.act(name, {}).content for name in ("read_text", "read_optional")] == ["a", '"a"']
+    with pytest.raises(EnvironmentFailure, match="the service notes: TypeError"):
+        world.act("add_unreadable", {})
+    assert world.database.changes() == ()
 
 
 def test_a_view_cannot_write() -> None:
@@ -245,6 +276,11 @@ def test_restore_refuses_another_worlds_state_and_changes_that_do_not_fit() -> N
         opened(2).restore(world.snapshot())
     with pytest.raises(ValueError, match="do not fit"):
         opened().restore(world.snapshot().replace(b"lending_loans", b"lending_moans"))
+    fined = opened()
+    loan = result(fined, "lend_book", book_id=books(fined)[0], member_id=member(fined))
+    result(fined, "charge_fine", loan_id=loan["id"], amount=77777)
+    with pytest.raises(ValueError, match="do not fit"):
+        opened().restore(fined.snapshot().replace(b":77777", b":" + b"7" * 30))
 
 
 def test_every_call_is_logged_and_told_to_the_sink() -> None:
@@ -260,6 +296,17 @@ def test_every_call_is_logged_and_told_to_the_sink() -> None:
         ("user", "list_loans", None),
     ]
     assert {call.digest for call in told} == {world.database.digest()}
+
+
+def test_arguments_beyond_the_limit_are_not_kept() -> None:
+    world, text = opened(), "x" * (MOST_ARGUMENTS - 100)
+    accepted = 0
+    while not (answer := world.act("search_books", {"text": text})).error:
+        accepted += 1
+    assert accepted == MOST_LOGGED // MOST_ARGUMENTS
+    assert "Too much was sent" in answer.content
+    world.act("search_books", {"text": text})
+    assert [call.arguments for call in world.calls[accepted:]] == [{}, {}]
 
 
 def test_facts_tell_changes_in_words() -> None:
@@ -279,7 +326,7 @@ def test_knobs() -> None:
     assert len(opened(books=20).database.rows(opened().table(Book))) == 20
     with pytest.raises(ValueError, match=r"Knobs of the service 'lending': .*it has members, books"):
         opened(bookz=2)
-    with pytest.raises(ValueError, match="Knobs for 'shop', which is no service of this world"):
+    with pytest.raises(ValueError, match="Knobs for 'shop', not a service of this world"):
         ServiceWorld.of([lending], 1, {"shop": {}})
     with pytest.raises(ValueError, match="known options: services"):
         ServiceWorld({"service": "x"}, 0)
@@ -325,6 +372,37 @@ def test_declarations_are_checked() -> None:
 
     with pytest.raises(TypeError, match="one lower-case word"):
         Service("Two words", "")
+
+
+def test_declarations_of_questions_are_checked() -> None:
+    service = Service("asked", "Asked.")
+
+    @service.view()
+    def look(tx: Transaction, name: str) -> int:
+        """Looks."""
+        return len(name)
+
+    @service.question(look, "tell me twice the length of {name}")
+    def twice(found: int) -> list[tuple[int, Cents]]:
+        return [(2 * found, 2 * found)]
+
+    (question,) = service.questions
+    assert (question.cells, question.is_list) == (("number", "cents"), True)
+    assert question.answer("21") == [["42", "0.42"]]
+    with pytest.raises(TypeError, match="its wish names 'length', which look does not take"):
+
+        @service.question(look, "tell me {length}")
+        def length(found: int) -> int: ...
+
+    with pytest.raises(TypeError, match="an answer is str, int, Cents"):
+
+        @service.question(look, "tell me whether {name} is long")
+        def is_long(found: int) -> bool: ...
+
+    with pytest.raises(TypeError, match="'twice' is no view of this service"):
+
+        @service.question(twice, "tell me")
+        def again(found: int) -> int: ...
 
 
 CALLS = st.lists(
@@ -420,3 +498,18 @@ def test_a_service_in_a_file_with_postponed_annotations(tmp_path: Path) -> None:
     path.write_text(POSTPONED)
     world = ServiceWorld({"services": [f"{path}:things"]}, 0)
     assert world.act("add_thing", {}).content == '{"id":"THG-100000"}'
+
+
+def test_worlds_of_one_file_share_its_services_until_the_file_changes(tmp_path: Path) -> None:
+    paths = [tmp_path / folder / "things.py" for folder in ("one", "two")]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text(POSTPONED.replace("THG-", f"{path.parent.name.upper()}-"))
+    one, again, other = (ServiceWorld({"services": [f"{path}:things"]}, 0) for path in (paths[0], *paths))
+    assert one.composition is again.composition
+    assert one.database.image is again.database.image
+    assert [world.act("add_thing", {}).content[7:10] for world in (one, other)] == ["ONE", "TWO"]
+    assert {world.composition.actions["add_thing"].gives for world in (one, other)} == {frozenset({"thing"})}
+    paths[0].write_text(POSTPONED.replace("THG-", "NEW-"))
+    changed = ServiceWorld({"services": [f"{paths[0]}:things"]}, 0)
+    assert changed.act("add_thing", {}).content[7:10] == "NEW"

@@ -10,7 +10,9 @@ import pytest
 
 from assay.agents.interface import Attempt, Needs
 from assay.records import Check, EnvironmentSpec, Limits, Task, Trajectory, digest_record
-from assay.rollout import RunConfig, Tally, start_run
+from assay.rollout import ReverifyConfig, RunConfig, Tally, reverify, start_run
+from assay.rollout.rejudge.config import ReplayConfig
+from assay.rollout.rejudge.replay import replay
 from assay.settings import Settings
 from assay.store import RunStore, audit
 from assay.tasks import LoadedTask
@@ -57,6 +59,17 @@ class Caller:
         attempt.finish("done")
 
 
+class ShellCaller(Caller):
+    """Runs each command as a step of its own."""
+
+    name = "shell-caller"
+
+    async def run(self, attempt: Attempt) -> None:
+        for command in self.commands:
+            await attempt.shell(command)
+        attempt.finish("done")
+
+
 def shop_task(**fields: Any) -> LoadedTask:
     """A task of which `CANCEL` is the whole solution."""
     world = open_world()
@@ -67,10 +80,14 @@ def shop_task(**fields: Any) -> LoadedTask:
     return LoadedTask(Task("shop", "Cancel it.", spec, (check,), digest=digest_record(["shop"]), **fields), None)
 
 
+def settings_of(tmp_path: Path) -> Settings:
+    return Settings(cache=Settings.from_environment().cache, store=tmp_path / "store")
+
+
 async def run(tmp_path: Path, task: LoadedTask, commands: list[str], **fields: Any) -> Trajectory:
     known = {"agent": f"{__file__}:Caller", "agent_options": {"commands": json.dumps(commands)}}
     config = RunConfig(tasks=("-",), run="r", **{**known, **fields})
-    settings = Settings(cache=Settings.from_environment().cache, store=tmp_path / "store")
+    settings = settings_of(tmp_path)
     await start_run(config, settings, Tally(), tasks=(task,))
     assert audit(settings.store, "r") == ()
     with RunStore.open(settings.store, "r") as store:
@@ -131,13 +148,17 @@ async def test_world_that_breaks_is_no_failure_of_the_agent(tmp_path: Path) -> N
     assert (found.outcome, ending(found)[2]) == (None, "environment")
 
 
-async def test_model_calls_are_turns_and_calls_of_the_world_are_steps_between(tmp_path: Path) -> None:
+def chat(tmp_path: Path, *replies: Any) -> dict[str, Any]:
+    """Fields of a run in which a program asks a model that gives these replies, and runs their commands."""
     (tmp_path / "client.py").write_text(CHAT)
-    command = f"service cancel_order --order-id {FIRST} --reason late"
-    replies = [{"tool_calls": [{"name": "bash", "arguments": {"command": command}}]}, "done"]
     (tmp_path / "s.json").write_text(json.dumps(replies))
     options = {"command": '["python3", "/opt/client.py"]', "mounts": {f"{tmp_path}/client.py": "/opt/client.py"}}
-    fields = {"agent": "command", "agent_options": options, "model": f"scripted:{tmp_path}/s.json"}
+    return {"agent": "command", "agent_options": options, "model": f"scripted:{tmp_path}/s.json"}
+
+
+async def test_model_calls_are_turns_and_calls_of_the_world_are_steps_between(tmp_path: Path) -> None:
+    command = f"service cancel_order --order-id {FIRST} --reason late"
+    fields = chat(tmp_path, {"tool_calls": [{"name": "bash", "arguments": {"command": command}}]}, "done")
     found = await run(tmp_path, shop_task(limits=Limits(turns=2)), [], **fields)
     assert (found.outcome, ending(found)[1]) == ("pass", None)
     assert [name for name, _, _ in calls_of(found)] == ["cancel_order", "bash"]
@@ -154,3 +175,28 @@ async def test_sandbox_of_a_world_has_what_its_task_says(tmp_path: Path) -> None
     )
     assert found.outcome == "pass"
     assert "yes" in (found.steps[-1].message or "")
+
+
+@pytest.mark.parametrize("tool", ["bash", "add"])
+async def test_a_harness_is_judged_again_by_what_reached_the_world(tmp_path: Path, tool: str) -> None:
+    """The calls of its model are those of its own tools, even where a tool has the name of an action."""
+    arguments = {"command": "service add --by 10", "by": 10}
+    fields = chat(tmp_path, {"tool_calls": [{"name": tool, "arguments": arguments}]}, "done")
+    found = await run(tmp_path, counting_task(), [], **fields)
+    assert [name for name, _, _ in calls_of(found)] == ["add", tool]
+    report = await reverify("r", ReverifyConfig(again=1), settings_of(tmp_path))
+    assert [one.mark for one in report.results] == ["agree"]
+    replayed = await replay("r", ReplayConfig(all=True), settings_of(tmp_path), Tally())
+    assert "run it again on the recorded replies" in str(replayed.results[0].problem)
+
+
+@pytest.mark.parametrize(("agent", "replayable"), [("Caller", True), ("ShellCaller", False)])
+async def test_programs_without_a_model_are_judged_again(tmp_path: Path, agent: str, replayable: bool) -> None:
+    commands = ["service add --by 4", "service add --by 6; exit 3"]
+    found = await run(tmp_path, counting_task(), commands, agent=f"{__file__}:{agent}")
+    assert found.outcome == "pass"
+    report = await reverify("r", ReverifyConfig(again=1), settings_of(tmp_path))
+    assert [one.mark for one in report.results] == ["agree"]
+    replayed = await replay("r", ReplayConfig(all=True), settings_of(tmp_path), Tally())
+    assert replayed.counts == {"agree": int(replayable), "differ": 0, "cannot": int(not replayable)}
+    assert replayable or "run it again" in str(replayed.results[0].problem)

@@ -19,7 +19,7 @@ from assay.errors import UserError
 from assay.gateway.backends.scripted import ScriptedBackend
 from assay.gateway.interface import ModelRequest
 from assay.records import Evidence, Trajectory
-from assay.rollout import RunConfig, Tally, start_run
+from assay.rollout import ReverifyConfig, RunConfig, Tally, reverify, start_run
 from assay.rollout.limits.contract_guards import ActiveContracts, Ask, Question
 from assay.settings import Settings
 from assay.store import RunStore, restore_messages
@@ -71,6 +71,12 @@ async def test_a_refused_call_is_not_made_and_its_agent_is_told_why(tmp_path: Pa
     (decision,) = guards(found)
     assert decision.data["decision"] == "denied"
     assert (decision.data["step"], decision.data["call"], decision.data["rule"]) == (1, 0, "add-once")
+
+
+async def test_a_refused_call_is_not_made_when_the_attempt_is_judged_again(tmp_path: Path) -> None:
+    await solved(tmp_path, "deny")
+    report = await reverify("r", ReverifyConfig(again=1), Settings(tmp_path, tmp_path))
+    assert [one.mark for one in report.results] == ["agree"]
 
 
 async def test_what_is_only_logged_is_made(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ proposed call. `reader` defines the syntax, `evaluation` and `temporal` the sema
 from .check import check_contract, findings_of_contract, verdict_of_contract
 from .contract import Contract, contract_of, read_contract
 from .monitor import Decision, Monitor
-from .trace import GUARD, record_of
+from .trace import GUARD, denied_calls, record_of
 
 __all__ = [
     "GUARD",
@@ -16,6 +16,7 @@ __all__ = [
     "Monitor",
     "check_contract",
     "contract_of",
+    "denied_calls",
     "findings_of_contract",
     "read_contract",
     "record_of",

@@ -34,7 +34,7 @@ from assay.records import digest_record
 
 from .memory import MemoryTable
 from .reader import BadExpression, read_expression
-from .syntax import FUTURE, STRICT_PAST, Node, walk
+from .syntax import BOUNDED, FUTURE, PAST, STRICT_PAST, Node, walk
 
 Enforce = Literal["deny", "ask", "log"]
 Kind = Literal["precondition", "invariant", "governance", "recovery"]
@@ -42,6 +42,7 @@ MOST_BYTES: Final = 256 * 1024
 MOST_RULES: Final = 500
 MOST_NODES: Final = 10_000
 """Maximum number of expression nodes, which are evaluated for every call."""
+_OTHER_STEPS: Final = frozenset({*FUTURE, *PAST, *STRICT_PAST, *BOUNDED, "count", "sum", "latest"})
 _AHEAD: Final = frozenset({*FUTURE, "within", "throughout"})
 _NAME: Final = r"^[a-z0-9]+(-[a-z0-9]+)*$"
 
@@ -117,6 +118,11 @@ class Clause(NamedTuple):
     require: Node
     decidable: bool
     """True if the past and the call itself decide it."""
+
+    @property
+    def is_of_one_call(self) -> bool:
+        """Returns whether one call decides it, whatever came before or comes later."""
+        return not any(node.op in _OTHER_STEPS for node in walk(self.formula))
 
 
 class Label(NamedTuple):

@@ -83,7 +83,7 @@ class Tracer:
 
 def record_of(trajectory: Trajectory, texts: Callable[[str], str | None]) -> RecordedTrace:
     """Returns the trace of a whole trajectory; unfinished if the trajectory is."""
-    tracer, denied = Tracer(trajectory.started, named_calls(trajectory)), set(_denied(trajectory.evidence))
+    tracer, denied = Tracer(trajectory.started, named_calls(trajectory)), denied_calls(trajectory.evidence)
     final = _final(trajectory, texts) if trajectory.finished is not None else PENDING
     found = [
         (step.index, number, {**fields, "final": final})
@@ -95,12 +95,10 @@ def record_of(trajectory: Trajectory, texts: Callable[[str], str | None]) -> Rec
     return RecordedTrace(trace, tuple(step for step, _, _ in found), tuple(number for _, number, _ in found))
 
 
-def _denied(evidence: Iterable[Evidence]) -> Iterator[tuple[int, int]]:
-    for found in evidence:
-        if found.kind == GUARD and found.data.get("decision") in ("denied", "not made"):
-            step, call = found.data.get("step"), found.data.get("call")
-            if isinstance(step, int) and isinstance(call, int):
-                yield step, call
+def denied_calls(evidence: Iterable[Evidence]) -> set[tuple[int, int]]:
+    """Returns the calls that a contract kept from being made, as step and position in the step."""
+    denied = [e.data for e in evidence if e.kind == GUARD and e.data.get("decision") in ("denied", "not made")]
+    return {(data["step"], data["call"]) for data in denied if type(data.get("step")) is type(data.get("call")) is int}
 
 
 def _run_fields(started: AttemptStarted | None) -> dict[str, Any]:

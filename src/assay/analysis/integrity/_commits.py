@@ -1,4 +1,4 @@
-"""What git's output in an attempt proves of commits: which are in the past of the task's own commit, which are later.
+"""Facts of commits that git prints in an attempt: which are in the past of the task's own commit, which are later.
 
 A commit is in the past where the history of HEAD lists it before the agent moved HEAD. It is later where it is listed
 ahead of HEAD, beside the task's own change, where a search of HEAD's whole history does not find it, where no branch

@@ -35,7 +35,7 @@ def request(path: str, body: bytes | None = None, headers: dict[str, str] | None
     """Returns status and body. Raises `UsageError` if the service does not answer."""
     address = os.environ.get("ASSAY_SERVICE_URL")
     if not address:
-        raise UsageError("ASSAY_SERVICE_URL is not set: there is no service here")
+        raise UsageError("ASSAY_SERVICE_URL is not set: this sandbox has no service")
     known = {"Content-Type": "application/json", **(headers or {})}
     asked = urllib.request.Request(address.rstrip("/") + path, data=body, headers=known)
     try:
@@ -64,7 +64,7 @@ def schema_of(action: dict[str, Any]) -> dict[str, Any]:
 def find_action(actions: dict[str, dict[str, Any]], name: str) -> dict[str, Any]:
     found = actions.get(name) or actions.get(name.replace("-", "_"))
     if found is None:
-        raise UsageError("There is no action {!r}; there are: {}".format(name, ", ".join(sorted(actions))))
+        raise UsageError("Unknown action {!r}; the actions are: {}".format(name, ", ".join(sorted(actions))))
     return found
 
 

@@ -24,10 +24,16 @@ _MOST_IMAGES: Final = 256 << 20
 
 
 class Composition:
-    """Services that share a database and a clock; `compose` makes it."""
+    """Services that share a database and a clock; `compose` makes it.
 
-    def __init__(self, services: Sequence[Service]) -> None:
-        self.services = tuple(services)
+    Attributes:
+        applications: The services without the clock.
+        services: The clock, and the applications.
+    """
+
+    def __init__(self, applications: Sequence[Service]) -> None:
+        self.applications = tuple(applications)
+        services = self.services = (clock, *applications)
         self.tables: tuple[Table, ...] = tuple(table for service in services for table in service.tables.values())
         self.by_row: dict[type[msgspec.Struct], Table] = {table.row: table for table in self.tables}
         self.actions: dict[str, Action] = {}
@@ -57,7 +63,7 @@ class Composition:
         """
         known = {service.name for service in self.services}
         if unknown := sorted(set(knobs) - known):
-            raise ValueError(f"Knobs for {unknown[0]!r}, which is no service of this world; it has {', '.join(known)}")
+            raise ValueError(f"Knobs for {unknown[0]!r}, not a service of this world; it has {', '.join(known)}")
         read = {service.name: service.read_knobs(knobs.get(service.name, {})) for service in self.services}
         identity = canonical_bytes([[service.name for service in self.services], read, seed]).decode()
         held = _IMAGES.get((self.services, identity))
@@ -131,20 +137,23 @@ _IMAGES: Final = _ImageCache()
 
 
 def compose(services: Sequence[Service]) -> Composition:
-    """Puts services together over the clock. Raises `ValueError` for names that occur twice."""
+    """Puts services together over the clock. Raises `ValueError` for names that occur twice, and other objects."""
     if not services:
         raise ValueError("A world needs a service")
+    loaded: Sequence[object] = services  # what a name led to can be anything
+    if others := [service for service in loaded if not isinstance(service, Service)]:
+        raise ValueError(f"A {type(others[0]).__name__} is not a service: name a `Service`, as in path/file.py:shop")
     names = [service.name for service in services]
     if twice := [name for name in names if names.count(name) > 1 or name == clock.name]:
         raise ValueError(f"The service {twice[0]!r} is in the world twice")
-    key = tuple(id(service) for service in services)
+    key = tuple(services)
     found = _COMPOSITIONS.get(key)
     if found is None:
-        found = _COMPOSITIONS[key] = Composition((clock, *services))
+        found = _COMPOSITIONS[key] = Composition(services)
     return found
 
 
-_COMPOSITIONS: Final[dict[tuple[int, ...], Composition]] = {}
+_COMPOSITIONS: Final[dict[tuple[Service, ...], Composition]] = {}
 
 
 def add_event(connection: sqlite3.Connection, at: str, service: str, name: str, payload: Mapping[str, Any]) -> None:

@@ -71,9 +71,11 @@ def send_message(tx: Transaction, text: FreeText) -> str:
     _add(tx, "agent", text)
     for act in acts:
         try:
-            tx.call_as_user(act.action, act.arguments)
+            result = tx.call_as_user(act.action, act.arguments)
         except ActionError as exc:
             answer += f" It says: {exc}"
+        else:
+            answer += f" It says: {result}" if act.says_result else ""
     _add(tx, "user", answer)
     tx.update(person, state=msgspec.json.encode(state).decode())
     return answer

@@ -154,7 +154,7 @@ class Database:
             with self.transaction():
                 for change in changes:
                     self._apply(by_name[change.table], change)
-        except (KeyError, TypeError, sqlite3.Error) as exc:
+        except (KeyError, TypeError, OverflowError, UnicodeError, sqlite3.Error) as exc:
             raise ValueError(f"The changes do not fit this world: {exc}") from exc
 
     def _apply(self, table: Table, change: RowChange) -> None:

@@ -35,7 +35,7 @@ from msgspec import Meta
 from assay.environments.interface import ToolSpec
 from assay.environments.schemas import flat_schema
 
-from .schema import IDENTIFIER, UNIT, Table, metadata, read_table
+from .schema import IDENTIFIER, UNIT, Table, alternatives, format_cents, metadata, read_table
 from .transaction import Generator, Transaction
 
 P = ParamSpec("P")
@@ -71,7 +71,7 @@ class Action(msgspec.Struct, frozen=True, eq=False, dict=True):
     roles: tuple[Role, ...] = AGENT
     reads_only: bool = False
     wish: str = ""
-    """What somebody who wants it says, with `{argument}` for each argument; empty if nobody asks for it by itself."""
+    """Request for it in a person's words, with `{argument}` for each argument; empty if people do not ask for it."""
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
@@ -98,11 +98,40 @@ class Action(msgspec.Struct, frozen=True, eq=False, dict=True):
         return {field: fact for field, fact in facts.items() if fact}
 
     @cached_property
+    def returns_text(self) -> bool:
+        """True if its result is a text, which agents read as it is; other results are JSON."""
+        return typing.get_type_hints(self.function).get("return") is str
+
+    @cached_property
     def gives(self) -> frozenset[str]:
         """Kinds of identifiers that its result holds."""
         found: set[str] = set()
         _collect_kinds(typing.get_type_hints(self.function, include_extras=True).get("return"), found, set())
         return frozenset(found)
+
+
+class Question(msgspec.Struct, frozen=True, eq=False):
+    """Something that people ask, whose answer is computed from what a view returns."""
+
+    name: str
+    view: Action
+    wish: str
+    """Request in the imperative, with `{argument}` for each argument of the view."""
+    function: Callable[[Any], Any]
+    """Returns the answer from the view's result; None or an empty list if there is none."""
+    cells: tuple[str, ...]
+    """Unit of each cell of a row of the answer: `number`, `cents`, `text`, `date` or `time`."""
+    is_list: bool
+    """Whether the answer is a list, whose order is not asked for."""
+
+    def answer(self, shown: str) -> list[list[str]]:
+        """Returns the rows of the answer, as people write them, from the view's result as JSON; empty without one."""
+        result = typing.get_type_hints(self.view.function, include_extras=True)["return"]
+        found = self.function(msgspec.json.decode(shown, type=result))
+        rows = [] if found is None else found if self.is_list else [found]
+        if len(self.cells) == 1:
+            rows = [(row,) for row in rows]
+        return [[_write_cell(unit, cell) for unit, cell in zip(self.cells, row, strict=True)] for row in rows]
 
 
 class Service:
@@ -130,6 +159,7 @@ class Service:
         self.subscriptions: dict[str, list[Action]] = {}
         self.generators: list[Callable[[Generator, Any], None]] = []
         self.descriptions: dict[type[msgspec.Struct], Callable[[Transaction, Any], str]] = {}
+        self.questions: list[Question] = []
 
     def table(
         self,
@@ -230,6 +260,23 @@ class Service:
 
         return declare
 
+    def question(self, view: Callable[..., T], wish: str) -> Callable[[Callable[[T], Any]], Callable[[T], Any]]:
+        """Declares a question, from which tasks are made: the decorated function computes its answer.
+
+        The function gets the view's result and nothing else, so that whoever calls the view can answer. It returns a
+        number, an amount, a text, a date or a time, or a list of them or of tuples of them.
+
+        Args:
+            view: View of this service that shows the answer.
+            wish: Request in the imperative, without a full stop, with `{argument}` for arguments of the view.
+        """
+
+        def declare(function: Callable[[T], Any]) -> Callable[[T], Any]:
+            self.questions.append(_read_question(self, view.__name__, wish, function))
+            return function
+
+        return declare
+
     def generator(self, function: Callable[[Generator, Any], None]) -> Callable[[Generator, Any], None]:
         """Declares a function that fills the tables from a seed and the knobs."""
         self.generators.append(function)
@@ -257,7 +304,7 @@ def _read_action(
     if not parameters:
         raise TypeError(f"{where}: its first parameter is the transaction")
     if unknown := described.keys() - {parameter.name for parameter in parameters}:
-        raise TypeError(f"{where}: its docstring describes {sorted(unknown)[0]!r}, which is no parameter")
+        raise TypeError(f"{where}: its docstring describes {sorted(unknown)[0]!r}, which is not a parameter")
     fields: list[Any] = []
     for parameter in parameters[1:]:
         if parameter.name not in hints or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -277,8 +324,40 @@ def _read_action(
     )
     named = {name for _, name, _, _ in Formatter().parse(wish) if name is not None}
     if unknown := named - {parameter.name for parameter in parameters[1:]}:
-        raise TypeError(f"{where}: its wish names {sorted(unknown)[0]!r}, which is no parameter")
+        raise TypeError(f"{where}: its wish names {sorted(unknown)[0]!r}, which is not a parameter")
     return Action(service, function.__name__, function, arguments, summary, roles, reads_only, wish)
+
+
+def _read_question(service: Service, view: str, wish: str, function: Callable[[Any], Any]) -> Question:
+    where = f"{service.name}.{function.__name__}"
+    action = service.actions.get(view)
+    if action is None or not action.reads_only or "agent" not in action.roles:
+        raise TypeError(f"{where}: {view!r} is no view of this service for agents")
+    named = {name for _, name, _, _ in Formatter().parse(wish) if name is not None}
+    if unknown := named - set(action.parameters.get("properties", {})):
+        raise TypeError(f"{where}: its wish names {sorted(unknown)[0]!r}, which {view} does not take")
+    returned = typing.get_type_hints(function, include_extras=True).get("return")
+    of_list = next((part for part in alternatives(returned) if typing.get_origin(part) is list), None)
+    item = alternatives(returned)[0] if of_list is None else typing.get_args(of_list)[0]
+    parts = typing.get_args(item) if typing.get_origin(item) is tuple else (item,)
+    cells = tuple(_cell_unit(part) for part in parts)
+    if not cells or None in cells:
+        raise TypeError(f"{where}: an answer is str, int, Cents, Date or Timestamp, or a list of them or of tuples")
+    return Question(
+        function.__name__, action, wish, function, tuple(c for c in cells if c is not None), of_list is not None
+    )
+
+
+def _cell_unit(annotation: Any) -> str | None:
+    unit = metadata(annotation).get(UNIT)
+    if unit in ("cents", "date", "time"):
+        return str(unit)
+    bare = typing.get_args(annotation)[0] if typing.get_origin(annotation) is Annotated else annotation
+    return "number" if bare is int else "text" if bare is str or typing.get_origin(bare) is Literal else None
+
+
+def _write_cell(unit: str, cell: Any) -> str:
+    return format_cents(cell) if unit == "cents" else str(cell)
 
 
 def _split_docstring(text: str) -> tuple[str, dict[str, str]]:

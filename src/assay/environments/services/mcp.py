@@ -44,7 +44,7 @@ _ENCODED: Final = ("=?base64?", "?=")
 
 
 class McpReply(NamedTuple):
-    """What a message is answered with."""
+    """Answer to a message."""
 
     body: bytes
     """A JSON-RPC response; empty for a notification."""
@@ -66,7 +66,7 @@ class McpServer:
 
     def __init__(self, tools: ServedTools) -> None:
         self._tools = tools
-        encoded = [msgspec.Raw(msgspec.json.encode(_describe(spec, tools))) for spec in tools.specs]
+        encoded = [msgspec.Raw(msgspec.json.encode(_encode_tool(spec, tools))) for spec in tools.specs]
         self._pages = [encoded[at : at + PAGE_SIZE] for at in range(0, len(encoded), PAGE_SIZE)] or [[]]
         self._info = {"name": tools.name, "version": VERSION}
         self._result_meta = {f"{_META}serverInfo": self._info}
@@ -158,7 +158,7 @@ _ALWAYS_REFUSED: Final = frozenset({INVALID_REQUEST, HEADER_MISMATCH, UNSUPPORTE
 """Errors of the request itself, which have status 400 in both eras."""
 
 
-def _describe(spec: ToolSpec, tools: ServedTools) -> dict[str, Any]:
+def _encode_tool(spec: ToolSpec, tools: ServedTools) -> dict[str, Any]:
     # Some clients refuse every tool that is not marked as read-only unless they are told otherwise.
     hints = {"readOnlyHint": spec.name in tools.read_only, "openWorldHint": False}
     schema = {"type": "object", **spec.parameters}

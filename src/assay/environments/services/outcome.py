@@ -1,4 +1,4 @@
-"""What became of a world: its net changes in words, and the outcome that a plan leads to, as data for a check.
+"""Outcome of a world: its net changes in words, and the outcome that a plan leads to, as data for a check.
 
 A wanted row that the plan added gets a placeholder in place of its generated identifier, also where other rows refer to
 it, because another right plan may add rows in another order.
@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from .database import RowChange
-from .schema import Column, Table
+from .schema import Column, Table, format_cents
 
 NEW: Final = "$new"
 """Key of a placeholder: `{"$new": "return-1"}` stands for one identifier, the same wherever it occurs."""
@@ -118,12 +118,6 @@ def _format_value(column: Column, value: str | int | None) -> str:
         return format_cents(value)
     text = str(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def format_cents(amount: int) -> str:
-    """Returns an amount with two decimals: 39.90."""
-    sign = "-" if amount < 0 else ""
-    return f"{sign}{abs(amount) // 100}.{abs(amount) % 100:02}"
 
 
 def as_json(wanted: Iterable[ExpectedChange]) -> list[dict[str, Any]]:

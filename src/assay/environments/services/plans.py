@@ -1,4 +1,4 @@
-"""What admission asks a planned world: the plan itself, calls that do no work, wrong plans, and shortcuts.
+"""Plans for admission of a world: the reference plan, calls that change nothing, wrong plans, and shortcuts.
 
 A plan is the reference solution of a task, as calls. Everything here plays on forks and leaves its world as it was.
 """
@@ -6,15 +6,18 @@ A plan is the reference solution of a task, as calls. Everything here plays on f
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from string import digits
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from assay.records import Observation, ToolCall, canonical_bytes
 
+from .conversation import SEND
 from .database import RowChange
 from .declaration import Action
+from .ticket import answer_question, decline_request
 
 if TYPE_CHECKING:
     from .world import ServiceWorld
@@ -22,6 +25,11 @@ if TYPE_CHECKING:
 _MOST_PERTURBED: Final = 6
 """Calls of a plan that are varied."""
 _MOST_WANDERINGS: Final = 6
+_CLAIMS: Final = (
+    "Hello! What can I do for you, and which one do you mean? Please give me all details, your name and address.",
+    "Everything has been done as you asked. Is there anything else?",
+    "Please confirm that all of it was taken care of.",
+)
 
 
 class PlannedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -58,7 +66,10 @@ def play_recorded(world: ServiceWorld, plan: Plan) -> list[tuple[ToolCall, Obser
 
 
 def outcome_key(world: ServiceWorld) -> bytes:
-    """Returns bytes that are equal for outcomes that differ at most in generated identifiers."""
+    """Returns bytes that are equal for outcomes that differ at most in generated identifiers; where the world reports
+    views, for those whose reports are equal."""
+    if report := world.report():
+        return canonical_bytes(report)
     changes = world.database.changes(judged_only=True)
     return canonical_bytes(_without_generated(world, changes))
 
@@ -97,10 +108,17 @@ def wrong_plans(world: ServiceWorld, plan: Plan, seed: int) -> dict[str, tuple[T
 
 
 def shortcut_calls(world: ServiceWorld, plan: Plan, seed: int) -> dict[str, tuple[ToolCall, ...]]:
-    """Returns each write of the plan alone, and random calls, unless they end in the wanted outcome."""
+    """Returns calls that leave the task undone: each write of the plan alone, tools of other roles, claims that all is
+    done, guessed answers, and random calls. Those that end in the wanted outcome are left out."""
     draw = random.Random(seed)
+    actions = world.composition.actions
     right = outcome_key(play(world, plan))
     found: dict[str, list[PlannedCall]] = {f"only-{at}": [plan[at]] for at in writes(world, plan)}
+    found["others-tools"] = [PlannedCall(name) for name, action in actions.items() if "agent" not in action.roles]
+    if SEND in actions:
+        found["talk"] = [PlannedCall(SEND, {"text": text}) for text in _CLAIMS]
+    if answer_question.__name__ in actions:
+        found["guesses"] = list(_guesses())
     for number in range(_MOST_WANDERINGS):
         wandered = world.fork()
         calls: list[PlannedCall] = []
@@ -114,6 +132,58 @@ def shortcut_calls(world: ServiceWorld, plan: Plan, seed: int) -> dict[str, tupl
         name: as_tool_calls(calls)
         for name, calls in found.items()
         if calls and outcome_key(play(world, calls)) != right
+    }
+
+
+def _guesses() -> Iterator[PlannedCall]:
+    for request in (1, 2, 3):
+        yield PlannedCall(answer_question.__name__, {"request": request, "rows": [["1"]]})
+        arguments = {"request": request, "reason": "not_possible", "record_id": "unknown"}
+        yield PlannedCall(decline_request.__name__, arguments)
+
+
+def foreign_calls(world: ServiceWorld, elsewhere: ServiceWorld, plan: Plan) -> tuple[ToolCall, ...]:
+    """Returns the plan with the identifiers of another world in place of those that are generated."""
+    draw = random.Random(elsewhere.seed)
+    kinds = {c.prefix: c.identifier for table in world.composition.tables for c in table.columns if c.prefix}
+    drawn: dict[str, str] = {}
+    for call in plan:
+        for value in call.arguments.values():
+            kind = kinds.get(value.rstrip(digits)) if isinstance(value, str) else None
+            others = identifiers(elsewhere, kind) if kind else []
+            if others:
+                drawn.setdefault(value, draw.choice(others))
+    foreign = [
+        PlannedCall(
+            call.action,
+            {
+                name: drawn.get(value, value) if isinstance(value, str) else value
+                for name, value in call.arguments.items()
+            },
+        )
+        for call in plan
+    ]
+    return as_tool_calls(foreign)
+
+
+def other_plans(world: ServiceWorld, plan: Plan, seed: int) -> dict[str, tuple[ToolCall, ...]]:
+    """Returns other plans with the same outcome: with mistakes at first, with reads made twice, and with two writes in
+    the other order where no rule of a policy names them."""
+    first = next(iter(writes(world, plan)), 0)
+    reads = [call for call in plan[:first] for _ in range(2)]
+    mistakes = [PlannedCall("no_such_tool"), PlannedCall(plan[-1].action, {"no_such_argument": 1})] if plan else []
+    found = {"reads-twice": [*reads, *plan[first:]], "after-mistakes": [*mistakes, *plan]}
+    draw = random.Random(seed)
+    rules = "\n".join(world.policy.contracts)
+    free = {at for at in writes(world, plan) if f'"{plan[at].action}"' not in rules}
+    pairs = [at for at in sorted(free) if at + 1 in free]
+    for at in sorted(draw.sample(pairs, min(2, len(pairs)))):
+        found[f"exchanged-{at}"] = [*plan[:at], plan[at + 1], plan[at], *plan[at + 2 :]]
+    right = outcome_key(play(world, plan))
+    return {
+        name: as_tool_calls(calls)
+        for name, calls in found.items()
+        if calls != list(plan) and outcome_key(play(world, calls)) == right
     }
 
 

@@ -177,7 +177,7 @@ def read_table(
 def metadata(annotation: Any) -> dict[str, Any]:
     """Returns the `extra` facts of an annotation: identifier, prefix and unit; empty without any."""
     facts: dict[str, Any] = {}
-    for part in _alternatives(annotation):
+    for part in alternatives(annotation):
         if typing.get_origin(part) is Annotated:
             facts |= metadata(part.__origin__)  # of `Annotated[Annotated[str, ...] | None, ...]`
             for meta in part.__metadata__:
@@ -186,15 +186,24 @@ def metadata(annotation: Any) -> dict[str, Any]:
     return facts
 
 
-def _alternatives(annotation: Any) -> list[Any]:
-    """Returns the parts of a union, without None."""
+def can_be_column(annotation: Any) -> bool:
+    """Returns whether a column can have this type."""
+    try:
+        _read_column(msgspec.Struct, "", annotation)
+    except TypeError:
+        return False
+    return True
+
+
+def alternatives(annotation: Any) -> list[Any]:
+    """Returns the parts of an annotation that is a union, without None; of another one, itself."""
     if typing.get_origin(annotation) in (Union, types.UnionType):
         return [part for part in typing.get_args(annotation) if part is not type(None)]
     return [annotation]
 
 
 def _read_column(row: type[msgspec.Struct], name: str, annotation: Any) -> Column:
-    parts = _alternatives(annotation)
+    parts = alternatives(annotation)
     where = f"{row.__name__}.{name}"
     if len(parts) != 1:
         raise TypeError(f"{where}: a column has one type, which may be optional, and not {annotation}")
@@ -235,3 +244,9 @@ def _words(name: str) -> list[str]:
             word = ""
         word += letter.lower()
     return [*words, word]
+
+
+def format_cents(amount: int) -> str:
+    """Returns an amount with two decimals: 39.90."""
+    sign = "-" if amount < 0 else ""
+    return f"{sign}{abs(amount) // 100}.{abs(amount) % 100:02}"

@@ -7,7 +7,6 @@ each. A failing call is a result; it never ends a server.
 from __future__ import annotations
 
 import asyncio
-import typing
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
@@ -58,17 +57,11 @@ class ServedTools:
         self._on_failure = on_failure
         self._turn = asyncio.Lock()
         if self._world is not None:
-            self._describe(self._world)
-
-    def _describe(self, world: ServiceWorld) -> None:
-        actions = [world.composition.actions[name] for name in self.names]
-        services = world.composition.services[1:]  # the first is the clock
-        self.name = "+".join(service.name for service in services)
-        self.policy = world.policy.text
-        self.read_only = frozenset(action.name for action in actions if action.reads_only)
-        self._text_results = frozenset(
-            action.name for action in actions if typing.get_type_hints(action.function).get("return") is str
-        )
+            actions = [self._world.composition.actions[name] for name in self.names]
+            self.name = "+".join(service.name for service in self._world.composition.applications)
+            self.policy = self._world.policy.text
+            self.read_only = frozenset(action.name for action in actions if action.reads_only)
+            self._text_results = frozenset(action.name for action in actions if action.returns_text)
 
     def returns_text(self, name: str) -> bool:
         """Returns whether a tool's results are plain text; those of other actions are JSON."""

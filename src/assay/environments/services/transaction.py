@@ -40,7 +40,7 @@ class ActionError(AssayError):
 
 
 class WorldAccess(Protocol):
-    """What a transaction asks of its world."""
+    """Interface of the world to a transaction."""
 
     @property
     def now(self) -> str:
@@ -73,7 +73,7 @@ class Transaction:
 
     Attributes:
         role: Role of the caller: `agent`, `user` or `system`.
-        actor: Identifier of the person for whom the caller is signed in; empty if it is nobody in particular.
+        actor: Identifier of the person for whom the caller is signed in; empty for the service's default.
     """
 
     __slots__ = ("_access", "_execute", "_service", "actor", "role")

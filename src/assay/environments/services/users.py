@@ -65,13 +65,15 @@ class UserAct(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     action: str
     arguments: dict[str, Any]
     cues: tuple[str, ...]
+    says_result: bool = False
+    """Whether the person reads out what the call returned."""
 
 
 class UserScript(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The person's script."""
 
     goal: str = ""
-    """What they write first."""
+    """First message."""
     facts: tuple[Fact, ...] = ()
     changes: tuple[ChangeOfMind, ...] = ()
     acts: tuple[UserAct, ...] = ()
@@ -155,7 +157,8 @@ def _answer(state: UserState, asked: Sequence[Fact], seed: int) -> tuple[UserSta
     told: list[Fact] = []
     said: list[str] = []
     mistaken = list(state.mistaken)
-    for fact in asked[: _FACTS_AT_ONCE[state.mood]]:
+    fresh_first = sorted(asked, key=lambda fact: fact.name in state.told)  # who asks again is told the rest
+    for fact in fresh_first[: _FACTS_AT_ONCE[state.mood]]:
         counts[fact.name] = counts.get(fact.name, 0) + 1
         if fact.disclosure == "withheld":
             said.append(_pick(seed, state.turn, "I would rather not say that.", "I will not tell you that."))

@@ -22,7 +22,16 @@ from .composition import Composition, add_event, compose
 from .database import Database, RowChange
 from .declaration import Action, Policy, Role, Service
 from .outcome import describe_changes
-from .plans import PlannedCall, as_tool_calls, null_calls, outcome_key, shortcut_calls, wrong_plans
+from .plans import (
+    PlannedCall,
+    as_tool_calls,
+    foreign_calls,
+    null_calls,
+    other_plans,
+    outcome_key,
+    shortcut_calls,
+    wrong_plans,
+)
 from .schema import Table
 from .transaction import ActionError, Code, Transaction, is_time
 
@@ -67,6 +76,8 @@ class WorldOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Identifier of the person for whom the agent is signed in."""
     plan: tuple[PlannedCall, ...] = ()
     """Reference solution, which only the oracle and admission use; agents never see a task's parameters."""
+    reported: tuple[PlannedCall, ...] = ()
+    """Views of the role `system` whose results are facts of the final state."""
 
 
 class ServiceWorld:
@@ -88,7 +99,12 @@ class ServiceWorld:
             allowed = ", ".join(WorldOptions.__struct_fields__)
             raise ValueError(f"The world of services: {exc}; known options: {allowed}") from exc
         services = [load("services", name) for name in options.services]
-        self._set_up(compose(services), seed, options.knobs, options.actor, options.plan)
+        composition = compose(services)
+        for call in options.reported:
+            action = composition.actions.get(call.action)
+            if action is None or not action.reads_only or "system" not in action.roles:
+                raise ValueError(f"The world of services cannot report {call.action!r}: it is no view of the world")
+        self._set_up(composition, seed, options.knobs, options.actor, options.plan, options.reported)
 
     @classmethod
     def of(
@@ -106,13 +122,14 @@ class ServiceWorld:
         knobs: Mapping[str, Mapping[str, Any]],
         actor: str,
         plan: tuple[PlannedCall, ...] = (),
+        reported: tuple[PlannedCall, ...] = (),
     ) -> None:
         self.composition = composition
         self.seed = seed
         self.actor = actor
         self.sink: Callable[[LoggedCall], None] | None = None
         """Called with each call after it was logged."""
-        self._plan = plan
+        self._plan, self._knobs, self._reported = plan, knobs, reported
         self._identity, image = composition.image(seed, knobs)
         self._attach(Database(composition.tables, image))
         self.calls: list[LoggedCall] = []
@@ -134,7 +151,7 @@ class ServiceWorld:
         return self.database.digest()
 
     def facts(self) -> dict[str, Any]:
-        """Returns the net changes of the judged tables, as data and in words, the calls, and the time."""
+        """Returns the net changes of the judged tables, as data and in words, the calls, the time, and the reports."""
         changes = self.database.changes(judged_only=True)
         facts: dict[str, Any] = msgspec.to_builtins(
             {
@@ -146,7 +163,16 @@ class ServiceWorld:
                 "now": self.now,
             }
         )
-        return facts
+        return facts | ({"reported": self.report()} if self._reported else {})
+
+    def report(self) -> dict[str, Any]:
+        """Returns the results of the reported views by call; a refused one has its message as `error`."""
+        found: dict[str, Any] = {}
+        for call in self._reported:
+            observation = self.peek(call.action, call.arguments, "system")
+            name = f"{call.action} {canonical_bytes(call.arguments).decode()}"
+            found[name] = {"error": observation.content} if observation.error else _parse_result(observation.content)
+        return found
 
     async def close(self) -> None:
         self.database.close()
@@ -178,7 +204,8 @@ class ServiceWorld:
         """Returns an independent world in the same state, without a sink."""
         other = ServiceWorld.__new__(ServiceWorld)
         other.composition, other.seed, other.actor, other.sink = self.composition, self.seed, self.actor, None
-        other._identity, other._plan = self._identity, self._plan
+        other._identity, other._plan, other._knobs = self._identity, self._plan, self._knobs
+        other._reported = self._reported
         other._attach(self.database.fork())
         other.calls, other._logged_bytes = list(self.calls), self._logged_bytes
         return other
@@ -197,6 +224,17 @@ class ServiceWorld:
 
     def shortcuts(self, seed: int) -> Mapping[str, tuple[ToolCall, ...]]:
         return shortcut_calls(self, self._plan, seed)
+
+    def elsewhere(self) -> tuple[ToolCall, ...]:
+        other = ServiceWorld.__new__(ServiceWorld)
+        other._set_up(self.composition, self.seed + 1, self._knobs, self.actor)
+        try:
+            return foreign_calls(self, other, self._plan)
+        finally:
+            other.database.close()
+
+    def variants(self, seed: int) -> Mapping[str, tuple[ToolCall, ...]]:
+        return other_plans(self, self._plan, seed)
 
     def collect(self) -> dict[str, Any]:
         """Returns what differs from the initial state, apart from generated identifiers and the wording of texts."""
@@ -232,7 +270,7 @@ class ServiceWorld:
         now = self.now
         logged, size, problem = _readable(dict(arguments))
         if not problem and self._logged_bytes + size > MOST_LOGGED:
-            problem = "Too much was sent to this world; no further call is possible."
+            logged, size, problem = {}, 0, "Too much was sent to this world; no further call is possible."
         text, code = self._answer(name, logged, role, self.actor if actor is None else actor, problem)
         self._logged_bytes += size
         call = LoggedCall(role, name[:200], logged, code, now, self.database.digest())
@@ -245,7 +283,7 @@ class ServiceWorld:
         """Calls a view without logging it, for those who make and examine tasks. Raises `ValueError` for an action."""
         action = self.composition.actions.get(name)
         if action is None or not action.reads_only:
-            raise ValueError(f"{name!r} is no view")
+            raise ValueError(f"{name!r} is not a view")
         logged, _, problem = _readable(dict(arguments))
         text, code = self._answer(name, logged, role, self.actor, problem)
         return Observation(text, error=code is not None)
@@ -255,13 +293,16 @@ class ServiceWorld:
     ) -> tuple[str, Code | None]:
         """Returns what the caller reads, and the kind of refusal."""
         try:
-            result = self._run(name, arguments, role, actor, problem)
+            return self._run(name, arguments, role, actor, problem), None
         except ActionError as exc:
             return f"Error ({exc.code}): {exc}", exc.code
-        return result if isinstance(result, str) else msgspec.json.encode(result).decode(), None
 
-    def _run(self, name: str, arguments: dict[str, Any], role: Role, actor: str, problem: str) -> Any:
-        """Runs an action; `problem` is what is wrong with its arguments. Raises `ActionError`."""
+    def _run(self, name: str, arguments: dict[str, Any], role: Role, actor: str, problem: str) -> str:
+        """Runs an action and returns its result as text; `problem` is what is wrong with its arguments.
+
+        Raises:
+            ActionError: The action was refused.
+        """
         if problem:
             raise ActionError(problem)
         action, values = self._resolve(name, arguments, role)
@@ -284,12 +325,14 @@ class ServiceWorld:
                 raise ActionError(f"Wrong arguments for {name}: `{field}` is {values[field]!r}, which does not exist.")
         return action, values
 
-    def _execute(self, action: Action, values: dict[str, Any], role: Role, actor: str) -> Any:
+    def _execute(self, action: Action, values: dict[str, Any], role: Role, actor: str) -> str:
         database = self.database
         transaction = Transaction(self, database.connection, action.service, role, actor)
         try:
             with database.reading() if action.reads_only else database.transaction():
-                return action.function(transaction, **values)
+                result = action.function(transaction, **values)
+                is_text = action.returns_text and isinstance(result, str)
+                return result if is_text else msgspec.json.encode(result).decode()
         except sqlite3.IntegrityError as exc:  # of a deferred foreign key
             self._now = None
             raise ActionError(f"The change cannot be stored: {exc}.", "conflict") from exc
@@ -381,6 +424,14 @@ def _readable(arguments: dict[str, Any]) -> tuple[dict[str, Any], int, str]:
     if b"\\u0000" in encoded and any("\0" in text for text in _texts(arguments)):
         return {}, 0, "The arguments hold the character U+0000, which no text here may have."
     return arguments, len(encoded), ""
+
+
+def _parse_result(text: str) -> Any:
+    """Returns a view's result as data; a text that is no JSON as it is."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
 
 
 def _texts(value: Any) -> list[str]:

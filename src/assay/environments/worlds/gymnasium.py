@@ -95,7 +95,7 @@ class GymnasiumWorld(Rules[GymnasiumConfig, _Now]):
         action = self._action(given.action)
         if action is None:
             known = f"one of {', '.join(map(str, self._names))}" if self._names else f"what {self._space} holds"
-            return Turn(f"{str(given.action)[:80]!r} is no action: give {known}", error=True)
+            return Turn(f"{str(given.action)[:80]!r} is not an action: give {known}", error=True)
         self.now.done.append(given.action)
         terminated, truncated = self._apply_action(action)
         # What the environment itself cuts decides nothing either; the budget of turns says so by itself.

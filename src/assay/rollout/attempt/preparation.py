@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine
 from types import NoneType
 from typing import Any, Final, Literal
+
+import msgspec
 
 from assay.agents.interface import Toolbox, ToolServer
 from assay.environments.interface import Backend, WorkspaceSpec
@@ -19,6 +21,7 @@ from assay.records import Task, digest_record
 from assay.rollout.config import RunConfig
 from assay.settings import Settings
 from assay.tasks import LoadedTask, resolve_headers, resolve_task
+from assay.tasks.harbor_config import McpServer
 
 _TRANSPORTS: Final[dict[str, Literal["http", "sse", "stdio"]]] = {
     "stdio": "stdio",
@@ -69,19 +72,19 @@ class Preparer:
         """Returns the tool servers and skills that a task names.
 
         Raises:
-            UserError: A header names a variable that was not passed.
+            UserError: A server of a generated task is incomplete, or a header names a variable that was not passed.
         """
         parameters = loaded.task.environment.parameters
         servers: list[ToolServer] = []
-        for given in parameters.get("mcp_servers") or ():
-            where = f"environment.mcp_servers.{given['name']}.headers"
+        for given in _given_servers(loaded.task):
+            where = f"environment.mcp_servers.{given.name}.headers"
             servers.append(
                 ToolServer(
-                    name=_plain_name(given["name"], [server.name for server in servers]),
-                    transport=_TRANSPORTS[given.get("transport") or "sse"],
-                    url=given.get("url") or "",
-                    command=(given["command"], *given.get("args", ())) if given.get("command") else (),
-                    headers=resolve_headers(given.get("headers") or {}, self._variables, where=where),
+                    name=_plain_name(given.name, {server.name for server in servers}),
+                    transport=_TRANSPORTS[given.transport],
+                    url=given.url or "",
+                    command=(given.command, *given.args) if given.command else (),
+                    headers=resolve_headers(given.headers, self._variables, where=where),
                 )
             )
         return Toolbox(tuple(servers), skills=parameters.get("skills_dir"))
@@ -139,10 +142,24 @@ class Preparer:
         )
 
 
-def _plain_name(name: str, used: Sequence[str]) -> str:
+def _given_servers(task: Task) -> tuple[McpServer, ...]:
+    """Returns the servers that a task names. Those of a folder were checked when it was loaded."""
+    try:
+        servers = msgspec.convert(task.environment.parameters.get("mcp_servers", ()), tuple[McpServer, ...])
+    except msgspec.ValidationError as exc:
+        raise UserError(f"task {task.id!r}: environment.mcp_servers: {exc}") from exc
+    for server in servers:
+        needed = "command" if server.transport == "stdio" else "url"
+        if not getattr(server, needed):
+            raise UserError(f"task {task.id!r}: environment.mcp_servers: {server.name!r} needs a {needed}")
+    return servers
+
+
+def _plain_name(name: str, used: Collection[str]) -> str:
     """Returns a server's name in the characters that every harness accepts, unlike the names used before."""
     plain = _UNPLAIN.sub("-", name).strip("-")[:40] or "server"
-    return plain if plain not in used else f"{plain}-{len(used) + 1}"
+    candidates = (plain, *(f"{plain}-{number}" for number in range(2, len(used) + 2)))
+    return next(candidate for candidate in candidates if candidate not in used)
 
 
 def requirements_of(loaded: LoadedTask) -> tuple[tuple[str, ...], tuple[str, ...]]:

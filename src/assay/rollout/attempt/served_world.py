@@ -27,7 +27,7 @@ from assay.rollout.attempt.recorded_attempt import LiveAttempt
 from assay.rollout.attempt.site import NO_CHECKS, WorldSite, works_as_control
 from assay.rollout.recording.recorded_workspace import RecordedWorkspace
 from assay.rollout.recording.recorder import Recorder
-from assay.rollout.recording.task_archive import sandbox_facts
+from assay.rollout.recording.task_archive import AGENT_SANDBOX, sandbox_facts
 from assay.rollout.recording.workspace_wrapper import WorkspaceWrapper
 from assay.store import BlobStore
 from assay.tasks import LoadedTask, TaskStep
@@ -102,9 +102,7 @@ class ServedWorldSite:
     async def enter(self, step: TaskStep | None, recorder: Recorder) -> None:
         await self._world.enter(step, recorder)
         if self._workspace is not None:
-            recorder.evidence(
-                "state", "agent_sandbox", sandbox_facts(self._workspace.spec, self._preparer.backend.name)
-            )
+            recorder.evidence("state", AGENT_SANDBOX, sandbox_facts(self._workspace.spec, self._preparer.backend.name))
 
     async def settle(self, recorder: Recorder, step: TaskStep | None, *, last: bool) -> None:
         """Implements `AttemptSite.settle`. The sandbox ends before the state is read."""

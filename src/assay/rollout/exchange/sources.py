@@ -45,7 +45,7 @@ class ImportSource(NamedTuple):
 
 
 class _Detection(NamedTuple):
-    """What a file or folder is."""
+    """Kind of a file or folder."""
 
     takers: tuple[Format, ...]
     """The formats that recognise it."""

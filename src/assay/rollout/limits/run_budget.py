@@ -107,7 +107,7 @@ def use_of(store: RunStore) -> ModelUse:
 
 
 class UseEstimate(NamedTuple):
-    """What a plan will use, by earlier attempts of the same agent with the same model."""
+    """Estimated use of a plan, by earlier attempts of the same agent with the same model."""
 
     agent: str
     model: str
@@ -142,7 +142,7 @@ class UseHistory:
 
     def estimate(self, agent: str, model: str, attempts: int) -> UseEstimate:
         """Returns what a plan will use by the newest attempts of the same agent with the same model. An attempt without
-        a model call, as of a program that did not start, is no measure of one that works."""
+        a model call, as of a program that did not start, does not count."""
         rows = [row for row in self._find(agent, model) if row.metrics.get("model_calls", 0) > 0]
         if not rows:
             return UseEstimate(agent, model, attempts, 0)

@@ -25,6 +25,8 @@ from assay.tasks.folder import scan
 
 MOST_TASK = 256 << 20
 """Largest total size, in bytes, of a task's archived files."""
+AGENT_SANDBOX = "agent_sandbox"
+"""Kind of the evidence of a sandbox in which a world was served to an agent's programs."""
 
 
 class EvidenceData(NamedTuple):

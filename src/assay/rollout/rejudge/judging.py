@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
+from assay.analysis.contracts import denied_calls
 from assay.environments.interface import KeepsStates, Snapshot, WorkspaceSpec, World
 from assay.environments.solution import SOLUTION
 from assay.environments.worlds.opening import open_world
@@ -15,7 +16,7 @@ from assay.records import Evidence, Task, Trajectory, Verdict
 from assay.rollout.attempt.preparation import Preparer
 from assay.rollout.attempt.site import WORLD_CHECKPOINT
 from assay.rollout.attempt.steps import as_step_result, combine_steps, step_tasks
-from assay.rollout.rejudge.recorded_task import AS_ASKED, variation_of
+from assay.rollout.rejudge.recorded_task import AS_ASKED, sandbox_steps, variation_of
 from assay.rollout.runs import RunResources
 from assay.store import BlobStore
 from assay.tasks import LoadedTask, TaskStep
@@ -214,14 +215,25 @@ class _AttemptJudge:
                 began = next((e for e in self._trajectory.evidence if e.kind == WORLD_CHECKPOINT and e.blobs), None)
                 if began is not None and isinstance(world, KeepsStates):
                     world.restore(self._blobs.get(began.blobs[0]))
-                for call in _calls(self._trajectory):
-                    await world.call(call[0], call[1])
+                for name, arguments in _world_calls(self._trajectory):
+                    await world.call(name, arguments)
                 return await world.digest(), world.facts()
             finally:
                 await world.close()
 
 
-def _calls(trajectory: Trajectory) -> Sequence[tuple[str, dict[str, Any]]]:
-    mine = (step for step in trajectory.steps if step.actor == "agent")
-    acts = [call for step in mine for call, _ in zip(step.tool_calls, step.observations, strict=False)]
-    return [(call.name, call.parsed) for call in acts if call.error is None and call.parsed is not None]
+def _world_calls(trajectory: Trajectory) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the calls that the world answered, in order.
+
+    Left out are calls that a contract denied, and acts in the sandbox of a served world: commands, and what a program's
+    model asked its own tools for. The calls by which these reached the world are steps of their own.
+    """
+    programs = {call.id for call in trajectory.calls if call.raw_request is not None}
+    commands = sandbox_steps(trajectory)
+    denied = denied_calls(trajectory.evidence)
+    for step in trajectory.steps:
+        if step.actor != "agent" or step.call in programs or step.index in commands:
+            continue
+        for number, (call, _) in enumerate(zip(step.tool_calls, step.observations, strict=False)):
+            if call.error is None and call.parsed is not None and (step.index, number) not in denied:
+                yield call.name, call.parsed

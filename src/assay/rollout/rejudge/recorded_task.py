@@ -14,13 +14,14 @@ from typing import Any
 import msgspec
 
 from assay.agents.interface import Prior
+from assay.agents.replay import own_command
 from assay.environments.solution import SOLUTION
 from assay.errors import StoreError, UserError
 from assay.records import Event, Evidence, EvidenceAdded, Step, StepAdded, Trajectory
 from assay.rollout.config import RunConfig
-from assay.rollout.recording.task_archive import restore_task
+from assay.rollout.recording.task_archive import AGENT_SANDBOX, restore_task
 from assay.rollout.rejudge.config import SandboxOptions, Version
-from assay.store import RunStore, write_tree
+from assay.store import RunStore, decode_body, write_tree
 from assay.tasks import LoadedTask, find_tasks
 from assay.verify.reverification import CannotRebuildError
 
@@ -91,6 +92,19 @@ class RecordedTasks:
             )
         return found
 
+    def of_chain(self, chain: str) -> LoadedTask:
+        """Returns the task of an attempt as `of`. Where the store holds a copy of the task, nothing else is read."""
+        kept = self._find_archived(chain) if self._version == "recorded" else None
+        return self.of(self._store.trajectory(chain)) if kept is None else self._restore(kept)
+
+    def _find_archived(self, chain: str) -> Evidence | None:
+        """Returns the evidence of the attempt's archived task, or None if there is none, or none that is whole."""
+        for link in self._store.links(chain, b'"kind":"task"'):
+            body = decode_body(link)
+            if isinstance(body, EvidenceAdded) and body.evidence.kind == "task":
+                return None if "left_out" in body.evidence.data else body.evidence
+        return None
+
     def _restore(self, kept: Evidence) -> LoadedTask:
         key = (kept.data.get("record"), kept.data.get("listing"))
         if key not in self._kept:
@@ -136,6 +150,15 @@ def variation_of(trajectory: Trajectory) -> str | None:
     """Returns the name of the variation that an attempt was made under; None if there was none."""
     found = (e.data.get("variation") for e in trajectory.evidence if e.kind == "place")
     return next((str(name) for name in found if name), None)
+
+
+def sandbox_steps(trajectory: Trajectory) -> set[int]:
+    """Returns the indexes of the steps in which an agent ran a command in the sandbox of a served world."""
+    if all(found.kind != AGENT_SANDBOX for found in trajectory.evidence):
+        return set()
+    # An action of the world may be called `shell` too: served calls have other ids (`LiveAttempt.serve`).
+    acted = [step for step in trajectory.steps if step.tool_calls and step.tool_calls[0].id.startswith("t")]
+    return {step.index for step in acted if own_command(step) is not None}
 
 
 def priors_of(store: RunStore, chain: str) -> tuple[Prior, ...]:

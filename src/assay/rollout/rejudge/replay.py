@@ -29,6 +29,7 @@ from assay.rollout.rejudge.recorded_task import (
     RecordedTasks,
     priors_of,
     recorded_config,
+    sandbox_steps,
     variation_of,
 )
 from assay.rollout.runs import new_run_name, open_resources, run_attempts
@@ -147,6 +148,8 @@ def replay_obstacle(trajectory: Trajectory) -> str | None:
             f"a program in the sandbox acted, with its own tools: run it again on the recorded replies of its "
             f"model, with `assay run TASK --agent {trajectory.agent} --model {again}`"
         )
+    if sandbox_steps(trajectory):
+        return "its commands ran in a sandbox in which its world was served: run it again with `assay run`"
     return None
 
 

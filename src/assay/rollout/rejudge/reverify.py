@@ -100,6 +100,7 @@ class _Reverification:
         self._store, self._config, self._settings, self._tasks = store, config, settings, tasks
         self._results: dict[str, list[ReverificationResult]] = {}
         self._unjudged: list[str] = []
+        self._bases: dict[int, str] = {}
         self._pending: dict[str, Sequence[Body]] = {}
         self._since = time.monotonic()
         self._rows = self._select_rows()
@@ -158,15 +159,13 @@ class _Reverification:
                 self._unjudged.append(row.attempt)
                 continue
             known = _earlier_reverifications(before.get(row.chain, ()))
-            trajectory = self._store.trajectory(row.chain)
             try:
-                loaded = self._tasks.of(trajectory)
+                loaded = self._tasks.of_chain(row.chain)
             except CannotRebuildError as exc:
-                was = _deciding_verdict(trajectory)
+                was = _deciding_verdict(self._store.trajectory(row.chain))
                 self._keep(_Work(row, None, None, known), [(was, make_cannot_result(was.check, exc))])
                 continue
-            fresh = ("fresh",) if self._config.fresh else ()
-            basis = digest_record([loaded.task, self._config.check_version, code_digest(), *fresh])
+            basis = self._basis_of(loaded)
             same = [one for one in known if one.data["basis"] == basis and one.data["rounds"] >= self._config.again]
             if same and not (self._config.force or self._config.fresh):
                 earlier = msgspec.convert(same[-1].data["results"], list[ReverificationResult])
@@ -174,6 +173,13 @@ class _Reverification:
                 continue
             planned.append(_Work(row, loaded, basis, known))
         return planned
+
+    def _basis_of(self, loaded: LoadedTask) -> str:
+        """Returns the digest of the checks; computed once for each task, which `RecordedTasks` holds."""
+        if id(loaded) not in self._bases:
+            fresh = ("fresh",) if self._config.fresh else ()
+            self._bases[id(loaded)] = digest_record([loaded.task, self._config.check_version, code_digest(), *fresh])
+        return self._bases[id(loaded)]
 
     async def _judge(self, work: _Work, resources: RunResources | None, problem: str) -> None:
         trajectory = self._store.trajectory(work.row.chain)

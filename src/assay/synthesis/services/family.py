@@ -15,18 +15,33 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from blake3 import blake3
 
+from assay.environments.services.composition import compose
 from assay.environments.services.conversation import conversation
 from assay.environments.services.declaration import Service
 from assay.environments.services.outcome import as_json, expected_changes
 from assay.environments.services.plans import outcome_key, play
+from assay.environments.services.ticket import ANSWERS, ticket
 from assay.environments.services.world import ServiceWorld
 from assay.errors import UserError
 from assay.plugins import load
 from assay.records import Check, EnvironmentSpec, Task, canonical_bytes, digest_record
 
 from .conduct import keep_policy
-from .instruction import LEVELS, Descriptions, Level, Unspeakable, Wording, write_instruction
-from .walk import Walk, Walker
+from .instruction import LEVELS, Descriptions, Level, Unspeakable, Wording, wish_of, write_instruction
+from .requests import (
+    KINDS,
+    Draft,
+    Kind,
+    as_questions,
+    draw_declined,
+    draw_possible,
+    draw_questions,
+    forbidden_actions,
+    generated_arguments,
+    is_known_in,
+    with_refusal,
+)
+from .walk import Walker
 
 _TRIES: Final = 400
 """Walks drawn for one task before the applications count as exhausted."""
@@ -34,13 +49,14 @@ _TASKS_OF_A_WORLD: Final = 5
 _MOST_WRITES: Final = 8
 
 
-class _Draft(NamedTuple):
+class _Planned(NamedTuple):
     """A sound plan and its wording."""
 
     seed: int
     number: int
     level: Level
-    walk: Walk
+    kind: Kind
+    draft: Draft
     wording: Wording
 
 
@@ -50,7 +66,9 @@ class ServiceTasks:
     Args:
         app: Applications, joined by `+`: `shop`, `airline+mail`, or `path/file.py:attribute`.
         level: `explicit`, `implicit`, `persona`, or `mixed` for all three in turn.
-        writes: Number of writes of a task; 0 draws one, two or three.
+        kind: Kinds of requests, joined by `+`, in turn: `possible`; `impossible`, `forbidden` or `ambiguous`, in which
+            one request must be declined; `question`; or `mixed` for all that the applications have.
+        writes: Number of requests of a task; 0 draws one, two or three.
         knobs: Options of the applications' generators, as a table by application (from Python only).
     """
 
@@ -59,6 +77,7 @@ class ServiceTasks:
         *,
         app: str,
         level: str = "mixed",
+        kind: str = "possible",
         writes: int = 0,
         knobs: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
@@ -66,26 +85,59 @@ class ServiceTasks:
             raise UserError(f"level={level} of the family 'services': expected {', '.join(LEVELS)} or mixed")
         if not 0 <= writes <= _MOST_WRITES:
             raise UserError(f"writes={writes} of the family 'services': expected 0 to {_MOST_WRITES}")
+        if kind != "mixed" and not set(kind.split("+")) <= set(KINDS):
+            raise UserError(f"kind={kind} of the family 'services': expected {', '.join(KINDS)}, joined by +, or mixed")
         self._apps = tuple(name for name in app.split("+") if name)
         if not self._apps:
             raise UserError("app= of the family 'services': name an application, as app=shop or app=shop+mail")
         self._levels: tuple[Level, ...] = tuple(one for one in LEVELS if level in (one, "mixed"))
+        self._kind = kind
         self._writes = writes
         self._held: tuple[int, Descriptions, Walker] | None = None
         self._knobs = {name: dict(table) for name, table in (knobs or {}).items()}
 
     @cached_property
     def _services(self) -> tuple[Service, ...]:
-        return tuple(load("services", name) for name in self._apps)
+        services = tuple(load("services", name) for name in self._apps)
+        try:
+            return compose(services).applications
+        except ValueError as exc:
+            raise UserError(f"app={'+'.join(self._apps)} of the family 'services': {exc}") from exc
+
+    @cached_property
+    def _world_services(self) -> tuple[Service, ...]:
+        """The applications, and the ticket if there is something to decline or to answer."""
+        return self._services if self._kinds == ("possible",) else (*self._services, ticket)
+
+    @cached_property
+    def _kinds(self) -> tuple[Kind, ...]:
+        """Kinds in the order in which they take turns. Raises `UserError` if the applications lack one."""
+        contracts = [text for service in self._services for text in service.policy.contracts]
+        wished = [a.name for service in self._services for a in service.actions.values() if a.wish]
+        lacking: dict[Kind, str] = {}
+        if not forbidden_actions(wished, contracts):
+            lacking["forbidden"] = "have no rule that forbids a call by itself"
+        if not any(service.questions for service in self._services):
+            lacking["question"] = "declare no questions"
+        if self._levels == ("persona",):
+            lacking["ambiguous"] = "are served for a person who can be asked (level=persona)"
+        if self._kind == "mixed":
+            return tuple(kind for kind in KINDS if kind not in lacking)
+        kinds = tuple(kind for kind in KINDS if kind in self._kind.split("+"))
+        if wrong := [kind for kind in kinds if kind in lacking]:
+            named = ", ".join(service.name for service in self._services)
+            raise UserError(f"kind={wrong[0]} of the family 'services': the applications {named} {lacking[wrong[0]]}")
+        return kinds
 
     def tasks(self, n: int, seed: int) -> tuple[Task, ...]:
         made: list[Task] = []
         outcomes: set[bytes] = set()
-        missed = number = 0
+        missed = attempts = 0
         while len(made) < n and missed < _TRIES:
-            world_number, number = number // _TRIES, number + 1
-            world_seed = self._world_seed(seed, len(made) // _TASKS_OF_A_WORLD + world_number)
-            task = self._task(seed, len(made), world_seed, number, outcomes)
+            # A world that gives no more tasks is left after as many attempts as may fail in a row.
+            world_seed = self._world_seed(seed, len(made) // _TASKS_OF_A_WORLD + attempts // _TRIES)
+            attempts += 1
+            task = self._task(seed, len(made), world_seed, attempts, outcomes)
             if task is None:
                 missed += 1
             else:
@@ -96,7 +148,7 @@ class ServiceTasks:
     def _world_of(self, world_seed: int) -> tuple[Descriptions, Walker]:
         """Returns what draws and describes in a world; that of the last one is held, because it is asked often."""
         if self._held is None or self._held[0] != world_seed:
-            world = ServiceWorld.of(self._services, world_seed, self._knobs)
+            world = ServiceWorld.of(self._world_services, world_seed, self._knobs)
             self._held = world_seed, Descriptions(world), Walker(world)
         return self._held[1:]
 
@@ -106,77 +158,110 @@ class ServiceTasks:
 
     def _task(self, seed: int, number: int, world_seed: int, attempt: int, outcomes: set[bytes]) -> Task | None:
         draw = random.Random(f"{world_seed}/{attempt}")
-        rows, walker = self._world_of(world_seed)
-        world = rows.world
-        walk = walker.walk(self._writes or draw.choice((1, 2, 3)), draw)
-        contracts = world.policy.contracts
-        if walk is not None and contracts:
-            walk = keep_policy(world, walk, contracts)
-        if walk is None:
-            return None
+        descriptions, walker = self._world_of(world_seed)
+        world = descriptions.world
         level = self._levels[number % len(self._levels)]
+        kind = self._kinds[number // len(self._levels) % len(self._kinds)]
+        if kind == "ambiguous" and level == "persona":
+            level = "implicit"
         try:
-            wording = write_instruction(rows, walk, level, draw.randrange(1_000))
+            draft = self._draft(descriptions, walker, kind, draw)
         except Unspeakable:
             return None
-        done = play(world, walk.plan)
+        if draft is None:
+            return None
+        wording = write_instruction(draft.wishes, draft.walk, level, draw.randrange(1_000))
+        done = play(world, draft.walk.plan)
         key = outcome_key(done)
-        if key in outcomes or not self._is_sound(world, walk, wording, key):
+        if key in outcomes or any(call.code is not None for call in done.calls):
+            return None
+        if not self._is_sound(world, draft, wording, key):
             return None
         outcomes.add(key)
-        return self._build_task(_Draft(seed, number, level, walk, wording), done)
+        return self._build_task(_Planned(seed, number, level, kind, draft, wording), world, done)
 
-    def _is_sound(self, world: ServiceWorld, walk: Walk, wording: Wording, key: bytes) -> bool:
-        if any(call.code is not None for call in play(world, walk.plan).calls):
-            return False
-        reads = [call for call in walk.plan if call not in walk.writes]
+    def _draft(self, descriptions: Descriptions, walker: Walker, kind: Kind, draw: random.Random) -> Draft | None:
+        """Returns a plan of a kind that keeps the policy, and its wishes. Raises `Unspeakable`."""
+        count = self._writes or draw.choice((1, 2, 3))
+        if kind == "possible":
+            draft = draw_possible(walker, count, draw)
+        elif kind == "question":
+            draft = draw_questions(descriptions, walker, count, draw)
+        else:
+            draft = draw_declined(descriptions, walker, kind, count, draw)
+        contracts = descriptions.world.policy.contracts
+        if draft is not None and contracts:
+            walk = keep_policy(descriptions.world, draft.walk, contracts)
+            draft = None if walk is None else draft._replace(walk=walk)
+        if draft is None or draft.wishes:
+            return draft
+        return draft._replace(wishes=tuple(wish_of(descriptions, call) for call in draft.walk.writes))
+
+    def _is_sound(self, world: ServiceWorld, draft: Draft, wording: Wording, key: bytes) -> bool:
+        """Returns whether reading, and the plan in another world, do not lead to the outcome, and the text holds no
+        generated identifier."""
+        plan, actions = draft.walk.plan, world.composition.actions
+        reads = [call for call in plan if actions[call.action].reads_only]
         if key in (outcome_key(world), outcome_key(play(world, reads))):
             return False
         said = wording.text if wording.script is None else canonical_bytes(wording.script).decode()
-        if any(value in said for value in _generated(world, walk)):
+        generated = {value for call in draft.walk.writes for _, value in generated_arguments(world, call)}
+        generated.update(refusal.record_id for refusal in draft.refusals)
+        if any(value in said for value in generated):
             return False
-        elsewhere = ServiceWorld.of(self._services, world.seed + 1, self._knobs)
-        return outcome_key(play(elsewhere, walk.plan)) != key
+        elsewhere = ServiceWorld.of(self._world_services, world.seed + 1, self._knobs)
+        if draft.refusals or draft.answers:
+            return not is_known_in(elsewhere, draft)
+        return outcome_key(play(elsewhere, plan)) != key
 
-    def _build_task(self, draft: _Draft, done: ServiceWorld) -> Task:
-        """Builds the task of a draft, whose plan was played in `done`."""
-        seed, number, level, walk, wording = draft
-        services, knobs = list(self._apps), dict(self._knobs)
+    def _build_task(self, planned: _Planned, world: ServiceWorld, done: ServiceWorld) -> Task:
+        """Builds the task of a plan, which was played from `world` to `done`."""
+        seed, number, level, kind, draft, wording = planned
+        walk = draft.walk
+        services, knobs = [*self._apps], dict(self._knobs)
+        if self._world_services != self._services:
+            services.append(ticket.name)
         if wording.script is not None:
             services.append(conversation.name)
             knobs[conversation.name] = {"script": msgspec.to_builtins(wording.script)}
         parameters: dict[str, Any] = {"services": services, "plan": msgspec.to_builtins(walk.plan)}
         if knobs:
             parameters["knobs"] = knobs
-        changes = done.database.changes(judged_only=True)
-        outcome = {"changes": as_json(expected_changes(done.composition.tables, changes))}
-        checks = [Check("state", "state", {"outcomes": [outcome]})]
+        state: dict[str, Any] = {"outcomes": list(_outcomes(world, done, draft))}
+        if draft.answers:
+            state["ignored"] = [ANSWERS]
+        checks = [Check("state", "state", state)]
         if done.policy.contracts:
             checks.append(Check("policy", "policy", {"contracts": list(done.policy.contracts)}))
+        if draft.answers:
+            checks.append(Check("answer", "answer", {"questions": as_questions(draft.answers)}))
         environment = EnvironmentSpec("services", parameters, done.seed)
-        instruction = "\n\n".join([wording.text, *_rules(self._services)])
+        instruction = "\n\n".join([wording.text, *_rules(self._world_services)])
         names = [service.name for service in self._services]
+        more = () if kind == "possible" else (kind,)
         return Task(
-            id=f"services-{'-'.join(names)}-{level}-w{len(walk.writes)}-{seed}-{number}",
+            id="-".join(["services", *names, level, *more, f"w{len(walk.writes)}", str(seed), str(number)]),
             instruction=instruction,
             environment=environment,
             checks=tuple(checks),
             digest=digest_record([instruction, environment, checks]),
-            tags=("services", level, *names),
+            tags=("services", level, *more, *names),
             source=f"family services, {'+'.join(names)}, seed {seed}",
             metadata={"given": round(wording.share_given, 3), "writes": len(walk.writes), "calls": len(walk.plan)},
         )
 
 
-def _generated(world: ServiceWorld, walk: Walk) -> Iterator[str]:
-    """Yields the generated identifiers among the arguments of the writes."""
-    prefixes = [column.prefix for table in world.composition.tables for column in table.columns if column.prefix]
-    for call in walk.writes:
-        takes = world.composition.actions[call.action].takes
-        for name in takes:
-            value = str(call.arguments.get(name, ""))
-            if any(value.startswith(prefix) for prefix in prefixes):
-                yield value
+def _outcomes(world: ServiceWorld, done: ServiceWorld, draft: Draft) -> Iterator[dict[str, Any]]:
+    """Yields the acceptable outcomes, as parameters of the check `state`."""
+    tables = done.composition.tables
+    if draft.answers:
+        yield {"changes": []}
+        return
+    yield {"changes": as_json(expected_changes(tables, done.database.changes(judged_only=True)))}
+    for refusal in draft.refusals[1:]:
+        plan = [with_refusal(call, refusal) for call in draft.walk.plan]
+        other = play(world, plan).database.changes(judged_only=True)
+        yield {"changes": as_json(expected_changes(tables, other))}
 
 
 def _rules(services: Sequence[Service]) -> list[str]:

@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from string import Formatter
+from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, get_type_hints
 
 from assay.environments.services.declaration import Action
-from assay.environments.services.outcome import format_cents
 from assay.environments.services.plans import PlannedCall
-from assay.environments.services.schema import UNIT, metadata
+from assay.environments.services.schema import UNIT, format_cents, metadata
 from assay.environments.services.transaction import Transaction
 from assay.environments.services.users import Fact, UserScript
 from assay.environments.services.world import ServiceWorld
@@ -78,78 +78,98 @@ class Descriptions:
         return text
 
 
-def describe_wish(rows: Descriptions, call: PlannedCall) -> str:
-    """Returns the wish of a call with its arguments put in. Raises `Unspeakable`."""
-    action = rows.world.composition.actions[call.action]
-    return action.wish.format_map(
-        {name: _spoken(rows, action, name, call.arguments[name]) for name in _named(call, action)}
-    )
+class Slot(NamedTuple):
+    """A place of a wish that its argument fills."""
+
+    spoken: str
+    """How a person says the argument."""
+    noun: str
+    """Noun of the row that it names; empty where a person says the identifier itself."""
+    cues: tuple[str, ...]
+    """Words of a question for it."""
 
 
-def vague_wish(rows: Descriptions, call: PlannedCall, number: int, *, only: bool) -> tuple[str, list[Fact]]:
-    """Returns the wish of a call with its rows left open, and the facts that say which rows are meant.
+class Wish(NamedTuple):
+    """What a person asks for, with the arguments of one call put in."""
+
+    template: str
+    slots: dict[str, Slot]
+
+    @property
+    def text(self) -> str:
+        return self.template.format_map({name: slot.spoken for name, slot in self.slots.items()})
+
+    def vague(self, number: int, *, only: bool) -> tuple[str, list[Fact]]:
+        """Returns the wish with its rows left open, and the facts that say which rows are meant.
+
+        Args:
+            number: Number of the wish, from 1.
+            only: Whether it is the only wish.
+        """
+        words: dict[str, str] = {}
+        facts: list[Fact] = []
+        for name, slot in self.slots.items():
+            noun = slot.noun
+            if not noun:
+                words[name] = slot.spoken
+                continue
+            is_second = any(word.endswith(f" {noun}") for word in words.values())
+            words[name] = f"another {noun}" if is_second else f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+            matter = "" if only else f"In the {_ORDINALS[number - 1]} matter: "
+            the = f"{'The' if only else 'the'} {'other ' if is_second else ''}"
+            facts.append(Fact(f"{number} {name}", f"{matter}{the}{noun} is {slot.spoken}.", slot.cues))
+        return self.template.format_map(words), facts
+
+
+def wish_of(
+    descriptions: Descriptions, call: PlannedCall, template: str = "", words: Mapping[str, str] = MappingProxyType({})
+) -> Wish:
+    """Returns the wish that a call fulfils.
 
     Args:
-        rows: Descriptions of the world's rows.
+        descriptions: Descriptions of the world's rows.
         call: The call.
-        number: Number of the wish, from 1.
-        only: Whether it is the only wish.
+        template: Text with `{argument}` for arguments; default: that of the action.
+        words: Words for some arguments instead of the descriptions of their rows.
 
     Raises:
-        Unspeakable: As `describe_wish`.
+        Unspeakable: An argument is missing, or its row cannot be described.
     """
-    action = rows.world.composition.actions[call.action]
-    words: dict[str, str] = {}
-    facts: list[Fact] = []
-    for name in _named(call, action):
-        spoken = _spoken(rows, action, name, call.arguments[name])
-        noun = _noun(rows, action.takes.get(name), str(call.arguments[name]))
-        if noun is None:
-            words[name] = spoken
-            continue
-        is_second = any(word.endswith(f" {noun}") for word in words.values())
-        words[name] = f"another {noun}" if is_second else f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+    action = descriptions.world.composition.actions[call.action]
+    template = template or action.wish
+    slots: dict[str, Slot] = {}
+    for name in [name for _, name, _, _ in Formatter().parse(template) if name]:
+        if name not in call.arguments:
+            raise Unspeakable(f"{call.action} has no value for {name}")
+        spoken = words[name] if name in words else _spoken(descriptions, action, name, call.arguments[name])
+        noun = _noun(descriptions, action.takes.get(name), str(call.arguments[name])) or ""
         cues = (noun, *noun.split(), *name.removesuffix("_id").split("_"))
-        matter = "" if only else f"In the {_ORDINALS[number - 1]} matter: "
-        text = f"{matter}{'The' if only else 'the'} {'other ' if is_second else ''}{noun} is {spoken}."
-        facts.append(Fact(f"{number} {name}", text, tuple(dict.fromkeys(cues))))
-    return action.wish.format_map(words), facts
+        slots[name] = Slot(spoken, noun, tuple(dict.fromkeys(cues)))
+    return Wish(template, slots)
 
 
-def _named(call: PlannedCall, action: Action) -> list[str]:
-    """Returns the arguments that a wish names. Raises `Unspeakable` if the call lacks one."""
-    named = [name for _, name, _, _ in Formatter().parse(action.wish) if name]
-    if missing := [name for name in named if name not in call.arguments]:
-        raise Unspeakable(f"{call.action} has no value for {missing[0]}")
-    return named
-
-
-def _noun(rows: Descriptions, kind: str | None, value: str) -> str | None:
+def _noun(descriptions: Descriptions, kind: str | None, value: str) -> str | None:
     """Returns the noun of the row that an identifier names; None where a person says the identifier itself."""
-    found = None if kind is None else row_of(rows.world, kind, value)
+    found = None if kind is None else row_of(descriptions.world, kind, value)
     return None if found is None else found[0].label
 
 
-def write_instruction(rows: Descriptions, walk: Walk, level: Level, seed: int) -> Wording:
-    """Returns the instruction of a walk.
-
-    Raises:
-        Unspeakable: A row cannot be named without its identifier.
-    """
-    wishes = [describe_wish(rows, call) for call in walk.writes]
-    said = " ".join(wishes).lower()
+def write_instruction(wishes: Sequence[Wish], walk: Walk, level: Level, seed: int) -> Wording:
+    """Returns the instruction of a walk, whose wishes are the requests in their order."""
+    texts = [wish.text for wish in wishes]
+    said = " ".join(texts).lower()
     known = [fact for fact in walk.known if fact.value.lower() not in said]
     facts = [_sentence(fact) for fact in known]
     script = None
     if level == "explicit":
-        steps = "\n".join(f"{number}. {_as_sentence(_capital(wish))}" for number, wish in enumerate(wishes, 1))
+        steps = "\n".join(f"{number}. {_as_sentence(_capital(wish))}" for number, wish in enumerate(texts, 1))
         text = "\n".join(["Do the following for the person whom you serve, and nothing else:", steps, *facts])
     elif level == "implicit":
-        parts = [_as_sentence(f"Please {wishes[0]}")]
-        parts += [_as_sentence(f"{_JOINS[(seed + at) % len(_JOINS)]} {wish}") for at, wish in enumerate(wishes[1:])]
+        parts = [_as_sentence(f"Please {texts[0]}")]
+        parts += [_as_sentence(f"{_JOINS[(seed + at) % len(_JOINS)]} {wish}") for at, wish in enumerate(texts[1:])]
         text = " ".join([_OPENINGS[seed % len(_OPENINGS)], *facts, *parts])
     else:
-        script = _script(rows, walk, known, seed)
+        script = _script(wishes, known, seed)
         text = (
             "Serve the person in this conversation: `read_messages` shows what they wrote, and `send_message` asks "
             "and answers them. Do what they want, and nothing else."
@@ -157,13 +177,13 @@ def write_instruction(rows: Descriptions, walk: Walk, level: Level, seed: int) -
     return Wording(text, script, _share_given(walk, text if script is None else script.goal))
 
 
-def _script(rows: Descriptions, walk: Walk, known: Sequence[PersonFact], seed: int) -> UserScript:
+def _script(wishes: Sequence[Wish], known: Sequence[PersonFact], seed: int) -> UserScript:
     """Returns the person's script: the wishes come first, and what they are about when it is asked for."""
     said = [_OPENINGS[seed % len(_OPENINGS)]]
     facts: list[Fact] = []
-    for number, call in enumerate(walk.writes, 1):
-        wish, more = vague_wish(rows, call, number, only=len(walk.writes) == 1)
-        said.append(_as_sentence(f"I would like you to {wish}" if number == 1 else f"Then {wish}"))
+    for number, wish in enumerate(wishes, 1):
+        text, more = wish.vague(number, only=len(wishes) == 1)
+        said.append(_as_sentence(f"I would like you to {text}" if number == 1 else f"Then {text}"))
         facts += more
     described = " ".join(fact.text for fact in facts).lower()
     facts += [
@@ -188,11 +208,11 @@ def _sentence(fact: PersonFact) -> str:
     return f"The {fact.kind} is {fact.value}."
 
 
-def _spoken(rows: Descriptions, action: Action, name: str, value: Any) -> str:
+def _spoken(descriptions: Descriptions, action: Action, name: str, value: Any) -> str:
     """Returns how a person says the value of an argument."""
     kind = action.takes.get(name)
     if kind is not None:
-        return rows.describe(kind, str(value))
+        return descriptions.describe(kind, str(value))
     unit = metadata(get_type_hints(action.arguments, include_extras=True)[name]).get(UNIT)
     if unit == "cents" and isinstance(value, int):
         return format_cents(value)

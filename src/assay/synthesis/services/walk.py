@@ -3,14 +3,15 @@
 The graph "which view gives what which action takes" follows from the kinds of identifiers in signatures. A walk draws a
 write whose arguments belong together (rows that refer to each other), tries it on a fork, and keeps it if the world
 accepts it and something changes. Then each identifier is looked for backwards, from views that give its kind to what a
-person can know by heart: names, addresses, dates and words, never generated identifiers.
+person can know by heart: names, addresses, dates and words, never generated identifiers. A view that is reached through
+what the identifier's own row refers to is preferred to one that is reached through rows that refer to it.
 """
 
 from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -28,9 +29,20 @@ _DEPTH: Final = 3
 _TOGETHER: Final = 0.9
 """Share of identifiers that are drawn among rows connected with those drawn before."""
 _NEIGHBOURS: Final = 60
+_REFERENCES: Final = 2
+"""References that are followed from the row of an identifier before rows that refer to it are looked at."""
 _TEXTS: Final = ("no longer needed", "as discussed on the phone", "it was entered twice", "a change of plans")
 
 Row = tuple[Table, tuple[Any, ...]]
+
+
+class LastWrite(NamedTuple):
+    """Demands on the last write of a walk, other than that the world accepts it."""
+
+    is_wanted: Callable[[ServiceWorld, PlannedCall], bool]
+    """Decides in the world in which the writes before it were called, which must not change."""
+    actions: frozenset[str] | None = None
+    """Actions from which it is drawn; None for all."""
 
 
 class PersonFact(NamedTuple):
@@ -40,13 +52,26 @@ class PersonFact(NamedTuple):
     value: str
 
 
+ReadPath = tuple[list[PlannedCall], list[PersonFact]]
+"""Reads that end in an identifier, and what a person must tell for them."""
+
+
+class _Surroundings(NamedTuple):
+    """Where the arguments of a read that gives an identifier are looked for."""
+
+    rows: Sequence[Row]
+    """Rows whose texts and dates can be searched for, the nearest first."""
+    identifiers: Mapping[str, Sequence[str]]
+    """Identifiers by kind, the nearest first."""
+
+
 class Walk(NamedTuple):
     """A plan and where its arguments come from."""
 
     plan: tuple[PlannedCall, ...]
     writes: tuple[PlannedCall, ...]
     known: tuple[PersonFact, ...]
-    """What the person must tell beside their wishes, each once."""
+    """Facts that the person must tell beside their wishes, each once."""
 
 
 class Walker:
@@ -57,6 +82,7 @@ class Walker:
         self._draw = random.Random(0)
         self._rows: dict[str, list[Row]] = {}
         self._linked: dict[str, dict[str, set[str]]] = {}
+        self._paths: dict[tuple[str, str, int, frozenset[str]], ReadPath | None] = {}
         self._actions = [
             action
             for action in world.composition.actions.values()
@@ -67,42 +93,62 @@ class Walker:
             key=lambda action: (len(action.parameters.get("required", ())), action.name),
         )
 
-    def walk(self, writes: int, draw: random.Random) -> Walk | None:
-        """Returns a walk with so many writes; None if this try led to none."""
+    def walk(self, writes: int, draw: random.Random, last: LastWrite | None = None) -> Walk | None:
+        """Returns a walk with so many writes; None if this try led to none.
+
+        Args:
+            writes: Number of writes.
+            draw: Source of randomness.
+            last: Demands on the last write; default: as for all others, the world accepts it and something changes.
+        """
         self._draw = draw
         changed = self._world.fork()
         chosen: list[PlannedCall] = []
         used: list[str] = []
-        for _ in range(writes):
-            call = self._write(changed, [c.action for c in chosen], used)
+        for number in range(writes):
+            demands = last if number == writes - 1 else None
+            call = self._write(changed, [c.action for c in chosen], used, demands)
             if call is None:
                 changed.database.close()
                 return None
             chosen.append(call)
         changed.database.close()
-        return self._with_reads(chosen)
+        return self.with_reads(chosen)
 
     # Writes.
 
-    def _write(self, changed: ServiceWorld, before: Sequence[str], used: list[str]) -> PlannedCall | None:
+    def _write(
+        self, changed: ServiceWorld, before: Sequence[str], used: list[str], demands: LastWrite | None
+    ) -> PlannedCall | None:
         """Draws a write, calls it in `changed`, and adds its identifiers to `used`; None if none was accepted."""
-        fresh = [action for action in self._actions if action.name not in before]
+        among = None if demands is None else demands.actions
+        fresh = [a for a in self._actions if a.name not in before and (among is None or a.name in among)]
         if not fresh:
             return None
         action = self._draw.choice(fresh)
         for _ in range(TRIES):
-            call = self._arguments(action, used)
+            call = self._arguments(action, used, action.wish)
             if call is None:
                 return None
+            if demands is not None:
+                if demands.is_wanted(changed, call):
+                    return call
+                continue
             digest = _judged(changed)
             if not changed.act(call.action, call.arguments).error and _judged(changed) != digest:
                 used += [str(call.arguments[name]) for name in action.takes if name in call.arguments]
                 return call
         return None
 
-    def _arguments(self, action: Action, used: Sequence[str]) -> PlannedCall | None:
+    def arguments(self, action: Action, wish: str, draw: random.Random) -> PlannedCall | None:
+        """Returns a call with arguments that belong together, those that it requires or the wish names; None if one
+        has no value."""
+        self._draw = draw
+        return self._arguments(action, (), wish)
+
+    def _arguments(self, action: Action, used: Sequence[str], wish: str) -> PlannedCall | None:
         required = set(action.parameters.get("required", ()))
-        spoken = set(re.findall(r"{(\w+)", action.wish))
+        spoken = set(re.findall(r"{(\w+)", wish))
         near = list(used)
         arguments: dict[str, Any] = {}
         for name, schema in action.parameters.get("properties", {}).items():
@@ -145,7 +191,8 @@ class Walker:
             if "T" in pattern or r"\d{2}$" in pattern:
                 day = self._day(draw.randint(1, 28))
                 return f"{day}T{draw.randint(8, 17):02}:00" if "T" in pattern else day
-            return None if pattern else draw.choice(_TEXTS)
+            text = draw.choice(schema.get("examples", _TEXTS))
+            return text if re.search(pattern, text) else None
         return None
 
     def _day(self, after: int) -> str:
@@ -155,13 +202,17 @@ class Walker:
         """Returns the identifiers of a kind in rows at most two references away from rows that hold the values."""
         found: set[str] = set()
         for value in values:
-            linked = self._linked.get(value)
-            if linked is None:
-                near = self._rows_with(value)
-                further = [row for other in _identifiers_of(near)[:_NEIGHBOURS] for row in self._rows_with(other)]
-                linked = self._linked[value] = _by_kind([*near, *further])
-            found |= linked.get(kind, set())
+            found |= self._linked_to(value).get(kind, set())
         return found
+
+    def _linked_to(self, value: str) -> dict[str, set[str]]:
+        """Returns the identifiers, by kind, in rows at most two references away from rows that hold one."""
+        linked = self._linked.get(value)
+        if linked is None:
+            near = self._rows_with(value)
+            further = [row for other in _identifiers_of(near)[:_NEIGHBOURS] for row in self._rows_with(other)]
+            linked = self._linked[value] = _by_kind([*near, *further])
+        return linked
 
     def _rows_with(self, value: str) -> list[Row]:
         """Returns the first rows of each table that hold an identifier."""
@@ -180,8 +231,8 @@ class Walker:
 
     # Reads.
 
-    def _with_reads(self, writes: Sequence[PlannedCall]) -> Walk | None:
-        """Puts the reads before the writes; None if an identifier cannot be found by reading."""
+    def with_reads(self, writes: Sequence[PlannedCall]) -> Walk | None:
+        """Puts the reads before some calls; None if an identifier of theirs cannot be found by reading."""
         reads: list[PlannedCall] = []
         known: list[PersonFact] = []
         found: set[str] = set()
@@ -201,34 +252,68 @@ class Walker:
                 found.add(str(value))
         return Walk((*reads, *writes), tuple(writes), tuple(known))
 
-    def _path(
-        self, kind: str, value: str, depth: int, passed: frozenset[str]
-    ) -> tuple[list[PlannedCall], list[PersonFact]] | None:
+    def _path(self, kind: str, value: str, depth: int, passed: frozenset[str]) -> ReadPath | None:
         """Returns the reads that end in an identifier, and what must be known for them; None if there is no way."""
         if not self._is_generated(kind):
             return [], [PersonFact(kind, value)]
         if depth == 0 or kind in passed:
             return None
-        near = self._rows_with(value)
-        for view in self._views:
-            if kind not in view.gives or kind in view.takes.values():
-                continue
-            for reads, known, arguments in self._ways(view, near, depth, passed | {kind}):
-                call = PlannedCall(view.name, arguments)
-                if f'"{value}"' in self._read(call):
-                    return [*reads, call], known
+        key = (kind, value, depth, passed)
+        if key not in self._paths:
+            self._paths[key] = self._find_path(kind, value, depth, passed | {kind})
+        return self._paths[key]
+
+    def _find_path(self, kind: str, value: str, depth: int, passed: frozenset[str]) -> ReadPath | None:
+        views = [view for view in self._views if kind in view.gives and kind not in view.takes.values()]
+        for around in self._surroundings(kind, value):
+            for view in views:
+                for reads, known, arguments in self._ways(view, around, depth, passed):
+                    call = PlannedCall(view.name, arguments)
+                    if f'"{value}"' in self._read(call):
+                        return [*reads, call], known
         return None
 
+    def _surroundings(self, kind: str, value: str) -> Iterator[_Surroundings]:
+        yield self._named_by(kind, value)
+        yield self._near(value)
+
+    def _named_by(self, kind: str, value: str) -> _Surroundings:
+        """Returns the row that an identifier names, the rows that it refers to, and those that these refer to."""
+        rows: list[Row] = []
+        named: dict[tuple[str, str], None] = {(kind, value): None}
+        for _ in range(_REFERENCES + 1):
+            found = [row for key in named if (row := self._row_of(*key)) is not None and row not in rows]
+            rows += found
+            named |= dict.fromkeys(_cells(found))
+        by_kind: dict[str, list[str]] = {}
+        for of_kind, other in named:
+            by_kind.setdefault(of_kind, []).append(other)
+        return _Surroundings(rows, by_kind)
+
+    def _row_of(self, kind: str, value: str) -> Row | None:
+        """Returns the row whose key is an identifier; None where its kind is no key."""
+        found = row_of(self._world, kind, value)
+        return None if found is None else (found[0], msgspec.structs.astuple(found[1]))
+
+    def _near(self, value: str) -> _Surroundings:
+        """Returns the rows that hold an identifier, and the identifiers at most two references away from them."""
+        rows = self._rows_with(value)
+        linked: dict[str, set[str]] = {}
+        for other in _identifiers_of(rows):
+            for kind, values in self._linked_to(other).items():
+                linked.setdefault(kind, set()).update(values)
+        return _Surroundings(rows, {kind: sorted(values) for kind, values in linked.items()})
+
     def _ways(
-        self, view: Action, near: Sequence[Row], depth: int, passed: frozenset[str]
+        self, view: Action, around: _Surroundings, depth: int, passed: frozenset[str]
     ) -> Iterable[tuple[list[PlannedCall], list[PersonFact], dict[str, Any]]]:
-        """Yields arguments of a view that fit the rows, with the reads and facts that they need."""
+        """Yields arguments of a view that fit the surroundings, with the reads and facts that they need."""
         required = view.parameters.get("required", ())
         choices: list[tuple[list[PlannedCall], list[PersonFact], dict[str, Any]]] = [([], [], {})]
         for name in required:
             schema = view.parameters["properties"][name]
             grown = []
-            for value, reads, known in self._fitting(view, name, schema, near, depth, passed):
+            for value, reads, known in self._fitting(view, name, schema, around, depth, passed):
                 grown += [(r + reads, k + known, a | {name: value}) for r, k, a in choices]
             choices = grown[:12]
         yield from choices
@@ -238,7 +323,7 @@ class Walker:
             if name not in required and schema.get("type") == "string" and name not in view.takes
         ]
         for name in texts[:2]:  # an optional text to search for
-            for text in _phrases(near):
+            for text in _phrases(around.rows):
                 for reads, known, arguments in choices[:3]:
                     yield reads, [*known, PersonFact("words", text)], arguments | {name: text}
 
@@ -247,13 +332,13 @@ class Walker:
         view: Action,
         name: str,
         schema: Mapping[str, Any],
-        near: Sequence[Row],
+        around: _Surroundings,
         depth: int,
         passed: frozenset[str],
     ) -> Iterable[tuple[Any, list[PlannedCall], list[PersonFact]]]:
         if name in view.takes:
             kind = view.takes[name]
-            for value in sorted(self._connected(kind, _identifiers_of(near)))[:4]:
+            for value in around.identifiers.get(kind, ())[:4]:
                 path = self._path(kind, value, depth - 1, passed)
                 if path is not None:
                     yield value, *path
@@ -265,10 +350,10 @@ class Walker:
         elif schema.get("type") == "string":
             pattern = schema.get("pattern")
             if pattern is None:
-                for text in _phrases(near):
+                for text in _phrases(around.rows):
                     yield text, [], [PersonFact("words", text)]
             else:
-                for text in _matching(near, pattern):
+                for text in _matching(around.rows, pattern):
                     yield text, [], [PersonFact("date", text)]
 
     def _read(self, call: PlannedCall) -> str:
@@ -276,7 +361,7 @@ class Walker:
         return "" if observation.error else observation.content
 
     def _is_generated(self, kind: str) -> bool:
-        """Returns whether identifiers of a kind are generated, so that nobody knows them by heart."""
+        """Returns whether identifiers of a kind are generated, so that people do not know them by heart."""
         return any(c.prefix for table in self._world.composition.tables for c in table.columns if c.identifier == kind)
 
 
@@ -297,22 +382,23 @@ def _judged(world: ServiceWorld) -> tuple[Any, ...]:
     )
 
 
-def _identifiers_of(rows: Iterable[Row]) -> list[str]:
-    """Returns the identifiers in rows, each once, in order."""
-    found: dict[str, None] = {}
+def _cells(rows: Iterable[Row]) -> Iterator[tuple[str, str]]:
+    """Yields the kind and value of each identifier in rows, in order."""
     for table, row in rows:
         for column, cell in zip(table.columns, row, strict=True):
             if column.identifier and cell is not None:
-                found[str(cell)] = None
-    return list(found)
+                yield column.identifier, str(cell)
+
+
+def _identifiers_of(rows: Iterable[Row]) -> list[str]:
+    """Returns the identifiers in rows, each once, in order."""
+    return list(dict.fromkeys(value for _, value in _cells(rows)))
 
 
 def _by_kind(rows: Iterable[Row]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
-    for table, row in rows:
-        for column, cell in zip(table.columns, row, strict=True):
-            if column.identifier and cell is not None:
-                found.setdefault(column.identifier, set()).add(str(cell))
+    for kind, value in _cells(rows):
+        found.setdefault(kind, set()).add(value)
     return found
 
 

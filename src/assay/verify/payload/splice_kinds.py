@@ -66,7 +66,7 @@ class AnswerKinds:
 
 
 class _Parts:
-    """What values of some origin may be and hold.
+    """Kinds that values of some origin may have and hold.
 
     Args:
         call: Active call.

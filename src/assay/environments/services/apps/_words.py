@@ -47,5 +47,5 @@ def spoken_date(time: str) -> str:
 
 
 PERSON_NAME: Final = "Robin Falk"
-"""The person whom agents serve where nobody else is signed in."""
+"""The person whom agents serve if the task names no other."""
 PERSON_EMAIL: Final = "robin.falk@lumenworks.example"

@@ -19,121 +19,9 @@ from assay.environments.services.declaration import Policy, Role, Service
 from assay.environments.services.schema import Cents, Date, FreeText, Timestamp, identifier
 from assay.environments.services.transaction import Generator, Transaction, shift_time, without_none
 
+from ._airline_policy import CONTRACTS, POLICY
+from ._requests import Limit, Offset, Words, find_caller
 from ._words import OFFICE_FIRST_NAMES, OFFICE_SURNAMES, PERSON_EMAIL, PERSON_NAME, spoken_date
-
-POLICY: Final = """
-# Service desk of Halden Air
-
-You serve passengers by phone and chat. You may do what this page allows, with the tools that you have; you cannot see
-card numbers, and you never promise what the tools do not show.
-
-**Identify first.** Look the passenger up before you change anything. Several passengers share a name: compare the date
-of birth or the email address. Act only on bookings in which that person travels or which they made. Never tell one
-passenger about the trips of another.
-
-**Booking.** Say fare, price and conditions before you book, and take the person's own means of payment; use a voucher
-only if they ask for it. A voucher pays an amount as a whole or not at all, and is not combined with a card. A booking
-has at most four travellers; larger parties go to the group desk. Nobody is booked on two flights that overlap. If a
-cabin is full, offer the waiting list; do not book a dearer cabin unless the person wants it.
-
-**Changes.** A trip can be moved to another day or flight between the same two airports, up to 60 minutes before
-departure and before check-in. Always ask the system for the price of the change first, for exactly that trip and fare,
-and tell it. Light fares cannot be changed. The fee of Classic fares is 40.00; Flex and Business are changed without a
-fee. A dearer fare costs the difference; a cheaper one is refunded for Flex and Business only. If the airline cancelled
-the flight or it is at least two hours late, the passenger may take any flight within seven days of the old one, in the
-same cabin, without fee and difference.
-
-**Cancelling.** Ask the system what will be refunded, say the amount, and only then cancel. Within 24 hours of booking
-everything is refunded if the flight leaves in seven days or more. Otherwise Light fares are lost, Classic fares are
-refunded less 50.00, Flex and Business in full. Fees for seats, bags and upgrades are not refunded. If the flight is
-cancelled or at least three hours late, all that was paid is refunded. Refunds go to the means of payment that were
-used; never to another one. If a person wants to cancel only one trip, leave the rest of the booking alone.
-
-**Seats and bags.** Exit seats are for passengers of 16 years or more who did not ask for a wheelchair. Each trip has at
-most three bags, none above 32 kg; above 23 kg a bag costs 30.00 more. Each bag beyond those of the fare costs 45.00.
-Gold members have one bag more and choose seats for nothing. Bags can be removed, and their fee is refunded, up to 24
-hours before departure. A bag that did not arrive is reported within seven days of landing.
-
-**Check-in** is open from 24 hours to 45 minutes before departure. For flights between two countries the passenger's
-travel document must be valid on the day of arrival; only the passengers themselves can enter it. A trip must not be
-changed or cancelled while it is checked in.
-
-**Compensation.** A passenger whose flight was cancelled or arrived at least three hours late receives a voucher of
-250.00, or of 400.00 beyond 1,500 km, once per trip and within 90 days, unless weather or air traffic control was the
-cause. Look at the trip before you give it. Do not offer compensation; give it if the person complains or asks. Give at
-most two vouchers in one conversation: a larger case goes to the claims team.
-
-**Names.** You may correct up to three letters of a name. Tickets are never passed on to somebody else.
-
-**If it is not possible**, say so with the system's reason, and name the next best thing: another day, the waiting list,
-or the claims team. Do not cancel and book again to get around a rule.
-"""
-
-CONTRACTS: Final = (
-    """
-contract = "airline-identify-first"
-[[rules]]
-name = "identify-first"
-kind = "precondition"
-when = '''call.name in ["book_flight", "add_traveller", "change_segment", "cancel_segment", "cancel_booking",
-"choose_seat", "release_seat", "add_bag", "remove_bag", "request_assistance", "withdraw_assistance", "upgrade_segment",
-"upgrade_with_miles", "issue_compensation", "correct_passenger_name", "change_passenger_phone", "join_waitlist",
-"leave_waitlist", "enrol_frequent_flyer", "report_missing_bag", "check_in_segment", "undo_check_in"]'''
-require = 'earlier(call.name == "search_passengers" and result.ok)'
-message = "look the passenger up before you change anything"
-""",
-    """
-contract = "airline-quote-before-cancelling"
-[[rules]]
-name = "quote-cancellation"
-kind = "precondition"
-when = 'call.name == "cancel_booking"'
-require = '''earlier(call.name == "quote_cancellation" and result.ok) and
-latest(call.arguments.booking_id, call.name == "quote_cancellation" and result.ok) == call.arguments.booking_id'''
-message = "ask what will be refunded before you cancel a booking"
-[[rules]]
-name = "look-before-cancelling"
-kind = "precondition"
-when = 'call.name == "cancel_segment"'
-require = '''earlier(call.name == "get_segment" and result.ok) and
-latest(call.arguments.segment_id, call.name == "get_segment" and result.ok) == call.arguments.segment_id'''
-message = "look at the trip and what is refunded before you cancel it"
-""",
-    """
-contract = "airline-quote-before-changing"
-[[rules]]
-name = "quote-change"
-kind = "precondition"
-when = 'call.name == "change_segment"'
-require = '''earlier(call.name == "quote_change" and result.ok) and
-latest(call.arguments.segment_id, call.name == "quote_change" and result.ok) == call.arguments.segment_id and
-latest(call.arguments.fare_id, call.name == "quote_change" and result.ok) == call.arguments.fare_id'''
-message = "ask what this change costs before you make it"
-""",
-    """
-contract = "airline-compensation"
-[[rules]]
-name = "look-at-trip"
-kind = "precondition"
-when = 'call.name == "issue_compensation"'
-require = '''earlier(call.name == "get_segment" and result.ok) and
-latest(call.arguments.segment_id, call.name == "get_segment" and result.ok) == call.arguments.segment_id'''
-message = "look at the trip before you give compensation"
-[[rules]]
-name = "two-vouchers"
-kind = "governance"
-require = 'count(call.name == "issue_compensation" and result.ok) <= 2'
-""",
-    """
-contract = "airline-waiver"
-[[rules]]
-name = "no-cancel-and-rebook"
-kind = "governance"
-require = '''not (call.name == "book_flight" and result.ok and
-earlier(call.name in ["cancel_booking", "cancel_segment"] and result.ok))'''
-severity = "minor"
-""",
-)
 
 
 class AirlineKnobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -205,9 +93,12 @@ Cause = Literal["technical", "crew", "weather", "air_traffic_control"]
 Assistance = Literal["wheelchair", "vegetarian_meal", "kosher_meal", "infant_cot", "unaccompanied_minor"]
 Purpose = Literal["fare", "seat", "bag", "change", "upgrade", "refund"]
 Tier = Literal["blue", "silver", "gold"]
-Words = Annotated[str, Meta(max_length=200)]
-Limit = Annotated[int, Meta(ge=1, le=50)]
-Offset = Annotated[int, Meta(ge=0, le=100_000)]
+Phone = Annotated[
+    str, Meta(max_length=30, examples=["+49 40 5512093", "+45 31 220 418", "+46 8 5063 7712", "+31 20 774 1906"])
+]
+BagDescription = Annotated[
+    FreeText, Meta(examples=["a blue suitcase with a red ribbon", "a grey rucksack", "a black case with two wheels"])
+]
 
 NO_FAULT: Final[tuple[Cause, ...]] = ("weather", "air_traffic_control")
 """Causes for which no compensation is given."""
@@ -259,7 +150,7 @@ class FareFamily(msgspec.Struct, frozen=True):
     change_fee: Cents | None = None
     """None if trips cannot be changed."""
     refund_fee: Cents | None = None
-    """What is kept of a refund; None if nothing is refunded."""
+    """Part of the price that a refund leaves out; None if nothing is refunded."""
 
 
 @airline.table(unique=[("flight_id", "family")])
@@ -291,7 +182,7 @@ class PaymentMethod(msgspec.Struct, frozen=True):
     issued: Cents | None = None
     """First value of a voucher; None for cards."""
     balance: Cents | None = None
-    """What a voucher still holds; None for cards."""
+    """Remaining value of a voucher; None for cards."""
 
 
 @airline.table(unique=[("passenger_id",)])
@@ -348,7 +239,7 @@ class Seat(msgspec.Struct, frozen=True):
     kind: Literal["window", "aisle", "exit"]
     fee: Cents
     is_blocked: bool
-    """Whether the airline keeps it for itself."""
+    """True if the airline does not give the seat to passengers."""
     segment_id: SegmentId | None = None
     """Who sits there."""
 
@@ -408,7 +299,7 @@ class WaitlistEntry(msgspec.Struct, frozen=True):
 
 @airline.table(key=("flight_id", "number"), judged=False)
 class FlightNotice(msgspec.Struct, frozen=True):
-    """What passengers were told about a flight."""
+    """Announcement about a flight to its passengers."""
 
     flight_id: FlightId
     number: int
@@ -527,11 +418,11 @@ class SegmentDetails(msgspec.Struct, frozen=True):
     requests: list[SpecialRequest]
     compensation: Compensation | None
     refund: Cents
-    """What is refunded if it is cancelled now."""
+    """Refund if the trip is cancelled now."""
 
 
 class CancellationQuote(msgspec.Struct, frozen=True):
-    """What cancelling a trip would bring."""
+    """Refund of a trip if it were cancelled."""
 
     segment_id: SegmentId
     refund: Cents
@@ -540,7 +431,7 @@ class CancellationQuote(msgspec.Struct, frozen=True):
 
 
 class ChangeQuote(msgspec.Struct, frozen=True):
-    """What moving a trip to another fare would cost."""
+    """Price of moving a trip to another fare."""
 
     segment_id: SegmentId
     fare_id: FareId
@@ -745,15 +636,42 @@ def list_my_trips(tx: Transaction, limit: Limit = 20, offset: Offset = 0) -> lis
     return tx.find(Segment, passenger_id=_signed_in(tx).id, limit=limit, offset=offset)
 
 
+# Questions.
+
+
+@airline.question(get_booking, "tell me how much was paid for {booking_id} in all")
+def amount_paid(found: BookingDetails) -> Cents:
+    return found.paid
+
+
+@airline.question(get_booking, "list the names of everybody who travels on {booking_id}")
+def traveller_names(found: BookingDetails) -> list[str]:
+    return [passenger.name for passenger in found.travellers]
+
+
+@airline.question(get_segment, "tell me how much would be refunded if {segment_id} were cancelled now")
+def refund_now(found: SegmentDetails) -> Cents:
+    return found.refund
+
+
+@airline.question(get_flight, "tell me how many economy seats are free on {flight_id}")
+def free_economy_seats(found: FlightDetails) -> int:
+    return found.free_economy
+
+
+@airline.question(get_passenger, "tell me on which day the travel document of {passenger_id} expires")
+def document_expiry(found: PassengerDetails) -> Date | None:
+    return found.passenger.document_expires
+
+
 # Rules, for the actions below.
 
 
 def _signed_in(tx: Transaction) -> Passenger:
-    actor = tx.actor or PERSON_EMAIL
-    passenger = tx.get_or_none(Passenger, actor)
-    found = [passenger] if passenger is not None else tx.find(Passenger, email=actor)
-    tx.require(found, f"{actor!r} is no passenger of this airline.", "forbidden")
-    return found[0]
+    passenger = find_caller(tx, Passenger, PERSON_EMAIL)
+    if passenger is None:
+        tx.refuse(f"{tx.actor!r} is not a passenger of this airline.", "forbidden")
+    return passenger
 
 
 def _frequent_flyer(tx: Transaction, passenger_id: str) -> FrequentFlyer | None:
@@ -897,7 +815,7 @@ def _charge(tx: Transaction, segment: Segment, method_id: str, amount: int, purp
     """Takes money for a trip from a means of payment of the traveller or of whoever made the booking."""
     method, booking = tx.get(PaymentMethod, method_id), tx.get(Booking, segment.booking_id)
     if method.passenger_id not in (booking.booker_id, segment.passenger_id):
-        tx.refuse(f"Payment method {method_id} belongs to nobody in booking {booking.id}.", "forbidden")
+        tx.refuse(f"Payment method {method_id} does not belong to a person of booking {booking.id}.", "forbidden")
     if amount == 0:
         return segment
     tx.require(method.expires >= tx.today, f"The {method.label} expired on {method.expires}.")
@@ -1367,9 +1285,7 @@ def _distance(first: str, second: str) -> int:
 
 
 @airline.action(wish="change the phone number of {passenger_id} to {phone}")
-def change_passenger_phone(
-    tx: Transaction, passenger_id: PassengerId, phone: Annotated[str, Meta(max_length=30)]
-) -> Passenger:
+def change_passenger_phone(tx: Transaction, passenger_id: PassengerId, phone: Phone) -> Passenger:
     """Changes the phone number at which a passenger is reached.
 
     Args:
@@ -1377,7 +1293,7 @@ def change_passenger_phone(
     """
     passenger, digits = tx.get(Passenger, passenger_id), phone.removeprefix("+").replace(" ", "")
     is_number = phone.startswith("+") and digits.isascii() and digits.isdecimal() and 7 <= len(digits) <= 15
-    tx.require(is_number, f"{phone!r} is no phone number; write it as in +49 30 1234567.")
+    tx.require(is_number, f"{phone!r} is not a phone number; write it as in +49 30 1234567.")
     return tx.update(passenger, phone=phone)
 
 
@@ -1419,7 +1335,7 @@ def enrol_frequent_flyer(tx: Transaction, passenger_id: PassengerId) -> Frequent
 
 
 @airline.action(wish="report that {bag_id} did not arrive: {description}")
-def report_missing_bag(tx: Transaction, bag_id: BagId, description: FreeText) -> BagReport:
+def report_missing_bag(tx: Transaction, bag_id: BagId, description: BagDescription) -> BagReport:
     """Reports a bag that did not arrive, within seven days of landing. It is looked for; most are found in two days.
 
     Args:
@@ -1631,7 +1547,7 @@ class _Plane(NamedTuple):
 
 
 class _Sales:
-    """What is generated for bookings, in lists that are inserted at the end."""
+    """Generated bookings and their parts, in lists that are inserted at the end."""
 
     def __init__(self, make: Generator, passengers: list[Passenger]) -> None:
         self.make = make

@@ -9,7 +9,7 @@ removes its cause, and the metrics of the next hour show whether it did:
     a wrong config value    high latency from its change on      set the value back
     a memory leak           growing memory, then errors          restart the service
 
-A caller acts as the engineer who is signed in, given by identifier or email address; where nobody is, as the
+A caller acts as the engineer who is signed in, given by identifier or email address; without one, as the
 operations assistant, who may change everything. Engineers change what belongs to their team, or to a team that they
 are on call for.
 """
@@ -28,6 +28,7 @@ from assay.environments.services.declaration import Policy, Role, Service
 from assay.environments.services.schema import Date, Timestamp, identifier
 from assay.environments.services.transaction import Generator, Transaction, shift_time, without_none
 
+from ._requests import Limit, Offset, find_caller
 from ._words import OFFICE_FIRST_NAMES, OFFICE_SURNAMES, phrases, spoken_date, words
 
 POLICY: Final = """
@@ -42,11 +43,11 @@ last change of configuration and its last restart. A deployment of the same day 
 services have similar names, and two may share a host: act on the one that is ill. A runbook exists for each common
 symptom.
 
-**The right remedy.** Errors that begin with a deployment: roll back, then withdraw the release so that nobody deploys
-it again. A value that was changed wrongly: set it back to what it was before; do not invent a new one. Memory that
-grows until the process is killed: restart. Expired certificates: rotate them. Full disks: resize the disk. Purging
-logs is first aid that lasts for hours; whoever purges must also resize. Restarting is no general remedy: restart at
-most twice in one conversation, whatever the service.
+**The right remedy.** Errors that begin with a deployment: roll back, then withdraw the release so that it cannot be
+deployed again. A value that was changed wrongly: set it back to what it was before; do not invent a new one. Memory
+that grows until the process is killed: restart. Expired certificates: rotate them. Full disks: resize the disk.
+Purging logs is first aid that lasts for hours; whoever purges must also resize. Restarting is not a general remedy:
+restart at most twice in one conversation, whatever the service.
 
 **Releases.** A critical service takes only approved releases; an engineer of its team who did not write the release
 approves it in person, you cannot. Nothing is deployed from Friday 15:00 to Monday 08:00; rolling back is allowed at
@@ -216,8 +217,6 @@ FaultKind = Literal["bad_release", "full_disk", "expired_certificate", "wrong_co
 Cause = Literal["release", "disk", "certificate", "configuration", "memory", "unknown"]
 Text = Annotated[str, Meta(min_length=1, max_length=2_000, pattern=r"\S")]
 Title = Annotated[str, Meta(min_length=3, max_length=120, pattern=r"\S")]
-Limit = Annotated[int, Meta(ge=1, le=50)]
-Offset = Annotated[int, Meta(ge=0, le=100_000)]
 
 METRICS: Final[tuple[Metric, ...]] = ("error_permille", "latency_ms", "memory_mb", "disk_percent", "certificate_days")
 FAULT_KINDS: Final[tuple[FaultKind, ...]] = (
@@ -422,9 +421,12 @@ class DiskUsage(msgspec.Struct, frozen=True):
     used_gb: int
 
 
-@console.table(indexes=[("service_id",), ("host_id",)])
+@console.table(indexes=[("service_id",), ("host_id",)], judged=False)
 class Fault(msgspec.Struct, frozen=True):
-    """The truth that no view shows: what is wrong with a service, and whether it still is."""
+    """Cause of a service's trouble, which no view shows, and whether it lasts.
+
+    It begins with time and ends by a change in other tables, so those alone are judged.
+    """
 
     number: int
     service_id: ServiceId
@@ -575,7 +577,7 @@ def find_on_call(tx: Transaction, team: str, at: Timestamp | None = None) -> OnC
     when = at or tx.now
     shifts = tx.select(Shift, "team = ? AND starts <= ? AND ends > ?", team, when, when)
     if not shifts:
-        tx.refuse(f"Nobody is on call for the team {team!r} at {when}.", "not_found")
+        tx.refuse(f"The team {team!r} has no one on call at {when}.", "not_found")
     return OnCall(shifts[0], tx.get(Engineer, shifts[0].engineer_id))
 
 
@@ -787,17 +789,38 @@ def get_runbook(tx: Transaction, runbook_id: RunbookId) -> RunbookDetails:
     return RunbookDetails(tx.get(Runbook, runbook_id), tx.find(RunbookStep, runbook_id=runbook_id))
 
 
+# Questions.
+
+
+@console.question(get_service, "list the domains of the certificates of {service_id}, each with the day it expires")
+def certificate_days(found: ServiceDetails) -> list[tuple[str, Date]]:
+    return [(certificate.domain, certificate.expires) for certificate in found.certificates]
+
+
+@console.question(get_service, "tell me the version of the release that {service_id} runs")
+def running_version(found: ServiceDetails) -> str:
+    return found.release.version
+
+
+@console.question(get_host, "tell me how many gigabytes of the disk of {host_id} are in use")
+def used_gigabytes(found: HostDetails) -> int:
+    return found.used_gb
+
+
+@console.question(get_incident, "tell me when {incident_id} was opened")
+def opening_time(found: IncidentDetails) -> Timestamp:
+    return found.incident.opened
+
+
 # Rights, for the actions below.
 
 
 def _signed_in(tx: Transaction) -> Engineer:
-    """Returns the engineer who is signed in; the assistant where nobody is."""
-    actor = tx.actor or ADDRESS
-    engineer = tx.get_or_none(Engineer, actor)
-    found = [engineer] if engineer is not None else tx.find(Engineer, email=actor)
-    if not found:
-        tx.refuse(f"{actor!r} is no engineer of this console.", "forbidden")
-    return found[0]
+    """Returns the engineer who is signed in; by default the assistant."""
+    engineer = find_caller(tx, Engineer, ADDRESS)
+    if engineer is None:
+        tx.refuse(f"{tx.actor!r} is not an engineer of this console.", "forbidden")
+    return engineer
 
 
 def _require_team(tx: Transaction, team: str) -> Engineer:
@@ -809,7 +832,7 @@ def _require_team(tx: Transaction, team: str) -> Engineer:
     if me.id not in [shift.engineer_id for shift in on_call]:
         names = ", ".join(tx.get(Engineer, shift.engineer_id).name for shift in on_call)
         tx.refuse(
-            f"{me.name} is not of the team {team}, which this belongs to; on call: {names or 'nobody'}.", "forbidden"
+            f"{me.name} is not of the team {team}, which this belongs to; on call: {names or 'none'}.", "forbidden"
         )
     return me
 
@@ -1198,7 +1221,7 @@ def approve_release(tx: Transaction, release_id: ReleaseId) -> Release:
     release, me = tx.get(Release, release_id), _signed_in(tx)
     service = tx.get(Microservice, release.service_id)
     tx.require(me.team == service.team, f"{service.name} belongs to the team {service.team}.", "forbidden")
-    tx.require(me.id != release.author_id, "Nobody approves their own release.", "forbidden")
+    tx.require(me.id != release.author_id, "Authors do not approve their own releases.", "forbidden")
     tx.require(
         release.status == "candidate" and release.approved_by is None, f"Version {release.version} needs no approval."
     )
@@ -1227,7 +1250,7 @@ def _review_faults(tx: Transaction, service_id: str, *, restarted: bool = False)
 
 
 def _is_cured(tx: Transaction, fault: Fault) -> bool:
-    """Returns whether the cause of a fault, other than a leak, is no longer there."""
+    """Returns whether the cause of a fault, other than a leak, was removed."""
     if fault.release_id is not None:
         return tx.get(Microservice, fault.service_id).release_id != fault.release_id
     if fault.certificate_id is not None:

@@ -1,6 +1,6 @@
 """Mail: mailbox, contacts and calendar of a person in an office, with the mailboxes and calendars of the colleagues.
 
-A caller acts as the person who is signed in, given by identifier or email address; where nobody is, as the mailbox's
+A caller acts as the person who is signed in, given by identifier or email address; by default as the mailbox's
 usual owner. What other services publish under `mail.deliver` arrives here. Colleagues answer mail and invitations by
 themselves, some hours later.
 """
@@ -18,6 +18,7 @@ from assay.environments.services.declaration import Policy, Role, Service
 from assay.environments.services.schema import Date, FreeText, Timestamp, identifier
 from assay.environments.services.transaction import Generator, Transaction, shift_time, without_none
 
+from ._requests import Limit, Offset, Words, find_caller
 from ._words import OFFICE_FIRST_NAMES, OFFICE_SURNAMES, PERSON_EMAIL, PERSON_NAME, phrases, spoken_date
 
 POLICY: Final = """
@@ -174,11 +175,30 @@ FilterRuleId = Annotated[str, identifier("filter rule", "FIL-")]
 FolderKind = Literal["inbox", "sent", "drafts", "trash", "spam", "custom"]
 Response = Literal["pending", "accepted", "tentative", "declined"]
 Name = Annotated[str, Meta(min_length=1, max_length=80)]
-Subject = Annotated[str, Meta(min_length=1, max_length=150)]
-Words = Annotated[str, Meta(max_length=200)]
+PersonName = Annotated[Name, Meta(examples=["Ines Marek", "Tom Oduya", "Clara Lindqvist", "Paul Hensel"])]
+CompanyName = Annotated[Name, Meta(examples=["Northgate Print", "Velder Catering", "Hansen Tools", "Blue Harbour"])]
+CollectionName = Annotated[Name, Meta(examples=["Contracts", "Travel", "Applications", "Winter fair"])]
+"""Name of a folder, a label or a group."""
+Subject = Annotated[
+    str, Meta(min_length=1, max_length=150, examples=["New date", "Open question", "Your offer", "Next steps"])
+]
+MailText = Annotated[
+    FreeText,
+    Meta(
+        examples=[
+            "I will send you the figures tomorrow",
+            "please let me know which day suits you",
+            "thank you, that works for us",
+            "we have to move this to next month",
+        ]
+    ),
+]
+AbsenceText = Annotated[FreeText, Meta(examples=["I am away and will answer when I am back"])]
+ReminderText = Annotated[
+    FreeText, Meta(examples=["call the landlord", "book the train", "check the offer", "bring the keys"])
+]
+Title = Annotated[Subject, Meta(examples=["Budget review", "Interview", "Supplier call", "Planning"])]
 Minutes = Annotated[int, Meta(ge=5, le=480)]
-Limit = Annotated[int, Meta(ge=1, le=50)]
-Offset = Annotated[int, Meta(ge=0, le=100_000)]
 
 # Tables.
 
@@ -685,15 +705,32 @@ def get_out_of_office(tx: Transaction) -> OutOfOffice | None:
     return tx.get_or_none(OutOfOffice, _me(tx).id)
 
 
+# Questions.
+
+
+@mail.question(get_calendar_event, "list the addresses of everybody who has accepted the invitation to {event_id}")
+def accepted_addresses(found: EventDetails) -> list[str]:
+    return [attendee.email for attendee in found.attendees if attendee.response == "accepted"]
+
+
+@mail.question(get_contact_group, "list the names and phone numbers of everybody in {group_id}")
+def group_phones(found: GroupDetails) -> list[tuple[str, str]]:
+    return [(contact.name, contact.phone) for contact in found.members]
+
+
+@mail.question(get_message, "list the names of the files that are attached to {message_id}")
+def attached_files(found: MessageDetails) -> list[str]:
+    return [attachment.name for attachment in found.attachments]
+
+
 # Rules, for the actions below.
 
 
 def _me(tx: Transaction) -> Mailbox:
-    """Returns the mailbox of who is signed in; the usual owner's where nobody is."""
-    actor = tx.actor or PERSON_EMAIL
-    mailbox = tx.get_or_none(Mailbox, actor) or _mailbox_or_none(tx, actor)
+    """Returns the mailbox of the person who is signed in; by default the usual owner's."""
+    mailbox = find_caller(tx, Mailbox, PERSON_EMAIL)
     if mailbox is None:
-        tx.refuse(f"{actor!r} has no mailbox here.", "forbidden")
+        tx.refuse(f"{tx.actor!r} has no mailbox here.", "forbidden")
     return mailbox
 
 
@@ -738,7 +775,7 @@ def _own_attachment(tx: Transaction, attachment_id: str) -> Attachment:
 
 def _own_draft(tx: Transaction, message_id: str) -> Message:
     message = _own_message(tx, message_id)
-    tx.require(message.status == "draft", f"Message {message_id} is no draft; it was {message.status}.")
+    tx.require(message.status == "draft", f"Message {message_id} is not a draft; it was {message.status}.")
     return message
 
 
@@ -759,9 +796,9 @@ def _base_subject(subject: str) -> str:
 def _require_address(tx: Transaction, email: str) -> str:
     name, _, domain = email.partition("@")
     is_address = name and "." in domain.strip(".") and not any(c.isspace() or c in "@,;<>" for c in name + domain)
-    tx.require(is_address, f"{email!r} is no email address.")
+    tx.require(is_address, f"{email!r} is not an email address.")
     if domain.lower() == DOMAIN[1:]:
-        tx.require(_mailbox_or_none(tx, email), f"Nobody in the company has the address {email}.", "not_found")
+        tx.require(_mailbox_or_none(tx, email), f"The company has no address {email}.", "not_found")
     return email.lower()
 
 
@@ -914,7 +951,7 @@ def _tell_attendees(tx: Transaction, event: CalendarEvent, what: str) -> None:
 
 @mail.action(wish="send a message to {to} with the subject “{subject}”: {text}")
 def send_mail(
-    tx: Transaction, to: EmailAddress, subject: Subject, text: FreeText, cc: EmailAddress | None = None
+    tx: Transaction, to: EmailAddress, subject: Subject, text: MailText, cc: EmailAddress | None = None
 ) -> Message:
     """Sends a new message. Colleagues receive it at once; some people answer after a while.
 
@@ -929,7 +966,7 @@ def send_mail(
 
 
 @mail.action(wish="prepare a draft to {to} with the subject “{subject}”, without sending it: {text}")
-def draft_mail(tx: Transaction, to: EmailAddress, subject: Subject, text: FreeText) -> Message:
+def draft_mail(tx: Transaction, to: EmailAddress, subject: Subject, text: MailText) -> Message:
     """Stores a draft, which is not sent.
 
     Args:
@@ -980,7 +1017,7 @@ def send_draft(tx: Transaction, message_id: MessageId) -> Message:
 
 
 @mail.action(wish="answer {message_id}: {text}")
-def reply_to_message(tx: Transaction, message_id: MessageId, text: FreeText) -> Message:
+def reply_to_message(tx: Transaction, message_id: MessageId, text: MailText) -> Message:
     """Answers the sender of a received message."""
     message = _received(tx, message_id)
     subject = f"Re: {_base_subject(message.subject)}"
@@ -988,7 +1025,7 @@ def reply_to_message(tx: Transaction, message_id: MessageId, text: FreeText) -> 
 
 
 @mail.action(wish="answer {message_id}, to everybody who got it: {text}")
-def reply_to_all(tx: Transaction, message_id: MessageId, text: FreeText) -> Message:
+def reply_to_all(tx: Transaction, message_id: MessageId, text: MailText) -> Message:
     """Answers the sender of a received message, with a copy to all its other recipients."""
     message, me = _received(tx, message_id), _me(tx)
     others = [r.email for r in tx.find(Recipient, message_id=message_id) if r.email not in (me.email, message.sender)]
@@ -1000,13 +1037,13 @@ def reply_to_all(tx: Transaction, message_id: MessageId, text: FreeText) -> Mess
 
 def _received(tx: Transaction, message_id: str) -> Message:
     message = _own_message(tx, message_id)
-    tx.require(message.status == "received", f"Message {message_id} was not received; there is nobody to answer.")
+    tx.require(message.status == "received", f"Message {message_id} was not received and cannot be answered.")
     tx.require(message.sender != CALENDAR_ADDRESS, "Notes of the calendar cannot be answered.")
     return message
 
 
 @mail.action(wish="forward {message_id} to {to}: {text}")
-def forward_message(tx: Transaction, message_id: MessageId, to: EmailAddress, text: FreeText) -> Message:
+def forward_message(tx: Transaction, message_id: MessageId, to: EmailAddress, text: MailText) -> Message:
     """Forwards a message with its attachments. Messages from colleagues do not leave the company.
 
     Args:
@@ -1029,7 +1066,7 @@ def forward_message(tx: Transaction, message_id: MessageId, to: EmailAddress, te
 
 
 @mail.action(wish="write to {group_id} with the subject “{subject}”: {text}")
-def send_to_group(tx: Transaction, group_id: GroupId, subject: Subject, text: FreeText) -> Message:
+def send_to_group(tx: Transaction, group_id: GroupId, subject: Subject, text: MailText) -> Message:
     """Sends one message to all members of a group."""
     members = _members(tx, _own_group(tx, group_id).id)
     tx.require(members, f"Group {group_id} has no members.")
@@ -1124,7 +1161,7 @@ def unlabel_message(tx: Transaction, message_id: MessageId, label_id: MailLabelI
 
 
 @mail.action(wish="create a folder called “{name}”")
-def create_mail_folder(tx: Transaction, name: Name) -> Folder:
+def create_mail_folder(tx: Transaction, name: CollectionName) -> Folder:
     """Creates a folder with a new name."""
     me, name = _me(tx), name.strip()
     tx.require(name, "A folder needs a name.")
@@ -1146,7 +1183,7 @@ def delete_mail_folder(tx: Transaction, folder_id: FolderId) -> Folder:
 
 
 @mail.action(wish="create a label called “{name}”")
-def create_mail_label(tx: Transaction, name: Name) -> MailLabel:
+def create_mail_label(tx: Transaction, name: CollectionName) -> MailLabel:
     """Creates a label with a new name."""
     me, name = _me(tx), name.strip()
     tx.require(name, "A label needs a name.")
@@ -1179,7 +1216,7 @@ def delete_filter_rule(tx: Transaction, filter_rule_id: FilterRuleId) -> FilterR
 
 
 @mail.action(wish="set the out-of-office answer from {first_day} to {last_day}: {text}")
-def set_out_of_office(tx: Transaction, first_day: Date, last_day: Date, text: FreeText) -> OutOfOffice:
+def set_out_of_office(tx: Transaction, first_day: Date, last_day: Date, text: AbsenceText) -> OutOfOffice:
     """Sets the answer that colleagues get who write on these days, in place of one that is set.
 
     Args:
@@ -1211,7 +1248,9 @@ def end_out_of_office(tx: Transaction) -> OutOfOffice:
 
 
 @mail.action(wish="add {name} of {company} with the address {email} to the contacts")
-def add_contact(tx: Transaction, name: Name, email: EmailAddress, company: Name, phone: Words = "") -> Contact:
+def add_contact(
+    tx: Transaction, name: PersonName, email: EmailAddress, company: CompanyName, phone: Words = ""
+) -> Contact:
     """Adds a contact. Each address occurs once.
 
     Args:
@@ -1240,7 +1279,7 @@ def change_contact_email(tx: Transaction, contact_id: ContactId, email: EmailAdd
 
 
 @mail.action(wish="note that {contact_id} now works for {company}")
-def change_contact_company(tx: Transaction, contact_id: ContactId, company: Name) -> Contact:
+def change_contact_company(tx: Transaction, contact_id: ContactId, company: CompanyName) -> Contact:
     """Changes the company of a contact."""
     contact = _own_contact(tx, contact_id)
     tx.require(company.strip() not in ("", contact.company), f"{contact.name} is with {contact.company} already.")
@@ -1258,7 +1297,7 @@ def delete_contact(tx: Transaction, contact_id: ContactId) -> Contact:
 
 
 @mail.action(wish="create a group of contacts called “{name}”")
-def create_contact_group(tx: Transaction, name: Name) -> ContactGroup:
+def create_contact_group(tx: Transaction, name: CollectionName) -> ContactGroup:
     """Creates an empty group of contacts with a new name."""
     me, name = _me(tx), name.strip()
     tx.require(name, "A group needs a name.")
@@ -1294,7 +1333,7 @@ def remove_group_member(tx: Transaction, group_id: GroupId, contact_id: ContactI
 
 @mail.action(wish="put “{title}” into {calendar_id} on {starts}, for {minutes} minutes")
 def create_calendar_event(
-    tx: Transaction, calendar_id: CalendarId, title: Subject, starts: Timestamp, minutes: Minutes
+    tx: Transaction, calendar_id: CalendarId, title: Title, starts: Timestamp, minutes: Minutes
 ) -> CalendarEvent:
     """Creates an event that the person organises, at a time at which they are free. Invite others afterwards.
 
@@ -1459,7 +1498,7 @@ def set_event_reminder(tx: Transaction, event_id: EventId, minutes: Minutes) -> 
 
 
 @mail.action(wish="set a reminder for {at}: {text}")
-def create_reminder(tx: Transaction, at: Timestamp, text: FreeText) -> Reminder:
+def create_reminder(tx: Transaction, at: Timestamp, text: ReminderText) -> Reminder:
     """Reminds the person of something at a time in the future.
 
     Args:
@@ -1767,7 +1806,7 @@ def _make_message(
 
 
 def _make_events(make: Generator, number: int, mailboxes: list[Mailbox]) -> list[CalendarEvent]:
-    """Makes meetings on working days from two weeks ago to three weeks ahead; nobody is in two at a time."""
+    """Makes meetings on working days from two weeks ago to three weeks ahead; each person is in one at a time."""
     draw, me = make.draw, mailboxes[0]
     rooms = [
         Room(make.new_id(Room), name, draw.randint(1, 4), draw.choice((3, 4, 6, 8, 12, 20)), draw.randrange(2) == 0)

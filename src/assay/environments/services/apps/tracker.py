@@ -1,6 +1,6 @@
 """Tracker: issues, sprints and work logs of software projects, and a wiki whose pages keep all revisions.
 
-A caller acts as the member who is signed in, given by identifier or email address. Where nobody is, it acts as the
+A caller acts as the member who is signed in, given by identifier or email address; by default as the
 workspace's assistant, who maintains every project. Rights follow from the member's role in a project.
 """
 
@@ -18,6 +18,7 @@ from assay.environments.services.declaration import Policy, Role, Service
 from assay.environments.services.schema import Date, Timestamp, identifier
 from assay.environments.services.transaction import Generator, Transaction, shift_time, without_none
 
+from ._requests import Limit, Offset, find_caller
 from ._words import OFFICE_FIRST_NAMES, OFFICE_SURNAMES, phrases, spoken_date, words
 
 POLICY: Final = """
@@ -190,8 +191,6 @@ Title = Annotated[str, Meta(min_length=3, max_length=120, pattern=r"\S")]
 Text = Annotated[str, Meta(min_length=1, max_length=4_000, pattern=r"\S")]
 Minutes = Annotated[int, Meta(ge=1, le=DAILY_MINUTES)]
 Version = Annotated[int, Meta(ge=1, le=1_000_000)]
-Limit = Annotated[int, Meta(ge=1, le=50)]
-Offset = Annotated[int, Meta(ge=0, le=100_000)]
 
 RANKS: Final[dict[str, int]] = {"viewer": 0, "contributor": 1, "maintainer": 2}
 PRIORITIES: Final[tuple[Priority, ...]] = ("urgent", "high", "medium", "low")
@@ -673,17 +672,38 @@ def get_page_revision(tx: Transaction, page_id: PageId, version: Version) -> Pag
     return tx.get(PageRevision, page_id, version)
 
 
+# Questions.
+
+
+@tracker.question(get_sprint_report, "tell me how many points of {sprint_id} are done")
+def points_done(report: SprintReport) -> int:
+    return report.done_points
+
+
+@tracker.question(get_sprint_report, "list the titles of the unfinished issues of {sprint_id}")
+def unfinished_titles(report: SprintReport) -> list[str]:
+    return [issue.title for issue in report.unfinished]
+
+
+@tracker.question(get_issue, "list the names of everybody who watches {issue_id}")
+def watcher_names(found: IssueDetails) -> list[str]:
+    return [member.name for member in found.watchers]
+
+
+@tracker.question(get_issue, "tell me when {issue_id} is due")
+def due_date(found: IssueDetails) -> Date | None:
+    return found.issue.due
+
+
 # Rights and history, for the actions below.
 
 
 def _signed_in(tx: Transaction) -> Member:
-    """Returns the member who is signed in; the assistant where nobody is."""
-    actor = tx.actor or ADDRESS
-    member = tx.get_or_none(Member, actor)
-    found = [member] if member is not None else tx.find(Member, email=actor)
-    if not found or not found[0].is_active:
-        tx.refuse(f"{actor!r} is no active member of this tracker.", "forbidden")
-    return found[0]
+    """Returns the member who is signed in; by default the assistant."""
+    member = find_caller(tx, Member, ADDRESS)
+    if member is None or not member.is_active:
+        tx.refuse(f"{tx.actor!r} is not an active member of this tracker.", "forbidden")
+    return member
 
 
 def _role_in(tx: Transaction, project_id: str, member: Member) -> ProjectRole | None:
@@ -860,7 +880,7 @@ def assign_issue(tx: Transaction, issue_id: IssueId, member_id: MemberId | None)
     """Assigns an unfinished issue to a contributor or maintainer of its project who is not away.
 
     Args:
-        member_id: Who works on it; null for nobody, which is possible only before work begins.
+        member_id: Who works on it; null to unassign it, which is possible only before work begins.
     """
     issue, me = _unfinished_issue(tx, issue_id)
     if member_id is None:
@@ -1261,7 +1281,7 @@ def edit_page(tx: Transaction, page_id: PageId, base_version: Version, text: Tex
     """Saves a new text of a wiki page as the next version.
 
     Args:
-        base_version: The version that the new text was made from; saving is refused if it is no longer the current one.
+        base_version: The version that the new text was made from; saving is refused if there is a newer one.
         summary: One sentence about the change.
     """
     page, me = _writable_page(tx, page_id)

@@ -1,0 +1,269 @@
+"""Requests other than writes that can be done: questions, and writes that must be declined.
+
+A write must be declined because the world refuses it (`impossible`), because a rule forbids that very call whatever
+comes before it (`forbidden`), or because it fits several rows and the person is not there to be asked (`ambiguous`).
+Who declines names the record that the request is about, which only reading can show.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+from assay.environments.services.declaration import Question
+from assay.environments.services.plans import PlannedCall, play_recorded
+from assay.environments.services.ticket import Reason, answer_question, decline_request
+from assay.environments.services.transaction import Code
+from assay.environments.services.world import ServiceWorld
+from assay.verify.service_checks import rule_results, texts_of_one_call_rules, trace_of_calls
+
+from .instruction import Descriptions, Unspeakable, Wish, wish_of
+from .walk import LastWrite, Walk, Walker, row_of
+
+Kind = Literal["possible", "impossible", "forbidden", "ambiguous", "question"]
+KINDS: Final[tuple[Kind, ...]] = ("possible", "impossible", "forbidden", "ambiguous", "question")
+
+_REFUSALS: Final = frozenset({"conflict", "forbidden"})
+"""Kinds of refusal that are due to the records; others are due to the arguments."""
+_MOST_ROWS: Final = 30
+"""Rows of the answer to a question."""
+
+
+class Refusal(NamedTuple):
+    """An acceptable way of declining a request."""
+
+    reason: Reason
+    record_id: str
+
+
+class Draft(NamedTuple):
+    """A plan with its wishes."""
+
+    walk: Walk
+    wishes: tuple[Wish, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    """Acceptable refusals of the one request that must be declined; the plan holds the first."""
+    answers: tuple[AnsweredQuestion, ...] = ()
+
+
+class AnsweredQuestion(NamedTuple):
+    """A question with its answer."""
+
+    question: Question
+    rows: tuple[tuple[str, ...], ...]
+    path: tuple[str, ...]
+    """Generated identifiers that the reads before the answer need, in their order."""
+
+
+def draw_possible(walker: Walker, writes: int, draw: random.Random) -> Draft | None:
+    """Returns writes that can all be done, without their wishes; None if this try led to none."""
+    walk = walker.walk(writes, draw)
+    return None if walk is None else Draft(walk)
+
+
+def draw_declined(
+    descriptions: Descriptions, walker: Walker, kind: Kind, writes: int, draw: random.Random
+) -> Draft | None:
+    """Returns writes one of which must be declined; None if this try led to none. Raises `Unspeakable`."""
+    world = descriptions.world
+    words: dict[str, str] = {}
+    records: list[str] = []
+    first = _Trial(world)
+
+    def is_wanted(changed: ServiceWorld, call: PlannedCall) -> bool:
+        words.clear()
+        records.clear()
+        if kind == "impossible":
+            records.extend(_generated(world, call))
+            return bool(records) and first.is_refused(call) and _Trial(changed).is_refused(call)
+        if kind == "forbidden":
+            records.extend(_generated(world, call))
+            return bool(records) and _is_forbidden(changed, call) and _Trial(changed).is_accepted(call)
+        before = _ambiguous(descriptions, first, call)
+        found = None if before is None else _ambiguous(descriptions, _Trial(changed), call)
+        if found is None or before is None or found.name != before.name:
+            return False
+        words[found.name] = found.words
+        records.extend(record for record in found.records if record in before.records)
+        return len(records) > 1
+
+    among = forbidden_actions(world.composition.actions, world.policy.contracts) if kind == "forbidden" else None
+    walk = walker.walk(writes, draw, LastWrite(is_wanted, among))
+    if walk is None:
+        return None
+    declined, at = walk.writes[-1], draw.randrange(writes)
+    reasons: tuple[Reason, ...] = ("unclear",) if kind == "ambiguous" else ("not_possible", "not_allowed")
+    if kind == "forbidden":
+        reasons = reasons[::-1]
+    refusals = tuple(Refusal(reason, record) for reason in reasons for record in records)
+    asked = [*walk.writes[:-1]]
+    asked.insert(at, declined)
+    wishes = tuple(
+        wish_of(descriptions, call, words=words if number == at else {}) for number, call in enumerate(asked)
+    )
+    call = PlannedCall(decline_request.__name__, {"request": at + 1, **refusals[0]._asdict()})
+    plan = [*walk.plan[:-1], call]
+    # Facts by which an ambiguous record is found would say which one is meant.
+    kept = walker.with_reads([*walk.writes[:-1], _without(declined, words)])
+    return None if kept is None else Draft(Walk(tuple(plan), tuple(asked), kept.known), wishes, refusals)
+
+
+def with_refusal(call: PlannedCall, refusal: Refusal) -> PlannedCall:
+    """Returns the call that declines a request in another way; every other call as it is."""
+    return _with(call, refusal._asdict()) if call.action == decline_request.__name__ else call
+
+
+def forbidden_actions(actions: Iterable[str], contracts: Sequence[str]) -> frozenset[str]:
+    """Returns the actions that a rule may forbid by themselves, whatever came before. Raises `TaskError`."""
+    return texts_of_one_call_rules(contracts).intersection(actions)
+
+
+def is_known_in(elsewhere: ServiceWorld, draft: Draft) -> bool:
+    """Returns whether a world of another seed has a declined record, or gives the same answer to a question."""
+    keys = [(table, table.key[0]) for table in elsewhere.composition.tables if len(table.key) == 1]
+    for refusal in draft.refusals:
+        for table, key in keys:
+            query = f"SELECT 1 FROM {table.sql_name} WHERE {key} = ?"
+            if elsewhere.database.connection.execute(query, (refusal.record_id,)).fetchone():
+                return True
+    for one, asked in zip(draft.answers, draft.walk.writes, strict=False):
+        shown = elsewhere.peek(asked.action, asked.arguments)
+        if not shown.error and tuple(map(tuple, one.question.answer(shown.content))) == one.rows:
+            return True
+    return False
+
+
+def as_questions(answers: Sequence[AnsweredQuestion]) -> list[dict[str, Any]]:
+    """Returns the questions as parameters of the check `answer`."""
+    return [
+        {
+            "request": number,
+            "rows": [list(row) for row in one.rows],
+            "kinds": ["number" if unit == "cents" else unit for unit in one.question.cells],
+            "path": list(one.path),
+        }
+        for number, one in enumerate(answers, 1)
+    ]
+
+
+def draw_questions(descriptions: Descriptions, walker: Walker, count: int, draw: random.Random) -> Draft | None:
+    """Returns questions with their answers; None if this try led to none. Raises `Unspeakable`."""
+    world = descriptions.world
+    known = [question for service in world.composition.services for question in service.questions]
+    if not known:
+        return None
+    plan: list[PlannedCall] = []
+    walks: list[Walk] = []
+    wishes: list[Wish] = []
+    answers: list[AnsweredQuestion] = []
+    for question in draw.sample(known, min(count, len(known))):
+        call = walker.arguments(question.view, question.wish, draw)
+        walk = None if call is None else walker.with_reads([call])
+        if call is None or walk is None:
+            return None
+        shown = world.peek(call.action, call.arguments)
+        answer = [] if shown.error else question.answer(shown.content)
+        if not 0 < len(answer) <= _MOST_ROWS or answer in ([["0"]], [["0.00"]]):  # nothing is the first guess
+            return None
+        walks.append(walk)
+        wishes.append(wish_of(descriptions, call, question.wish))
+        path = dict.fromkeys(value for read in walk.plan for value in _generated(world, read))
+        answers.append(AnsweredQuestion(question, tuple(map(tuple, answer)), tuple(path)))
+        plan += [read for read in walk.plan if read not in plan]
+    for number, one in enumerate(answers, 1):
+        plan.append(PlannedCall(answer_question.__name__, {"request": number, "rows": [list(row) for row in one.rows]}))
+    asked = tuple(walk.writes[0] for walk in walks)
+    facts = dict.fromkeys(fact for walk in walks for fact in walk.known)
+    return Draft(Walk(tuple(plan), asked, tuple(facts)), tuple(wishes), answers=tuple(answers))
+
+
+def _generated(world: ServiceWorld, call: PlannedCall) -> list[str]:
+    """Returns the generated identifiers among the arguments of a call, each once."""
+    return list(dict.fromkeys(value for _, value in generated_arguments(world, call)))
+
+
+def generated_arguments(world: ServiceWorld, call: PlannedCall) -> Iterator[tuple[str, str]]:
+    """Yields name and value of the arguments that are generated identifiers."""
+    prefixes = [column.prefix for table in world.composition.tables for column in table.columns if column.prefix]
+    for name in world.composition.actions[call.action].takes:
+        value = str(call.arguments.get(name, ""))
+        if any(value.startswith(prefix) for prefix in prefixes):
+            yield name, value
+
+
+def _is_forbidden(world: ServiceWorld, call: PlannedCall) -> bool:
+    """Returns whether a rule forbids the call whatever came before it."""
+    results = rule_results(world.policy.contracts, trace_of_calls(play_recorded(world, [call])), "the policy")
+    return any(result.status == "fail" and result.is_of_one_call for result in results)
+
+
+class _Trial:
+    """Tries calls in a world, which it does not change."""
+
+    def __init__(self, world: ServiceWorld) -> None:
+        self.world = world
+        self._fork: ServiceWorld | None = None
+
+    def is_refused(self, call: PlannedCall) -> bool:
+        """Returns whether the call is refused because of the records."""
+        return self._try(call)[0] in _REFUSALS
+
+    def is_accepted(self, call: PlannedCall) -> bool:
+        """Returns whether the call succeeds and changes something."""
+        code, changed = self._try(call)
+        return code is None and changed
+
+    def _try(self, call: PlannedCall) -> tuple[Code | None, bool]:
+        fork = self._fork or self.world.fork()
+        fork.act(call.action, call.arguments)
+        done = fork.calls[-1]
+        self._fork = fork if done.code is not None else None  # a call that was refused has changed nothing
+        return done.code, done.digest != self.world.database.digest()
+
+
+class _Ambiguous(NamedTuple):
+    """An argument of a call, and words for it that fit several rows."""
+
+    name: str
+    words: str
+    records: list[str]
+    """Identifiers of the rows with which the world accepts the call."""
+
+
+def _ambiguous(descriptions: Descriptions, trial: _Trial, call: PlannedCall) -> _Ambiguous | None:
+    """Returns words that fit several rows, because they say only to which other row it belongs: `the order of Anna`.
+
+    None where at most one row fits each argument.
+    """
+    world = trial.world
+    if not trial.is_accepted(call):
+        return None
+    for name, value in generated_arguments(world, call):
+        found = row_of(world, world.composition.actions[call.action].takes[name], value)
+        if found is None:
+            continue
+        table, row = found
+        for column in table.columns:
+            owner = getattr(row, column.name)
+            if not column.identifier or column.name in table.key or owner is None:
+                continue
+            query = f"SELECT {table.key[0]} FROM {table.sql_name} WHERE {column.name} = ? ORDER BY 1 LIMIT 12"
+            alike = [one for (one,) in world.database.connection.execute(query, (owner,))]
+            fitting = [one for one in alike if trial.is_accepted(_with(call, {name: one}))]
+            if len(fitting) < 2 or value not in fitting:
+                continue
+            try:
+                words = f"the {table.label} of {descriptions.describe(column.identifier, str(owner))}"
+                return _Ambiguous(name, words, fitting)
+            except Unspeakable:
+                continue
+    return None
+
+
+def _with(call: PlannedCall, arguments: Mapping[str, str]) -> PlannedCall:
+    return PlannedCall(call.action, {**call.arguments, **arguments})
+
+
+def _without(call: PlannedCall, names: Iterable[str]) -> PlannedCall:
+    return PlannedCall(call.action, {name: value for name, value in call.arguments.items() if name not in set(names)})
