@@ -7,7 +7,7 @@ import json
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +22,7 @@ from assay.environments.services.served_tools import ServedTools
 from assay.environments.services.serving import serve_http
 from assay.environments.services.world import ServiceWorld
 from assay.environments.workspace.session import PATH
+from assay.synthesis.services.family import ServiceTasks
 
 from .shop import PLAN, open_world, planned
 from .test_serving import answer
@@ -37,8 +38,8 @@ def expected() -> list[Text]:
 
 
 @asynccontextmanager
-async def served() -> AsyncIterator[tuple[ServiceWorld, str]]:
-    world, listener = open_world(), socket.create_server(("127.0.0.1", 0))
+async def served(world: ServiceWorld | None = None) -> AsyncIterator[tuple[ServiceWorld, str]]:
+    world, listener = world or open_world(), socket.create_server(("127.0.0.1", 0))
     async with serve_http(ServedTools(world), listener):
         yield world, f"http://127.0.0.1:{listener.getsockname()[1]}"
 
@@ -59,14 +60,14 @@ def plain(body: Any) -> str:
     return body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, separators=(",", ":"))
 
 
-async def run_plan_with_sdk(target: Any, mode: str) -> list[Text]:
-    """Runs the plan by the official client; `target` is a URL or the parameters of a process."""
+async def run_plan_with_sdk(target: Any, mode: str, plan: Sequence[tuple[str, dict[str, Any]]] = PLAN) -> list[Text]:
+    """Runs a plan by the official client; `target` is a URL or the parameters of a process."""
     from mcp import Client
 
     async with Client(target, mode=mode) as client:
         names = {tool.name for tool in (await client.list_tools()).tools}
-        assert names >= {name for name, _ in PLAN}
-        results = [await client.call_tool(name, arguments) for name, arguments in PLAN]
+        assert names >= {name for name, _ in plan}
+        results = [await client.call_tool(name, arguments) for name, arguments in plan]
     return [(result.content[0].text, bool(result.is_error)) for result in results]
 
 
@@ -128,11 +129,13 @@ async def test_server_of_a_wrong_world_says_why(parameters: str) -> None:
 
 
 @asynccontextmanager
-async def sandboxed(backend: Backend) -> AsyncIterator[tuple[ServiceWorld, Workspace]]:
-    """A sandbox in which a shop is served."""
+async def sandboxed(
+    backend: Backend, world: ServiceWorld | None = None
+) -> AsyncIterator[tuple[ServiceWorld, Workspace]]:
+    """A sandbox in which a world is served; default: a small shop."""
     with command_mount() as mount:
         workspace = await backend.open(WorkspaceSpec(mounts=(mount,), env={"PATH": command_path(PATH)}))
-        listener, world = await workspace.listen(0), open_world()
+        listener, world = await workspace.listen(0), world or open_world()
         workspace.spec.env[ADDRESS] = f"http://127.0.0.1:{listener.getsockname()[1]}"
         async with serve_http(ServedTools(world), listener):
             yield world, workspace
@@ -202,3 +205,41 @@ async def test_command_without_a_service_says_so(backends: dict[str, Backend]) -
     assert (gone.exit_code, unset.exit_code) == (2, 2)
     assert "does not answer" in gone.stderr
     assert "ASSAY_SERVICE_URL is not set" in unset.stderr
+
+
+@sdk
+@pytest.mark.parametrize("app", ["airline", "bank", "console", "mail", "shop", "tracker"])
+async def test_each_application_ends_alike_through_each_transport(app: str, backends: dict[str, Backend]) -> None:
+    """The plan of a task, in process, over HTTP, over MCP with the official client, and by the command in a sandbox."""
+    from mcp import StdioServerParameters
+
+    (task,) = ServiceTasks(app=app, level="explicit", writes=2).tasks(1, 0)
+    given = task.environment.parameters
+    plan = [(call["action"], dict(call["arguments"])) for call in given["plan"]]
+
+    def opened() -> ServiceWorld:
+        return ServiceWorld(given, task.environment.seed)
+
+    direct = opened()
+    texts = [(direct.act(name, arguments).content, False) for name, arguments in plan]
+    digests = {"in process": direct.database.digest()}
+    async with served(opened()) as (world, url):
+        port = int(url.rpartition(":")[2])
+        for name, arguments in plan:
+            assert (await answer(port, "POST", f"/actions/{name}", json.dumps(arguments).encode()))[0] == 200
+        digests["HTTP"] = world.database.digest()
+    async with served(opened()) as (world, url):
+        assert await run_plan_with_sdk(f"{url}/mcp", "auto", plan) == texts
+        digests["MCP over HTTP"] = world.database.digest()
+    async with served(opened()) as (world, url):
+        target = StdioServerParameters(command=sys.executable, args=[str(PROGRAM), "mcp"], env={ADDRESS: url})
+        assert await run_plan_with_sdk(target, "auto", plan) == texts
+        digests["MCP over a pipe"] = world.database.digest()
+    async with sandboxed(backends["namespaces"], opened()) as (world, workspace):
+        for name, arguments in plan:
+            code, out, _ = await run_command(workspace, [name, *as_json(arguments)])
+            assert code == 0, out
+        digests["command"] = world.database.digest()
+    assert len(digests) == 5
+    assert set(digests.values()) == {direct.database.digest()}
+    assert direct.database.changes(judged_only=True)
