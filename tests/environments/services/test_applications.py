@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import NamedTuple
@@ -15,7 +16,8 @@ from assay.environments.services.apps.mail import mail
 from assay.environments.services.apps.shop import shop
 from assay.environments.services.apps.tracker import tracker
 from assay.environments.services.declaration import Service
-from assay.environments.services.world import ServiceWorld
+from assay.environments.services.plans import random_call
+from assay.environments.services.world import MOST_ARGUMENTS, ServiceWorld
 from tests.environments.services import test_airline, test_bank, test_console, test_mail, test_shop, test_tracker
 from tests.environments.services.properties import (
     Calls,
@@ -171,3 +173,42 @@ def test_contracts_name_actions_that_exist(application: Application) -> None:
 @every_application
 def test_every_rule_of_the_contracts_is_tested(application: Application) -> None:
     assert rules(application.service) == {rule for rule, _, _ in application.contracts}
+
+
+HOSTILE: tuple[object, ...] = (
+    "x'; DROP TABLE clock_time; --",
+    '" OR 1=1; DELETE FROM clock_scheduled; --',
+    "%' UNION SELECT sql FROM sqlite_master --",
+    "\0",
+    "\ud800",
+    "x" * (MOST_ARGUMENTS + 1),
+    -(2**63),
+    2**70,
+    float("nan"),
+    [[[[["deep"]]]]],
+    {"$new": "order"},
+    None,
+)
+
+
+@every_application
+def test_hostile_arguments_are_refused_or_stored_as_data(application: Application) -> None:
+    """Each argument of each action takes hostile values; a refusal changes nothing, and no statement is injected."""
+    world, draw = application.open(4, application.walked), random.Random(0)
+    schema = world.database.connection.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall()
+    tried = refused = 0
+    for action in application.service.actions.values():
+        for number, name in enumerate(action.parameters["properties"]):
+            for value in HOSTILE[number % 2 :: 2]:
+                call = random_call(world, draw, action)
+                arguments = {**({} if call is None else call.arguments), name: value}
+                before = world.database.digest()
+                observation = world.act(action.name, arguments)
+                tried += 1
+                refused += observation.error
+                assert not observation.error or world.database.digest() == before
+    assert refused > tried // 3
+    execute = world.database.connection.execute
+    assert execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall() == schema
+    assert execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert execute("PRAGMA foreign_key_check").fetchall() == []

@@ -187,10 +187,11 @@ def other_plans(world: ServiceWorld, plan: Plan, seed: int) -> dict[str, tuple[T
     }
 
 
-def random_call(world: ServiceWorld, draw: random.Random) -> PlannedCall | None:
-    """Returns a call of the agent with identifiers that exist; None if an argument cannot be drawn."""
-    actions = [action for action in world.composition.actions.values() if "agent" in action.roles]
-    action = draw.choice(actions)
+def random_call(world: ServiceWorld, draw: random.Random, action: Action | None = None) -> PlannedCall | None:
+    """Returns a call of an action, by default any of the agent's, with identifiers that exist; None if an argument
+    cannot be drawn."""
+    if action is None:
+        action = draw.choice([one for one in world.composition.actions.values() if "agent" in one.roles])
     arguments = {}
     for name, schema in action.parameters.get("properties", {}).items():
         if name not in action.parameters.get("required", ()):
