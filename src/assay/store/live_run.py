@@ -71,15 +71,16 @@ class LiveRun:
     def fold(self, chain: str) -> RowBuilder:
         """Folds the row of a chain, from those of its events alone that a row depends on."""
         builder = RowBuilder(self.layout.run, chain)
-        types = ", ".join(f"'{name}'" for name in SUMMED)
-        for link in self._links(f"WHERE chain = ? AND type IN ({types})", (chain,)):
-            builder.add(decode_body(link))
         steps = "count(*) FILTER (WHERE type = 'step')"
         query = f"SELECT max(idx) + 1, digest, {steps} FROM events WHERE chain = ?"
         with store_errors(self.layout.sqlite):
             length, head, count = self.connection.execute(query, (chain,)).fetchone()
-        if length is not None:
-            builder.fields |= {"length": length, "head": head, "steps": count}
+        if length is None:
+            return builder
+        types = ", ".join(f"'{name}'" for name in SUMMED)
+        for link in self._links(f"WHERE chain = ? AND type IN ({types})", (chain,)):
+            builder.add(decode_body(link))
+        builder.fields |= {"length": length, "head": head, "steps": count}
         return builder
 
     def _links(self, which: str, arguments: tuple[object, ...]) -> Iterator[Link]:
