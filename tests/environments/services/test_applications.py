@@ -84,7 +84,7 @@ APPLICATIONS = {
         ),
         Application(
             mail,
-            "blake3:d9c7290b0b7275058a1137006d1b5ffc62de446bbf63481180a6e9404a985333",
+            "blake3:bf0c5c352dbabc197c8f0b2ea397fa951319d24e32434c43b0f0e4a9ff14d083",
             test_mail.assert_invariants,
             test_mail.CONTRACTS,
             test_mail.SIZES,

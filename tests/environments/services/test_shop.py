@@ -350,7 +350,7 @@ def test_what_is_left_on_a_gift_card_becomes_store_credit() -> None:
     assert (moved["kind"], moved["balance"]) == ("store_credit", sum(held) + 1_250)
     assert case.get(PaymentMethod, card.id).balance == 0
     assert "is empty" in case.refuse("convert_gift_card", payment_method_id=card.id)
-    assert "is no gift card" in case.refuse("convert_gift_card", payment_method_id=moved["id"])
+    assert "is not a gift card" in case.refuse("convert_gift_card", payment_method_id=moved["id"])
     case.set("payment_methods", "expires", "2026-02-01", card.id)
     assert "expired" in case.refuse("convert_gift_card", payment_method_id=card.id)
     assert_invariants(case.world)
@@ -684,7 +684,7 @@ def test_postpone_delivery() -> None:
     assert "was moved before" in case.refuse("postpone_delivery", **parcel, day=days[-1])
     case.wait(9)
     assert case.get(Shipment, shipment.id).delivered == f"{monday}T12:00"
-    assert "is no delay" in case.refuse("give_goodwill", **case.order)
+    assert "is not a delay" in case.refuse("give_goodwill", **case.order)
     assert "is delivered" in case.refuse("postpone_delivery", **parcel, day=monday)
     overdue = Case(delays=100, orders=120)
     late = next(s for s in rows(overdue.world, Shipment, status="in_transit") if s.expected < "2026-03-02")
@@ -698,7 +698,7 @@ def test_goodwill(days: int, amount: int | None) -> None:
     shipment = case.get(Shipment, case.deliver())
     case.set("shipments", "promised", shift_time(shipment.delivered[:10], days=-days), shipment.id)
     if amount is None:
-        assert "is no delay" in case.refuse("give_goodwill", **case.order)
+        assert "is not a delay" in case.refuse("give_goodwill", **case.order)
         return
     assert case.call("give_goodwill", **case.order)["goodwill"] == amount
     assert "was given" in case.refuse("give_goodwill", **case.order)

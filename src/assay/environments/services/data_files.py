@@ -49,7 +49,7 @@ def read_data_file(folders: Sequence[Path], names: Sequence[str]) -> DataFile:
         names: Names that it may have, without `.gz`.
 
     Raises:
-        ValueError: There is none, or it is too large or damaged.
+        ValueError: It is missing, too large or damaged.
     """
     for folder in folders:
         for name in names:

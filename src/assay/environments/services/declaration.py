@@ -118,7 +118,7 @@ class Question(msgspec.Struct, frozen=True, eq=False):
     wish: str
     """Request in the imperative, with `{argument}` for each argument of the view."""
     function: Callable[[Any], Any]
-    """Returns the answer from the view's result; None or an empty list if there is none."""
+    """Returns the answer from the view's result; None or an empty list without one."""
     cells: tuple[str, ...]
     """Unit of each cell of a row of the answer: `number`, `cents`, `text`, `date` or `time`."""
     is_list: bool
@@ -332,7 +332,7 @@ def _read_question(service: Service, view: str, wish: str, function: Callable[[A
     where = f"{service.name}.{function.__name__}"
     action = service.actions.get(view)
     if action is None or not action.reads_only or "agent" not in action.roles:
-        raise TypeError(f"{where}: {view!r} is no view of this service for agents")
+        raise TypeError(f"{where}: {view!r} is not a view of this service for agents")
     named = {name for _, name, _, _ in Formatter().parse(wish) if name is not None}
     if unknown := named - set(action.parameters.get("properties", {})):
         raise TypeError(f"{where}: its wish names {sorted(unknown)[0]!r}, which {view} does not take")

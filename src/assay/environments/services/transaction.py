@@ -90,7 +90,7 @@ class Transaction:
     # Reading.
 
     def get(self, row: type[R], *key: str | int) -> R:
-        """Returns the row with a key. Raises `ActionError` if there is none."""
+        """Returns the row with a key. Raises `ActionError` without one."""
         found = self.get_or_none(row, *key)
         if found is None:
             label = self._access.table(row).label

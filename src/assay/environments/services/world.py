@@ -103,7 +103,7 @@ class ServiceWorld:
         for call in options.reported:
             action = composition.actions.get(call.action)
             if action is None or not action.reads_only or "system" not in action.roles:
-                raise ValueError(f"The world of services cannot report {call.action!r}: it is no view of the world")
+                raise ValueError(f"The world of services cannot report {call.action!r}: it is not a view of the world")
         self._set_up(composition, seed, options.knobs, options.actor, options.plan, options.reported)
 
     @classmethod
@@ -427,7 +427,7 @@ def _readable(arguments: dict[str, Any]) -> tuple[dict[str, Any], int, str]:
 
 
 def _parse_result(text: str) -> Any:
-    """Returns a view's result as data; a text that is no JSON as it is."""
+    """Returns a view's result as data; a text that is not JSON as it is."""
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:

@@ -98,7 +98,7 @@ class RecordedTasks:
         return self.of(self._store.trajectory(chain)) if kept is None else self._restore(kept)
 
     def _find_archived(self, chain: str) -> Evidence | None:
-        """Returns the evidence of the attempt's archived task, or None if there is none, or none that is whole."""
+        """Returns the evidence of the attempt's archived task, or None without one that is whole."""
         for link in self._store.links(chain, b'"kind":"task"'):
             body = decode_body(link)
             if isinstance(body, EvidenceAdded) and body.evidence.kind == "task":

@@ -90,7 +90,7 @@ class Slot(NamedTuple):
 
 
 class Wish(NamedTuple):
-    """What a person asks for, with the arguments of one call put in."""
+    """A request of a person, with the arguments of one call put in."""
 
     template: str
     slots: dict[str, Slot]

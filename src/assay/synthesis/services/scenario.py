@@ -46,7 +46,7 @@ _ANY: Final = ("identify", "verify", "details", "information", "who")
 
 
 class Instructions(msgspec.Struct, frozen=True):
-    """What the simulated person is told."""
+    """Instructions of the simulated person."""
 
     reason_for_call: str
     task_instructions: str = ""

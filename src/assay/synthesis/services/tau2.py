@@ -85,7 +85,7 @@ class _Person(NamedTuple):
 
     service: str
     script: UserScript | None
-    """None if there is no conversation."""
+    """None without a conversation."""
     plan: tuple[PlannedCall, ...]
     """The reference solution."""
     text: str

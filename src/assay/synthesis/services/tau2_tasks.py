@@ -44,7 +44,7 @@ class Criteria(msgspec.Struct, frozen=True):
 
 
 class InitialState(msgspec.Struct, frozen=True):
-    """What precedes a task."""
+    """State and messages that precede a task."""
 
     initialization_data: dict[str, Any] | None = None
     initialization_actions: tuple[dict[str, Any], ...] | None = None
@@ -62,7 +62,7 @@ class SourceTask(msgspec.Struct, frozen=True):
 
     @property
     def has_unsupported_start(self) -> bool:
-        """Whether other data or earlier messages precede the task."""
+        """True if other data or earlier messages precede the task."""
         state = self.initial_state
         return state is not None and bool(state.initialization_data or state.message_history)
 
@@ -73,7 +73,7 @@ class SourceTask(msgspec.Struct, frozen=True):
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """What the agent must tell the person, if that is judged."""
+        """Facts that the agent must tell the person, if that is judged."""
         criteria = self.evaluation_criteria
         return (criteria.communicate_info or ()) if "COMMUNICATE" in criteria.reward_basis else ()
 
@@ -105,7 +105,7 @@ class FirstTask(msgspec.Struct, frozen=True):
 
 
 class RunInfo(msgspec.Struct, frozen=True):
-    """What tau-bench records beside a conversation."""
+    """Records of tau-bench beside a conversation."""
 
     task: FirstTask
 

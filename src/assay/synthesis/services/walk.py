@@ -253,7 +253,7 @@ class Walker:
         return Walk((*reads, *writes), tuple(writes), tuple(known))
 
     def _path(self, kind: str, value: str, depth: int, passed: frozenset[str]) -> ReadPath | None:
-        """Returns the reads that end in an identifier, and what must be known for them; None if there is no way."""
+        """Returns the reads that end in an identifier, and what must be known for them; None without a way."""
         if not self._is_generated(kind):
             return [], [PersonFact(kind, value)]
         if depth == 0 or kind in passed:
@@ -291,7 +291,7 @@ class Walker:
         return _Surroundings(rows, by_kind)
 
     def _row_of(self, kind: str, value: str) -> Row | None:
-        """Returns the row whose key is an identifier; None where its kind is no key."""
+        """Returns the row whose key is an identifier; None where its kind is not a key."""
         found = row_of(self._world, kind, value)
         return None if found is None else (found[0], msgspec.structs.astuple(found[1]))
 
@@ -366,7 +366,7 @@ class Walker:
 
 
 def row_of(world: ServiceWorld, kind: str, value: str) -> tuple[Table, msgspec.Struct] | None:
-    """Returns the row whose key is an identifier; None where its kind is no key."""
+    """Returns the row whose key is an identifier; None where its kind is not a key."""
     for table in world.composition.tables:
         if len(table.key) == 1 and table.columns[table.key_positions[0]].identifier == kind:
             query = f"SELECT * FROM {table.sql_name} WHERE {table.key[0]} = ?"

@@ -670,7 +670,7 @@ def _signed_in(tx: Transaction) -> Customer:
     actor = tx.actor or PERSON_EMAIL
     customer = tx.get_or_none(Customer, actor)
     found = [customer] if customer is not None else tx.find(Customer, email=actor)
-    tx.require(found, f"{actor!r} is no customer of this bank.", "forbidden")
+    tx.require(found, f"{actor!r} is not a customer of this bank.", "forbidden")
     return found[0]
 
 

@@ -1634,7 +1634,7 @@ SENTENCES: Final = phrases(
     """Could you have a look before Friday? | The numbers have changed since last week. | Here is what we have so far.
     | Please tell me which date suits you. | We are waiting for an answer from the supplier. | There is no hurry.
     | The second part is still open. | Let me know if you need more. | It is cheaper than we thought.
-    | Nobody has checked the last page yet. | We need one more signature. | The room is too small for everybody.
+    | The last page is not checked yet. | We need one more signature. | The room is too small for everybody.
     | I will be away from Wednesday on. | This replaces what I sent before."""
 )
 ANSWERS: Final = phrases(

@@ -404,7 +404,7 @@ class OrderDetails(msgspec.Struct, frozen=True):
 
 
 class ReturnQuote(msgspec.Struct, frozen=True):
-    """What returning pieces of an item would bring."""
+    """Effect of returning pieces of an item."""
 
     order_item_id: OrderItemId
     refund: Cents
@@ -415,7 +415,7 @@ class ReturnQuote(msgspec.Struct, frozen=True):
 
 
 class AdjustmentQuote(msgspec.Struct, frozen=True):
-    """What adjusting the price of an item would refund."""
+    """Refund that adjusting the price of an item would bring."""
 
     order_item_id: OrderItemId
     paid: Cents
@@ -603,7 +603,7 @@ def _signed_in(tx: Transaction) -> Customer:
     actor = tx.actor or PERSON_EMAIL
     customer = tx.get_or_none(Customer, actor)
     found = [customer] if customer is not None else tx.find(Customer, email=actor)
-    tx.require(found, f"{actor!r} is no customer of this shop.", "forbidden")
+    tx.require(found, f"{actor!r} is not a customer of this shop.", "forbidden")
     return found[0]
 
 
@@ -717,7 +717,7 @@ def _shares(available: list[tuple[str, int]], amount: int) -> list[tuple[str, in
 
 
 def _store_credit(tx: Transaction, customer_id: str) -> PaymentMethod:
-    """Returns the store credit of a customer, which is opened where there is none."""
+    """Returns the store credit of a customer, which is opened for who has none."""
     found = tx.find(PaymentMethod, customer_id=customer_id, kind="store_credit")
     if found:
         return found[0]
@@ -937,7 +937,7 @@ def change_item_variant(tx: Transaction, order_item_id: OrderItemId, variant_id:
 def _require_same_product(tx: Transaction, item: OrderItem, variant: Variant) -> None:
     tx.require(variant.id != item.variant_id, f"Item {item.id} is this variant already.")
     name = tx.get(Product, item.product_id).name
-    tx.require(variant.product_id == item.product_id, f"Variant {variant.id} is no variant of the {name}.")
+    tx.require(variant.product_id == item.product_id, f"Variant {variant.id} is not a variant of the {name}.")
 
 
 @shop.action(wish="cancel {order_item_id} and keep the other items")
@@ -1166,7 +1166,7 @@ def give_goodwill(tx: Transaction, order_id: OrderId) -> Order:
     tx.require(order.status != "cancelled", f"Order {order_id} is cancelled.")
     arrival = shipment.delivered or max(shipment.expected, tx.today)
     late = _days_between(shipment.promised, arrival)
-    tx.require(late >= LATE_DAYS, f"The parcel was promised for {shipment.promised}; {arrival[:10]} is no delay.")
+    tx.require(late >= LATE_DAYS, f"The parcel was promised for {shipment.promised}; {arrival[:10]} is not a delay.")
     tx.require(not order.goodwill, f"Credit was given for order {order_id} before.", "conflict")
     amount = 1_500 if late >= 7 else 1_000 if late >= 4 else 500
     _add_credit(tx, order.customer_id, amount)
@@ -1197,7 +1197,7 @@ def redeem_points(
 def convert_gift_card(tx: Transaction, payment_method_id: PaymentMethodId) -> PaymentMethod:
     """Moves what is left on a gift card to the store credit of the same customer."""
     card = tx.get(PaymentMethod, payment_method_id)
-    tx.require(card.kind == "gift_card", f"The {card.label} is no gift card.")
+    tx.require(card.kind == "gift_card", f"The {card.label} is not a gift card.")
     tx.require(card.expires is None or card.expires >= tx.today, f"The {card.label} expired on {card.expires}.")
     tx.require(card.balance, f"The {card.label} is empty.")
     left = card.balance or 0
@@ -1509,7 +1509,7 @@ class _Goods(NamedTuple):
 
 
 class _Books:
-    """What is generated for customers and orders, in lists that are inserted at the end."""
+    """Generated rows of customers and orders, in lists that are inserted at the end."""
 
     def __init__(self, make: Generator, goods: list[_Goods]) -> None:
         self.make = make

@@ -30,7 +30,7 @@ def calculate_expression(expression: str, wrong_characters: str) -> str:
         wrong_characters: Message for other characters.
 
     Raises:
-        ActionError: It is no expression, or has no value.
+        ActionError: It is not an expression, or has no value.
     """
     if not set(expression) <= _ALLOWED:
         raise ActionError(wrong_characters)
@@ -53,7 +53,7 @@ def _value(node: ast.expr) -> Any:
         if isinstance(node.op, ast.Pow):
             return _power(left, right)
         return _BINARY[type(node.op)](left, right)
-    raise ValueError("the expression is no arithmetic")
+    raise ValueError("the expression is not arithmetic")
 
 
 def _power(base: Any, exponent: Any) -> Any:

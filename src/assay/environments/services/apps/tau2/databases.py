@@ -47,7 +47,7 @@ def convert_database(file: DataFile, kind: type[T]) -> T:
     try:
         return msgspec.convert(file.parse(), kind)
     except msgspec.ValidationError as exc:
-        raise ValueError(f"{file.path} is no database of this domain: {exc}") from exc
+        raise ValueError(f"{file.path} is not a database of this domain: {exc}") from exc
 
 
 def require_hash(make: Generator, knobs: DatabaseKnobs, compute: Callable[[Transaction], str]) -> None:

@@ -88,7 +88,7 @@ def _load(make: Generator, knobs: DatabaseKnobs) -> None:
     try:
         _users.fill(make, msgspec.convert(identified, dict[str, User]).values())
     except msgspec.ValidationError as exc:
-        raise ValueError(f"{file.path} is no database of this domain: {exc}") from exc
+        raise ValueError(f"{file.path} is not a database of this domain: {exc}") from exc
     require_hash(make, knobs, database_hash)
 
 

@@ -95,7 +95,7 @@ transfers = Documents(tau2_telecom, Transfer, "transfers", judged=False, also=[t
 def tool(
     roles: tuple[Role, ...] = AGENT, *, solo: tuple[Role, ...] | None = None, reads: bool = False
 ) -> Callable[[F], F]:
-    """Declares an action of both services; one that is no view brings both sides together afterwards.
+    """Declares an action of both services; one that is not a view brings both sides together afterwards.
 
     Args:
         roles: Who may call it.
@@ -441,7 +441,7 @@ def refuel_data(tx: Transaction, customer_id: CustomerId, line_id: LineId, gb_am
 
 
 def _charge(tx: Transaction, customer_id: str, amount: float, description: str) -> None:
-    """Adds an amount to the customer's next bill, which is made if there is none."""
+    """Adds an amount to the customer's next bill, which is made for who has none."""
     customer = find_customer(tx, customer_id)
     known = (find_bill(tx, bill_id) for bill_id in customer.bill_ids)
     bill = next((bill for bill in known if bill.status == "Draft"), None)

@@ -1,4 +1,4 @@
-"""What the person can do with their phone in tau2-bench's telecom domain.
+"""Actions of the person with their phone in tau2-bench's telecom domain.
 
 Source: tau2-bench (Sierra), `src/tau2/domains/telecom/user_tools.py`.
 """

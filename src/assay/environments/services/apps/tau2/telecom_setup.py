@@ -1,4 +1,4 @@
-"""What has happened before a task of tau2-bench's telecom domain, and what its tasks assert about the end.
+"""Events before a task of tau2-bench's telecom domain, and assertions of its tasks about the end.
 
 Source: tau2-bench (Sierra), `src/tau2/domains/telecom/tools.py` and `user_tools.py`. Importing this module completes
 the services of `telecom`; the entry points name it.
@@ -211,7 +211,7 @@ def lock_sim_card(tx: Transaction, mode: Literal["pin", "puk"]) -> None:
 
 @tool(WORLD)
 def break_apn_settings(tx: Transaction) -> None:
-    """Breaks the APN settings, so that there is no network."""
+    """Breaks the APN settings, so that the network is lost."""
     handset = load_handset(tx)
     handset.phone.active_apn_settings.apn_name = "broken"
     handset.search_network()
