@@ -214,11 +214,11 @@ def test_arithmetic(expression: str, value: str) -> None:
         ("9 ** 9 ** 9", "too large"),
         ("1 " * 900, "too long"),
         ("", "invalid syntax"),
-        ("(1)(2)", "no arithmetic"),
+        ("(1)(2)", "not arithmetic"),
         ("9" * 500 + " * 1.0", "too large"),
     ],
 )
-def test_what_is_no_arithmetic_is_refused(expression: str, message: str) -> None:
+def test_what_is_not_arithmetic_is_refused(expression: str, message: str) -> None:
     with pytest.raises(ActionError, match=message):
         calculate_expression(expression, "wrong")
 

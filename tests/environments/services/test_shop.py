@@ -383,7 +383,7 @@ def test_change_item_variant() -> None:
     assert case.paid() == changed["total"]
     assert "this variant already" in case.refuse("change_item_variant", **case.item, variant_id=dearer.id)
     elsewhere = next(v for v in rows(case.world, Variant) if v.product_id != case.product.id)
-    assert "is no variant of" in case.refuse("change_item_variant", **case.item, variant_id=elsewhere.id)
+    assert "is not a variant of" in case.refuse("change_item_variant", **case.item, variant_id=elsewhere.id)
     assert_invariants(case.world)
 
 
@@ -576,7 +576,7 @@ def test_exchanges() -> None:
     same = {**case.item, "variant_id": case.variants[0].id}
     assert "this variant already" in case.refuse("request_exchange", **same, **ONE)
     elsewhere = next(v for v in rows(case.world, Variant) if v.product_id != case.product.id)
-    assert "is no variant" in case.refuse("request_exchange", **{**given, "variant_id": elsewhere.id})
+    assert "is not a variant" in case.refuse("request_exchange", **{**given, "variant_id": elsewhere.id})
     assert_invariants(case.world)
 
 
@@ -804,7 +804,7 @@ def test_what_the_person_does() -> None:
     assert "expired" in world.act("register_payment_card", card | {"expires": "2026-01-31"}, role="user").content
     mine = world.act("list_my_orders", {}, role="user")
     assert not mine.error
-    assert "is no customer" in world.act("list_my_orders", {}, role="user", actor="x@y.example").content
+    assert "is not a customer" in world.act("list_my_orders", {}, role="user", actor="x@y.example").content
     assert world.act("cancel_order", {"order_id": "ORD-1", "reason": "found_cheaper"}, role="user").error
 
 

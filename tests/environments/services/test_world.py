@@ -399,7 +399,7 @@ def test_declarations_of_questions_are_checked() -> None:
         @service.question(look, "tell me whether {name} is long")
         def is_long(found: int) -> bool: ...
 
-    with pytest.raises(TypeError, match="'twice' is no view of this service"):
+    with pytest.raises(TypeError, match="'twice' is not a view of this service"):
 
         @service.question(twice, "tell me")
         def again(found: int) -> int: ...
