@@ -637,7 +637,7 @@ def test_a_person_acts_on_their_own_cards_only() -> None:
     card, stranger = {"card_id": case.card.id}, case.holder(case.stranger().id)
     assert "is not yours" in case.world.act("freeze_card", card, role="user", actor=stranger.id).content
     assert not case.world.act("freeze_card", card, role="user", actor=case.customer.id).error
-    assert "no customer" in case.world.act("list_my_accounts", {}, role="user", actor="x@y.example").content
+    assert "is not a customer" in case.world.act("list_my_accounts", {}, role="user", actor="x@y.example").content
     assert "There is no tool" in case.world.act("waive_fee", {"fee_id": "FEE-1"}, role="user").content
     mine = json.loads(case.world.act("list_my_accounts", {}, role="user", actor=case.customer.email).content)
     assert case.account.id in [account["id"] for account in mine]
