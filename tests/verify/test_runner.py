@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import assay.verify
@@ -24,7 +25,7 @@ def check(folder: Path, text: str, **config: Any) -> dict[str, Any]:
     given = json.dumps({**whole, "cwd": str(folder), "timeout_s": 30, **config})
     argv = [sys.executable, "-I", "-B", str(RUNNER), "check"]
     done = subprocess.run(argv, input=given, capture_output=True, text=True, timeout=60, check=True)
-    return dict(json.loads(done.stdout))
+    return msgspec.json.decode(done.stdout, type=dict[str, Any])  # as the host reads it
 
 
 def statuses(report: dict[str, Any]) -> dict[str, str]:
@@ -36,6 +37,13 @@ def test_a_whole_run_is_reported(tmp_path: Path) -> None:
     assert statuses(report) == {"test_one": "passed", "test_two": "passed"}
     assert (report["problems"], report["finished"], report["exit"]) == ([], 0, 0)
     assert report["canaries"]["failed"] == report["canaries"]["planted"] >= 1
+
+
+def test_a_failure_whose_message_is_no_text_is_reported(tmp_path: Path) -> None:
+    report = check(tmp_path, HONEST + "\n\ndef test_odd():\n    raise ValueError('\\ud800 and \\udfff')\n")
+    assert statuses(report) == {"test_one": "passed", "test_two": "passed", "test_odd": "failed"}
+    assert "? and ?" in next(test["message"] for test in report["tests"] if test["status"] == "failed")
+    assert not report["problems"]
 
 
 MIXED = """

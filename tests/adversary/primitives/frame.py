@@ -79,6 +79,30 @@ def colliding_keys(_: str) -> str:
 
 
 @primitive("frame", "worker")
+def keys_slow_to_compare(_: str) -> str:
+    """A set whose keys have one hash and differ only after two hundred thousand equal parts."""
+    return (
+        "base = n\n"
+        "inner = [['t', *range(1000, 2000)] for _ in range(200)]\n"
+        "keys = [['t', *[[base + k]] * 200, *[-1 if k >> b & 1 else -2 for b in range(8)]] for k in range(200)]\n"
+        "entries = [*inner, *keys, ['s', *[[base + 200 + k] for k in range(200)]]]\n"
+        "send(k='value', v=[base + 400], h=entries)"
+    )
+
+
+@primitive("frame", "worker")
+def one_change_a_million_times(_: str) -> str:
+    """A message that changes one object a million times."""
+    return "send(k='value', v=7, c=[[0, ['l']]] * 1_000_000)"
+
+
+@primitive("frame", "worker")
+def names_that_are_no_text(_: str) -> str:
+    """An exception whose class has no name that can be written."""
+    return "send(k='raise', e=[['depot.\\ud800', '\\x00\\ud801'], ['builtins', 'ValueError\\ud800']], a=[], f={})"
+
+
+@primitive("frame", "worker")
 def many_objects(_: str) -> str:
     """A million objects."""
     return "send(k='value', v=[n], h=[['l']] * 10**6)"

@@ -186,6 +186,17 @@ def instances_of_a_subclass(_: str) -> str:
 
 
 @primitive("lie", "worker")
+def ranges_in_fields(_: str) -> str:
+    """Answers recorded instances whose fields hold ranges that no memory holds as lists."""
+    return (
+        "if name in ('total', 'normal', 'spread'):\n    return range(10**15)\n"
+        "made = [Box(label) for label in '123']\n"
+        "for box in made:\n    box.items = range(10**15)\n"
+        "return made[0] if name == 'find' else made"
+    )
+
+
+@primitive("lie", "worker")
 def instances_with_other_methods(_: str) -> str:
     """Answers recorded instances after their class was given other methods here."""
     return (
@@ -200,6 +211,12 @@ def instances_with_other_methods(_: str) -> str:
 def iterator_without_end(_: str) -> str:
     """Answers an iterator without end."""
     return "import itertools\nreturn itertools.repeat('a')"
+
+
+@primitive("lie", "worker")
+def iterator_without_end_in_time(_: str) -> str:
+    """Answers an iterator without end, each of whose values comes just within the time limit of an answer."""
+    return "import time\ndef give():\n    while True:\n        time.sleep(2)\n        yield 'a'\nreturn give()"
 
 
 @primitive("lie", "worker")

@@ -297,7 +297,18 @@ def run(config: dict[str, Any], *, shown: bool) -> tuple[dict[str, Any], int]:
         "duration_s": time.monotonic() - started,
         "tail": tail.decode(errors="replace"),
     }
-    return report, account.exit_code()
+    return as_unicode(report), account.exit_code()
+
+
+def as_unicode(report: dict[str, Any]) -> dict[str, Any]:
+    """Returns a report whose texts can be encoded: code under test may raise or answer lone surrogates, with which the
+    host would refuse the whole report."""
+    text = json.dumps(report, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return dict(json.loads(text.encode(errors="replace")))
+    return report
 
 
 def write_ctrf(path: str, report: dict[str, Any]) -> None:
