@@ -59,7 +59,11 @@ def play_recorded(world: ServiceWorld, plan: Plan) -> list[tuple[ToolCall, Obser
 
 def outcome_key(world: ServiceWorld) -> bytes:
     """Returns bytes that are equal for outcomes that differ at most in generated identifiers."""
-    changes = world.database.changes(judged_only=True)
+    return outcome_key_of(world, world.database.changes(judged_only=True))
+
+
+def outcome_key_of(world: ServiceWorld, changes: Sequence[RowChange]) -> bytes:
+    """Returns the same of some changes of a world."""
     return canonical_bytes(_without_generated(world, changes))
 
 
