@@ -85,6 +85,9 @@ def parse_wrappers(text: str) -> list[dict[str, Any]]:
 TROUBLES: Final = ("the tool timed out", "the service is busy", "the connection was lost", "internal error 500")
 """Causes of failures that a retry overcomes."""
 
+TEMPORARY_FAILURE: Final = 75
+"""Exit code of a command that a disturbed sandbox did not run (`EX_TEMPFAIL` of sysexits.h)."""
+
 
 def _any_word(_word: str) -> bool:
     return True

@@ -5,92 +5,23 @@ from __future__ import annotations
 import json
 import random
 import socket
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.environments.hooks import SolvesItself
 from assay.environments.interface import KeepsStates, ToolSpec, World
-from assay.environments.services.declaration import Policy, Service
 from assay.environments.services.disturbances.world import DISTURBANCES, DisturbedWorld
 from assay.environments.services.plans import PlannedCall
-from assay.environments.services.schema import FreeText, identifier
 from assay.environments.services.served_tools import CodedTools, ServedTools
 from assay.environments.services.serving import serve_http
-from assay.environments.services.transaction import Generator, Transaction
 from assay.environments.services.world import ServiceWorld
-from assay.environments.wrapping import parse_wrappers
+from tests.environments.services.board import IDS, PLAN, SEED, board, open_board
 from tests.environments.services.test_serving import answer
 
 pytestmark = pytest.mark.quick
-board = Service("board", "A board of notes.", policy=Policy("Never call `purge_notes`: use `close_note`."))
-NoteId = Annotated[str, identifier("note", "NOTE-")]
-
-
-@board.table()
-class Note(msgspec.Struct, frozen=True):
-    """A note."""
-
-    id: NoteId
-    title: str
-    body: FreeText
-    closed: bool = False
-    at: str = ""
-
-
-@board.view()
-def list_notes(tx: Transaction, limit: int = 50) -> list[Note]:
-    """Lists notes. Then call `get_note`."""
-    return tx.find(Note, limit=limit)
-
-
-@board.view()
-def get_note(tx: Transaction, note_id: NoteId) -> Note:
-    """Shows a note."""
-    return tx.get(Note, note_id)
-
-
-@board.action(wish="close {note_id}")
-def close_note(tx: Transaction, note_id: NoteId) -> Note:
-    """Closes a note."""
-    note = tx.get(Note, note_id)
-    tx.require(not note.closed, "It is closed.", "conflict")
-    return tx.update(note, closed=True)
-
-
-@board.action()
-def add_note(tx: Transaction, title: str, body: FreeText) -> Note:
-    """Adds a note."""
-    return tx.insert(Note(tx.new_id(Note), title, body))
-
-
-@board.action()
-def stamp_note(tx: Transaction, note_id: NoteId) -> Note:
-    """Stamps a note with the time."""
-    return tx.update(tx.get(Note, note_id), at=tx.now)
-
-
-@board.generator
-def fill(make: Generator, knobs: object) -> None:
-    words = "please cancel the booking of the blue kettle because it arrived without its cable"
-    make.insert_all(
-        [Note(make.new_id(Note), f"Blue kettle {n}", f"{words} {n}, order ORD-12345{n}.") for n in range(9)]
-    )
-
-
-NAME = f"{__name__}:board"
-SEED = 3
-IDS = [note["id"] for note in json.loads(ServiceWorld.of([board], SEED).act("list_notes", {}).content)]
-PLAN = (
-    PlannedCall("list_notes", {"limit": 8}),
-    PlannedCall("get_note", {"note_id": IDS[0]}),
-    PlannedCall("close_note", {"note_id": IDS[0]}),
-    PlannedCall("close_note", {"note_id": IDS[1]}),
-    PlannedCall("get_note", {"note_id": IDS[0]}),
-)
 HEAVY = {
     "failures": "failures:rate=0.9",
     "slow": "slow:rate=0.9:timeouts=1.0:minutes=7",
@@ -102,13 +33,8 @@ HEAVY = {
     "noise": "noise:rate=1.0",
     "paraphrase": "paraphrase",
     "changed": "changed:text=close",
+    "attack": "attack",
 }
-
-
-def open_board(spec: str = "", plan: tuple[PlannedCall, ...] = PLAN) -> DisturbedWorld:
-    service = ServiceWorld.of([board], SEED)
-    service.plan = plan
-    return DisturbedWorld(service, parse_wrappers(spec) if spec else [])
 
 
 def solve(world: DisturbedWorld) -> list[str]:
@@ -124,7 +50,7 @@ solve(UNDISTURBED)
 
 
 def test_every_disturbance_is_tried_here() -> None:
-    assert set(HEAVY) <= set(DISTURBANCES)
+    assert set(HEAVY) == set(DISTURBANCES)
     world = open_board("failures")
     assert all(isinstance(world, kind) for kind in (World, KeepsStates, SolvesItself, CodedTools))
 

@@ -6,7 +6,7 @@ A plan is the reference solution of a task, as calls. Everything here plays on f
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -121,9 +121,15 @@ def shortcut_calls(world: ServiceWorld, plan: Plan, seed: int) -> dict[str, tupl
     }
 
 
-def random_call(world: ServiceWorld, draw: random.Random) -> PlannedCall | None:
-    """Returns a call of the agent with identifiers that exist; None if an argument cannot be drawn."""
-    actions = [action for action in world.composition.actions.values() if "agent" in action.roles]
+def random_call(
+    world: ServiceWorld, draw: random.Random, may_call: Callable[[Action], bool] = lambda _: True
+) -> PlannedCall | None:
+    """Returns a call of the agent with identifiers that exist; None if there is no action that `may_call` permits, or
+    an argument cannot be drawn."""
+    known = world.composition.actions.values()
+    actions = [action for action in known if "agent" in action.roles and may_call(action)]
+    if not actions:
+        return None
     action = draw.choice(actions)
     arguments = {}
     for name, schema in action.parameters.get("properties", {}).items():

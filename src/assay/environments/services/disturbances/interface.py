@@ -91,6 +91,9 @@ class Disturbance:
         """Takes the tools further inside and returns those that are offered outside."""
         return specs
 
+    def address(self, outward: Callable[[PlannedCall], PlannedCall]) -> None:
+        """Takes what turns a call of the service's into one by the names that the agent sees at first."""
+
     def call(self, call: Call, inner: Inner) -> Answer:
         """Answers a call."""
         return inner(call)

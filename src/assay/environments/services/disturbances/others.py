@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta
 
 from assay.environments.services.database import RowChange
+from assay.environments.services.declaration import Action
 from assay.environments.services.plans import PlannedCall, play_recorded, random_call
 from assay.environments.services.world import ServiceWorld
 
@@ -89,20 +90,32 @@ class Others(Disturbance):
         return {"acts": self.state.get("done", 0), "changes": self.state.get("changes", [])}
 
 
-def harmless_acts(given: Preparation, draw: random.Random, most: int) -> list[PlannedCall]:
-    """Returns random writes that neither meet the plan's rows nor change what its calls return, nor meet each other."""
+def harmless_acts(
+    given: Preparation, draw: random.Random, most: int, is_allowed: Callable[[Action], bool] = lambda _: True
+) -> list[PlannedCall]:
+    """Returns random writes that neither meet the plan's rows nor change what its calls return, nor meet each other.
+
+    Args:
+        given: The world and the plan.
+        draw: Source of randomness.
+        most: Maximum number of writes.
+        is_allowed: Decides which actions may be called; default: all.
+    """
     plan = given.plan
     undisturbed = [observation.content for _, observation in play_recorded(given.world, plan)]
     wanted = _rows_after(given.world, plan)
     chosen: list[PlannedCall] = []
     taken: set[Key] = set(wanted)
     scratch = given.world.fork()
+
+    def may_call(action: Action) -> bool:
+        return not action.reads_only and action.service not in _NOT_THEIRS and is_allowed(action)
+
     for _ in range(_TRIES):
         if len(chosen) == most:
             break
-        call = random_call(given.world, draw)
-        action = None if call is None else given.world.composition.actions[call.action]
-        if call is None or action is None or action.reads_only or action.service in _NOT_THEIRS:
+        call = random_call(given.world, draw, may_call)
+        if call is None:
             continue
         if scratch.act_as_other(call.action, call.arguments).error:
             continue  # it changed nothing

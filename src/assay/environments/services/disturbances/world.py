@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +22,7 @@ from assay.environments.services.world import ServiceWorld
 from assay.environments.wrapping import read_wrappers
 from assay.records import Observation, ToolCall
 
+from .attack import Attack
 from .changed import Changed
 from .delivery import Failures, Pages, Slow, Stale
 from .follower import follow_plan
@@ -31,7 +32,7 @@ from .others import Others
 from .texts import Noise, Paraphrase, TextDisturbance
 
 DISTURBANCES: Final[Mapping[str, type[Disturbance]]] = {
-    one.kind: one for one in (Failures, Slow, Pages, Renamed, Drift, Stale, Others, Noise, Paraphrase, Changed)
+    one.kind: one for one in (Failures, Slow, Pages, Renamed, Drift, Stale, Others, Noise, Paraphrase, Changed, Attack)
 }
 
 _NAMING: Final = (Renamed.kind, Drift.kind)
@@ -81,6 +82,8 @@ class DisturbedWorld:
         for layer in self.layers:
             layer.prepare(given)
             self._specs = layer.bind(self._specs)
+        for layer in self.layers:
+            layer.address(partial(self.outward, has_new_names=False))
 
     # `World`.
 
