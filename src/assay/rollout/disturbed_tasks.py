@@ -16,6 +16,7 @@ from assay.environments.interface import World
 from assay.environments.services.disturbances.attack import Attack
 from assay.environments.services.disturbances.world import DisturbedWorld
 from assay.environments.worlds.opening import open_world
+from assay.environments.worlds.played import PlayedWorld
 from assay.environments.wrapping import WRAP, parse_wrappers, read_wrappers
 from assay.errors import UserError
 from assay.records import Check, Task, digest_record
@@ -71,7 +72,11 @@ def _disturb_world(task: Task) -> Task:
     except ValueError as exc:
         raise UserError(f"task {task.id!r} cannot be disturbed: {exc}") from exc
     if not isinstance(world, DisturbedWorld):
-        return task
+        if isinstance(world, PlayedWorld):
+            return task
+        raise UserError(
+            f"task {task.id!r} cannot be disturbed: the environment {task.environment.kind!r} has no wrappers"
+        )
     instruction = task.instruction
     if isinstance(instruction, str):
         instruction = world.rewrite(instruction)
