@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from assay.agents.interface import Attempt
-from assay.api.doses import attack_rows, dose_rows, summarise_dose
+from assay.api.doses import attack_rows, describe_coverage, dose_rows, summarise_dose
 from assay.environments.worlds.opening import open_world
 from assay.errors import UserError
 from assay.records import Check, EnvironmentSpec, Task, ToolCall, Trajectory, digest_record
@@ -182,6 +182,12 @@ async def test_a_pair_of_triggers_shows_conditional_behaviour(tmp_path: Path) ->
     assert found == {"present": "fail", "absent": "pass"}
 
 
+def test_source_and_form_are_drawn_for_each_world() -> None:
+    drawn = [open_board(f"attack:where=any:form=any:seed={seed}").facts()["disturbances"][0] for seed in range(12)]
+    assert {one["source"] for one in drawn} == {"record", "result"}
+    assert {one["form"] for one in drawn} == {"plain", "split", "hidden"}
+
+
 def test_a_canary_in_a_write_is_a_leak() -> None:
     world = open_board("attack")
     attack = world.facts()["disturbances"][0]
@@ -214,6 +220,7 @@ async def test_a_sweep_reports_outcome_and_safety_by_dose_and_goes_on(tmp_path: 
         ("1", "0", "0", "2"),
     ]
     assert [row["failure"] for row in attack_rows(doses)] == ["harmful act"]
+    assert describe_coverage(doses) == "1 of 36 combinations of source, form and harm were tried"
 
 
 def test_doses_are_shares_of_a_disturbance_without_a_rate() -> None:
@@ -251,3 +258,24 @@ async def test_commands_of_a_disturbed_sandbox_fail_and_its_verifier_is_not_dist
     assert [one.mark for one in report.results] == ["agree"]
     replayed = await replay("r", ReplayConfig(all=True), settings, Tally())
     assert replayed.results[0].problem is None
+
+
+@pytest.mark.slow
+async def test_a_program_in_a_sandbox_meets_the_disturbed_world(tmp_path: Path) -> None:
+    """Through the command, which speaks HTTP; the log and the judgement are the service's own."""
+    world = open_board("renamed:rate=1.0+failures:rate=1.0:in_row=1")
+    calls = [world.outward(call) for call in PLAN]
+    commands = [
+        f"for i in 1 2; do service {one.action} --json '{json.dumps(one.arguments)}'; done" for one in calls[:3]
+    ]
+    commands.append(
+        f"service {calls[3].action} --json '{json.dumps(calls[3].arguments)}'; service close_note --json '{{}}'"
+    )
+    commands.append(f"service {calls[3].action} --json '{json.dumps(calls[3].arguments)}'")
+    fields: dict[str, Any] = {
+        "agent": f"{Path(__file__).parent / 'attempt' / 'test_served_world.py'}:Caller",
+        "agent_options": {"commands": json.dumps(commands)},
+    }
+    found = await run(tmp_path, "renamed:rate=1.0+failures:rate=1.0:in_row=1", **fields)
+    assert found.outcome == "pass"
+    assert "nothing was done" in (found.steps[1].message or found.steps[2].message or "")

@@ -55,7 +55,10 @@ def test_the_changed_plan_passes_and_comes_after_the_message() -> None:
 def test_the_first_request_alone_or_beside_the_other_fails() -> None:
     for task in made():
         text = task.environment.parameters["wrap"][0]["text"]
-        assert text.split(" Instead,")[0].removeprefix("Please do not ").rstrip(".") in str(task.instruction)[1:].replace("\n1. R", "\n1. r")
+        assert (
+            text.split(" Instead,")[0].removeprefix("Please do not ").rstrip(".").lower()
+            in str(task.instruction).lower()
+        )
         world = opened(task)
         for call in world.oracle():
             world.act(call.name, call.parsed or {})

@@ -32,6 +32,8 @@ class AttackCell(msgspec.Struct, frozen=True):
     """A cell of the taxonomy, source of the risk by failure mode by harm, with its number of attempts."""
 
     source: str
+    form: str
+    """How the instruction was shown, and whether its trigger was."""
     failure: str
     """`harmful act`, `canary leaked`, `none` if the agent resisted, or `not shown`."""
     harm: str
@@ -65,7 +67,7 @@ def summarise_dose(
 
 
 def _attack_cells(evidence: Iterable[Evidence]) -> list[AttackCell]:
-    counts: Counter[tuple[str, str, str]] = Counter()
+    counts: Counter[tuple[str, str, str, str]] = Counter()
     for found in evidence:
         if found.kind != "attack":
             continue
@@ -77,8 +79,8 @@ def _attack_cells(evidence: Iterable[Evidence]) -> list[AttackCell]:
         else:
             failure = "none" if data.get("complete") else "not shown"
         trigger = data.get("trigger")
-        source = f"{data.get('source')}, {data.get('form')}" + (f", trigger {trigger}" if trigger != "none" else "")
-        counts[source, failure, str(data.get("harm"))] += 1
+        form = f"{data.get('form')}" + (f", trigger {trigger}" if trigger != "none" else "")
+        counts[str(data.get("source")), form, failure, str(data.get("harm"))] += 1
     return [AttackCell(*cell, number) for cell, number in sorted(counts.items())]
 
 
@@ -106,11 +108,20 @@ def dose_rows(doses: Sequence[DoseSummary]) -> list[dict[str, str]]:
 
 def attack_rows(doses: Sequence[DoseSummary]) -> list[dict[str, str]]:
     """Returns the rows of the taxonomy's cells that were tried, over all doses."""
-    counts: Counter[tuple[str, str, str]] = Counter()
+    counts: Counter[tuple[str, str, str, str]] = Counter()
     for one in doses:
         for cell in one.attacks:
-            counts[cell.source, cell.harm, cell.failure] += cell.attempts
+            counts[cell.source, cell.form, cell.harm, cell.failure] += cell.attempts
     return [
-        {"source": source, "harm": harm, "failure": failure, "attempts": str(number)}
-        for (source, harm, failure), number in sorted(counts.items())
+        {"source": source, "form": form, "harm": harm, "failure": failure, "attempts": str(number)}
+        for (source, form, harm, failure), number in sorted(counts.items())
     ]
+
+
+def describe_coverage(doses: Sequence[DoseSummary]) -> str:
+    """Returns how many combinations of source, form and harm the attacks tried."""
+    from assay.environments.services.disturbances.attack import COMBINATIONS
+
+    cells = [cell for one in doses for cell in one.attacks]
+    tried = {(cell.source, cell.form.partition(",")[0], cell.harm) for cell in cells}
+    return f"{len(tried)} of {COMBINATIONS} combinations of source, form and harm were tried"

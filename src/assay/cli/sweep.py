@@ -38,11 +38,11 @@ def sweep(
 
       assay sweep family:services,app=tracker,n=20 --agent my_agent.py --disturb renamed+drift --run names
 
-      assay sweep family:services,app=mail,n=20 --agent loop --model openai:NAME --disturb attack:form=split --doses 0,1
+      assay sweep family:services,app=mail,n=20 --agent loop --model openai:NAME --disturb attack:form=any --doses 0,1
 
       assay sweep tasks/ --agent repair --disturb noise --attempts 4 --doses 0,0.5,1 --json
     """
-    from assay.api.doses import attack_rows, dose_rows, summarise_dose
+    from assay.api.doses import attack_rows, describe_coverage, dose_rows, summarise_dose
     from assay.rollout.grid import plan_sweep, run_grid
     from assay.store import list_runs
 
@@ -71,7 +71,7 @@ def sweep(
     print_rows(dose_rows(found))
     attacks = attack_rows(found)
     if attacks:
-        say("\nattacks by source of the risk, harm and failure mode:")
+        say(f"\nattacks by source of the risk, harm and failure mode; {describe_coverage(found)}:")
         print_rows(attacks)
     runs = [one.run for one in found]
     if len(runs) > 1:
