@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, NamedTuple, Protocol, TypeVar
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -22,16 +22,6 @@ MOST_WRAPPERS: Final = 16
 
 Rate = Annotated[float, Meta(ge=0, le=1)]
 NoiseKind = Literal["any", "typos", "gaps", "chatter"]
-
-
-class WrapperKind(Protocol):
-    """A kind of wrapper: a class with its options."""
-
-    kind: str
-    Options: type[Any]
-
-
-K = TypeVar("K", bound=WrapperKind)
 
 
 class WrapperSpec(NamedTuple):

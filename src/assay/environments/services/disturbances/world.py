@@ -201,7 +201,7 @@ class DisturbedWorld:
         self.count += 1
         chain: Inner = self._call_service
         for layer in self.layers:
-            chain = _around(layer, chain)
+            chain = _chain_layer(layer, chain)
         answer = chain(Call(self.count, name, dict(arguments)))
         self._code = answer.code
         return answer
@@ -267,7 +267,7 @@ class DisturbedWorld:
         }
 
 
-def _around(layer: Disturbance, inner: Inner) -> Callable[[Call], Answer]:
+def _chain_layer(layer: Disturbance, inner: Inner) -> Callable[[Call], Answer]:
     return lambda call: layer.call(call, inner)
 
 
