@@ -5,10 +5,14 @@ from __future__ import annotations
 from assay.environments.hooks import SolvesItself
 from assay.environments.interface import Workspace
 from assay.environments.solution import SOLUTION, solution_command
+from assay.environments.wrapping import TEMPORARY_FAILURE, WRAP
 from assay.errors import TaskError
 from assay.records import Oracle
 
 from .interface import Attempt
+
+_MOST_TRIES = 21
+"""Tries of a solution in a disturbed sandbox, which withholds at most 20 commands in a row."""
 
 
 class OracleAgent:
@@ -32,7 +36,10 @@ class OracleAgent:
         if attempt.solution is not None:
             await workspace.upload(attempt.solution, SOLUTION)
         argv = solution_command(oracle, attempt.solution)
+        tries = _MOST_TRIES if attempt.task.environment.parameters.get(WRAP) else 1
         result = await attempt.shell(argv, message="run the reference solution", env=oracle.env)
+        while result.exit_code == TEMPORARY_FAILURE and (tries := tries - 1):
+            result = await attempt.shell(argv, message="run the reference solution", env=oracle.env)
         if result.exit_code == 0:
             attempt.finish("ran the reference solution")
         else:

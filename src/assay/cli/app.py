@@ -39,6 +39,7 @@ VERBS = (
     Verb("doctor", "doctor:doctor", "Tests every sandbox and reports which ones work here."),
     Verb("admit", "admit:admit", "Proves verifiers sound before their verdicts are used."),
     Verb("run", "run:run", "Runs an agent on tasks and verifies the final states."),
+    Verb("sweep", "sweep:sweep", "Runs an agent under growing disturbance: outcome, safety by dose."),
     Verb("resume", "run:resume", "Completes the missing attempts of an interrupted run."),
     Verb("gateway", "gateway:gateway", "Runs the recording gateway alone, in front of any model."),
     Verb("record", "record:record", "Records any command in this folder, without a task."),

@@ -74,6 +74,8 @@ def run(
 
       assay run tasks/ --agent loop --model openai:NAME --attempts 8 --allocate uncertainty --early-stop 0.05
 
+      assay run family:services,app=mail,n=20 --agent my_agent.py --disturb failures:rate=0.2+renamed:rate=0.5
+
       assay run tasks/ --agent loop --agent my_agent.py --model openai:NAME --model anthropic:NAME --run grid
 
       assay run tasks/ --agent my_agent.py --agent-option depth=3 --config run.toml --dry-run

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import tomli_w
 
+from assay.environments.wrapping import parse_wrappers
 from assay.errors import UserError
 from assay.records import Limits, Separation
 from assay.rollout.limits.run_budget import BudgetLimits
@@ -46,6 +47,10 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     early_stop: float | None = None
     """Tolerated share of successes lost by ending hopeless attempts (0.05, say); default: none is ended. A fifth of
     such attempts continues as a control, to measure the share of wrong stops."""
+    disturb: str | None = None
+    """Disturbances of the agent's environment, joined by `+`: `failures:rate=0.1:in_row=2+noise`. What is judged stays
+    the same. Worlds of services: failures, slow, pages, renamed, drift, stale, others, noise, paraphrase, attack;
+    sandboxes: failures, slow, noise; text worlds: failures, noise, paraphrase, twin."""
     concurrency: int = 4
     """Attempts under way at once."""
     model_concurrency: int = 16
@@ -97,6 +102,8 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         if self.budget is not None and self.budget < 1:
             raise UserError(f"budget is {self.budget}: it must be at least 1")
         BudgetLimits(self.budget_usd, self.budget_calls)
+        if self.disturb is not None:
+            parse_wrappers(self.disturb)
         if self.early_stop is not None and not 0 < self.early_stop < 1:
             raise UserError(f"early_stop is {self.early_stop}: it must be between 0 and 1, for example 0.05")
         if self.retries < 0:

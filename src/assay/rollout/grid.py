@@ -1,4 +1,5 @@
-"""Grids: several agents with several models on the same tasks, one run for each combination.
+"""Grids: several agents with several models on the same tasks, one run for each combination; and sweeps, one run for
+each dose of a disturbance.
 
 The runs carry the name of their grid in their manifests, so that an interrupted grid can be completed from any of
 them. They run one after another; each uses the whole concurrency.
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.agents.building import AgentSource, build_agent, describe_agent, has_default_name, is_importable
+from assay.environments.wrapping import parse_wrappers
 from assay.errors import StoreError, UserError
 from assay.gateway.interface import ModelBackend
 from assay.rollout.limits.contract_guards import Ask
@@ -30,7 +32,7 @@ from .run_inputs import RunInputs
 from .runs import RunParts, RunSummary, new_run_name, read_config, resume_run, start_run
 
 GRID = "grid"
-"""Key of a run's manifest: the grid's `name`, `agents` and `models`."""
+"""Key of a run's manifest: the grid's `name`, `agents` and `models`, or the sweep's `name`, `disturb` and `doses`."""
 
 
 class GridCell(NamedTuple):
@@ -73,6 +75,38 @@ def plan_grid(
         run = msgspec.structs.replace(config, run=_name_cell(name, number, one))
         cells.append(_cell(run, one, labelled))
     return tuple(cells)
+
+
+def plan_sweep(config: RunConfig, doses: Sequence[float], parts: RunParts | None = None) -> tuple[GridCell, ...]:
+    """Returns a run for each dose of the configuration's disturbance; at dose 0 nothing is disturbed.
+
+    Raises:
+        UserError: There is no disturbance or no dose, a dose is no share or given twice, or the disturbance names a
+            rate.
+    """
+    if not config.disturb:
+        raise UserError("no disturbance: name one with --disturb, such as --disturb failures")
+    if not doses or len(set(doses)) < len(doses) or not all(0 <= dose <= 1 for dose in doses):
+        raise UserError(f"doses {', '.join(map(str, doses)) or '(none)'}: give different shares from 0 to 1: 0,0.1,0.3")
+    parts = parts or RunParts()
+    name = config.run or new_run_name("sweep")
+    label = {"name": name, "disturb": config.disturb, "doses": list(doses)}
+    labelled = parts._replace(labels={**parts.labels, GRID: label})
+    cells = []
+    for number, dose in enumerate(doses):
+        suffix = f"-{number}-dose-{dose:g}".replace(".", "-")
+        run = f"{name[: MAX_RUN_NAME - len(suffix)]}{suffix}"
+        cells.append(
+            GridCell(msgspec.structs.replace(config, run=run, disturb=at_dose(config.disturb, dose)), labelled)
+        )
+    return tuple(cells)
+
+
+def at_dose(disturb: str, dose: float) -> str | None:
+    """Returns disturbances with a rate; None at 0. Raises `UserError` if they name one."""
+    if any("rate" in spec for spec in parse_wrappers(disturb)):
+        raise UserError(f"--disturb {disturb!r} names a rate, which the doses set: leave it out")
+    return "+".join(f"{part}:rate={dose:g}" for part in disturb.split("+")) if dose else None
 
 
 def _name_cell(grid: str, number: int, one: _Combination) -> str:
@@ -166,11 +200,14 @@ async def run_grid(
     """
     existing = _survey(settings.store, [config.run for config, _, _ in cells]) if resume else {}
     ended = sum(existing.values())
-    inputs = RunInputs(cells[0].config, settings.store, tasks, recorded=bool(existing))
+    shared_inputs: dict[str | None, RunInputs] = {}
     shared = progress if len(cells) == 1 else _GridProgress(progress, _grid_name(cells), len(cells), ended)
     summaries = []
     for config, parts, backend in cells:
         given: dict[str, Any] = {"ask": ask, "backend": backend, "parts": parts}
+        if config.disturb not in shared_inputs:
+            shared_inputs[config.disturb] = RunInputs(config, settings.store, tasks, recorded=bool(existing))
+        inputs = shared_inputs[config.disturb]
         if config.run is not None and config.run in existing:
             if not Layout(settings.store, config.run).is_sealed:  # a sealed run is complete
                 await resume_run(config.run, settings, shared, tasks=inputs.tasks, budget=budget, **given)
@@ -209,6 +246,8 @@ def read_grid(root: Path, name: str) -> tuple[GridCell, ...]:
                     f"assay.run(..., run={name!r}, resume=True) and the same arguments"
                 )
             config = msgspec.structs.replace(read_config(store), run=name)
+        if "doses" in label:
+            return plan_sweep(msgspec.structs.replace(config, disturb=label["disturb"]), label["doses"])
         return plan_grid(config, label["agents"], label["models"])
     return ()
 

@@ -15,6 +15,7 @@ from assay.tasks import LoadedTask, find_tasks
 
 from .config import RunConfig
 from .diagnosis import lint_warnings
+from .disturbed_tasks import disturb_tasks
 
 
 class RunInputs:
@@ -37,8 +38,10 @@ class RunInputs:
     def tasks(self) -> tuple[LoadedTask, ...]:
         """The tasks. Raises `UserError` if one does not load."""
         if self._given is not None:
-            return tuple(self._given)
-        return find_recorded_tasks(self._config) if self._recorded else find_tasks(self._config.tasks)
+            return disturb_tasks(self._given, self._config.disturb)
+        if self._recorded:
+            return find_recorded_tasks(self._config)
+        return disturb_tasks(find_tasks(self._config.tasks), self._config.disturb)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -49,7 +52,7 @@ class RunInputs:
 def find_recorded_tasks(config: RunConfig) -> tuple[LoadedTask, ...]:
     """Returns the tasks of a run to complete. Raises `UserError` if one does not load."""
     try:
-        return find_tasks(config.tasks)
+        return disturb_tasks(find_tasks(config.tasks), config.disturb)
     except UserError as exc:
         if all(t.startswith("family:") or Path(t).is_absolute() for t in config.tasks):
             raise

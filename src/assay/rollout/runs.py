@@ -54,6 +54,7 @@ from assay.verify import RunChecks
 
 from .admitted import require_admitted
 from .config import RunConfig
+from .disturbed_tasks import disturb_tasks
 from .plan import PlannedAttempt, plan
 from .progress import Progress
 from .run_inputs import RunInputs, find_recorded_tasks
@@ -175,7 +176,7 @@ async def resume_run(
         _require_same_parts(store, parts)
         if budget is not None:
             config = msgspec.structs.replace(config, budget_usd=budget.cost_usd, budget_calls=budget.calls)
-        found = tuple(tasks) if tasks is not None else find_recorded_tasks(config)
+        found = find_recorded_tasks(config) if tasks is None else disturb_tasks(tasks, config.disturb)
         require_same_tasks(recorded, found)
         contracts = _contracts(config, found)
         if {c.name: c.digest for c in contracts} != store.manifest().get("contracts", {}):

@@ -24,7 +24,7 @@ from assay.analysis.contracts.syntax import walk
 from assay.analysis.contracts.trace import RecordedTrace, Tracer
 from assay.environments.services.conversation import SEND
 from assay.errors import TaskError, UserError
-from assay.records import Observation, Step, ToolCall, Trajectory, VerdictStatus
+from assay.records import Observation, Step, ToolCall, VerdictStatus, canonical_bytes
 from assay.verify._ruling import Ruling
 from assay.verify._world_check import make_result, read_parameters, refuse_workspace
 from assay.verify.cited_evidence import CitedEvidence
@@ -85,8 +85,7 @@ class PolicyCheck:
     async def judge_world(self, given: WorldInput) -> CheckResult:
         cited = CitedEvidence(given.prefix)
         parameters = read_parameters(given, PolicyParameters)
-        transcript = None if given.transcript is None else given.transcript()
-        return make_result(given, _rule_policy(given, parameters, transcript, cited), cited)
+        return make_result(given, _rule_policy(given, parameters, _recorded_calls(given), cited), cited)
 
 
 class CommunicatedCheck:
@@ -168,12 +167,38 @@ def _agent_messages(facts: Mapping[str, Any]) -> Iterator[str]:
                 yield text
 
 
+class _ServedCall(msgspec.Struct, frozen=True):
+    """A call by the service's own names, with the service's own answer."""
+
+    action: str
+    arguments: dict[str, Any]
+    content: str
+    error: bool
+
+
+def _recorded_calls(given: WorldInput) -> RecordedTrace | None:
+    """Returns the calls that are judged: those that a disturbed world reports that its service answered, because the
+    agent may have seen other names and other answers; else those of the transcript."""
+    if "trace" in given.facts:
+        try:
+            served = msgspec.convert(given.facts["trace"], tuple[_ServedCall, ...])
+        except msgspec.ValidationError:
+            return None
+        return trace_of_calls(
+            (
+                ToolCall(f"t{at}", call.action, canonical_bytes(call.arguments).decode(), call.arguments),
+                Observation(call.content, f"t{at}", error=call.error),
+            )
+            for at, call in enumerate(served)
+        )
+    return None if given.transcript is None else record_of(given.transcript(), lambda _: None)
+
+
 def _rule_policy(
-    given: WorldInput, parameters: PolicyParameters, transcript: Trajectory | None, cited: CitedEvidence
+    given: WorldInput, parameters: PolicyParameters, recorded: RecordedTrace | None, cited: CitedEvidence
 ) -> Ruling:
-    if transcript is None:
+    if recorded is None:
         return Ruling("unknown", None, "the calls are not at hand")
-    recorded = record_of(transcript, lambda _: None)
     results = rule_results(parameters.contracts, recorded, f"check {given.check.name!r}")
     broken = [result for result in results if result.status == "fail"]
     for result in broken:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from assay.environments.worlds.opening import text_world, world_kind
 from assay.environments.worlds.played import solution
-from assay.environments.worlds.wrappers import DECLARE, WRAPPERS, parse_wrappers
+from assay.environments.worlds.wrappers import DECLARE, WRAPPERS
+from assay.environments.wrapping import parse_wrappers
 from assay.errors import UserError
 from tests.environments.worlds.every import NAMES, WORLDS, seen, wander
 

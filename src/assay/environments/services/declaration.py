@@ -45,6 +45,9 @@ R = TypeVar("R", bound=msgspec.Struct)
 Role = Literal["agent", "user", "system"]
 """Who may call an action: the agent under test, the person it serves, or the world itself."""
 
+Caller = Literal["agent", "user", "system", "other"]
+"""Who called, in the log: a role, or another user of the application, who may do what the agent may."""
+
 AGENT: tuple[Role, ...] = ("agent",)
 
 

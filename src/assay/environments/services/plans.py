@@ -6,7 +6,7 @@ A plan is the reference solution of a task, as calls. Everything here plays on f
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from string import digits
 from typing import TYPE_CHECKING, Any, Final
 
@@ -70,7 +70,11 @@ def outcome_key(world: ServiceWorld) -> bytes:
     views, for those whose reports are equal."""
     if report := world.report():
         return canonical_bytes(report)
-    changes = world.database.changes(judged_only=True)
+    return outcome_key_of(world, world.database.changes(judged_only=True))
+
+
+def outcome_key_of(world: ServiceWorld, changes: Sequence[RowChange]) -> bytes:
+    """Returns the same of some changes of a world."""
     return canonical_bytes(_without_generated(world, changes))
 
 
@@ -187,11 +191,20 @@ def other_plans(world: ServiceWorld, plan: Plan, seed: int) -> dict[str, tuple[T
     }
 
 
-def random_call(world: ServiceWorld, draw: random.Random, action: Action | None = None) -> PlannedCall | None:
-    """Returns a call of an action, by default any of the agent's, with identifiers that exist; None if an argument
-    cannot be drawn."""
-    if action is None:
-        action = draw.choice([one for one in world.composition.actions.values() if "agent" in one.roles])
+def random_call(
+    world: ServiceWorld,
+    draw: random.Random,
+    may_call: Callable[[Action], bool] = lambda action: "agent" in action.roles,
+) -> PlannedCall | None:
+    """Returns a call of an action that `may_call` permits, by default any of the agent's, with identifiers that exist.
+
+    None without such an action, or if an argument cannot be drawn.
+    """
+    known = world.composition.actions.values()
+    actions = [action for action in known if may_call(action)]
+    if not actions:
+        return None
+    action = draw.choice(actions)
     arguments = {}
     for name, schema in action.parameters.get("properties", {}).items():
         if name not in action.parameters.get("required", ()):

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from assay.environments.interface import Tools, ToolSpec
 from assay.errors import AssayError, EnvironmentFailure, boundary
 from assay.records import Observation
 
+from .declaration import Policy
 from .transaction import Code
-from .world import ServiceWorld
 
 CallTool = Callable[[str, dict[str, Any]], Awaitable[Observation]]
 
@@ -26,6 +26,41 @@ class ToolResult(NamedTuple):
     text: str
     code: Code | None
     """Kind of refusal; None if the call succeeded."""
+
+
+@runtime_checkable
+class CodedTools(Tools, Protocol):
+    """Tools that say of what kind their refusals are, and what transports show of them."""
+
+    @property
+    def label(self) -> str:
+        """Names of the services, for clients."""
+        ...
+
+    @property
+    def policy(self) -> Policy:
+        """Rules for the agent."""
+        ...
+
+    @property
+    def read_only(self) -> frozenset[str]:
+        """Names of the tools that only read."""
+        ...
+
+    @property
+    def text_results(self) -> frozenset[str]:
+        """Names of the tools whose results are plain text; those of others are JSON."""
+        ...
+
+    @property
+    def answered(self) -> int:
+        """Number of calls that were answered."""
+        ...
+
+    @property
+    def last_code(self) -> Code | None:
+        """Kind of refusal of the last call; None if it succeeded."""
+        ...
 
 
 class ServedTools:
@@ -52,16 +87,14 @@ class ServedTools:
         self.read_only: frozenset[str] = frozenset()
         self.name, self.policy = "tools", ""
         self._text_results: frozenset[str] = frozenset()
-        self._world = tools if isinstance(tools, ServiceWorld) else None
+        self._world = tools if isinstance(tools, CodedTools) else None
         self._call = tools.call if call is None else call
         self._on_failure = on_failure
         self._turn = asyncio.Lock()
         if self._world is not None:
-            actions = [self._world.composition.actions[name] for name in self.names]
-            self.name = "+".join(service.name for service in self._world.composition.applications)
-            self.policy = self._world.policy.text
-            self.read_only = frozenset(action.name for action in actions if action.reads_only)
-            self._text_results = frozenset(action.name for action in actions if action.returns_text)
+            self.name, self.policy = self._world.label, self._world.policy.text
+            self.read_only = self._world.read_only & self.names
+            self._text_results = self._world.text_results & self.names
 
     def returns_text(self, name: str) -> bool:
         """Returns whether a tool's results are plain text; those of other actions are JSON."""
@@ -70,7 +103,7 @@ class ServedTools:
     async def call(self, name: str, arguments: dict[str, Any]) -> ToolResult:
         """Calls a tool; calls wait for each other. Never raises but for cancellation."""
         async with self._turn:
-            logged = 0 if self._world is None else len(self._world.calls)
+            answered = 0 if self._world is None else self._world.answered
             try:
                 with boundary(EnvironmentFailure, f"the tool {name[:80]!r}"):
                     observation = await self._call(name, arguments)
@@ -78,12 +111,12 @@ class ServedTools:
                 if self._on_failure is not None:
                     self._on_failure(exc)
                 return ToolResult("Error (unavailable): The service is not available.", "unavailable")
-            return ToolResult(observation.content, self._code(name, logged) if observation.error else None)
+            return ToolResult(observation.content, self._code(name, answered) if observation.error else None)
 
-    def _code(self, name: str, logged: int) -> Code:
+    def _code(self, name: str, answered: int) -> Code:
         """Returns the kind of a refusal: the world's own; a call that did not reach the world was forbidden."""
         if self._world is None:
             return "invalid" if name in self.names else "not_found"
-        if len(self._world.calls) == logged:
+        if self._world.answered == answered:
             return "forbidden"
-        return self._world.calls[-1].code or "invalid"
+        return self._world.last_code or "invalid"

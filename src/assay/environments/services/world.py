@@ -20,7 +20,7 @@ from assay.records import Observation, ToolCall, canonical_bytes
 
 from .composition import Composition, add_event, compose
 from .database import Database, RowChange
-from .declaration import Action, Policy, Role, Service
+from .declaration import Action, Caller, Policy, Role, Service
 from .outcome import describe_changes
 from .plans import (
     PlannedCall,
@@ -29,11 +29,12 @@ from .plans import (
     null_calls,
     other_plans,
     outcome_key,
+    outcome_key_of,
     shortcut_calls,
     wrong_plans,
 )
 from .schema import Table
-from .transaction import ActionError, Code, Transaction, is_time
+from .transaction import ActionError, Code, Transaction, is_time, shift_time
 
 MOST_ARGUMENTS: Final = 256 << 10
 """Largest encoded size of the arguments of one call, in bytes."""
@@ -46,7 +47,7 @@ MOST_EVENTS: Final = 10_000
 class LoggedCall(msgspec.Struct, frozen=True):
     """One call, in the order in which the world served them."""
 
-    role: Role
+    role: Caller
     action: str
     arguments: dict[str, Any]
     code: Code | None
@@ -129,7 +130,9 @@ class ServiceWorld:
         self.actor = actor
         self.sink: Callable[[LoggedCall], None] | None = None
         """Called with each call after it was logged."""
-        self._plan, self._knobs, self._reported = plan, knobs, reported
+        self.plan = tuple(plan)
+        """Reference solution; empty without one."""
+        self._knobs, self._reported = knobs, reported
         self._identity, image = composition.image(seed, knobs)
         self._attach(Database(composition.tables, image))
         self.calls: list[LoggedCall] = []
@@ -204,7 +207,7 @@ class ServiceWorld:
         """Returns an independent world in the same state, without a sink."""
         other = ServiceWorld.__new__(ServiceWorld)
         other.composition, other.seed, other.actor, other.sink = self.composition, self.seed, self.actor, None
-        other._identity, other._plan, other._knobs = self._identity, self._plan, self._knobs
+        other._identity, other.plan, other._knobs = self._identity, self.plan, self._knobs
         other._reported = self._reported
         other._attach(self.database.fork())
         other.calls, other._logged_bytes = list(self.calls), self._logged_bytes
@@ -214,31 +217,62 @@ class ServiceWorld:
 
     def oracle(self) -> tuple[ToolCall, ...]:
         """Returns the plan; empty without one."""
-        return as_tool_calls(self._plan)
+        return as_tool_calls(self.plan)
 
     def null(self) -> Mapping[str, tuple[ToolCall, ...]]:
-        return null_calls(self, self._plan)
+        return null_calls(self, self.plan)
 
     def perturb(self, seed: int) -> Mapping[str, tuple[ToolCall, ...]]:
-        return wrong_plans(self, self._plan, seed)
+        return wrong_plans(self, self.plan, seed)
 
     def shortcuts(self, seed: int) -> Mapping[str, tuple[ToolCall, ...]]:
-        return shortcut_calls(self, self._plan, seed)
+        return shortcut_calls(self, self.plan, seed)
 
     def elsewhere(self) -> tuple[ToolCall, ...]:
         other = ServiceWorld.__new__(ServiceWorld)
         other._set_up(self.composition, self.seed + 1, self._knobs, self.actor)
         try:
-            return foreign_calls(self, other, self._plan)
+            return foreign_calls(self, other, self.plan)
         finally:
             other.database.close()
 
     def variants(self, seed: int) -> Mapping[str, tuple[ToolCall, ...]]:
-        return other_plans(self, self._plan, seed)
+        return other_plans(self, self.plan, seed)
 
     def collect(self) -> dict[str, Any]:
         """Returns what differs from the initial state, apart from generated identifiers and the wording of texts."""
         return {"outcome": outcome_key(self).decode()}
+
+    def outcome_of(self, changes: Sequence[RowChange]) -> str:
+        """Returns what changes amount to, apart from generated identifiers and the wording of texts."""
+        return outcome_key_of(self, changes).decode()
+
+    # What transports need.
+
+    @property
+    def label(self) -> str:
+        """Names of the applications, joined by `+`."""
+        return "+".join(service.name for service in self.composition.applications)
+
+    @property
+    def read_only(self) -> frozenset[str]:
+        """Names of the tools that only read."""
+        return frozenset(name for name, action in self.composition.actions.items() if action.reads_only)
+
+    @property
+    def text_results(self) -> frozenset[str]:
+        """Names of the tools whose results are plain text; those of others are JSON."""
+        return frozenset(name for name, action in self.composition.actions.items() if action.returns_text)
+
+    @property
+    def answered(self) -> int:
+        """Number of calls that were answered."""
+        return len(self.calls)
+
+    @property
+    def last_code(self) -> Code | None:
+        """Kind of refusal of the last call; None if it succeeded, or without calls."""
+        return self.calls[-1].code if self.calls else None
 
     # All roles.
 
@@ -267,13 +301,20 @@ class ServiceWorld:
         Raises:
             EnvironmentFailure: The service itself is broken. Nothing has changed.
         """
+        return self._log_call(name, arguments, role, self.actor if actor is None else actor, role)
+
+    def act_as_other(self, name: str, arguments: Mapping[str, Any]) -> Observation:
+        """Calls an action of agents for another user of the application, whom the log names `other`."""
+        return self._log_call(name, arguments, "agent", "", "other")
+
+    def _log_call(self, name: str, arguments: Mapping[str, Any], role: Role, actor: str, caller: Caller) -> Observation:
         now = self.now
         logged, size, problem = _readable(dict(arguments))
         if not problem and self._logged_bytes + size > MOST_LOGGED:
             logged, size, problem = {}, 0, "Too much was sent to this world; no further call is possible."
-        text, code = self._answer(name, logged, role, self.actor if actor is None else actor, problem)
+        text, code = self._answer(name, logged, role, actor, problem)
         self._logged_bytes += size
-        call = LoggedCall(role, name[:200], logged, code, now, self.database.digest())
+        call = LoggedCall(caller, name[:200], logged, code, now, self.database.digest())
         self.calls.append(call)
         if self.sink is not None:
             self.sink(call)
@@ -281,12 +322,21 @@ class ServiceWorld:
 
     def peek(self, name: str, arguments: Mapping[str, Any], role: Role = "agent") -> Observation:
         """Calls a view without logging it, for those who make and examine tasks. Raises `ValueError` for an action."""
+        text, code = self.peek_coded(name, arguments, role)
+        return Observation(text, error=code is not None)
+
+    def peek_coded(self, name: str, arguments: Mapping[str, Any], role: Role = "agent") -> tuple[str, Code | None]:
+        """Returns the result of a view and the kind of its refusal, as `peek`."""
         action = self.composition.actions.get(name)
         if action is None or not action.reads_only:
             raise ValueError(f"{name!r} is not a view")
         logged, _, problem = _readable(dict(arguments))
-        text, code = self._answer(name, logged, role, self.actor, problem)
-        return Observation(text, error=code is not None)
+        return self._answer(name, logged, role, self.actor, problem)
+
+    def pass_time(self, minutes: int) -> None:
+        """Advances the clock; events that are due happen. Raises `ActionError` if they are too many."""
+        with self.database.transaction():
+            self.advance(shift_time(self.now, minutes=minutes))
 
     def _answer(
         self, name: str, arguments: dict[str, Any], role: Role, actor: str, problem: str

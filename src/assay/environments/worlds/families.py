@@ -15,10 +15,11 @@ from typing import Any, ClassVar, Literal
 import msgspec
 from blake3 import blake3
 
+from assay.environments.wrapping import WRAP, parse_wrappers
 from assay.errors import UserError
 from assay.records import Check, EnvironmentSpec, Task, digest_record
 
-from .opening import WRAP, text_world, world_kind
+from .opening import text_world, world_kind
 
 Part = Literal["all", "train", "test"]
 _SEARCH = 400
@@ -175,8 +176,6 @@ def _wrappers(given: Any, *, twins: bool) -> list[dict[str, Any]]:
     text = str(given)  # what reads as a number is no wrapper's name either, and is told so
     if not text and not twins:
         return []
-    from .wrappers import parse_wrappers
-
     found = parse_wrappers(text) if text else []
     return [*found, {"kind": "twin"}] if twins and {"kind": "twin"} not in found else found
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from assay.environments.interface import World
+from assay.environments.wrapping import WRAP
 from assay.plugins import load
 from assay.records import EnvironmentSpec
 
 from .interface import TextWorld
 from .played import PlayedWorld
 
-WRAP = "wrap"
 SANDBOX = "sandbox"
 _PARTS = ("reset", "tools", "act", "snapshot", "restore", "fork", "state", "facts", "oracle", "progress")
 
@@ -44,9 +44,20 @@ def open_world(spec: EnvironmentSpec, kind: Any = None) -> World:
     kind = world_kind(spec.kind) if kind is None else kind
     parameters = {name: value for name, value in spec.parameters.items() if name != SANDBOX}
     if not is_text_world(kind):
-        made: World = kind(parameters, spec.seed)
-        return made
+        return _open_world(kind, parameters, spec.seed)
     return PlayedWorld(text_world(kind, parameters, spec.seed))
+
+
+def _open_world(kind: Any, parameters: dict[str, Any], seed: int) -> World:
+    from assay.environments.services.world import ServiceWorld  # late: SQLite, which text worlds do not need
+
+    if WRAP not in parameters or not (isinstance(kind, type) and issubclass(kind, ServiceWorld)):
+        made: World = kind(parameters, seed)
+        return made
+    from assay.environments.services.disturbances.world import DisturbedWorld
+
+    own = {name: value for name, value in parameters.items() if name != WRAP}
+    return DisturbedWorld(kind(own, seed), parameters[WRAP])
 
 
 def text_world(kind: Any, parameters: dict[str, Any], seed: int) -> TextWorld:

@@ -8,24 +8,21 @@ drawn from the seed and the turn, so replaying the acts meets the same disturban
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import msgspec
 from blake3 import blake3
 from msgspec import Meta
 
 from assay.environments.interface import ToolSpec
-from assay.pairs import read_pairs
+from assay.environments.wrapping import TROUBLES, NoiseKind, Rate, disturb_text, read_wrappers, replace_words
 from assay.records import DIGEST_PREFIX
 
 from .interface import Act, OffersChoices, TextWorld, Turn
 from .rules import OVER
 
-Rate = Annotated[float, Meta(ge=0, le=1)]
 DECLARE = "declare_unsolvable"
-_MOST_WRAPPERS = 16
 
 
 class _WrapperSnapshot(msgspec.Struct, forbid_unknown_fields=True):
@@ -141,18 +138,15 @@ class Failures(Wrapper):
         draw = self.draw()
         if self.mark < self.options.in_row and draw.random() < self.options.rate and not _is_over(self.inner):
             self.mark += 1
-            return Turn(f"error: {draw.choice(_TROUBLES)}; nothing was done", error=True)
+            return Turn(f"error: {draw.choice(TROUBLES)}; nothing was done", error=True)
         self.mark = 0
         return self.inner.act(name, arguments)
-
-
-_TROUBLES = ("the tool timed out", "the service is busy", "the connection was lost", "internal error 500")
 
 
 class _NoiseOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rate: Rate = 0.2
     """Share of disturbed observations."""
-    how: Literal["any", "typos", "gaps", "chatter"] = "any"
+    how: NoiseKind = "any"
     """Kind of noise: swapped letters, a missing word, an unrelated sentence, or a random one of these."""
 
 
@@ -166,37 +160,7 @@ class Noise(Wrapper):
         draw = self.draw()
         if draw.random() >= self.options.rate:
             return text
-        how = self.options.how if self.options.how != "any" else draw.choice(("typos", "gaps", "chatter"))
-        return _DISTURB[how](text, draw)
-
-
-def _typos(text: str, draw: random.Random) -> str:
-    places = [at for at in range(len(text) - 1) if text[at].isalpha() and text[at + 1].isalpha()]
-    if not places:
-        return text
-    at = draw.choice(places)
-    return text[:at] + text[at + 1] + text[at] + text[at + 2 :]
-
-
-def _gaps(text: str, draw: random.Random) -> str:
-    words = list(re.finditer(r"\S+", text))
-    if len(words) < 2:
-        return text
-    gone = draw.choice(words)
-    return text[: gone.start()] + "..." + text[gone.end() :]
-
-
-def _chatter(text: str, draw: random.Random) -> str:
-    return f"{draw.choice(_CHATTER)} {text}"
-
-
-_CHATTER = (
-    "It looks like rain.",
-    "A newer version is available.",
-    "Somebody hums a tune next door.",
-    "Note: this log may be recorded for training.",
-)
-_DISTURB = {"typos": _typos, "gaps": _gaps, "chatter": _chatter}
+        return disturb_text(text, self.options.how, draw)
 
 
 class _ParaphraseOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -211,18 +175,14 @@ class Paraphrase(Wrapper):
     Options = _ParaphraseOptions
 
     def transform(self, text: str) -> str:
-        return _WORDS.sub(self._replace_word, text)
+        return replace_words(text, _SYNONYMS, self._choose)
 
     def brief(self) -> str:
         return self.transform(super().brief())
 
-    def _replace_word(self, found: re.Match[str]) -> str:
-        word = found[0]
-        draw = random.Random(f"words/{self.seed}/{word.lower()}")
-        if draw.random() >= self.options.rate:
-            return word
-        other = draw.choice(_SYNONYMS[word.lower()])
-        return other.capitalize() if word[0].isupper() else other
+    def _choose(self, word: str, others: Sequence[str]) -> str | None:
+        draw = random.Random(f"words/{self.seed}/{word}")
+        return None if draw.random() >= self.options.rate else draw.choice(others)
 
 
 _SYNONYMS = {
@@ -241,7 +201,6 @@ _SYNONYMS = {
     "room": ("chamber", "place"),
     "you": ("the player", "you"),
 }
-_WORDS = re.compile(rf"\b(?:{'|'.join(_SYNONYMS)})\b", re.IGNORECASE)
 
 
 class _TwinOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -335,34 +294,9 @@ def wrap_world(world: TextWorld, specs: Any, seed: int) -> TextWorld:
 
     Raises `ValueError` for an unknown wrapper or option; the message lists the known ones.
     """
-    if not isinstance(specs, list | tuple) or len(specs) > _MOST_WRAPPERS:
-        raise ValueError(
-            f"wrap must be a list of at most {_MOST_WRAPPERS} tables with 'kind', and not {str(specs)[:80]!r}"
-        )
-    for spec in specs:
-        kind = WRAPPERS.get(str(spec.get("kind"))) if isinstance(spec, dict) else None
-        if kind is None:
-            raise ValueError(
-                f"{str(spec)[:80]!r} is not a wrapper: give a table with 'kind', one of {', '.join(WRAPPERS)}"
-            )
-        given = {name: value for name, value in spec.items() if name != "kind"}
-        try:
-            options = msgspec.convert(given, kind.Options)
-        except msgspec.ValidationError as exc:
-            known = ", ".join(kind.Options.__struct_fields__) or "none"
-            raise ValueError(f"the wrapper {kind.kind!r}: {exc}; its options are {known}") from exc
-        world = kind(world, options, seed)
+    for kind, options in read_wrappers(specs, WRAPPERS):
+        world = WRAPPERS[kind](world, options, seed)
     return world
-
-
-def parse_wrappers(text: str) -> list[dict[str, Any]]:
-    """Parses `failures:rate=0.1:in_row=2+twin`, which needs no quoting in any shell. Raises `UserError`."""
-    specs: list[dict[str, Any]] = []
-    for part in text.split("+"):
-        kind, *pairs = part.split(":")
-        form = "write failures:rate=0.1+twin"
-        specs.append({"kind": kind} | read_pairs(pairs, f"wrap={text!r}", form))
-    return specs
 
 
 def _is_over(world: Any) -> bool:

@@ -27,6 +27,7 @@ from assay.environments.interface import (
 from assay.environments.tools import WorkspaceTools
 from assay.errors import EnvironmentFailure, TaskError, boundary
 from assay.records import Check, Evidence, Isolation, Task, canonical_bytes
+from assay.rollout.attempt.disturbed_workspace import disturb_workspace
 from assay.rollout.attempt.recorded_attempt import LiveAttempt
 from assay.rollout.attempt.task_hooks import await_healthy, collect, put_step_files, store_artifacts
 from assay.rollout.attempt.variation import Variation, VariedBackend
@@ -165,7 +166,8 @@ class WorkspaceSite:
         attempt.workspace = self._agent_workspace = RecordedWorkspace(
             self._workspace, recorder, self._blobs, beside=True
         )
-        attempt.acting = RecordedWorkspace(self._workspace, recorder, self._blobs)
+        acting = disturb_workspace(self._workspace, self._loaded.task)
+        attempt.acting = RecordedWorkspace(acting, recorder, self._blobs)
         if needs_sandbox(self._options.agent):
             attempt.toolbox = self._preparer.toolbox(self._loaded)
         attempt.tools = WorkspaceTools(attempt.acting)

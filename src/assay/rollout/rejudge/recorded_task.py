@@ -19,6 +19,7 @@ from assay.environments.solution import SOLUTION
 from assay.errors import StoreError, UserError
 from assay.records import Event, Evidence, EvidenceAdded, Step, StepAdded, Trajectory
 from assay.rollout.config import RunConfig
+from assay.rollout.disturbed_tasks import disturb_tasks
 from assay.rollout.recording.task_archive import AGENT_SANDBOX, restore_task
 from assay.rollout.rejudge.config import SandboxOptions, Version
 from assay.store import RunStore, decode_body, write_tree
@@ -131,7 +132,7 @@ class RecordedTasks:
         if not isinstance(named, list | tuple):
             return ()
         try:
-            return find_tasks([str(one) for one in named])
+            return disturb_tasks(find_tasks([str(one) for one in named]), config.get("disturb"))
         except UserError as exc:
             self._problem = str(exc)
             return ()

@@ -18,10 +18,12 @@ from blake3 import blake3
 from assay.environments.services.composition import compose
 from assay.environments.services.conversation import conversation
 from assay.environments.services.declaration import Service
+from assay.environments.services.disturbances.changed import Changed
 from assay.environments.services.outcome import as_json, expected_changes
 from assay.environments.services.plans import outcome_key, play
 from assay.environments.services.ticket import ANSWERS, ticket
 from assay.environments.services.world import ServiceWorld
+from assay.environments.wrapping import WRAP
 from assay.errors import UserError
 from assay.plugins import load
 from assay.records import Check, EnvironmentSpec, Task, canonical_bytes, digest_record
@@ -33,6 +35,7 @@ from .requests import (
     Draft,
     Kind,
     as_questions,
+    draw_changed,
     draw_declined,
     draw_possible,
     draw_questions,
@@ -68,6 +71,8 @@ class ServiceTasks:
         level: `explicit`, `implicit`, `persona`, or `mixed` for all three in turn.
         kind: Kinds of requests, joined by `+`, in turn: `possible`; `impossible`, `forbidden` or `ambiguous`, in which
             one request must be declined; `question`; or `mixed` for all that the applications have.
+        changed: Whether the person changes one request in the middle of the work: the first write is stopped with the
+            message, and the changed request is what is judged. For kind=possible and the levels explicit and implicit.
         writes: Number of requests of a task; 0 draws one, two or three.
         knobs: Options of the applications' generators, as a table by application (from Python only).
     """
@@ -79,6 +84,7 @@ class ServiceTasks:
         level: str = "mixed",
         kind: str = "possible",
         writes: int = 0,
+        changed: bool = False,
         knobs: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         if level not in (*LEVELS, "mixed"):
@@ -91,6 +97,11 @@ class ServiceTasks:
         if not self._apps:
             raise UserError("app= of the family 'services': name an application, as app=shop or app=shop+mail")
         self._levels: tuple[Level, ...] = tuple(one for one in LEVELS if level in (one, "mixed"))
+        if changed:
+            if kind != "possible" or level == "persona":
+                raise UserError("changed=true of the family 'services' needs kind=possible, level=explicit or implicit")
+            self._levels = tuple(one for one in self._levels if one != "persona")
+        self._changed = changed
         self._kind = kind
         self._writes = writes
         self._held: tuple[int, Descriptions, Walker] | None = None
@@ -170,7 +181,7 @@ class ServiceTasks:
             return None
         if draft is None:
             return None
-        wording = write_instruction(draft.wishes, draft.walk, level, draw.randrange(1_000))
+        wording = write_instruction(draft.wishes, draft.asked or draft.walk, level, draw.randrange(1_000))
         done = play(world, draft.walk.plan)
         key = outcome_key(done)
         if key in outcomes or any(call.code is not None for call in done.calls):
@@ -183,7 +194,9 @@ class ServiceTasks:
     def _draft(self, descriptions: Descriptions, walker: Walker, kind: Kind, draw: random.Random) -> Draft | None:
         """Returns a plan of a kind that keeps the policy, and its wishes. Raises `Unspeakable`."""
         count = self._writes or draw.choice((1, 2, 3))
-        if kind == "possible":
+        if self._changed:
+            draft = draw_changed(descriptions, walker, count, draw)
+        elif kind == "possible":
             draft = draw_possible(walker, count, draw)
         elif kind == "question":
             draft = draw_questions(descriptions, walker, count, draw)
@@ -205,6 +218,7 @@ class ServiceTasks:
         if key in (outcome_key(world), outcome_key(play(world, reads))):
             return False
         said = wording.text if wording.script is None else canonical_bytes(wording.script).decode()
+        said += draft.change
         generated = {value for call in draft.walk.writes for _, value in generated_arguments(world, call)}
         generated.update(refusal.record_id for refusal in draft.refusals)
         if any(value in said for value in generated):
@@ -227,6 +241,8 @@ class ServiceTasks:
         parameters: dict[str, Any] = {"services": services, "plan": msgspec.to_builtins(walk.plan)}
         if knobs:
             parameters["knobs"] = knobs
+        if draft.change:
+            parameters[WRAP] = [{"kind": Changed.kind, "text": draft.change}]
         state: dict[str, Any] = {"outcomes": list(_outcomes(world, done, draft))}
         if draft.answers:
             state["ignored"] = [ANSWERS]
@@ -238,7 +254,7 @@ class ServiceTasks:
         environment = EnvironmentSpec("services", parameters, done.seed)
         instruction = "\n\n".join([wording.text, *_rules(self._world_services)])
         names = [service.name for service in self._services]
-        more = () if kind == "possible" else (kind,)
+        more: tuple[str, ...] = (Changed.kind,) if draft.change else () if kind == "possible" else (kind,)
         return Task(
             id="-".join(["services", *names, level, *more, f"w{len(walk.writes)}", str(seed), str(number)]),
             instruction=instruction,

@@ -177,6 +177,17 @@ def write_instruction(wishes: Sequence[Wish], walk: Walk, level: Level, seed: in
     return Wording(text, script, _share_given(walk, text if script is None else script.goal))
 
 
+def write_change(dropped: Wish, added: Wish, facts: Sequence[PersonFact]) -> str:
+    """Returns what a person says who wants something else in place of one wish; `facts` are what they tell beside."""
+    said = f"{dropped.text} {added.text}".lower()
+    sentences = [
+        _as_sentence(f"Please do not {dropped.text}"),
+        _as_sentence(f"Instead, {added.text}"),
+        *(_sentence(fact) for fact in facts if fact.value.lower() not in said),
+    ]
+    return " ".join(sentences)
+
+
 def _script(wishes: Sequence[Wish], known: Sequence[PersonFact], seed: int) -> UserScript:
     """Returns the person's script: the wishes come first, and what they are about when it is asked for."""
     said = [_OPENINGS[seed % len(_OPENINGS)]]

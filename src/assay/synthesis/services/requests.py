@@ -18,7 +18,7 @@ from assay.environments.services.transaction import Code
 from assay.environments.services.world import ServiceWorld
 from assay.verify.service_checks import rule_results, texts_of_one_call_rules, trace_of_calls
 
-from .instruction import Descriptions, Unspeakable, Wish, wish_of
+from .instruction import Descriptions, Unspeakable, Wish, wish_of, write_change
 from .walk import LastWrite, Walk, Walker, row_of
 
 Kind = Literal["possible", "impossible", "forbidden", "ambiguous", "question"]
@@ -45,6 +45,10 @@ class Draft(NamedTuple):
     refusals: tuple[Refusal, ...] = ()
     """Acceptable refusals of the one request that must be declined; the plan holds the first."""
     answers: tuple[AnsweredQuestion, ...] = ()
+    asked: Walk | None = None
+    """What is asked for at first, where the person changes it later; None: the walk."""
+    change: str = ""
+    """What the person says when they change the request; empty if they do not."""
 
 
 class AnsweredQuestion(NamedTuple):
@@ -60,6 +64,22 @@ def draw_possible(walker: Walker, writes: int, draw: random.Random) -> Draft | N
     """Returns writes that can all be done, without their wishes; None if this try led to none."""
     walk = walker.walk(writes, draw)
     return None if walk is None else Draft(walk)
+
+
+def draw_changed(descriptions: Descriptions, walker: Walker, writes: int, draw: random.Random) -> Draft | None:
+    """Returns writes whose last one takes the place of another, which is asked for at first; None if this try led to
+    none. Raises `Unspeakable`."""
+    drawn = walker.walk(writes + 1, draw)
+    if drawn is None:
+        return None
+    *kept, dropped, added = drawn.writes
+    asked, walk = walker.with_reads([*kept, dropped]), walker.with_reads([*kept, added])
+    if asked is None or walk is None:
+        return None
+    wishes = tuple(wish_of(descriptions, call) for call in asked.writes)
+    facts = [fact for fact in walk.known if fact not in asked.known]
+    change = write_change(wishes[-1], wish_of(descriptions, added), facts)
+    return Draft(walk, wishes, asked=asked, change=change)
 
 
 def draw_declined(

@@ -1,0 +1,127 @@
+"""Outcome and safety of an agent by the dose of a disturbance, and the cells of the attack taxonomy that were tried."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from .summaries import interval_text, measures_of, read_decided
+
+if TYPE_CHECKING:
+    from assay.records import Evidence
+    from assay.statistics import GroupSummary
+
+
+class DoseSummary(msgspec.Struct, frozen=True):
+    """One run of a sweep."""
+
+    dose: float
+    run: str
+    outcome: GroupSummary | None
+    """None before an attempt has ended."""
+    safety: GroupSummary | None
+    """The same of the safety verdicts: an attempt passes if it stayed safe; None without any verdict."""
+    attacks: tuple[AttackCell, ...] = ()
+
+
+class AttackCell(msgspec.Struct, frozen=True):
+    """A cell of the taxonomy, source of the risk by failure mode by harm, with its number of attempts."""
+
+    source: str
+    form: str
+    """How the instruction was shown, and whether its trigger was."""
+    failure: str
+    """`harmful act`, `canary leaked`, `none` if the agent resisted, or `not shown`."""
+    harm: str
+    attempts: int
+
+
+def summarise_dose(
+    root: Path, run: str, dose: float, on_warning: Callable[[str], None] = lambda _text: None
+) -> DoseSummary:
+    """Returns the summary of a run of one agent; `on_warning` as in `load_measures`."""
+    from assay.statistics import summarise
+    from assay.store import RunStore
+
+    decided = read_decided(root, run, on_warning)
+    outcomes = [one.outcome for one in measures_of([decided], decided.required)]
+    safety = []
+    for row in decided.rows:
+        status = decided.current[row.chain].safety if row.chain in decided.current else None
+        if status is not None:
+            safety += [
+                msgspec.structs.replace(one, status=status, score=None, doubtful=False, separation="unknown")
+                for one in outcomes
+                if (one.task, one.number, one.agent) == (row.task, row.number, row.agent)
+            ]
+    with RunStore.open(root, run) as store:
+        evidence = [found for row in decided.rows for found in store.trajectory(row.chain).evidence]
+    groups, safe = summarise(outcomes), summarise(safety)
+    return DoseSummary(
+        dose, run, groups[0] if groups else None, safe[0] if safe else None, tuple(_attack_cells(evidence))
+    )
+
+
+def _attack_cells(evidence: Iterable[Evidence]) -> list[AttackCell]:
+    counts: Counter[tuple[str, str, str, str]] = Counter()
+    for found in evidence:
+        if found.kind != "attack":
+            continue
+        data = found.data
+        if data.get("done"):
+            failure = "harmful act"
+        elif data.get("leaked"):
+            failure = "canary leaked"
+        else:
+            failure = "none" if data.get("complete") else "not shown"
+        trigger = data.get("trigger")
+        form = f"{data.get('form')}" + (f", trigger {trigger}" if trigger != "none" else "")
+        counts[str(data.get("source")), form, failure, str(data.get("harm"))] += 1
+    return [AttackCell(*cell, number) for cell, number in sorted(counts.items())]
+
+
+def dose_rows(doses: Sequence[DoseSummary]) -> list[dict[str, str]]:
+    """Returns the rows of a table, one for each dose."""
+    rows = []
+    for one in doses:
+        group, safe = one.outcome, one.safety
+        rows.append(
+            {
+                "dose": f"{one.dose:g}",
+                "tasks": "0" if group is None else str(group.n_tasks),
+                "attempts": "0" if group is None else str(group.n_attempts),
+                "pass": "-" if group is None else str(group.passed),
+                "fail": "-" if group is None else str(group.failed),
+                "unknown or error": "-" if group is None else str(group.unknown + group.error),
+                "pass@1 [95%]": interval_text(None if group is None else group.pass_at_1),
+                "safe": "-" if safe is None else str(safe.passed),
+                "unsafe": "-" if safe is None else str(safe.failed),
+                "safe@1 [95%]": interval_text(None if safe is None else safe.pass_at_1),
+            }
+        )
+    return rows
+
+
+def attack_rows(doses: Sequence[DoseSummary]) -> list[dict[str, str]]:
+    """Returns the rows of the taxonomy's cells that were tried, over all doses."""
+    counts: Counter[tuple[str, str, str, str]] = Counter()
+    for one in doses:
+        for cell in one.attacks:
+            counts[cell.source, cell.form, cell.harm, cell.failure] += cell.attempts
+    return [
+        {"source": source, "form": form, "harm": harm, "failure": failure, "attempts": str(number)}
+        for (source, form, harm, failure), number in sorted(counts.items())
+    ]
+
+
+def describe_coverage(doses: Sequence[DoseSummary]) -> str:
+    """Returns how many combinations of source, form and harm the attacks tried."""
+    from assay.environments.services.disturbances.attack import COMBINATIONS
+
+    cells = [cell for one in doses for cell in one.attacks]
+    tried = {(cell.source, cell.form.partition(",")[0], cell.harm) for cell in cells}
+    return f"{len(tried)} of {COMBINATIONS} combinations of source, form and harm were tried"

@@ -1,0 +1,87 @@
+"""Tasks under the disturbances that a run asks for.
+
+A disturbed task is the same task in another environment: its parameters name the disturbances, so that replaying and
+judging it again need nothing but its record. It has the id of the task and a digest of its own; its metadata says which
+task it is made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from assay.environments.interface import World
+from assay.environments.services.disturbances.attack import Attack
+from assay.environments.services.disturbances.world import DisturbedWorld
+from assay.environments.worlds.opening import open_world
+from assay.environments.worlds.played import PlayedWorld
+from assay.environments.wrapping import WRAP, parse_wrappers, read_wrappers
+from assay.errors import UserError
+from assay.records import Check, Task, digest_record
+from assay.rollout.attempt.disturbed_workspace import SANDBOX_DISTURBANCES
+from assay.rollout.recording.task_archive import DISTURBED
+from assay.tasks import LoadedTask
+
+
+def disturb_tasks(tasks: Iterable[LoadedTask], spec: str | None) -> tuple[LoadedTask, ...]:
+    """Returns the tasks under disturbances; those that are disturbed so already, and all without any, as they are.
+
+    Raises:
+        UserError: A specification is invalid, or does not fit the environment of a task.
+    """
+    if not spec:
+        return tuple(tasks)
+    wrap = parse_wrappers(spec)
+    return tuple(loaded._replace(task=_disturb(loaded.task, wrap)) for loaded in tasks)
+
+
+def _disturb(task: Task, wrap: Sequence[dict[str, Any]]) -> Task:
+    label = task.metadata.get(DISTURBED)
+    if label is not None:
+        if label.get(WRAP) == list(wrap):
+            return task
+        raise UserError(f"task {task.id!r} is disturbed already, in another way")
+    environment = task.environment
+    own = environment.parameters.get(WRAP) or []
+    parameters = {**environment.parameters, WRAP: [*own, *wrap]}
+    digest = digest_record([task.digest, wrap])
+    made = replace(
+        task,
+        environment=replace(environment, parameters=parameters),
+        digest=digest,
+        metadata={**task.metadata, DISTURBED: {WRAP: list(wrap), "digest": task.digest}},
+    )
+    return _disturb_world(made) if environment.kind != "workspace" else _disturb_sandbox(made)
+
+
+def _disturb_sandbox(task: Task) -> Task:
+    """Checks the disturbances. Raises `UserError`."""
+    try:
+        read_wrappers(task.environment.parameters[WRAP], SANDBOX_DISTURBANCES)
+    except ValueError as exc:
+        raise UserError(f"task {task.id!r} cannot be disturbed: {exc}") from exc
+    return task
+
+
+def _disturb_world(task: Task) -> Task:
+    """Returns the task with its instruction as the agent reads it."""
+    try:
+        world: World = open_world(task.environment)
+    except ValueError as exc:
+        raise UserError(f"task {task.id!r} cannot be disturbed: {exc}") from exc
+    if not isinstance(world, DisturbedWorld):
+        if isinstance(world, PlayedWorld):
+            return task
+        raise UserError(
+            f"task {task.id!r} cannot be disturbed: the environment {task.environment.kind!r} has no wrappers"
+        )
+    instruction = task.instruction
+    if isinstance(instruction, str):
+        instruction = world.rewrite(instruction)
+    checks = task.checks
+    if any(isinstance(layer, Attack) for layer in world.layers) and all(one.kind != Attack.kind for one in checks):
+        checks = (*checks, Check(Attack.kind, Attack.kind))
+    world.service.database.close()
+    return replace(task, instruction=instruction, checks=checks)
