@@ -224,6 +224,14 @@ def test_texts_are_disturbed_and_values_are_not() -> None:
             assert {"blue", "kettle", "without"} <= set(one["body"].split())
 
 
+def test_noise_leaves_the_words_by_which_people_ask_for_an_action() -> None:
+    shown = {
+        open_board(f"noise:rate=1.0:seed={n}:how=gaps").rewrite("quickly close everything there") for n in range(9)
+    }
+    assert all("close" in text for text in shown)
+    assert len(shown) > 1
+
+
 def test_acts_and_objects_are_paraphrased_apart() -> None:
     text = 'Please cancel the booking "cancel the booking" with `cancel`.'
     acts, objects = (open_board(f"paraphrase:part={part}").rewrite(text) for part in ("acts", "objects"))

@@ -139,7 +139,16 @@ class Noise(TextDisturbance):
         if not text or draw.random() >= self.options.rate:
             return text
         self.state["texts"] = self.state.get("texts", 0) + 1
-        return disturb_text(text, self.options.how, draw, self.may_change)
+        return disturb_text(text, self.options.how, draw, self._is_noisy)
+
+    def _is_noisy(self, word: str) -> bool:
+        return self.may_change(word) and word.rstrip(".,;:!?") not in self._wish_words
+
+    @cached_property
+    def _wish_words(self) -> frozenset[str]:
+        """Words by which people ask for an action: without them nobody knows what is wanted."""
+        actions = self.world.composition.actions.values()
+        return frozenset(word for action in actions for word in _VALUE_WORDS.findall(action.wish))
 
     def facts(self) -> dict[str, Any]:
         return {"texts": self.state.get("texts", 0)}
