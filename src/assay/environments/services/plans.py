@@ -191,10 +191,13 @@ def other_plans(world: ServiceWorld, plan: Plan, seed: int) -> dict[str, tuple[T
     }
 
 
+def is_for_agents(action: Action) -> bool:
+    """Returns whether the agent may call an action."""
+    return "agent" in action.roles
+
+
 def random_call(
-    world: ServiceWorld,
-    draw: random.Random,
-    may_call: Callable[[Action], bool] = lambda action: "agent" in action.roles,
+    world: ServiceWorld, draw: random.Random, may_call: Callable[[Action], bool] = is_for_agents
 ) -> PlannedCall | None:
     """Returns a call of an action that `may_call` permits, by default any of the agent's, with identifiers that exist.
 
