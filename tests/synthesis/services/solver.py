@@ -14,13 +14,14 @@ from itertools import product
 from typing import Any
 
 from assay.environments.services.world import ServiceWorld
-from assay.records import Task
+from assay.records import Observation, Task, ToolCall
 
 Record = dict[str, Any]
 
 MONTHS = (
     "January February March April May June July August September October November December"  # fmt: skip
 ).split()
+ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 GREETING = re.compile(r"^(?:Hi, I hope you can help me|Hello|Good morning)\. ")
 START = re.compile(r"(?:^|(?<=\s))(?:Please|Besides, please|Also, please|Then please) ")
 WISH = re.compile(r"(?:^|(?<=[.!?\"”] ))(?:I would like you to|Then|Also,|Besides,) ")
@@ -66,12 +67,14 @@ def unquote(text: str) -> str:
 
 
 def compiled(template: str) -> re.Pattern[str]:
-    """Returns the pattern of a template: `{slot}` takes any text, and `[...]` is optional."""
-    parts = re.split(r"(\{\w+\}|\[|\])", template)
-    text = "".join(
-        {"[": "(?:", "]": ")?"}.get(part) or (f"(?P<{part[1:-1]}>.+?)" if part[:1] == "{" else re.escape(part))
-        for part in parts
-    )
+    """Returns the pattern of a template: `{slot}` takes any text, `{slot:a|b}` one of these, `[...]` is optional."""
+    text = ""
+    for part in re.split(r"(\{.+?\}|\[|\])", template):
+        if part.startswith("{"):
+            slot, _, options = part[1:-1].partition(":")
+            text += f"(?P<{slot}>{options or '.+?'})"
+        else:
+            text += {"[": "(?:", "]": ")?"}.get(part) or re.escape(part)
     return re.compile(text, re.DOTALL)
 
 
@@ -96,6 +99,7 @@ class Desk:
         self.number = 0
         self.talks = "read_messages" in self.specs and "`read_messages`" in self.text
         self.problems: list[str] = []
+        self.calls: list[tuple[ToolCall, Observation]] = []
         self._seen: dict[str, Any] = {}
 
     def call(self, name: str, **arguments: Any) -> Any:
@@ -103,6 +107,7 @@ class Desk:
         if key in self._seen:
             return self._seen[key]
         observation = self.world.act(name, arguments)
+        self.calls.append((ToolCall(f"c{len(self.calls)}", name, json.dumps(arguments), arguments), observation))
         if observation.error:
             raise Refused(observation.content)
         try:
@@ -157,31 +162,36 @@ class Desk:
         """Reads the person's first message, and asks for everything that it leaves open."""
         first = self.call("read_messages")[0]["text"]
         pieces = [piece.strip().removesuffix(".") for piece in WISH.split(first)[1:]]
-        for term in sorted(self.terms(), key=len, reverse=True):
-            if not re.search(rf"\b{term}\b", first):
-                continue
-            answer = self.say(f"Which {term}?")
-            for matter in re.split(r"(?=In the \w+ matter: )", answer):
-                found = re.match(rf"(?:In the (\w+) matter: )?[Tt]he {term} is (.*?)\.?\s*$", matter, re.DOTALL)
-                if found:
-                    order = ("first", "second", "third", "fourth", "fifth", "sixth")
-                    self.answers[order.index(found[1]) + 1 if found[1] else 1, term] = found[2]
+        for term in sorted(self.terms(first), key=len, reverse=True):
+            if not any(term == known for _, known in self.answers):
+                self.note(self.say(f"Which {term}?"))
         for question in ("What is the email address?", "What is the date of birth?"):
             self.facts.append(self.say(question))
         return pieces
 
-    def terms(self) -> set[str]:
-        """Returns the nouns that the tools use for records."""
+    def terms(self, first: str) -> set[str]:
+        """Returns the nouns for records in a message: those that the tools use, and what follows an article."""
         found = set()
         for schema in self.specs.values():
-            for value in schema["properties"].values():
-                for option in value.get("anyOf", [value]):
-                    if match := re.match(r"Identifier of the (.+?)(?:, such as .*)?$", option.get("description", "")):
-                        found.add(match[1])
             for name in schema["properties"]:
                 if name.endswith("_id"):
                     found.add(name.removesuffix("_id").replace("_", " "))
+        found = {term for term in found if re.search(rf"\ban? {term}\b", first)}
+        for words in re.findall(r"\ban? ((?:[a-z]+ ){0,3}[a-z]+)", first):
+            parts = words.split()
+            while len(parts) > 1 and not any(" ".join(parts[-size:]) in found for size in range(1, len(parts) + 1)):
+                parts.pop()
+            found.add(" ".join(parts))
         return found
+
+    def note(self, answer: str) -> None:
+        """Keeps what the person said about each thing: `In the second matter: the account is ...`."""
+        head = re.compile(r"(?:^|(?<=\. ))(?:In the (\w+) matter: )?[Tt]he ([a-z]+(?: [a-z]+){0,3}?) is ")
+        heads = list(head.finditer(answer))
+        ends = [head.start() for head in heads[1:]] + [len(answer)]
+        for this, end in zip(heads, ends, strict=False):
+            text = answer[this.end() : end].strip().removesuffix(".")
+            self.answers[ORDINALS.index(this[1]) + 1 if this[1] else 1, this[2]] = text
 
     # acting ----------------------------------------------------------------------------------------------------
 
@@ -215,7 +225,7 @@ class Desk:
         options = schema.get("anyOf", [schema])
         for option in options:
             if "enum" in option:
-                wanted = unquote(text).lower().replace(" ", "_").replace("-", "_")
+                wanted = re.sub(r"^(?:the|my) ", "", unquote(text).lower()).replace(" ", "_").replace("-", "_")
                 if wanted in option["enum"]:
                     return wanted
                 raise NotUnderstood(f"{text} is not one of {option['enum']}")
@@ -687,6 +697,7 @@ class ShopDesk(Desk):
         ),
         "request_exchange": lambda desk, it: desk.variants_of(it["order_item_id"]),
         "adjust_item_price": lambda desk, it: desk.call("quote_price_adjustment", order_item_id=it["order_item_id"]),
+        "postpone_delivery": lambda desk, it: desk.call("get_shipment", shipment_id=it["shipment_id"]),
         "report_missing_parcel": lambda desk, it: desk.call("get_shipment", shipment_id=it["shipment_id"]),
         "give_goodwill": lambda desk, it: desk.call("get_order", order_id=it["order_id"]),
     }
@@ -805,7 +816,10 @@ class TrackerDesk(Desk):
         ("estimate {issue_id} at {points} points", "estimate_issue"),
         ("correct {work_log_id} to {minutes} minutes", "correct_work_log"),
         ("close {issue_id} as a duplicate of {original_id}", "close_as_duplicate"),
-        ("record that {issue_id} {kind} {other_id}", "link_issues"),
+        ("record that {issue_id} {kind:blocks|relates}[ to] {other_id}", "link_issues"),
+        ("set the due date of {issue_id} to {due}", "set_due_date"),
+        ("put {issue_id} under {component_id}", "set_issue_component"),
+        ("delete {work_log_id}", "delete_work_log"),
     )
     before = {
         "open_issue": lambda desk, it: desk.call("search_issues", text=it["title"]),
@@ -823,10 +837,9 @@ class TrackerDesk(Desk):
             self.call("list_comments", issue_id=it["issue_id"])
 
     def find_member(self, text: str) -> list[Record]:
-        found = re.fullmatch(r"(.+?)(?:,? (?:the|\()? ?(\w[\w ]+?)\)?)?", text)
         rows = self.all_of("search_members", text="")
         exact = [row for row in rows if row["name"] == text]
-        if exact or not found:
+        if exact:
             return exact
         found = re.fullmatch(r"(.+?)(?: \((.+)\)|, (?:the )?(.+))", text)
         if not found:
@@ -866,6 +879,17 @@ class TrackerDesk(Desk):
             row
             for project in self.find_project(found[2])
             for row in self.call("list_labels", project_id=project["id"])
+            if row["name"] == found[1]
+        ]
+
+    def find_component(self, text: str) -> list[Record]:
+        found = re.fullmatch(r"the component “?(.+?)”? of (.+)", text)
+        if not found:
+            raise NotUnderstood(text)
+        return [
+            row
+            for project in self.find_project(found[2])
+            for row in self.call("list_components", project_id=project["id"])
             if row["name"] == found[1]
         ]
 
