@@ -518,9 +518,7 @@ class BankDesk(Desk):
         if not found:
             raise NotUnderstood(text)
         payees = {
-            row["id"]: row
-            for person in self.customers()
-            for row in self.call("list_payees", customer_id=person["id"])
+            row["id"]: row for person in self.customers() for row in self.call("list_payees", customer_id=person["id"])
         }
         return [
             row
@@ -620,16 +618,16 @@ class MailDesk(Desk):
         return [row for row in rows if row["text"] == found[1] and row["at"].startswith(read_moment(found[2]))]
 
     def find_message(self, text: str) -> list[Record]:
-        found = re.fullmatch(r"the (?:message|draft) “(.+)” (?:that|which) (?:came|went|was sent)?.*?(\S+@\S+) on (.+)", text)
+        found = re.fullmatch(
+            r"the (?:message|draft) “(.+)” (?:that|which) (?:came|went|was sent)?.*?(\S+@\S+) on (.+)", text
+        )
         if not found:
             raise NotUnderstood(text)
         rows = self.all_of("search_messages", text="")
         return [
             row
             for row in rows
-            if row["subject"] == found[1]
-            and row["sender"] == found[2]
-            and row["at"].startswith(read_moment(found[3]))
+            if row["subject"] == found[1] and row["sender"] == found[2] and row["at"].startswith(read_moment(found[3]))
         ]
 
     def find_event(self, text: str) -> list[Record]:
