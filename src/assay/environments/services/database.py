@@ -152,20 +152,27 @@ class Database:
         by_name = {table.sql_name: table for table in self.tables}
         try:
             with self.transaction():
-                for change in changes:
-                    self._apply(by_name[change.table], change)
+                rows = [(by_name[change.table], change) for change in changes]
+                for table, change in rows:  # all rows go before any comes: two may have swapped a unique value
+                    self._remove(table, change)
+                for table, change in rows:
+                    self._insert(table, change)
         except (KeyError, TypeError, OverflowError, UnicodeError, sqlite3.Error) as exc:
             raise ValueError(f"The changes do not fit this world: {exc}") from exc
 
-    def _apply(self, table: Table, change: RowChange) -> None:
-        execute = self.connection.execute
-        if change.before is not None:
-            where = " AND ".join(f"{name} = ?" for name in table.key)
-            if execute(f"DELETE FROM {table.sql_name} WHERE {where}", change.key).rowcount != 1:
-                raise ValueError(f"{table.sql_name} has no row {change.key}")
-        if change.after is not None:
-            values = [change.after[column.name] for column in table.columns]
-            execute(f"INSERT INTO {table.sql_name} VALUES ({', '.join('?' * len(values))})", values)
+    def _remove(self, table: Table, change: RowChange) -> None:
+        if change.before is None:
+            return
+        where = " AND ".join(f"{name} = ?" for name in table.key)
+        if self.connection.execute(f"DELETE FROM {table.sql_name} WHERE {where}", change.key).rowcount != 1:
+            raise ValueError(f"{table.sql_name} has no row {change.key}")
+
+    def _insert(self, table: Table, change: RowChange) -> None:
+        if change.after is None:
+            return
+        values = [change.after[column.name] for column in table.columns]
+        marks = ", ".join("?" * len(values))
+        self.connection.execute(f"INSERT INTO {table.sql_name} VALUES ({marks})", values)
 
     def fork(self) -> Database:
         """Returns an independent database in the same state."""

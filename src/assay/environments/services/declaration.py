@@ -162,6 +162,7 @@ class Service:
         self.subscriptions: dict[str, list[Action]] = {}
         self.generators: list[Callable[[Generator, Any], None]] = []
         self.descriptions: dict[type[msgspec.Struct], Callable[[Transaction, Any], str]] = {}
+        self.nouns: dict[type[msgspec.Struct], str] = {}
         self.questions: list[Question] = []
 
     def table(
@@ -254,11 +255,20 @@ class Service:
 
         return declare
 
-    def describe(self, row: type[R]) -> Callable[[Callable[[Transaction, R], str]], Callable[[Transaction, R], str]]:
-        """Declares how a person refers to a row without its identifier: `the order of 3 March with the blue kettle`."""
+    def describe(
+        self, row: type[R], noun: str = ""
+    ) -> Callable[[Callable[[Transaction, R], str]], Callable[[Transaction, R], str]]:
+        """Declares how a person refers to a row without its identifier: `the order of 3 March with the blue kettle`.
+
+        Args:
+            row: Class of the row.
+            noun: What a person calls such a row, where it is not the label of its table: `trip` for a segment.
+        """
 
         def declare(function: Callable[[Transaction, R], str]) -> Callable[[Transaction, R], str]:
             self.descriptions[row] = function
+            if noun:
+                self.nouns[row] = noun
             return function
 
         return declare

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple, get_type_hints
 
 from assay.environments.services.declaration import Action
 from assay.environments.services.plans import PlannedCall
-from assay.environments.services.schema import UNIT, format_cents, metadata
+from assay.environments.services.schema import UNIT, Table, format_cents, metadata
 from assay.environments.services.transaction import Transaction
 from assay.environments.services.users import Fact, UserScript
 from assay.environments.services.world import ServiceWorld
@@ -76,6 +76,11 @@ class Descriptions:
         if counts[text] > 1:
             raise Unspeakable(f"two rows of {table.sql_name} are both {text}")
         return text
+
+    def noun(self, table: Table) -> str:
+        """Returns what people call a row of a table."""
+        service = next(service for service in self.world.composition.services if service.name == table.service)
+        return service.nouns.get(table.row, table.label)
 
 
 class Slot(NamedTuple):
@@ -142,24 +147,25 @@ def wish_of(
         if name not in call.arguments:
             raise Unspeakable(f"{call.action} has no value for {name}")
         spoken = words[name] if name in words else _spoken(descriptions, action, name, call.arguments[name])
-        noun = _noun(descriptions, action.takes.get(name), str(call.arguments[name])) or ""
-        cues = (noun, *noun.split(), *name.removesuffix("_id").split("_"))
+        noun, label = _nouns(descriptions, action.takes.get(name), str(call.arguments[name]))
+        cues = (noun, *noun.split(), label, *label.split(), *name.removesuffix("_id").split("_"))
         slots[name] = Slot(spoken, noun, tuple(dict.fromkeys(cues)))
     return Wish(template, slots)
 
 
-def _noun(descriptions: Descriptions, kind: str | None, value: str) -> str | None:
-    """Returns the noun of the row that an identifier names; None where a person says the identifier itself."""
+def _nouns(descriptions: Descriptions, kind: str | None, value: str) -> tuple[str, str]:
+    """Returns what people and what the tools call the row that an identifier names; both are empty where a person
+    says the identifier itself."""
     found = None if kind is None else row_of(descriptions.world, kind, value)
-    return None if found is None else found[0].label
+    return ("", "") if found is None else (descriptions.noun(found[0]), found[0].label)
 
 
 def write_instruction(wishes: Sequence[Wish], walk: Walk, level: Level, seed: int) -> Wording:
     """Returns the instruction of a walk, whose wishes are the requests in their order."""
     texts = [wish.text for wish in wishes]
     said = " ".join(texts).lower()
-    known = [fact for fact in walk.known if fact.value.lower() not in said]
-    facts = [_sentence(fact) for fact in known]
+    known = [fact for fact in walk.known if not _is_said(fact, said)]
+    facts = _sentences(known)
     script = None
     if level == "explicit":
         steps = "\n".join(f"{number}. {_as_sentence(_capital(wish))}" for number, wish in enumerate(texts, 1))
@@ -200,7 +206,7 @@ def _script(wishes: Sequence[Wish], known: Sequence[PersonFact], seed: int) -> U
     facts += [
         Fact(f"{fact.kind} {at}", _sentence(fact), _cues(fact))
         for at, fact in enumerate(known)
-        if fact.value.lower() not in described
+        if not _is_said(fact, described)
     ]
     return UserScript(" ".join(said), tuple(facts), seed=seed)
 
@@ -211,12 +217,39 @@ def _cues(fact: PersonFact) -> tuple[str, ...]:
     return (fact.kind.lower(), *words, *more, "identify", "verify", "contact")
 
 
+def _is_said(fact: PersonFact, text: str) -> bool:
+    """Returns whether a text in lower case holds the value of a fact, or its date as people write it."""
+    if fact.value.lower() in text:
+        return True
+    return fact.kind == "date" and len(fact.value) == len("2026-03-05") and _spoken_date(fact.value).lower() in text
+
+
+def _sentences(facts: Sequence[PersonFact]) -> list[str]:
+    """Returns the facts in sentences: `The email address is ... and the date of birth is ...`.
+
+    Facts of different kinds that follow each other were found for one record, so they stand in one sentence.
+    """
+    groups: list[list[PersonFact]] = []
+    for fact in facts:
+        is_alone = fact.kind in ("words", "date")
+        kinds = {other.kind for other in groups[-1]} if groups else {fact.kind}
+        if is_alone or fact.kind in kinds or kinds & {"words", "date"}:
+            groups.append([fact])
+        else:
+            groups[-1].append(fact)
+    return [_capital(" and ".join(_clause(fact) for fact in group)) + "." for group in groups]
+
+
 def _sentence(fact: PersonFact) -> str:
+    return _capital(f"{_clause(fact)}.")
+
+
+def _clause(fact: PersonFact) -> str:
     if fact.kind == "words":
-        return f"It is about {fact.value}."
+        return f"it is about {fact.value}"
     if fact.kind == "date":
-        return f"The date is {fact.value}."
-    return f"The {fact.kind} is {fact.value}."
+        return f"it is about {_spoken_date(fact.value)}" + (f" at {fact.value[11:]}" if "T" in fact.value else "")
+    return f"the {fact.kind} is {fact.value}"
 
 
 def _spoken(descriptions: Descriptions, action: Action, name: str, value: Any) -> str:
@@ -228,13 +261,18 @@ def _spoken(descriptions: Descriptions, action: Action, name: str, value: Any) -
     if unit == "cents" and isinstance(value, int):
         return format_cents(value)
     if unit in ("date", "time") and isinstance(value, str):
-        when = datetime.fromisoformat(value)
-        return f"{when.day} {when:%B %Y}" + (f" at {when:%H:%M}" if unit == "time" else "")
+        return _spoken_date(value) + (f" at {value[11:16]}" if unit == "time" else "")
     if unit == "text":
         return f'"{value}"'
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        words = ("off", "on") if name.endswith("_on") else ("no", "yes")
+        return words[value]
     return str(value).replace("_", " ") if "enum" in action.parameters["properties"][name] else str(value)
+
+
+def _spoken_date(value: str) -> str:
+    when = datetime.fromisoformat(value)
+    return f"{when.day} {when:%B %Y}"
 
 
 def _share_given(walk: Walk, text: str) -> float:

@@ -89,11 +89,13 @@ def draw_declined(
     world = descriptions.world
     words: dict[str, str] = {}
     records: list[str] = []
+    owners: list[tuple[str, str]] = []
     first = _Trial(world)
 
     def is_wanted(changed: ServiceWorld, call: PlannedCall) -> bool:
         words.clear()
         records.clear()
+        owners.clear()
         if kind == "impossible":
             records.extend(_generated(world, call))
             return bool(records) and first.is_refused(call) and _Trial(changed).is_refused(call)
@@ -105,6 +107,7 @@ def draw_declined(
         if found is None or before is None or found.name != before.name:
             return False
         words[found.name] = found.words
+        owners.append(found.owner)
         records.extend(record for record in found.records if record in before.records)
         return len(records) > 1
 
@@ -124,9 +127,13 @@ def draw_declined(
     )
     call = PlannedCall(decline_request.__name__, {"request": at + 1, **refusals[0]._asdict()})
     plan = [*walk.plan[:-1], call]
-    # Facts by which an ambiguous record is found would say which one is meant.
+    # Facts by which an ambiguous record is found would say which one is meant; those of its owner lead to all of them.
     kept = walker.with_reads([*walk.writes[:-1], _without(declined, words)])
-    return None if kept is None else Draft(Walk(tuple(plan), tuple(asked), kept.known), wishes, refusals)
+    about = [walker.facts_for(*owner) for owner in owners]
+    if kept is None or None in about:
+        return None
+    known = dict.fromkeys([*kept.known, *(fact for facts in about for fact in facts or ())])
+    return Draft(Walk(tuple(plan), tuple(asked), tuple(known)), wishes, refusals)
 
 
 def with_refusal(call: PlannedCall, refusal: Refusal) -> PlannedCall:
@@ -249,6 +256,8 @@ class _Ambiguous(NamedTuple):
     words: str
     records: list[str]
     """Identifiers of the rows with which the world accepts the call."""
+    owner: tuple[str, str]
+    """Kind and value of the identifier of the row to which all of them belong."""
 
 
 def _ambiguous(descriptions: Descriptions, trial: _Trial, call: PlannedCall) -> _Ambiguous | None:
@@ -274,8 +283,8 @@ def _ambiguous(descriptions: Descriptions, trial: _Trial, call: PlannedCall) -> 
             if len(fitting) < 2 or value not in fitting:
                 continue
             try:
-                words = f"the {table.label} of {descriptions.describe(column.identifier, str(owner))}"
-                return _Ambiguous(name, words, fitting)
+                words = f"the {descriptions.noun(table)} of {descriptions.describe(column.identifier, str(owner))}"
+                return _Ambiguous(name, words, fitting, (column.identifier, str(owner)))
             except Unspeakable:
                 continue
     return None

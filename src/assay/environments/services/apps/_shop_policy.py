@@ -41,9 +41,9 @@ Look at the variants first: it must be in stock. The difference in price is char
 **Prices.** If a piece is cheaper now than it was, the customer gets the difference within 14 days of the order, once
 per item, and not for final-sale items. Ask the system for the difference first.
 
-**Parcels.** A parcel that is overdue, or marked as delivered within the last 7 days and not there, can be searched for.
-Look at the parcel first. The carrier answers within three days; if it is lost, all is refunded. A parcel on its way can
-be moved once to a later day within a week, not to a Sunday.
+**Parcels.** Look at a parcel before you have it searched for or moved. One that is overdue, or marked as delivered
+within the last 7 days and not there, can be searched for. The carrier answers within three days; if it is lost, all is
+refunded. A parcel on its way can be moved once to a later day within a week, not to a Sunday.
 
 **Goodwill.** If a parcel came, or will come, two days or more after the promised day, you may give store credit once
 per order: 5.00, or 10.00 from four days on, or 15.00 from seven days on. Look at the order before. Do not offer it;

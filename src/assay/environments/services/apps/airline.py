@@ -96,6 +96,9 @@ Tier = Literal["blue", "silver", "gold"]
 Phone = Annotated[
     str, Meta(max_length=30, examples=["+49 40 5512093", "+45 31 220 418", "+46 8 5063 7712", "+31 20 774 1906"])
 ]
+PassengerName = Annotated[
+    str, Meta(max_length=80, examples=["Anna Meier", "Jonas Lindqvist", "Clara Petersen", "Paul Hensel"])
+]
 BagDescription = Annotated[
     FreeText, Meta(examples=["a blue suitcase with a red ribbon", "a grey rucksack", "a black case with two wheels"])
 ]
@@ -327,18 +330,18 @@ def describe_fare(tx: Transaction, fare: Fare) -> str:
 
 @airline.describe(Passenger)
 def describe_passenger(tx: Transaction, passenger: Passenger) -> str:
-    return f"{passenger.name}, born on {spoken_date(passenger.born)}"
+    return f"{passenger.name} (born on {spoken_date(passenger.born)})"
 
 
 @airline.describe(PaymentMethod)
 def describe_payment_method(tx: Transaction, method: PaymentMethod) -> str:
     owner = describe_passenger(tx, tx.get(Passenger, method.passenger_id))
     if method.issued is not None:
-        return f"the voucher “{method.label}” over {_money(method.issued)}, valid to {method.expires}, of {owner}"
+        return f"the voucher “{method.label}” over {_money(method.issued)}, valid to {spoken_date(method.expires)}, of {owner}"
     return f"the {method.label} of {owner}"
 
 
-@airline.describe(FrequentFlyer)
+@airline.describe(FrequentFlyer, noun="miles account")
 def describe_frequent_flyer(tx: Transaction, member: FrequentFlyer) -> str:
     return f"the miles account of {describe_passenger(tx, tx.get(Passenger, member.passenger_id))}"
 
@@ -348,15 +351,15 @@ def describe_booking(tx: Transaction, booking: Booking) -> str:
     first = tx.find(Segment, booking_id=booking.id, limit=1)
     about = f" for {describe_flight(tx, tx.get(Flight, first[0].flight_id))}" if first else ""
     made = f"{spoken_date(booking.created)} at {booking.created[11:]}"
-    return f"the booking{about} that {describe_passenger(tx, tx.get(Passenger, booking.booker_id))}, made on {made}"
+    return f"the booking{about} that {describe_passenger(tx, tx.get(Passenger, booking.booker_id))} made on {made}"
 
 
-@airline.describe(Segment)
+@airline.describe(Segment, noun="trip")
 def describe_segment(tx: Transaction, segment: Segment) -> str:
     flight, passenger = tx.get(Flight, segment.flight_id), tx.get(Passenger, segment.passenger_id)
     again = tx.count(Segment, "flight_id = ? AND passenger_id = ?", flight.id, passenger.id) > 1
     state = f" ({segment.status}, booked on {tx.get(Booking, segment.booking_id).created})" if again else ""
-    return f"the trip of {describe_passenger(tx, passenger)}, on {describe_flight(tx, flight)}{state}"
+    return f"the trip of {describe_passenger(tx, passenger)} on {describe_flight(tx, flight)}{state}"
 
 
 @airline.describe(Seat)
@@ -369,10 +372,10 @@ def describe_bag(tx: Transaction, bag: Bag) -> str:
     return f"the bag of {bag.weight_kg} kg on {describe_segment(tx, tx.get(Segment, bag.segment_id))}"
 
 
-@airline.describe(WaitlistEntry)
+@airline.describe(WaitlistEntry, noun="place on a waiting list")
 def describe_waitlist_entry(tx: Transaction, entry: WaitlistEntry) -> str:
     passenger = describe_passenger(tx, tx.get(Passenger, entry.passenger_id))
-    return f"the place of {passenger}, on the {entry.cabin} waiting list of " + describe_flight(
+    return f"the place of {passenger} on the {entry.cabin} waiting list of " + describe_flight(
         tx, tx.get(Flight, entry.flight_id)
     )
 
@@ -1255,10 +1258,8 @@ def issue_compensation(tx: Transaction, segment_id: SegmentId) -> PaymentMethod:
     return voucher
 
 
-@airline.action(wish="correct the name of {passenger_id} to {name}")
-def correct_passenger_name(
-    tx: Transaction, passenger_id: PassengerId, name: Annotated[str, Meta(max_length=80)]
-) -> Passenger:
+@airline.action(wish="correct the name of {passenger_id} to “{name}”")
+def correct_passenger_name(tx: Transaction, passenger_id: PassengerId, name: PassengerName) -> Passenger:
     """Corrects the spelling of a name by at most three letters.
 
     Args:

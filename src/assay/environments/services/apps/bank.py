@@ -379,7 +379,7 @@ def describe_transfer(tx: Transaction, transfer: Transfer) -> str:
     return f"the transfer of {format_cents(transfer.amount)} to {_payee_name(payee)}, {dated}"
 
 
-@bank.describe(BankStandingOrder)
+@bank.describe(BankStandingOrder, noun="standing order")
 def describe_standing_order(tx: Transaction, order: BankStandingOrder) -> str:
     payee, account = tx.get(Payee, order.payee_id), describe_account(tx, tx.get(Account, order.account_id))
     kind = order.every if order.status == "active" else f"ended {order.every}"
@@ -391,7 +391,7 @@ def describe_direct_debit(tx: Transaction, debit: DirectDebit) -> str:
     return f"the direct debit of {debit.creditor} from {describe_account(tx, tx.get(Account, debit.account_id))}"
 
 
-@bank.describe(DirectDebitPayment)
+@bank.describe(DirectDebitPayment, noun="payment by direct debit")
 def describe_direct_debit_payment(tx: Transaction, payment: DirectDebitPayment) -> str:
     debit, account = tx.get(DirectDebit, payment.direct_debit_id), tx.get(Account, payment.account_id)
     taken = f"{format_cents(payment.amount)} to {debit.creditor} on {spoken_date(payment.day)}"
@@ -643,7 +643,7 @@ def available_amount(found: AccountDetails) -> Cents:
     return found.available
 
 
-@bank.question(list_standing_orders, "list the standing orders from {account_id}: the amount and the next day of each")
+@bank.question(list_standing_orders, "list the active standing orders from {account_id}: the amount and the next day of each")
 def standing_order_days(found: list[BankStandingOrder]) -> list[tuple[Cents, Date]]:
     return [(order.amount, order.next_day) for order in found if order.status == "active"]
 

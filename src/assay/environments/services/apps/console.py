@@ -216,7 +216,30 @@ Level = Literal["info", "warning", "error"]
 FaultKind = Literal["bad_release", "full_disk", "expired_certificate", "wrong_config_value", "memory_leak"]
 Cause = Literal["release", "disk", "certificate", "configuration", "memory", "unknown"]
 Text = Annotated[str, Meta(min_length=1, max_length=2_000, pattern=r"\S")]
-Title = Annotated[str, Meta(min_length=3, max_length=120, pattern=r"\S")]
+Title = Annotated[
+    str,
+    Meta(
+        min_length=3,
+        max_length=120,
+        pattern=r"\S",
+        examples=["Customers see error pages", "Slow answers since this morning", "Some requests are lost"],
+    ),
+]
+Reason = Annotated[
+    Text,
+    Meta(examples=["agreed in the stand-up", "customers complain", "it does not do what it should", "as a precaution"]),
+]
+Note = Annotated[
+    Text,
+    Meta(
+        examples=[
+            "Robin Falk looks into it",
+            "the team has been told",
+            "traffic is back to normal",
+            "customers know of it",
+        ]
+    ),
+]
 
 METRICS: Final[tuple[Metric, ...]] = ("error_permille", "latency_ms", "memory_mb", "disk_percent", "certificate_days")
 FAULT_KINDS: Final[tuple[FaultKind, ...]] = (
@@ -450,12 +473,12 @@ def describe_engineer(tx: Transaction, engineer: Engineer) -> str:
     return f"{engineer.name} of the team {engineer.team}"
 
 
-@console.describe(Shift)
+@console.describe(Shift, noun="on-call shift")
 def describe_shift(tx: Transaction, shift: Shift) -> str:
     return f"the on-call shift of the team {shift.team} that begins on {spoken_date(shift.starts)}"
 
 
-@console.describe(Microservice)
+@console.describe(Microservice, noun="service")
 def describe_service(tx: Transaction, service: Microservice) -> str:
     return f"the service {service.name}"
 
@@ -470,7 +493,7 @@ def describe_release(tx: Transaction, release: Release) -> str:
     return f"version {release.version} of {tx.get(Microservice, release.service_id).name}"
 
 
-@console.describe(FeatureFlag)
+@console.describe(FeatureFlag, noun="flag")
 def describe_flag(tx: Transaction, flag: FeatureFlag) -> str:
     return f"the flag “{flag.name}” of {tx.get(Microservice, flag.service_id).name}"
 
@@ -807,9 +830,9 @@ def used_gigabytes(found: HostDetails) -> int:
     return found.used_gb
 
 
-@console.question(get_incident, "tell me when {incident_id} was opened")
-def opening_time(found: IncidentDetails) -> Timestamp:
-    return found.incident.opened
+@console.question(get_incident, "tell me how many entries the timeline of {incident_id} has")
+def timeline_length(found: IncidentDetails) -> int:
+    return len(found.timeline)
 
 
 # Rights, for the actions below.
@@ -870,8 +893,8 @@ def deploy_release(tx: Transaction, release_id: ReleaseId) -> Deployment:
     return deployment
 
 
-@console.action(wish="roll {service_id} back to the release before, because {reason}")
-def roll_back_service(tx: Transaction, service_id: ServiceId, reason: Text) -> Deployment:
+@console.action(wish="roll {service_id} back to the release before, with the reason “{reason}”")
+def roll_back_service(tx: Transaction, service_id: ServiceId, reason: Reason) -> Deployment:
     """Puts a service back to the release that ran before the current one, at once. A rollback cannot be rolled back."""
     service, me = _own_service(tx, service_id)
     _require_settled(tx, service)
@@ -912,8 +935,8 @@ def _switch_release(tx: Transaction, service: Microservice, release: Release, at
     _review_faults(tx, service.id, restarted=True)
 
 
-@console.action(wish="withdraw {release_id} because {reason}")
-def withdraw_release(tx: Transaction, release_id: ReleaseId, reason: Text) -> Release:
+@console.action(wish="withdraw {release_id}, with the reason “{reason}”")
+def withdraw_release(tx: Transaction, release_id: ReleaseId, reason: Reason) -> Release:
     """Withdraws a release that does not run, for good: it can never be deployed again.
 
     Args:
@@ -944,7 +967,7 @@ def restart_service(tx: Transaction, service_id: ServiceId) -> list[Instance]:
     return changed
 
 
-@console.action(wish="run {replicas} instances of {service_id}")
+@console.action(wish="set the number of instances of {service_id} to {replicas}")
 def scale_service(
     tx: Transaction, service_id: ServiceId, replicas: Annotated[int, Meta(ge=1, le=20)]
 ) -> list[Instance]:
@@ -968,13 +991,13 @@ def _emptiest_host(tx: Transaction, other_than: str = "") -> Host:
     return min(hosts, key=lambda host: (tx.count(Instance, "host_id = ?", host.id), host.id))
 
 
-@console.action(wish="set {name} of {service_id} to {value}, because {reason}")
+@console.action(wish="set {name} of {service_id} to {value}, with the reason “{reason}”")
 def set_config_value(
     tx: Transaction,
     service_id: ServiceId,
     name: str,
     value: Annotated[str, Meta(min_length=1, max_length=200)],
-    reason: Text,
+    reason: Reason,
 ) -> ConfigValue:
     """Changes a value of a service's configuration; it works at once.
 
@@ -1012,7 +1035,7 @@ def _change_config(tx: Transaction, config: ConfigValue, value: str, engineer_id
     return tx.update(config, value=value)
 
 
-@console.action(wish="turn {flag_id} to {percent} percent of users (on: {is_on})")
+@console.action(wish="turn {flag_id} {is_on}, for {percent} percent of users")
 def set_feature_flag(
     tx: Transaction, flag_id: FlagId, *, is_on: bool, percent: Annotated[int, Meta(ge=0, le=100)]
 ) -> FeatureFlag:
@@ -1098,8 +1121,8 @@ def return_host(tx: Transaction, host_id: HostId) -> Host:
 # Actions on alerts, incidents and shifts.
 
 
-@console.action(wish="acknowledge {alert_id}: {note}")
-def acknowledge_alert(tx: Transaction, alert_id: AlertId, note: Text) -> Acknowledgement:
+@console.action(wish="acknowledge {alert_id} with the note “{note}”")
+def acknowledge_alert(tx: Transaction, alert_id: AlertId, note: Note) -> Acknowledgement:
     """Says that somebody works on a firing alert. It cures nothing.
 
     Args:
@@ -1137,8 +1160,8 @@ def _unresolved(tx: Transaction, incident_id: str) -> tuple[Incident, Engineer]:
     return incident, _signed_in(tx)
 
 
-@console.action(wish="note on {incident_id}: {text}")
-def add_timeline_entry(tx: Transaction, incident_id: IncidentId, text: Text) -> TimelineEntry:
+@console.action(wish="note on {incident_id}: “{text}”")
+def add_timeline_entry(tx: Transaction, incident_id: IncidentId, text: Note) -> TimelineEntry:
     """Adds a line to the timeline of an incident, also of a resolved one."""
     return _add_entry(tx, tx.get(Incident, incident_id), _signed_in(tx), text)
 
@@ -1172,8 +1195,8 @@ def _require_present(tx: Transaction, engineer: Engineer, day: str = "") -> None
     )
 
 
-@console.action(wish="mark {incident_id} as mitigated: {note}")
-def mitigate_incident(tx: Transaction, incident_id: IncidentId, note: Text) -> Incident:
+@console.action(wish="mark {incident_id} as mitigated, with the note “{note}”")
+def mitigate_incident(tx: Transaction, incident_id: IncidentId, note: Note) -> Incident:
     """Says that an open incident does no more harm.
 
     Args:

@@ -396,7 +396,7 @@ def describe_attachment(tx: Transaction, attachment: Attachment) -> str:
     return f"the file “{attachment.name}” in {describe_message(tx, tx.get(Message, attachment.message_id))}"
 
 
-@mail.describe(MailLabel)
+@mail.describe(MailLabel, noun="label")
 def describe_mail_label(tx: Transaction, label: MailLabel) -> str:
     return f"the label “{label.name}”"
 
@@ -406,7 +406,7 @@ def describe_contact(tx: Transaction, contact: Contact) -> str:
     return f"{contact.name} of {contact.company} ({contact.email})"
 
 
-@mail.describe(ContactGroup)
+@mail.describe(ContactGroup, noun="group")
 def describe_contact_group(tx: Transaction, group: ContactGroup) -> str:
     return f"the group “{group.name}”"
 
@@ -417,7 +417,7 @@ def describe_calendar(tx: Transaction, calendar: Calendar) -> str:
     return f"the calendar “{calendar.name}”" + ("" if owner.email == PERSON_EMAIL else f" of {owner.email}")
 
 
-@mail.describe(CalendarEvent)
+@mail.describe(CalendarEvent, noun="event")
 def describe_calendar_event(tx: Transaction, event: CalendarEvent) -> str:
     when = f"{spoken_date(event.starts)} at {event.starts[11:]}"
     state = "cancelled " if event.status == "cancelled" else ""
@@ -435,7 +435,7 @@ def describe_reminder(tx: Transaction, reminder: Reminder) -> str:
     return f"the reminder “{reminder.text}” for {spoken_date(reminder.at)} at {reminder.at[11:]}"
 
 
-@mail.describe(FilterRule)
+@mail.describe(FilterRule, noun="filter")
 def describe_filter_rule(tx: Transaction, rule: FilterRule) -> str:
     return f"the filter for messages from {rule.sender}"
 

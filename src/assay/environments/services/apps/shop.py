@@ -95,6 +95,16 @@ RefundTo = Literal["original_payment_method", "store_credit"]
 Topic = Literal["delivery", "payment", "product_quality", "returns", "invoices"]
 Purpose = Literal["order", "change", "exchange", "refund"]
 Pieces = Annotated[int, Meta(ge=1, le=MOST_PIECES)]
+TicketNote = Annotated[
+    FreeText,
+    Meta(
+        examples=[
+            "the customer wants to be called back",
+            "the carrier does not answer",
+            "the invoice names another firm",
+        ]
+    ),
+]
 Words = Annotated[str, Meta(max_length=200)]
 Limit = Annotated[int, Meta(ge=1, le=50)]
 Offset = Annotated[int, Meta(ge=0, le=100_000)]
@@ -293,7 +303,7 @@ class Ticket(msgspec.Struct, frozen=True):
     topic: Topic
     opened: Timestamp
     status: Literal["open", "escalated", "resolved"]
-    note: FreeText
+    note: TicketNote
 
 
 # Descriptions: how a person refers to a row.
@@ -351,13 +361,13 @@ def describe_order(tx: Transaction, order: Order) -> str:
     return f"the order that {_named(tx, order.customer_id)} placed on {placed}"
 
 
-@shop.describe(OrderItem)
+@shop.describe(OrderItem, noun="item")
 def describe_order_item(tx: Transaction, item: OrderItem) -> str:
     variant, order = tx.get(Variant, item.variant_id), tx.get(Order, item.order_id)
     return f"{describe_variant(tx, variant)} from {describe_order(tx, order)}"
 
 
-@shop.describe(Shipment)
+@shop.describe(Shipment, noun="parcel")
 def describe_shipment(tx: Transaction, shipment: Shipment) -> str:
     return f"the parcel with {describe_order(tx, tx.get(Order, shipment.order_id))}"
 
@@ -1263,7 +1273,7 @@ def remove_stock_alert(tx: Transaction, customer_id: CustomerId, variant_id: Var
 
 
 @shop.action(wish="open a ticket about {topic} for {customer_id}: {note}")
-def open_ticket(tx: Transaction, customer_id: CustomerId, topic: Topic, note: FreeText) -> Ticket:
+def open_ticket(tx: Transaction, customer_id: CustomerId, topic: Topic, note: TicketNote) -> Ticket:
     """Opens a ticket for what cannot be settled at once.
 
     Args:
@@ -1274,7 +1284,7 @@ def open_ticket(tx: Transaction, customer_id: CustomerId, topic: Topic, note: Fr
 
 
 @shop.action(wish="escalate {ticket_id} to the specialists: {note}")
-def escalate_ticket(tx: Transaction, ticket_id: TicketId, note: FreeText) -> Ticket:
+def escalate_ticket(tx: Transaction, ticket_id: TicketId, note: TicketNote) -> Ticket:
     """Hands an open ticket over to the specialists.
 
     Args:

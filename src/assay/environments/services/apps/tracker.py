@@ -188,7 +188,32 @@ Kind = Literal["bug", "task", "story"]
 Priority = Literal["low", "medium", "high", "urgent"]
 ProjectRole = Literal["viewer", "contributor", "maintainer"]
 Title = Annotated[str, Meta(min_length=3, max_length=120, pattern=r"\S")]
+IssueTitle = Annotated[
+    Title,
+    Meta(
+        examples=[
+            "Sums are rounded twice",
+            "Explain the limits in the help",
+            "Sort the list by date",
+            "Shorten the form",
+        ]
+    ),
+]
+PageTitle = Annotated[
+    Title, Meta(examples=["Release calendar", "Glossary", "How we answer customers", "Decisions of the spring"])
+]
 Text = Annotated[str, Meta(min_length=1, max_length=4_000, pattern=r"\S")]
+IssueText = Annotated[
+    Text,
+    Meta(examples=["Three customers asked for it.", "It happens every time.", "Wanted for the next release."]),
+]
+CommentText = Annotated[
+    Text, Meta(examples=["The cause is known.", "Please wait for the next release.", "I could not repeat it."])
+]
+WorkNote = Annotated[Text, Meta(examples=["Tests", "Pairing", "Reading the logs", "Talking to the customer"])]
+PageText = Annotated[
+    Text, Meta(examples=["Ask the owner of the space first.", "This page is under construction.", "See the minutes."])
+]
 Minutes = Annotated[int, Meta(ge=1, le=DAILY_MINUTES)]
 Version = Annotated[int, Meta(ge=1, le=1_000_000)]
 
@@ -367,7 +392,7 @@ class PageRevision(msgspec.Struct, frozen=True):
 # Descriptions: how a person refers to a row.
 
 
-@tracker.describe(Member)
+@tracker.describe(Member, noun="colleague")
 def describe_member(tx: Transaction, member: Member) -> str:
     return f"{member.name}, the {member.title}"
 
@@ -408,7 +433,7 @@ def describe_comment(tx: Transaction, comment: Comment) -> str:
     )
 
 
-@tracker.describe(WorkLog)
+@tracker.describe(WorkLog, noun="entry of logged time")
 def describe_work_log(tx: Transaction, log: WorkLog) -> str:
     member, issue = tx.get(Member, log.member_id), tx.get(Issue, log.issue_id)
     return (
@@ -417,12 +442,12 @@ def describe_work_log(tx: Transaction, log: WorkLog) -> str:
     )
 
 
-@tracker.describe(Space)
+@tracker.describe(Space, noun="wiki space")
 def describe_space(tx: Transaction, space: Space) -> str:
     return f"the wiki space “{space.name}”"
 
 
-@tracker.describe(Page)
+@tracker.describe(Page, noun="wiki page")
 def describe_page(tx: Transaction, page: Page) -> str:
     return f"the wiki page “{page.title}” in the space “{tx.get(Space, page.space_id).name}”"
 
@@ -799,12 +824,14 @@ def _require_capacity(tx: Transaction, sprint: Sprint, more: int) -> None:
 # Actions on issues.
 
 
-@tracker.action(wish="report a {kind} “{title}” of {priority} priority in {project_id}: {description}")
+@tracker.action(
+    wish="report a {kind} “{title}” of {priority} priority in {project_id}, with the description “{description}”"
+)
 def open_issue(
     tx: Transaction,
     project_id: ProjectId,
-    title: Title,
-    description: Text,
+    title: IssueTitle,
+    description: IssueText,
     kind: Kind,
     *,
     priority: Priority = "medium",
@@ -845,7 +872,7 @@ def set_issue_priority(tx: Transaction, issue_id: IssueId, priority: Priority) -
 
 
 @tracker.action(wish="reword {issue_id}: title “{title}”, description “{description}”")
-def edit_issue(tx: Transaction, issue_id: IssueId, title: Title, description: Text) -> Issue:
+def edit_issue(tx: Transaction, issue_id: IssueId, title: IssueTitle, description: IssueText) -> Issue:
     """Replaces title and description of an unfinished issue. Its reporter and maintainers may do that."""
     issue, me = _unfinished_issue(tx, issue_id)
     if me.id != issue.reporter_id:
@@ -900,7 +927,7 @@ def assign_issue(tx: Transaction, issue_id: IssueId, member_id: MemberId | None)
     return _change_issue(tx, issue, me, assignee_id=member_id)
 
 
-@tracker.action(wish="move {issue_id} to {status}, because: {reason}")
+@tracker.action(wish="move {issue_id} to “{status}”, with the reason “{reason}”")
 def move_issue(tx: Transaction, issue_id: IssueId, status: Status, reason: str = "") -> Issue:
     """Moves an issue to another state: open, in_progress, in_review, done; or wont_fix, and back to open.
 
@@ -1052,16 +1079,16 @@ def unwatch_issue(tx: Transaction, issue_id: IssueId) -> Watcher:
     return watcher
 
 
-@tracker.action(wish="comment on {issue_id}: {text}")
-def comment_on_issue(tx: Transaction, issue_id: IssueId, text: Text) -> Comment:
+@tracker.action(wish="comment on {issue_id}: “{text}”")
+def comment_on_issue(tx: Transaction, issue_id: IssueId, text: CommentText) -> Comment:
     """Adds a comment to an issue, closed ones included. Its watchers get mail."""
     issue, me = _writable_issue(tx, issue_id)
     _tell_watchers(tx, issue, me, text)
     return tx.insert(Comment(tx.new_id(Comment), issue_id, me.id, tx.now, text))
 
 
-@tracker.action(wish="change {comment_id} to: {text}")
-def edit_comment(tx: Transaction, comment_id: CommentId, text: Text) -> Comment:
+@tracker.action(wish="change {comment_id} to “{text}”")
+def edit_comment(tx: Transaction, comment_id: CommentId, text: CommentText) -> Comment:
     """Replaces the text of one's own comment, within 24 hours."""
     comment = tx.get(Comment, comment_id)
     _, me = _writable_issue(tx, comment.issue_id)
@@ -1087,8 +1114,8 @@ def delete_comment(tx: Transaction, comment_id: CommentId) -> Comment:
 # Actions on time and sprints.
 
 
-@tracker.action(wish="log {minutes} minutes on {issue_id} for {day}: {note}")
-def log_work(tx: Transaction, issue_id: IssueId, day: Date, minutes: Minutes, note: Text) -> WorkLog:
+@tracker.action(wish="log {minutes} minutes on {issue_id} for {day}, with the note “{note}”")
+def log_work(tx: Transaction, issue_id: IssueId, day: Date, minutes: Minutes, note: WorkNote) -> WorkLog:
     """Logs time of the person who is signed in: at most 14 days back and 12 hours a day.
 
     Args:
@@ -1253,8 +1280,10 @@ def _require_free_title(tx: Transaction, space_id: str, title: str) -> None:
     tx.require(not taken, f"The space has a page {title!r} already.", "conflict")
 
 
-@tracker.action(wish="write a wiki page “{title}” in {space_id}: {text}")
-def create_page(tx: Transaction, space_id: SpaceId, title: Title, text: Text, parent_id: PageId | None = None) -> Page:
+@tracker.action(wish="write a wiki page “{title}” in {space_id}, with the text “{text}”")
+def create_page(
+    tx: Transaction, space_id: SpaceId, title: PageTitle, text: PageText, parent_id: PageId | None = None
+) -> Page:
     """Creates a wiki page. Titles are unique within a space.
 
     Args:
@@ -1277,7 +1306,7 @@ def _require_parent(tx: Transaction, space_id: str, parent_id: str) -> Page:
 
 
 @tracker.action(wish="replace the text of {page_id} by “{text}” (summary: {summary})")
-def edit_page(tx: Transaction, page_id: PageId, base_version: Version, text: Text, summary: Text) -> Page:
+def edit_page(tx: Transaction, page_id: PageId, base_version: Version, text: PageText, summary: Text) -> Page:
     """Saves a new text of a wiki page as the next version.
 
     Args:
@@ -1304,7 +1333,7 @@ def restore_page_revision(tx: Transaction, page_id: PageId, version: Version) ->
 
 
 @tracker.action(wish="rename {page_id} to “{title}”")
-def rename_page(tx: Transaction, page_id: PageId, title: Title) -> Page:
+def rename_page(tx: Transaction, page_id: PageId, title: PageTitle) -> Page:
     """Changes the title of a wiki page."""
     page, _ = _writable_page(tx, page_id)
     _require_free_title(tx, page.space_id, title)
