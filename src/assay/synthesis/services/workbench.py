@@ -113,6 +113,12 @@ class WorkBenchTasks:
             raise UserError(str(exc)) from exc
 
     @cached_property
+    def _services(self) -> Mapping[str, str]:
+        """Name of each domain's service."""
+        services: dict[str, Service] = {name: load("services", domain.service) for name, domain in _DOMAINS.items()}
+        return {name: service.name for name, service in services.items()}
+
+    @cached_property
     def _hashes(self) -> Mapping[str, str]:
         """SHA-256 of each domain's database."""
         try:
@@ -122,11 +128,8 @@ class WorkBenchTasks:
 
     def _parameters(self, names: Sequence[str], data: str | None) -> dict[str, Any]:
         """Returns the parameters of a world of domains, without their plan."""
-        knobs = {}
-        for name in names:
-            service: Service = load("services", _DOMAINS[name].service)
-            own = {"hash": self._hashes[name]}
-            knobs[service.name] = own if data is None else {"data": data, **own}
+        folder = {} if data is None else {"data": data}
+        knobs = {self._services[name]: {**folder, "hash": self._hashes[name]} for name in names}
         return {"services": [_DOMAINS[name].service for name in names], "knobs": knobs}
 
     def _world(self, names: tuple[str, ...]) -> ServiceWorld:

@@ -191,7 +191,8 @@ class Frame(Generic[R]):
 
     def next_identifier(self, tx: Transaction, digits: int = 0) -> str:
         """Returns the largest identifier plus one, with leading zeros. Raises `ActionError` if it is no number."""
-        largest = max((getattr(row, self._identifier) or "" for row in self.rows(tx)), default="")
+        last = tx.select(self._row, "", order_by=f"-{self._identifier}", limit=1)
+        largest = getattr(last[0], self._identifier) if last else ""
         try:
             return str(int(largest) + 1).zfill(digits)
         except ValueError:
@@ -210,8 +211,8 @@ class Frame(Generic[R]):
         """Removes rows; those behind them keep their labels."""
         labels = self._read_labels(tx)
         for row in rows:
-            del labels[getattr(row, POSITION)]
             tx.delete(row)
+            labels.pop(getattr(row, POSITION), None)
         self._store_labels(tx, labels)
 
     def append(self, tx: Transaction, **values: str | None) -> None:
@@ -219,43 +220,44 @@ class Frame(Generic[R]):
 
         A row's label then follows from whether it was added, so that nothing has to be stored.
         """
-        tx.insert(self._row(self._next_row(tx), **values))
+        tx.insert(self._row(self._next_position(tx), **values))
 
     def append_relabelled(self, tx: Transaction, **values: str | None) -> None:
         """Adds a row and labels all rows anew, as `pandas.concat([rows, row], ignore_index=True)`."""
-        added = self._next_row(tx)
-        rows = [*self._read_labels(tx), added]
-        tx.insert(self._row(added, **values))
-        self._store_labels(tx, {row: label for label, row in enumerate(rows)})
+        tx.insert(self._row(self._next_position(tx), **values))
+        self._store_labels(tx, {position: label for label, position in enumerate(self._positions(tx))})
 
     def assign_last(self, tx: Transaction, **values: str | None) -> None:
         """Stores a row under the label that is the number of rows, as `rows.loc[len(rows)] = ...`.
 
         A row that has this label, because another one was removed, is overwritten: so it is in WorkBench.
         """
-        labels = self._read_labels(tx)
-        overwritten = next((row for row, label in labels.items() if label == len(labels)), None)
+        label = tx.count(self._row)
+        labels = self._read_labels(tx) or {position: position for position in self._positions(tx)}
+        overwritten = next((position for position, other in labels.items() if other == label), None)
         if overwritten is not None:
             tx.update(tx.get(self._row, overwritten), **values)
             return
-        added = self._next_row(tx)
+        added = self._next_position(tx)
         tx.insert(self._row(added, **values))
-        self._store_labels(tx, labels | {added: len(labels)})
+        self._store_labels(tx, labels | {added: label})
 
-    def _next_row(self, tx: Transaction) -> int:
-        """Returns the key of the next row, which is larger than that of every row of the file."""
+    def _next_position(self, tx: Transaction) -> int:
+        """Returns the position of the next row, which is larger than that of every row of the file."""
         last = tx.select(self._row, "", order_by=f"-{POSITION}", limit=1)
         return max(tx.get(self._labels, 0).size, getattr(last[0], POSITION) + 1 if last else 0)
 
+    def _positions(self, tx: Transaction) -> list[int]:
+        return [getattr(row, POSITION) for row in self.rows(tx)]
+
     def _read_labels(self, tx: Transaction) -> dict[int, int]:
-        """Returns the label of each row by its key, in the order of the rows."""
-        rows = [getattr(row, POSITION) for row in self.rows(tx)]
+        """Returns the label of each row by its position, in their order; empty if labels equal positions."""
         text = tx.get(self._labels, 0).labels
-        return dict(zip(rows, _read_ranges(text) if text else rows, strict=True))
+        return dict(zip(self._positions(tx), _read_ranges(text), strict=True)) if text else {}
 
     def _store_labels(self, tx: Transaction, labels: Mapping[int, int]) -> None:
-        """Stores labels; an empty text stands for those that equal the keys."""
-        is_plain = all(row == label for row, label in labels.items())
+        """Stores labels; an empty text stands for those that equal positions."""
+        is_plain = all(position == label for position, label in labels.items())
         before = tx.get(self._labels, 0)
         text = "" if is_plain else _write_ranges(list(labels.values()))
         if text != before.labels:
