@@ -7,8 +7,8 @@ nothing, the absence of other changes is kept by doing nothing.
 An outcome's placeholders (`{"$new": name}`) stand for identifiers that the world generates: one assignment must make
 all rows fit. The agent sent typed arguments, and nothing that it wrote was executed: the grade is `no-agent-code`.
 
-Covered: added rows in another order, permitted and free columns, columns without regard to case, several outcomes. Not covered: an outcome that the
-task's author did not think of.
+Covered: added rows in another order, permitted and free columns, columns without regard to case, several outcomes.
+Not covered: an outcome that the task's author did not think of.
 """
 
 from __future__ import annotations

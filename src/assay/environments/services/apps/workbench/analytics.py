@@ -129,7 +129,7 @@ def total_visits_count(tx: Transaction, time_min: str | None = None, time_max: s
         time_min: First date, as YYYY-MM-DD.
         time_max: Last date, as YYYY-MM-DD.
     """
-    return _count(tx, time_min, time_max, lambda visit: True)
+    return {date: len(visits) for date, visits in _by_date(tx, time_min, time_max).items()}
 
 
 @workbench_analytics.view()
