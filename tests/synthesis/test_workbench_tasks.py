@@ -31,7 +31,7 @@ from tests.environments.services.small_workbench import write_workbench
 
 
 def small(folder: Path, **options: Any) -> tuple[Task, ...]:
-    return tuple(WorkBenchTasks(data=str(folder), **options).tasks(100, 0))
+    return tuple(WorkBenchTasks(data=str(folder), **options).tasks(1000, 0))
 
 
 def opened(task: Task) -> ServiceWorld:

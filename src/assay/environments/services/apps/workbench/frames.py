@@ -187,7 +187,7 @@ class Frame(Generic[R]):
 
     def with_identifier(self, tx: Transaction, value: str) -> list[R]:
         """Returns the rows that have an identifier, which an update can give to several; in their order."""
-        return tx.find(self._row, order_by=POSITION, **{self._identifier: value})
+        return tx.select(self._row, f"{self._identifier} = ?", value, order_by=POSITION)
 
     def next_identifier(self, tx: Transaction, digits: int = 0) -> str:
         """Returns the largest identifier plus one, with leading zeros. Raises `ActionError` if it is no number."""
@@ -245,7 +245,8 @@ class Frame(Generic[R]):
     def _next_position(self, tx: Transaction) -> int:
         """Returns the position of the next row, which is larger than that of every row of the file."""
         last = tx.select(self._row, "", order_by=f"-{POSITION}", limit=1)
-        return max(tx.get(self._labels, 0).size, getattr(last[0], POSITION) + 1 if last else 0)
+        after_last: int = getattr(last[0], POSITION) + 1 if last else 0
+        return max(tx.get(self._labels, 0).size, after_last)
 
     def _positions(self, tx: Transaction) -> list[int]:
         return [getattr(row, POSITION) for row in self.rows(tx)]
