@@ -7,7 +7,7 @@ covered: logarithms of numbers that are not positive, which are errors here.
 from __future__ import annotations
 
 import math
-from decimal import Context, Decimal, InvalidOperation, localcontext
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation, localcontext
 from fractions import Fraction
 from typing import Any, Final, NoReturn
 
@@ -92,7 +92,7 @@ def _significant(value: Fraction, digits: int) -> str:
     """Returns a number with so many significant digits, without zeros at the end."""
     if not value:
         return "0.0"
-    with localcontext(Context(prec=digits)) as context:
+    with localcontext(Context(prec=digits, rounding=ROUND_HALF_UP)) as context:
         number = context.divide(Decimal(value.numerator), Decimal(value.denominator))
     sign, figures, _ = number.as_tuple()
     text, exponent = "".join(map(str, figures)).ljust(digits, "0"), number.adjusted()

@@ -28,7 +28,7 @@ ADDED: Final = "bfcl-added"
 """Topic of tools that become available: `tools`."""
 Number = int | float
 _PYTHON_ERRORS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-_PAIRS, _SET = "$pairs", "$set"
+_PAIRS, _SET, _ELLIPSIS = "$pairs", "$set", "$ellipsis"
 
 
 class ClassKnobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -220,7 +220,7 @@ def as_text(result: Any) -> str:
 
 
 def encode(value: Any) -> str:
-    """Returns a value as JSON that keeps the order of dictionaries, keys that are numbers, and sets."""
+    """Returns a value as JSON that keeps the order of dictionaries, keys that are numbers, sets and ellipses."""
     return json.dumps(_tagged(value), ensure_ascii=False)
 
 
@@ -236,13 +236,17 @@ def _tagged(value: Any) -> Any:
         return {_PAIRS: [[key, _tagged(part)] for key, part in value.items()]}
     if isinstance(value, set):
         return {_SET: sorted(value)}
+    if value is ...:  # some lists of the long context hold one
+        return {_ELLIPSIS: True}
     return [_tagged(part) for part in value] if isinstance(value, list) else value
 
 
 def _untagged(value: dict[str, Any]) -> Any:
     if _PAIRS in value:
         return {key: part for key, part in value[_PAIRS]}
-    return set(value[_SET]) if _SET in value else value
+    if _SET in value:
+        return set(value[_SET])
+    return ... if _ELLIPSIS in value else value
 
 
 def equality_digest(value: Any) -> str:
