@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -62,7 +63,7 @@ class SourceTask(msgspec.Struct, frozen=True):
     question: tuple[tuple[Line, ...], ...]
     initial_config: dict[str, dict[str, Any]]
     involved_classes: tuple[str, ...]
-    missed_function: dict[str, tuple[str, ...]] = {}
+    missed_function: dict[int, tuple[str, ...]] = {}
     """Tools that become available in a turn, by its number."""
 
 
@@ -84,7 +85,7 @@ class BfclTasks:
         task: Number of a single task.
     """
 
-    def __init__(self, *, data: str, set: str = "base", task: str | int = "") -> None:  # noqa: A002 - an option's name
+    def __init__(self, *, data: str, set: str = "base", task: str | int = "") -> None:
         if set not in SETS:
             raise UserError(f"set={set} of the family 'bfcl-multi-turn': expected {', '.join(SETS)}")
         self._set, self._task = set, str(task)
@@ -100,9 +101,7 @@ class BfclTasks:
         """Yields the first `n` tasks, in the benchmark's order; the seed changes nothing."""
         name = f"multi_turn_{self._set}"
         sources = self._read("", [f"BFCL_v4_{name}.json", f"BFCL_v4_{name}.jsonl"], SourceTask)
-        answers = self._read(
-            "possible_answer", [f"possible_answer_{name}.jsonl", f"BFCL_v4_{name}.json"], SourceAnswer
-        )
+        answers = self._read("possible_answer", [f"possible_answer_{name}.jsonl", f"BFCL_v4_{name}.json"], SourceAnswer)
         by_id = {answer.id: answer for answer in answers}
         if self._task:
             sources = [source for source in sources if source.id == f"{name}_{self._task}"]
@@ -127,9 +126,10 @@ class BfclTasks:
     def _build(self, source: SourceTask, answer: SourceAnswer) -> Task:
         if unknown := [name for name in source.involved_classes if name not in _SERVICES]:
             raise UserError(f"task {source.id} needs the tool class {unknown[0]!r}; there are {', '.join(_SERVICES)}")
-        parameters = self._parameters(source)
+        calls = [[parse_call(text, source) for text in turn] for turn in answer.ground_truth]
+        withheld, needed = _withheld(source, calls)
+        parameters = self._parameters(source, withheld)
         world = _open(source, parameters)
-        calls = [[parse_call(text, world, source.id) for text in turn] for turn in answer.ground_truth]
         plan, wanted = _play_reference(world, calls, source.id)
         parameters["plan"] = msgspec.to_builtins(plan)
         parameters["reported"] = [{"action": report_turns.__name__, "arguments": {"wanted": wanted}}]
@@ -148,11 +148,15 @@ class BfclTasks:
             digest=digest_record([instruction, _without_folder(environment), checks]),
             tags=("bfcl", self._set),
             source=f"BFCL, {source.id}",
-            metadata={"task": source.id, "turns": len(source.question), "judged_turns": sum(map(bool, calls))},
+            metadata={
+                "task": source.id,
+                "turns": len(source.question),
+                "judged_turns": sum(map(bool, calls)),
+                "not_withheld": sorted(needed),
+            },
         )
 
-    def _parameters(self, source: SourceTask) -> dict[str, Any]:
-        added = {name for names in source.missed_function.values() for name in names}
+    def _parameters(self, source: SourceTask, added: AbstractSet[str]) -> dict[str, Any]:
         knobs: dict[str, Any] = {}
         for name in source.involved_classes:
             service = CLASSES[name].service
@@ -165,28 +169,41 @@ class BfclTasks:
         return {"services": services, "knobs": knobs}
 
 
-def parse_call(text: str, world: ServiceWorld, where: str) -> PlannedCall:
+def _withheld(source: SourceTask, calls: Sequence[Sequence[PlannedCall]]) -> tuple[set[str], set[str]]:
+    """Returns the tools that become available later, and those that should but that the reference calls before."""
+    withheld, needed = set(), set()
+    for turn, names in source.missed_function.items():
+        before = {call.action for turn_calls in calls[:turn] for call in turn_calls}
+        withheld |= set(names) - before
+        needed |= set(names) & before
+    return withheld, needed
+
+
+def parse_call(text: str, source: SourceTask) -> PlannedCall:
     """Parses a call with literal arguments, such as `cd(folder='a')`, without executing it.
 
     Args:
         text: Python expression.
-        world: World with the tools.
-        where: Name of the task, for errors.
+        source: The task whose tool classes have the tool.
 
     Raises:
         UserError: It is no such call, or there is no such tool.
     """
+    where = f"task {source.id}: the reference call {text[:200]!r}"
     try:
         call = ast.parse(text.strip(), mode="eval").body
-        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
-            raise ValueError("not a call of a tool")
-        name, given = call.func.id, [ast.literal_eval(value) for value in call.args]
-        named = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
+        parts = call if isinstance(call, ast.Call) else ast.Call(call, [], [])
+        given = [ast.literal_eval(value) for value in parts.args]
+        named = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in parts.keywords}
     except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
-        raise UserError(f"task {where}: the reference call {text[:200]!r} cannot be read: {exc}") from exc
-    action = world.composition.actions.get(name)
+        raise UserError(f"{where} cannot be read: {exc}") from exc
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        raise UserError(f"{where} cannot be read: not a call of a tool")
+    name = call.func.id
+    tools = [CLASSES[one].service.actions.get(name) for one in source.involved_classes]
+    action = next((tool for tool in tools if tool is not None), None)
     if action is None:
-        raise UserError(f"task {where}: the reference calls {name!r}, and its classes have no such tool")
+        raise UserError(f"{where}: its classes have no such tool")
     return PlannedCall(name, dict(zip(action.arguments.__struct_fields__, given, strict=False)) | named)
 
 
@@ -220,9 +237,8 @@ def _open(source: SourceTask, parameters: Mapping[str, Any]) -> ServiceWorld:
 
 
 def _request(source: SourceTask, turn: int) -> Request:
-    tools = source.missed_function.get(str(turn), ())
     said = "\n".join(line.content for line in source.question[turn])
-    return Request(said or _MORE_TOOLS, tools)
+    return Request(said or _MORE_TOOLS, source.missed_function.get(turn, ()))
 
 
 def _without_folder(environment: EnvironmentSpec) -> EnvironmentSpec:

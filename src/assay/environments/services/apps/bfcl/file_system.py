@@ -242,7 +242,7 @@ def pwd(state: FileState) -> Any:
 
 
 @files.tool
-def ls(state: FileState, a: bool = False) -> Any:  # noqa: FBT001, FBT002 - the original's parameter
+def ls(state: FileState, a: bool = False) -> Any:  # noqa: FBT001 - the original's parameter
     """Lists the entries of the current directory.
 
     Args:
@@ -320,7 +320,7 @@ def echo(state: FileState, content: str, file_name: str | None = None) -> Any:
     if item is None:
         return {"error": f"echo: cannot write to '{file_name}': No such file"}
     if isinstance(item, Directory):
-        raise AttributeError("'Directory' object has no attribute '_write'")
+        raise AttributeError("'Directory' object has no attribute '_write'")  # noqa: TRY004 - the original's error
     item.content = content
     return None
 
@@ -337,7 +337,9 @@ def cat(state: FileState, file_name: str) -> Any:
     item = state.find(file_name)
     if item is None:
         return {"error": f"cat: '{file_name}': No such file or directory"}
-    return {"file_content": item.content} if isinstance(item, File) else {"error": f"cat: '{file_name}': Is a directory"}
+    return (
+        {"file_content": item.content} if isinstance(item, File) else {"error": f"cat: '{file_name}': Is a directory"}
+    )
 
 
 @files.tool
@@ -402,7 +404,7 @@ def grep(state: FileState, file_name: str, pattern: str) -> Any:
 
 
 @files.tool
-def du(state: FileState, human_readable: bool = False) -> Any:  # noqa: FBT001, FBT002 - the original's parameter
+def du(state: FileState, human_readable: bool = False) -> Any:  # noqa: FBT001 - the original's parameter
     """Returns the size of the current directory and everything below it.
 
     Args:

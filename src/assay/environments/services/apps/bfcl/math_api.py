@@ -1,7 +1,8 @@
 """BFCL's `MathAPI`: arithmetic without a state.
 
 Logarithms have as many digits as the original's, which computes them with mpmath, and are shown as it shows them. Not
-covered: logarithms of numbers that are not positive, which are errors here.
+covered: logarithms of numbers that are not positive, which are errors here, and
+the last digits of those of numbers that differ from 1 by less than 1e-11.
 """
 
 from __future__ import annotations
@@ -287,8 +288,8 @@ def round_number(_: MathState, number: Number, decimal_places: int = 0) -> Any:
         number: The number.
         decimal_places: Number of decimal places.
     """
-    if abs(decimal_places) > _MOST_DIGITS:
-        return {"error": f"More than {_MOST_DIGITS} decimal places are not supported"}
+    if decimal_places < -_MOST_DIGITS:
+        return {"error": f"Fewer than {-_MOST_DIGITS} decimal places are not supported"}
     return _bounded(round(number, decimal_places))
 
 

@@ -16,9 +16,9 @@ class PostingState(ClassState):
     username: str = "john"
     password: str = "john123"
     authenticated: bool = False
-    tweets: dict[int, dict[str, Any]] = {}
-    comments: dict[Any, list[dict[str, str]]] = {}
-    retweets: dict[str, list[int]] = {}
+    tweets: dict[int, dict[str, Any]] = field(default_factory=dict)
+    comments: dict[Any, list[dict[str, str]]] = field(default_factory=dict)
+    retweets: dict[str, list[int]] = field(default_factory=dict)
     following_list: list[str] = field(default_factory=lambda: ["alice", "bob"])
     tweet_counter: int = 0
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from msgspec import field
+
 from .tool_class import ClassState, ToolClass
 
 
 class TicketState(ClassState):
     """Attributes of the queue."""
 
-    ticket_queue: list[dict[str, Any]] = []
+    ticket_queue: list[dict[str, Any]] = field(default_factory=list)
     ticket_counter: int = 1
     current_user: str | None = None
 

@@ -56,7 +56,7 @@ class ClassState(msgspec.Struct):
     """Attributes of an instance. Those whose name begins with `_` are not judged."""
 
     @classmethod
-    def load(cls, scenario: Mapping[str, Any], setting: Setting) -> Self:
+    def load(cls, scenario: Mapping[str, Any], setting: Setting) -> Self:  # noqa: ARG003 - others need it
         """Returns the initial state; a value that the scenario does not have is the class's default."""
         fields = [name for name in cls.__struct_fields__ if not name.startswith("_")]
         return cls(**{name: scenario[name] for name in fields if name in scenario})

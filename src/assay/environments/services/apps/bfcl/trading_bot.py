@@ -75,7 +75,7 @@ class TradingState(SeededState):
     order_counter: int = 12446
     stocks: dict[str, dict[str, Any]] = field(default_factory=_default_stocks)
     watch_list: list[str] = field(default_factory=lambda: ["NVDA"])
-    transaction_history: list[dict[str, Any]] = []
+    transaction_history: list[dict[str, Any]] = field(default_factory=list)
     _extension: dict[str, Any] | None = None
     """Material of the long context."""
 
@@ -222,7 +222,7 @@ def get_account_info(state: TradingState) -> Any:
 
 
 @trading.tool
-def trading_login(state: TradingState, username: str, password: str) -> Any:  # noqa: ARG001 - none is checked
+def trading_login(state: TradingState, username: str, password: str) -> Any:
     """Logs in to the trading account.
 
     Args:
@@ -309,8 +309,8 @@ def get_transaction_history(state: TradingState, start_date: str | None = None, 
     """
     if not state.authenticated:
         return [_refusal("view transaction history")]
-    first = _parse_time(start_date, "%Y-%m-%d") if start_date else datetime.min
-    last = _parse_time(end_date, "%Y-%m-%d") if end_date else datetime.max
+    first = _parse_time(start_date, "%Y-%m-%d") if start_date else datetime.min  # noqa: DTZ901 - nor has this one a zone
+    last = _parse_time(end_date, "%Y-%m-%d") if end_date else datetime.max  # noqa: DTZ901
     found = [one for one in state.transaction_history if first <= _parse_time(one["timestamp"], _STAMP) <= last]
     added = [] if state._extension is None else state._extension["TRANSACTION_HISTORY"]
     return {"transaction_history": [*found, *added]}

@@ -37,9 +37,31 @@ OKD: LAX 220
 """
 """Price of each route in USD, by departure; the order is that of the original's lists."""
 _FACTORS: Final = {"economy": 1, "business": 2, "first": 5}
-_AIRPORTS: Final = (
-    "RMS SBK MPC SVP SHD CDG LHR SSV OKD WLB PEK HND HKG CIA CRH ATV PHV GFD SFO LAX JFK ORD BOS"
-).split()
+_AIRPORTS: Final = [
+    "RMS",
+    "SBK",
+    "MPC",
+    "SVP",
+    "SHD",
+    "CDG",
+    "LHR",
+    "SSV",
+    "OKD",
+    "WLB",
+    "PEK",
+    "HND",
+    "HKG",
+    "CIA",
+    "CRH",
+    "ATV",
+    "PHV",
+    "GFD",
+    "SFO",
+    "LAX",
+    "JFK",
+    "ORD",
+    "BOS",
+]
 _NEAREST: Final = {
     "Rivermist": "RMS",
     "Stonebrook": "SBK",
@@ -141,9 +163,9 @@ service: Final = travel.service
 def authenticate_travel(
     state: TravelState,
     *,
-    client_id: str,  # noqa: ARG001 - neither of the three is checked
-    client_secret: str,  # noqa: ARG001
-    refresh_token: str,  # noqa: ARG001
+    client_id: str,
+    client_secret: str,
+    refresh_token: str,
     grant_type: str,
     user_first_name: str,
     user_last_name: str,
@@ -175,8 +197,8 @@ def travel_get_login_status(state: TravelState) -> Any:
 @travel.tool
 def get_budget_fiscal_year(
     _: TravelState,
-    lastModifiedAfter: str | None = None,  # noqa: ARG001 - the answer does not depend on it
-    includeRemoved: str | None = None,  # noqa: ARG001
+    lastModifiedAfter: str | None = None,
+    includeRemoved: str | None = None,
 ) -> Any:
     """Returns the fiscal year of the budget.
 
@@ -234,9 +256,7 @@ def _cost(route: tuple[str, str], travel_date: str, travel_class: str) -> float:
 
 
 @travel.tool
-def get_flight_cost(
-    state: TravelState, travel_from: str, travel_to: str, travel_date: str, travel_class: str
-) -> Any:
+def get_flight_cost(state: TravelState, travel_from: str, travel_to: str, travel_date: str, travel_class: str) -> Any:
     """Lists what a flight costs, in USD.
 
     Args:
@@ -348,7 +368,7 @@ def retrieve_invoice(
     state: TravelState,
     access_token: str,
     booking_id: str | None = None,
-    insurance_id: str | None = None,  # noqa: ARG001 - an invoice is of a booking
+    insurance_id: str | None = None,
 ) -> Any:
     """Shows the invoice of a booking.
 
@@ -474,7 +494,7 @@ def get_nearest_airport_by_city(_: TravelState, location: str) -> Any:
 def purchase_insurance(
     state: TravelState,
     access_token: str,
-    insurance_type: str,  # noqa: ARG001 - it has no effect
+    insurance_type: str,
     booking_id: str,
     insurance_cost: Number,
     *,
@@ -504,7 +524,7 @@ def purchase_insurance(
 
 
 @travel.tool
-def contact_customer_support(state: TravelState, booking_id: str, message: str) -> Any:  # noqa: ARG001 - not answered
+def contact_customer_support(state: TravelState, booking_id: str, message: str) -> Any:
     """Sends a message to the customer support.
 
     Args:
