@@ -84,6 +84,25 @@ class UserScript(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Chooses the wording."""
 
 
+def as_oracle(script: UserScript) -> UserScript:
+    """Returns the script of the same person telling everything in the first message, changes of mind last.
+
+    Mistakes are left out. What the person withholds stays withheld.
+    """
+    facts = [
+        replace(fact, disclosure="open", wrong="", corrects_at=None) if fact.disclosure != "withheld" else fact
+        for fact in script.facts
+    ]
+    by_turn = sorted(script.changes, key=lambda change: change.turn)
+    facts += [Fact(f"change {n}", change.text, disclosure="open") for n, change in enumerate(by_turn, 1)]
+    return replace(script, facts=tuple(facts), changes=())
+
+
+def as_ticket(script: UserScript) -> str:
+    """Returns everything that the person would tell, as one text."""
+    return begin(as_oracle(script))[1]
+
+
 class UserState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The state of a conversation, from the person's side."""
 
@@ -164,7 +183,7 @@ def _answer(state: UserState, asked: Sequence[Fact], seed: int) -> tuple[UserSta
             said.append(_pick(seed, state.turn, "I would rather not say that.", "I will not tell you that."))
         elif fact.disclosure == "insisted" and counts[fact.name] == 1:
             said.append(_pick(seed, state.turn, "Do you really need that?", "Why do you need to know?"))
-        elif fact.wrong and counts[fact.name] == 1:
+        elif fact.wrong and counts[fact.name] == 1 and fact.name not in state.told:
             said.append(fact.wrong)
             mistaken.append(fact.name)
         else:

@@ -27,7 +27,17 @@ from assay.plugins import load
 from assay.records import Check, EnvironmentSpec, Task, canonical_bytes, digest_record
 
 from .conduct import keep_policy
-from .instruction import LEVELS, Descriptions, Level, Unspeakable, Wording, wish_of, write_instruction
+from .instruction import (
+    LEVELS,
+    USER_MODES,
+    Descriptions,
+    Level,
+    Unspeakable,
+    UserMode,
+    Wording,
+    wish_of,
+    write_instruction,
+)
 from .requests import (
     KINDS,
     Draft,
@@ -68,6 +78,8 @@ class ServiceTasks:
         level: `explicit`, `implicit`, `persona`, or `mixed` for all three in turn.
         kind: Kinds of requests, joined by `+`, in turn: `possible`; `impossible`, `forbidden` or `ambiguous`, in which
             one request must be declined; `question`; or `mixed` for all that the applications have.
+        user: Person of the level `persona`: `rules` tells facts when asked, `oracle` tells everything in the first
+            message, and with `none` the instruction holds everything. The requests are the same in each.
         writes: Number of requests of a task; 0 draws one, two or three.
         knobs: Options of the applications' generators, as a table by application (from Python only).
     """
@@ -78,6 +90,7 @@ class ServiceTasks:
         app: str,
         level: str = "mixed",
         kind: str = "possible",
+        user: str = "rules",
         writes: int = 0,
         knobs: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
@@ -87,11 +100,16 @@ class ServiceTasks:
             raise UserError(f"writes={writes} of the family 'services': expected 0 to {_MOST_WRITES}")
         if kind != "mixed" and not set(kind.split("+")) <= set(KINDS):
             raise UserError(f"kind={kind} of the family 'services': expected {', '.join(KINDS)}, joined by +, or mixed")
+        if user not in USER_MODES:
+            raise UserError(f"user={user} of the family 'services': expected {', '.join(USER_MODES)}")
+        if user != "rules" and level not in ("persona", "mixed"):
+            raise UserError(f"user={user} of the family 'services': level={level} has no person; add level=persona")
         self._apps = tuple(name for name in app.split("+") if name)
         if not self._apps:
             raise UserError("app= of the family 'services': name an application, as app=shop or app=shop+mail")
         self._levels: tuple[Level, ...] = tuple(one for one in LEVELS if level in (one, "mixed"))
         self._kind = kind
+        self._user: UserMode = next(mode for mode in USER_MODES if mode == user)
         self._writes = writes
         self._held: tuple[int, Descriptions, Walker] | None = None
         self._knobs = {name: dict(table) for name, table in (knobs or {}).items()}
@@ -170,7 +188,7 @@ class ServiceTasks:
             return None
         if draft is None:
             return None
-        wording = write_instruction(draft.wishes, draft.walk, level, draw.randrange(1_000))
+        wording = write_instruction(draft.wishes, draft.walk, level, draw.randrange(1_000), self._user)
         done = play(world, draft.walk.plan)
         key = outcome_key(done)
         if key in outcomes or any(call.code is not None for call in done.calls):
@@ -238,7 +256,9 @@ class ServiceTasks:
         environment = EnvironmentSpec("services", parameters, done.seed)
         instruction = "\n\n".join([wording.text, *_rules(self._world_services)])
         names = [service.name for service in self._services]
-        more = () if kind == "possible" else (kind,)
+        more = (kind,) * (kind != "possible")
+        if level == "persona" and self._user != "rules":
+            more += (f"user-{self._user}",)
         return Task(
             id="-".join(["services", *names, level, *more, f"w{len(walk.writes)}", str(seed), str(number)]),
             instruction=instruction,
