@@ -12,7 +12,7 @@ import msgspec
 from .declaration import Service
 from .schema import FreeText, Timestamp
 from .transaction import ActionError, Generator, Transaction
-from .users import UserScript, UserState, begin, reply
+from .users import ChecklistItem, UserScript, UserState, begin, checklist_of, reply
 
 _MOST_MESSAGES: Final = 500
 SEND: Final = "send_message"
@@ -50,6 +50,14 @@ class Person(msgspec.Struct, frozen=True):
     """`UserState` as JSON."""
 
 
+class ConversationSummary(msgspec.Struct, frozen=True):
+    """What a conversation came to."""
+
+    turns: int
+    has_left: bool
+    checklist: list[ChecklistItem]
+
+
 @conversation.view()
 def read_messages(tx: Transaction) -> list[Message]:
     """Returns all messages of this conversation, the first one first."""
@@ -79,6 +87,16 @@ def send_message(tx: Transaction, text: FreeText) -> str:
     _add(tx, "user", answer)
     tx.update(person, state=msgspec.json.encode(state).decode())
     return answer
+
+
+@conversation.summary_of_state
+def _summarize(tx: Transaction) -> ConversationSummary:
+    """Returns which facts were told, and where."""
+    person = tx.get(Person, 1)
+    script = msgspec.json.decode(person.script, type=UserScript)
+    state = msgspec.json.decode(person.state, type=UserState)
+    messages = [message.text if message.sender == "user" else None for message in tx.find(Message)]
+    return ConversationSummary(state.turn, state.left, checklist_of(script, state, messages))
 
 
 def _add(tx: Transaction, sender: str, text: str) -> None:

@@ -32,6 +32,7 @@ _CONFIRMS: Final = re.compile(
     re.I,
 )
 _DONE: Final = re.compile(r"\b(done|completed?|all set|finished|anything else|taken care of|has been)\b", re.I)
+_QUOTED: Final = 300
 _LEFT: Final = "(The person has left the conversation.)"
 
 
@@ -120,6 +121,44 @@ class UserState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Turn at which each fact was told; 0 for the first message."""
 
 
+class ChecklistItem(msgspec.Struct, frozen=True):
+    """Whether a fact was told, and where."""
+
+    fact: str
+    disclosure: Disclosure
+    status: Literal["told", "mistaken", "not told"]
+    turn: int | None = None
+    """Turn at which it was told rightly; 0 for the first message."""
+    message: int | None = None
+    """Position of that message in the conversation."""
+    quote: str = ""
+    """The fact as it was told, or the beginning of the message."""
+
+
+def checklist_of(script: UserScript, state: UserState, messages: Sequence[str | None]) -> list[ChecklistItem]:
+    """Returns an item for each fact of the script.
+
+    Args:
+        script: The person's script.
+        state: The state of the conversation.
+        messages: All messages in their order; None for those of the agent.
+    """
+    numbers = [number for number, text in enumerate(messages) if text is not None]
+    is_opened = bool(numbers) and numbers[0] == 0
+    items = []
+    for fact in script.facts:
+        turn = state.evidence.get(fact.name)
+        at = None if turn is None else turn if is_opened else turn - 1
+        if at is None or not 0 <= at < len(numbers):
+            status: Literal["mistaken", "not told"] = "mistaken" if fact.name in state.mistaken else "not told"
+            items.append(ChecklistItem(fact.name, fact.disclosure, status))
+            continue
+        text = messages[numbers[at]] or ""
+        quote = fact.text if fact.text in text else text
+        items.append(ChecklistItem(fact.name, fact.disclosure, "told", turn, numbers[at], quote[:_QUOTED]))
+    return items
+
+
 def begin(script: UserScript) -> tuple[UserState, str]:
     """Returns the state at the beginning and the first message."""
     opened = [fact for fact in script.facts if fact.disclosure == "open"]
@@ -137,9 +176,9 @@ def reply(script: UserScript, state: UserState, message: str) -> tuple[UserState
     if state.left:
         return state, _LEFT, ()
     state = replace(state, turn=state.turn + 1)
-    questions = [sentence.lower() for sentence in _SENTENCE.findall(message) if _ASKS.search(sentence)]
-    asked = [fact for fact in script.facts if _is_asked(fact.cues, questions)]
-    acts = tuple(act for act in script.acts if _is_asked(act.cues, questions))
+    questions = questions_of(message)
+    asked = [fact for fact in script.facts if asks_for(fact.cues, questions)]
+    acts = tuple(act for act in script.acts if asks_for(act.cues, questions))
     said: list[str] = []
     is_useful = bool(acts) or any(fact.name not in state.told for fact in asked)
     state, answers = _answer(state, asked, script.seed)
@@ -153,7 +192,7 @@ def reply(script: UserScript, state: UserState, message: str) -> tuple[UserState
     if not said and any(_CONFIRMS.search(question) for question in questions):
         said.append(_pick(script.seed, state.turn, "Yes, please go ahead.", "Yes, do that.", "That is right, go on."))
         is_useful = True
-    elif not said and _DONE.search(message):
+    elif not said and reports_completion(message):
         said.append(
             _pick(script.seed, state.turn, "Thank you, that is all.", "Great, thanks.", "Thanks for your help.")
         )
@@ -166,7 +205,18 @@ def reply(script: UserScript, state: UserState, message: str) -> tuple[UserState
     return state, " ".join(said), acts
 
 
-def _is_asked(cues: Sequence[str], questions: Sequence[str]) -> bool:
+def questions_of(message: str) -> list[str]:
+    """Returns the sentences of a message that ask for something, in lower case."""
+    return [sentence.lower() for sentence in _SENTENCE.findall(message) if _ASKS.search(sentence)]
+
+
+def reports_completion(message: str) -> bool:
+    """Returns whether a message says that the work is done, or asks whether there is anything else."""
+    return _DONE.search(message) is not None
+
+
+def asks_for(cues: Sequence[str], questions: Sequence[str]) -> bool:
+    """Returns whether a question has one of the cues."""
     return any(re.search(rf"\b{re.escape(cue.lower())}s?\b", question) for cue in cues for question in questions)
 
 

@@ -151,7 +151,8 @@ class ServiceWorld:
         return self.database.digest()
 
     def facts(self) -> dict[str, Any]:
-        """Returns the net changes of the judged tables, as data and in words, the calls, the time, and the reports."""
+        """Returns the net changes of the judged tables, as data and in words, the calls, the time, the services' own
+        summaries, and the reports."""
         changes = self.database.changes(judged_only=True)
         facts: dict[str, Any] = msgspec.to_builtins(
             {
@@ -163,7 +164,18 @@ class ServiceWorld:
                 "now": self.now,
             }
         )
+        summaries = self._summaries()
+        facts |= {"summaries": summaries} if summaries else {}
         return facts | ({"reported": self.report()} if self._reported else {})
+
+    def _summaries(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for service in self.composition.services:
+            if service.summarize is not None:
+                transaction = Transaction(self, self.database.connection, service.name, "system", "")
+                with boundary(EnvironmentFailure, f"the service {service.name}"), self.database.reading():
+                    found[service.name] = msgspec.to_builtins(service.summarize(transaction))
+        return found
 
     def report(self) -> dict[str, Any]:
         """Returns the results of the reported views by call; a refused one has its message as `error`."""
