@@ -190,7 +190,7 @@ def modes(user: str) -> tuple[Task, ...]:
 def test_the_person_does_not_change_what_is_wanted() -> None:
     plans = [[(task.environment.seed, plan_of(task), task.checks) for task in modes(user)] for user in USER_MODES]
     assert all(other == plans[0] for other in plans[1:])
-    assert len({task.id for user in USER_MODES for task in modes(user)}) == 9
+    assert len({task.id for user in USER_MODES for task in modes(user)}) == 12
 
 
 def test_an_oracle_tells_everything_in_the_first_message() -> None:

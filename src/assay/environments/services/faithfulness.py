@@ -1,8 +1,8 @@
 """Finds where a person left their script: a pure function of the script and the turns of the conversation.
 
-A sentence of the script counts as said where all its addresses, identifiers, dates and numbers occur; without any, where
-what it says of its subject occurs. A fact counts as asked for where a question has one of its cues, or asks for details
-of any kind. Repeating a value that the agent or a tool of the person's gave first discloses nothing.
+A sentence of the script counts as said where all its addresses, identifiers, dates and numbers occur; without any,
+where what it says of its subject occurs. A fact counts as asked for where a question has one of its cues, or asks for
+details of any kind. Repeating a value that the agent or a tool of the person's gave first discloses nothing.
 
 Not covered: a fact told in other words where it has no address, identifier, date or number; an invented name.
 """

@@ -33,7 +33,7 @@ _CONFIRMS: Final = re.compile(
 )
 _DONE: Final = re.compile(r"\b(done|completed?|all set|finished|anything else|taken care of|has been)\b", re.I)
 _QUOTED: Final = 300
-_LEFT: Final = "(The person has left the conversation.)"
+LEFT: Final = "(The person has left the conversation.)"
 
 
 class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -174,7 +174,7 @@ def reply(script: UserScript, state: UserState, message: str) -> tuple[UserState
         The new state, what the person says, and the calls that they make with their own tools.
     """
     if state.left:
-        return state, _LEFT, ()
+        return state, LEFT, ()
     state = replace(state, turn=state.turn + 1)
     questions = questions_of(message)
     asked = [fact for fact in script.facts if asks_for(fact.cues, questions)]

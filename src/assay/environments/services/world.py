@@ -7,7 +7,7 @@ with the state's digest after it; the log is the world's own account and does no
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from assay.plugins import load
 from assay.records import Observation, ToolCall, canonical_bytes
 
 from .composition import Composition, add_event, compose
+from .conversation import SEND
 from .database import Database, RowChange
 from .declaration import Action, Policy, Role, Service
 from .outcome import describe_changes
@@ -129,6 +130,8 @@ class ServiceWorld:
         self.actor = actor
         self.sink: Callable[[LoggedCall], None] | None = None
         """Called with each call after it was logged."""
+        self.before_message: Callable[[dict[str, Any]], Awaitable[None]] | None = None
+        """Awaited with the arguments of each message of the agent, before it is sent: it may act as the person."""
         self._plan, self._knobs, self._reported = plan, knobs, reported
         self._identity, image = composition.image(seed, knobs)
         self._attach(Database(composition.tables, image))
@@ -145,6 +148,8 @@ class ServiceWorld:
         return self.specs_for("agent")
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
+        if name == SEND and self.before_message is not None:
+            await self.before_message(arguments)
         return self.act(name, arguments)
 
     async def digest(self) -> str | None:
@@ -213,9 +218,10 @@ class ServiceWorld:
         self._logged_bytes = sum(len(canonical_bytes(call.arguments)) for call in self.calls)
 
     def fork(self) -> ServiceWorld:
-        """Returns an independent world in the same state, without a sink."""
+        """Returns an independent world in the same state, without a sink and without `before_message`."""
         other = ServiceWorld.__new__(ServiceWorld)
         other.composition, other.seed, other.actor, other.sink = self.composition, self.seed, self.actor, None
+        other.before_message = None
         other._identity, other._plan, other._knobs = self._identity, self._plan, self._knobs
         other._reported = self._reported
         other._attach(self.database.fork())

@@ -79,7 +79,8 @@ class ServiceTasks:
         kind: Kinds of requests, joined by `+`, in turn: `possible`; `impossible`, `forbidden` or `ambiguous`, in which
             one request must be declined; `question`; or `mixed` for all that the applications have.
         user: Person of the level `persona`: `rules` tells facts when asked, `oracle` tells everything in the first
-            message, and with `none` the instruction holds everything. The requests are the same in each.
+            message, with `none` the instruction holds everything, and with `model` a model chooses the words
+            (`--user-model`). The requests are the same in each.
         writes: Number of requests of a task; 0 draws one, two or three.
         knobs: Options of the applications' generators, as a table by application (from Python only).
     """
@@ -242,6 +243,7 @@ class ServiceTasks:
         if wording.script is not None:
             services.append(conversation.name)
             knobs[conversation.name] = {"script": msgspec.to_builtins(wording.script)}
+            knobs[conversation.name] |= {"driver": "model"} if self._user == "model" else {}
         parameters: dict[str, Any] = {"services": services, "plan": msgspec.to_builtins(walk.plan)}
         if knobs:
             parameters["knobs"] = knobs

@@ -28,8 +28,8 @@ from .walk import PersonFact, Walk, row_of
 
 Level = Literal["explicit", "implicit", "persona"]
 LEVELS: Final[tuple[Level, ...]] = ("explicit", "implicit", "persona")
-UserMode = Literal["rules", "none", "oracle"]
-USER_MODES: Final[tuple[UserMode, ...]] = ("rules", "none", "oracle")
+UserMode = Literal["rules", "none", "oracle", "model"]
+USER_MODES: Final[tuple[UserMode, ...]] = ("rules", "none", "oracle", "model")
 
 _OPENINGS: Final = ("Hello.", "Hi there.", "Good morning.", "Hi, I hope you can help me.")
 _ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
