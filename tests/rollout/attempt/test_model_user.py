@@ -152,8 +152,8 @@ def test_a_replay_and_a_new_judgement_ask_no_model(tmp_path: Path) -> None:
     (tmp_path / "user.json").unlink()
     report = asyncio.run(replay("r", ReplayConfig(all=True), settings(tmp_path), Tally()))
     assert [(one.problem, one.agrees) for one in report.results] == [(None, True)]
-    judged = asyncio.run(reverify("r", ReverifyConfig(), settings(tmp_path), Tally()))
-    assert [one.status for one in judged.results] == ["agrees"]
+    judged = asyncio.run(reverify("r", ReverifyConfig(again=1), settings(tmp_path)))
+    assert [one.mark for one in judged.results] == ["agree"]
 
 
 def test_the_person_acts_with_the_tools_of_the_script(tmp_path: Path) -> None:
