@@ -108,10 +108,11 @@ def fold_expected_case(change: ExpectedChange, columns: Collection[str]) -> Expe
 def _lower(table: str, values: Mapping[str, V] | None, columns: Collection[str]) -> dict[str, V] | None:
     if values is None:
         return None
-    return {
+    lowered: dict[str, Any] = {
         name: value.lower() if isinstance(value, str) and f"{table}.{name}" in columns else value
         for name, value in values.items()
     }
+    return lowered
 
 
 def describe_changes(tables: Sequence[Table], changes: Iterable[RowChange]) -> list[str]:

@@ -7,7 +7,7 @@ with the state's digest after it; the log is the world's own account and does no
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from assay.plugins import load
 from assay.records import Observation, ToolCall, canonical_bytes
 
 from .composition import Composition, add_event, compose
+from .conversation import SEND
 from .database import Database, RowChange
 from .declaration import Action, Caller, Policy, Role, Service
 from .outcome import describe_changes
@@ -133,6 +134,8 @@ class ServiceWorld:
         self.plan = tuple(plan)
         """Reference solution; empty without one."""
         self._knobs, self._reported = knobs, reported
+        self.before_message: Callable[[dict[str, Any]], Awaitable[None]] | None = None
+        """Awaited with the arguments of each message of the agent, before it is sent: it may act as the person."""
         self._identity, image = composition.image(seed, knobs)
         self._attach(Database(composition.tables, image))
         self.calls: list[LoggedCall] = []
@@ -148,13 +151,16 @@ class ServiceWorld:
         return self.specs_for("agent")
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
+        if name == SEND and self.before_message is not None:
+            await self.before_message(arguments)
         return self.act(name, arguments)
 
     async def digest(self) -> str | None:
         return self.database.digest()
 
     def facts(self) -> dict[str, Any]:
-        """Returns the net changes of the judged tables, as data and in words, the calls, the time, and the reports."""
+        """Returns the net changes of the judged tables, as data and in words, the calls, the time, the services' own
+        summaries, and the reports."""
         changes = self.database.changes(judged_only=True)
         facts: dict[str, Any] = msgspec.to_builtins(
             {
@@ -166,7 +172,18 @@ class ServiceWorld:
                 "now": self.now,
             }
         )
+        summaries = self._summaries()
+        facts |= {"summaries": summaries} if summaries else {}
         return facts | ({"reported": self.report()} if self._reported else {})
+
+    def _summaries(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for service in self.composition.services:
+            if service.summarize is not None:
+                transaction = Transaction(self, self.database.connection, service.name, "system", "")
+                with boundary(EnvironmentFailure, f"the service {service.name}"), self.database.reading():
+                    found[service.name] = msgspec.to_builtins(service.summarize(transaction))
+        return found
 
     def report(self) -> dict[str, Any]:
         """Returns the results of the reported views by call; a refused one has its message as `error`."""
@@ -204,9 +221,10 @@ class ServiceWorld:
         self._logged_bytes = sum(len(canonical_bytes(call.arguments)) for call in self.calls)
 
     def fork(self) -> ServiceWorld:
-        """Returns an independent world in the same state, without a sink."""
+        """Returns an independent world in the same state, without a sink and without `before_message`."""
         other = ServiceWorld.__new__(ServiceWorld)
         other.composition, other.seed, other.actor, other.sink = self.composition, self.seed, self.actor, None
+        other.before_message = None
         other._identity, other.plan, other._knobs = self._identity, self.plan, self._knobs
         other._reported = self._reported
         other._attach(self.database.fork())

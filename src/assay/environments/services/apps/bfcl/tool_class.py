@@ -162,7 +162,8 @@ class ToolClass(Generic[S]):
             return text
 
         run.__annotations__ = {**function.__annotations__, "return": "str"}
-        self.service.action()(run)
+        declared: Callable[..., str] = run
+        self.service.action()(declared)
         return function
 
     def digest(self, tx: Transaction) -> str:
