@@ -549,7 +549,7 @@ class BankDesk(Desk):
             lambda desk, it: [[money(desk.call("show_account", account_id=it)["available"])]],
         ),
         (
-            "list the active standing orders from {it}: the amount and the next day of each",
+            "list the active standing orders from {it}, each with its amount and next day",
             "account",
             lambda desk, it: [
                 [money(row["amount"]), row["next_day"]]
