@@ -287,7 +287,7 @@ def attach_user(
 ) -> None:
     """Gives the person of a world their words, where a model drives them: a model's, else those of recorded acts."""
     if is_driven_by_model(world):
-        speaker = RecordedSpeaker(acts) if access is None else ModelSpeaker(access, attempt, recorder)
+        speaker: Speaker = RecordedSpeaker(acts) if access is None else ModelSpeaker(access, attempt, recorder)
         world.before_message = ModelUser(world, speaker, attempt).answer
 
 
@@ -299,8 +299,9 @@ def attach_recorded_user(world: World, acts: Iterable[Step | Evidence]) -> None:
 
 def is_driven_by_model(world: World) -> TypeGuard[ServiceWorld]:
     """Returns whether a world has a person who is driven by a model."""
-    has_person = isinstance(world, ServiceWorld) and Person in world.composition.by_row
-    return has_person and isinstance(_person_of(world)[1], ModelUserState)
+    if not isinstance(world, ServiceWorld) or Person not in world.composition.by_row:
+        return False
+    return isinstance(_person_of(world)[1], ModelUserState)
 
 
 def _person_of(world: ServiceWorld) -> tuple[UserScript, UserState]:

@@ -258,7 +258,7 @@ class ServiceTasks:
         environment = EnvironmentSpec("services", parameters, done.seed)
         instruction = "\n\n".join([wording.text, *_rules(self._world_services)])
         names = [service.name for service in self._services]
-        more = (kind,) * (kind != "possible")
+        more: tuple[str, ...] = (kind,) * (kind != "possible")
         if level == "persona" and self._user != "rules":
             more += (f"user-{self._user}",)
         return Task(
