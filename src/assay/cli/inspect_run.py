@@ -36,7 +36,7 @@ class _Change(msgspec.Struct, frozen=True):
     type: str = "file"
 
 
-class _ToldFact(msgspec.Struct, frozen=True):
+class _ChecklistFact(msgspec.Struct, frozen=True):
     fact: str
     disclosure: str
     status: str
@@ -160,7 +160,7 @@ def _checklist(trajectory: Trajectory) -> Iterator[str]:
     """Yields a line for each fact that the simulated person knew: where it was told."""
     facts = next((e.data.get("facts") for e in reversed(trajectory.evidence) if e.kind == "facts"), None)
     try:
-        items = msgspec.convert(facts["summaries"]["conversation"]["checklist"], list[_ToldFact]) if facts else []
+        items = msgspec.convert(facts["summaries"]["conversation"]["checklist"], list[_ChecklistFact]) if facts else []
     except (KeyError, TypeError, msgspec.ValidationError):
         return
     for item in items:

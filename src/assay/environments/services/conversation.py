@@ -36,7 +36,7 @@ class ConversationKnobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     """Who chooses the person's words after the first message."""
 
 
-class GivenAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PendingAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An answer to a message that is not sent yet."""
 
     number: int
@@ -49,7 +49,7 @@ class ModelUserState(UserState, frozen=True, forbid_unknown_fields=True):
     """State of a person who is driven by a model."""
 
     driver: Literal["model"] = "model"
-    answer: GivenAnswer | None = None
+    answer: PendingAnswer | None = None
 
 
 conversation = Service("conversation", "A conversation with the person whom the agent serves.", knobs=ConversationKnobs)
@@ -90,7 +90,7 @@ def give_answer(tx: Transaction, text: FreeText, *, leaves: bool = False) -> Non
     if not isinstance(state, ModelUserState):
         raise ActionError("The person follows rules.", "forbidden")
     tx.require(text.strip(), "The answer is empty.")
-    state = replace(state, answer=GivenAnswer(tx.count(Message), text, leaves))
+    state = replace(state, answer=PendingAnswer(tx.count(Message), text, leaves))
     tx.update(person, state=msgspec.json.encode(state).decode())
 
 

@@ -287,7 +287,7 @@ def attach_user(
 ) -> None:
     """Gives the person of a world their words, where a model drives them: a model's, else those of recorded acts."""
     if is_driven_by_model(world):
-        speaker = RecordedSpeaker(acts) if access is None else ModelSpeaker(access, attempt, recorder)
+        speaker: Speaker = RecordedSpeaker(acts) if access is None else ModelSpeaker(access, attempt, recorder)
         world.before_message = ModelUser(world, speaker, attempt).answer
 
 
