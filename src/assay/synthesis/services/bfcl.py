@@ -117,11 +117,12 @@ class BfclTasks:
         folders = [Path(self._data, one, part) for one in _FOLDERS for part in dict.fromkeys((folder, ""))]
         try:
             file = read_data_file(folders, names)
+        except ValueError as exc:
+            raise UserError(str(exc)) from exc
+        try:
             return msgspec.json.Decoder(kind).decode_lines(file.data)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
             raise UserError(f"{file.path} cannot be read: {exc}") from exc
-        except ValueError as exc:
-            raise UserError(str(exc)) from exc
 
     def _build(self, source: SourceTask, answer: SourceAnswer) -> Task:
         if unknown := [name for name in source.involved_classes if name not in _SERVICES]:
