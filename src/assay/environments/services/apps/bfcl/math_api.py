@@ -29,7 +29,7 @@ arithmetic: Final = ToolClass("MathAPI", "bfclmath", "Mathematical operations.",
 service: Final = arithmetic.service
 
 
-class _Shown:
+class _Numeral:
     """A number that Python shows in a certain way."""
 
     def __init__(self, text: str) -> None:
@@ -68,7 +68,7 @@ def logarithm(_: MathState, value: Number, base: Number, precision: int) -> Any:
         return {"error": ""}  # as the original's division by zero
     quotient = _rounded(_rounded(_ln(value, bits), bits) / divisor, bits)
     digits = max(1, round(bits / _BITS_PER_DIGIT) - 1)
-    return {"result": _Shown(f"mpf('{_significant(quotient, 17 if digits == 15 else digits + 3)}')")}
+    return {"result": _Numeral(f"mpf('{_significant(quotient, 17 if digits == 15 else digits + 3)}')")}
 
 
 def _ln(value: Number, bits: int) -> Fraction:

@@ -148,7 +148,7 @@ class ToolClass(Generic[S]):
         """Declares a method."""
 
         @wraps(function)
-        def run(tx: Transaction, *args: P.args, **kwargs: P.kwargs) -> str:
+        def run(tx: Transaction, /, *args: P.args, **kwargs: P.kwargs) -> str:
             if tx.get_or_none(self._held, function.__name__) is not None:
                 tx.refuse(f"The tool {function.__name__!r} is not available yet.", "unavailable")
             before = self._read(tx)

@@ -8,60 +8,10 @@ from typing import Any, Final, Self
 
 from msgspec import field
 
+from .flight_prices import AIRPORTS, PRICES
 from .tool_class import Number, SeededState, Setting, ToolClass
 
-_ROUTES: Final = """
-SFO: LAX 200 JFK 500 ORD 400 BOS 450 RMS 300 SBK 350 MPC 370 SVP 320 SHD 330 SSV 340 OKD 360 WLB 310 CRH 380 ATV
-  390 PHV 420 GFD 430 CIA 700
-LAX: SFO 100 JFK 600 ORD 500 BOS 550 RMS 310 SBK 320 MPC 330 SVP 340 SHD 350 SSV 360 OKD 370 WLB 380 CRH 390 ATV
-  400 PHV 410 GFD 420 HND 430
-JFK: ORD 300 BOS 250 RMS 450 SBK 460 MPC 470 SVP 480 SHD 490 SSV 500 OKD 510 WLB 520 CRH 530 ATV 540 PHV 550 GFD
-  560 LAX 570 HND 800 PVG 950 PEK 1000
-ORD: LAX 180 BOS 200 RMS 350 SBK 360 MPC 370 SVP 380 SHD 390 SSV 400 OKD 410 WLB 420 CRH 430 ATV 440 PHV 450 GFD
-  460
-BOS: RMS 400 SBK 410 MPC 420 SVP 430 SHD 440 SSV 450 OKD 460 WLB 470 CRH 480 ATV 490 PHV 500 GFD 510
-RMS: BOS 200 JFK 210 SBK 220 MPC 230 SVP 240 SHD 250 SSV 260 OKD 270 WLB 280 CRH 290 ATV 300 PHV 310 GFD 320 LAX
-  330
-SBK: MPC 200 SVP 210 SHD 220 SSV 230 OKD 240 WLB 250 CRH 260 ATV 270 PHV 280 GFD 290
-MPC: SVP 210 SHD 220 SSV 230 OKD 240 WLB 250 CRH 260 ATV 270 PHV 280 GFD 290
-SVP: SHD 230 SSV 240 OKD 250 WLB 260 CRH 270 ATV 280 PHV 290 GFD 300
-SHD: SSV 220 OKD 230 WLB 240 CRH 250 ATV 260 PHV 270 GFD 280
-SSV: OKD 240 WLB 250 CRH 260 ATV 270 PHV 280 GFD 290
-OKD: WLB 230 CRH 240 ATV 250 PHV 260 GFD 270
-WLB: CRH 250 ATV 260 PHV 270 GFD 280
-CRH: ATV 240 PHV 250 GFD 260 SFO 270 RMS 280 HKG 290 JFK 300
-ATV: PHV 230 GFD 240
-PHV: GFD 220
-LHR: CDG 100
-OKD: LAX 220
-"""
-"""Price of each route in USD, by departure; the order is that of the original's lists."""
 _FACTORS: Final = {"economy": 1, "business": 2, "first": 5}
-_AIRPORTS: Final = [
-    "RMS",
-    "SBK",
-    "MPC",
-    "SVP",
-    "SHD",
-    "CDG",
-    "LHR",
-    "SSV",
-    "OKD",
-    "WLB",
-    "PEK",
-    "HND",
-    "HKG",
-    "CIA",
-    "CRH",
-    "ATV",
-    "PHV",
-    "GFD",
-    "SFO",
-    "LAX",
-    "JFK",
-    "ORD",
-    "BOS",
-]
 _NEAREST: Final = {
     "Rivermist": "RMS",
     "Stonebrook": "SBK",
@@ -104,18 +54,6 @@ _ADULT_YEARS: Final = 18
 _SUPPORT: Final = (
     "Thank you for contacting customer support. Your message has been received and we will get back to you shortly."
 )
-
-
-def _read_routes() -> dict[tuple[str, str], int]:
-    found = {}
-    for line in _ROUTES.strip().replace("\n  ", " ").splitlines():
-        start, _, ends = line.partition(":")
-        words = ends.split()
-        found.update({(start, end): int(price) for end, price in zip(words[::2], words[1::2], strict=True)})
-    return found
-
-
-_PRICES: Final = _read_routes()
 
 
 class TravelState(SeededState):
@@ -247,12 +185,12 @@ def register_credit_card(
 
 def _cost(route: tuple[str, str], travel_date: str, travel_class: str) -> float:
     """Returns the price of a flight. Raises `ValueError` for an unknown route or class."""
-    if route not in _PRICES:
+    if route not in PRICES:
         raise ValueError("No available route for the given airports.")
     if travel_class not in _FACTORS:
         raise ValueError("Invalid travel class. Options are: economy, business, first.")
     digits = sum(int(letter) for letter in travel_date if letter.isdigit())
-    return float(_PRICES[route] * _FACTORS[travel_class] * (2 if digits % 2 == 0 else 1))
+    return float(PRICES[route] * _FACTORS[travel_class] * (2 if digits % 2 == 0 else 1))
 
 
 @travel.tool
@@ -267,7 +205,7 @@ def get_flight_cost(state: TravelState, travel_from: str, travel_to: str, travel
     """
     cost = _cost((travel_from, travel_to), travel_date, travel_class)
     if state._is_long:
-        return {"travel_cost_list": [_cost(route, travel_date, travel_class) for route in _PRICES]}
+        return {"travel_cost_list": [_cost(route, travel_date, travel_class) for route in PRICES]}
     return {"travel_cost_list": [cost]}
 
 
@@ -350,7 +288,7 @@ def _payment_problem(state: TravelState, access_token: str, card_id: str) -> str
 
 def _flight_problem(travel_from: str, travel_to: str, travel_date: str, travel_class: str) -> str:
     for kind, code in (("departure", travel_from), ("destination", travel_to)):
-        if code not in _AIRPORTS:
+        if code not in AIRPORTS:
             return f"Invalid {kind} airport code: {code}"
     try:
         _parse_day(travel_date)
@@ -399,7 +337,7 @@ def get_booking_history(state: TravelState, access_token: str) -> Any:
 @travel.tool
 def list_all_airports(_: TravelState) -> Any:
     """Lists the codes of all airports."""
-    return _AIRPORTS
+    return AIRPORTS
 
 
 @travel.tool
