@@ -18,6 +18,7 @@ from assay.errors import EnvironmentFailure, boundary
 from assay.plugins import load
 from assay.records import Observation, ToolCall, canonical_bytes
 
+from .arguments import readable_arguments
 from .composition import Composition, add_event, compose
 from .conversation import SEND
 from .database import Database, RowChange
@@ -37,8 +38,6 @@ from .plans import (
 from .schema import Table
 from .transaction import ActionError, Code, Transaction, is_time, shift_time
 
-MOST_ARGUMENTS: Final = 256 << 10
-"""Largest encoded size of the arguments of one call, in bytes."""
 MOST_LOGGED: Final = 16 << 20
 """Encoded size of all logged arguments, in bytes, beyond which calls are refused."""
 MOST_EVENTS: Final = 10_000
@@ -327,7 +326,7 @@ class ServiceWorld:
 
     def _log_call(self, name: str, arguments: Mapping[str, Any], role: Role, actor: str, caller: Caller) -> Observation:
         now = self.now
-        logged, size, problem = _readable(dict(arguments))
+        logged, size, problem = readable_arguments(dict(arguments))
         if not problem and self._logged_bytes + size > MOST_LOGGED:
             logged, size, problem = {}, 0, "Too much was sent to this world; no further call is possible."
         text, code = self._answer(name, logged, role, actor, problem)
@@ -348,7 +347,7 @@ class ServiceWorld:
         action = self.composition.actions.get(name)
         if action is None or not action.reads_only:
             raise ValueError(f"{name!r} is not a view")
-        logged, _, problem = _readable(dict(arguments))
+        logged, _, problem = readable_arguments(dict(arguments))
         return self._answer(name, logged, role, self.actor, problem)
 
     def pass_time(self, minutes: int) -> None:
@@ -478,34 +477,9 @@ class ServiceWorld:
             execute("RELEASE part")
 
 
-def _readable(arguments: dict[str, Any]) -> tuple[dict[str, Any], int, str]:
-    """Returns the arguments as they are logged, their encoded size, and what is wrong with them ('' if nothing).
-
-    Arguments that cannot be stored are logged as empty.
-    """
-    try:
-        encoded = canonical_bytes(arguments)
-    except (UnicodeError, OverflowError, RecursionError, TypeError, ValueError) as exc:
-        return {}, 0, f"The arguments are not JSON data: {exc}."
-    if len(encoded) > MOST_ARGUMENTS:
-        return {}, 0, f"The arguments are too large: at most {MOST_ARGUMENTS >> 10} KiB."
-    if b"\\u0000" in encoded and any("\0" in text for text in _texts(arguments)):
-        return {}, 0, "The arguments hold the character U+0000, which no text here may have."
-    return arguments, len(encoded), ""
-
-
 def _parse_result(text: str) -> Any:
     """Returns a view's result as data; a text that is not JSON as it is."""
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
         return text
-
-
-def _texts(value: Any) -> list[str]:
-    """Returns all texts in JSON data, joined lists of them."""
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, Mapping):
-        return [text for pair in value.items() for part in pair for text in _texts(part)]
-    return [text for part in value for text in _texts(part)] if isinstance(value, list | tuple) else []
