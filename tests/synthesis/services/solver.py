@@ -113,7 +113,7 @@ class Desk:
     Attributes:
         templates: Sentences and the action that each asks for.
         before: Views that the policy wants read before an action, from its arguments.
-        belongings: By kind of record: its noun, a view, the view's argument, and the kind of record to which it belongs.
+        belongings: By kind of record: its noun, a view, the view's argument, and the kind to which it belongs.
         questions: Sentences with one slot, the kind of record in it, and a function that reads the answer.
     """
 
@@ -1106,7 +1106,8 @@ class ShopDesk(Desk):
         ("postpone the delivery of {shipment_id} to {day}", "postpone_delivery"),
         ("have {order_id} sent to {address_id}", "change_order_address"),
         (
-            "return {order_item_id} (number of pieces: {quantity}, reason: {reason}), with the refund going to {refund_to}",
+            "return {order_item_id} (number of pieces: {quantity}, reason: {reason}), "
+            "with the refund going to {refund_to}",
             "announce_return",
         ),
         ("cancel {order_id} (reason: {reason})", "cancel_order"),
