@@ -113,7 +113,7 @@ class Desk:
     Attributes:
         templates: Sentences and the action that each asks for.
         before: Views that the policy wants read before an action, from its arguments.
-        belongings: By kind of record: its noun, a view, the view's argument, and the kind of record that owns it.
+        belongings: By kind of record: its noun, a view, the view's argument, and the kind to which it belongs.
         questions: Sentences with one slot, the kind of record in it, and a function that reads the answer.
     """
 
