@@ -16,6 +16,7 @@
               - StateLimitError the state is larger than a state may be: what the agent did, not the host
           - AgentError        the agent's own code raised
           - VerifierError     a check could not judge (never the same as a failed check)
+          - UserFailure       the simulated person left their script
           - StoreError        the record could not be written or is damaged
       + LimitReached          a limit of the attempt was met: a stop, not a failure
       + BudgetExceededError   the budget of the whole run is used up; the attempt is interrupted, not stopped
@@ -50,6 +51,7 @@ __all__ = [
     "TaskError",
     "TaskSourceError",
     "UserError",
+    "UserFailure",
     "VerifierError",
     "boundary",
     "innermost_exception",
@@ -155,6 +157,12 @@ class VerifierError(BoundaryError):
     """A check could not judge."""
 
     name = "verifier"
+
+
+class UserFailure(BoundaryError):
+    """A simulated person left their script, so that the agent was not given the task. Never an agent failure."""
+
+    name = "user"
 
 
 class StoreError(BoundaryError):

@@ -109,3 +109,24 @@ def test_a_forged_summary_row_is_not_shown_unmarked(tmp_path: Path, words: list[
     assert "pass (" not in result.stdout
     if words[0] == "ls":
         assert "fail (summary row differs: outcome)" in " ".join(result.stdout.split())
+
+
+def told_facts(quote: str) -> EvidenceAdded:
+    told = {"fact": "email", "disclosure": "asked", "status": "told", "turn": 2, "message": 4, "quote": quote}
+    secret = {"fact": "age", "disclosure": "withheld", "status": "not told", "turn": None, "message": None, "quote": ""}
+    facts = {"summaries": {"conversation": {"turns": 2, "has_left": False, "checklist": [told, secret]}}}
+    return EvidenceAdded(Evidence("e1", "state", "facts", {"facts": facts, "digest": "d"}))
+
+
+def test_the_facts_that_a_person_told_are_shown_with_their_messages(tmp_path: Path) -> None:
+    recorded(tmp_path, told_facts("It is m0@example.org."))
+    lines = [line for line in shown(tmp_path).splitlines() if line.startswith("fact ")]
+    assert lines == [
+        "fact 'email' (asked): told at turn 2 (message 4): It is m0@example.org.",
+        "fact 'age' (withheld): not told",
+    ]
+
+
+def test_what_a_person_said_begins_no_line(tmp_path: Path) -> None:
+    recorded(tmp_path, told_facts(FORGED))
+    assert not any(line.startswith("verdict") for line in shown(tmp_path).splitlines())

@@ -16,12 +16,13 @@ from assay.environments.services.declaration import Service
 from assay.environments.services.plans import PlannedCall, play, play_recorded, random_call
 from assay.environments.services.schema import identifier
 from assay.environments.services.transaction import Transaction
-from assay.environments.services.users import UserScript, begin, reply
+from assay.environments.services.users import UserScript, as_ticket, begin, reply
 from assay.environments.services.world import ServiceWorld
 from assay.errors import UserError
 from assay.records import Task, VerdictStatus
 from assay.synthesis.services.conduct import keep_policy
 from assay.synthesis.services.family import ServiceTasks
+from assay.synthesis.services.instruction import USER_MODES
 from assay.synthesis.services.walk import Walker
 from assay.verify.interface import WorldInput
 from assay.verify.service_checks import rule_results, trace_of_calls
@@ -165,6 +166,8 @@ def test_random_calls_never_break_a_world() -> None:
         ({"app": ""}, "name an application"),
         ({"app": APP, "level": "easy"}, "expected explicit, implicit, persona or mixed"),
         ({"app": APP, "writes": 99}, "expected 0 to 8"),
+        ({"app": APP, "user": "robot"}, "expected rules, none, oracle"),
+        ({"app": APP, "level": "explicit", "user": "oracle"}, "has no person; add level=persona"),
     ],
 )
 def test_wrong_options_are_named(options: dict[str, Any], part: str) -> None:
@@ -178,3 +181,30 @@ def test_wrong_options_are_named(options: dict[str, Any], part: str) -> None:
 def test_wrong_applications_are_named(app: str, part: str) -> None:
     with pytest.raises(UserError, match=part):
         ServiceTasks(app=app).tasks(1, 0)
+
+
+def modes(user: str) -> tuple[Task, ...]:
+    return ServiceTasks(app=APP, level="persona", user=user).tasks(3, 3)
+
+
+def test_the_person_does_not_change_what_is_wanted() -> None:
+    plans = [[(task.environment.seed, plan_of(task), task.checks) for task in modes(user)] for user in USER_MODES]
+    assert all(other == plans[0] for other in plans[1:])
+    assert len({task.id for user in USER_MODES for task in modes(user)}) == 12
+
+
+def test_an_oracle_tells_everything_in_the_first_message() -> None:
+    for rules, oracle in zip(modes("rules"), modes("oracle"), strict=True):
+        script, told = (task.environment.parameters["knobs"]["conversation"]["script"] for task in (rules, oracle))
+        first = begin(msgspec.convert(told, UserScript))[1]
+        assert first.startswith(script["goal"])
+        assert script["facts"]
+        assert all(fact["text"] in first for fact in script["facts"])
+
+
+def test_without_a_person_the_instruction_holds_everything() -> None:
+    for rules, ticket_only in zip(modes("rules"), modes("none"), strict=True):
+        script = msgspec.convert(rules.environment.parameters["knobs"]["conversation"]["script"], UserScript)
+        assert "conversation" not in ticket_only.environment.parameters["services"]
+        assert as_ticket(script) in ticket_only.instruction
+        assert all(fact.text in ticket_only.instruction for fact in script.facts)

@@ -183,3 +183,18 @@ def test_too_many_assignments_end() -> None:
     ]
     with pytest.raises(TaskError, match="too much alike"):
         judge_facts({"changes": rows}, {"outcomes": [{"changes": wanted}]})
+
+
+def test_columns_without_regard_to_case_are_compared_so() -> None:
+    def changed(before: str, after: str) -> dict[str, Any]:
+        row = {"table": "a_things", "key": ["1"], "before": {"id": "1", "name": before}}
+        return {"changes": [row | {"after": {"id": "1", "name": after}}]}
+
+    wanted = {"table": "a_things", "kind": "changed", "key": ["1"], "values": {"name": "New"}}
+    parameters = {"outcomes": [{"changes": [wanted]}], "caseless": ["a_things.name"]}
+    assert judge_facts(changed("old", "NEW"), parameters).status == "pass"
+    assert judge_facts(changed("old", "NEW"), parameters | {"caseless": ["b_things.name"]}).status == "fail"
+    assert judge_facts(changed("old", "newer"), parameters).status == "fail"
+    nothing: dict[str, Any] = {"outcomes": [{"changes": []}]}
+    assert judge_facts(changed("old", "OLD"), nothing).status == "fail"
+    assert judge_facts(changed("old", "OLD"), nothing | {"caseless": ["a_things.name"]}).status == "pass"

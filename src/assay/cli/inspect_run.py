@@ -36,6 +36,15 @@ class _Change(msgspec.Struct, frozen=True):
     type: str = "file"
 
 
+class _ChecklistFact(msgspec.Struct, frozen=True):
+    fact: str
+    disclosure: str
+    status: str
+    turn: int | None = None
+    message: int | None = None
+    quote: str = ""
+
+
 def show(
     attempt: Annotated[
         str,
@@ -120,6 +129,8 @@ def show_trajectory(trajectory: Trajectory, opened: RunStore, *, output_chars: i
     for found in trajectory.evidence:
         if found.kind == "snapshot" and found.data.get("manifest"):
             out.print(_changes(found, opened))
+    for line in _checklist(trajectory):
+        out.print(_block(line))
     for verdict in trajectory.verdicts:
         _show_verdict(verdict)
     for number, verdict in _addendum_verdicts(trajectory, opened):
@@ -143,6 +154,18 @@ def show_trajectory(trajectory: Trajectory, opened: RunStore, *, output_chars: i
         if end.traceback is not None:
             out.print(_block(f"    {_last_lines(end.traceback, output_chars)}"), style="red")
     out.print(_block(f"how it ended: {how}; {quantity(trajectory.length, 'event')}, head {trajectory.head[:19]}"))
+
+
+def _checklist(trajectory: Trajectory) -> Iterator[str]:
+    """Yields a line for each fact that the simulated person knew: where it was told."""
+    facts = next((e.data.get("facts") for e in reversed(trajectory.evidence) if e.kind == "facts"), None)
+    try:
+        items = msgspec.convert(facts["summaries"]["conversation"]["checklist"], list[_ChecklistFact]) if facts else []
+    except (KeyError, TypeError, msgspec.ValidationError):
+        return
+    for item in items:
+        where = "" if item.turn is None else f" at turn {item.turn} (message {item.message}): {item.quote}"
+        yield f"fact {item.fact!r} ({item.disclosure}): {item.status}{where}"
 
 
 def _is_program(found: Evidence) -> bool:

@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from ._step import Actor
+
 BranchCause = Literal["root", "resample", "rewritten", "compaction", "tools", "sub_agent", "unjoined"]
 """Reason why a call does not continue another one: `root` is the first of its conversation; `resample` asks
 again what was asked before; `rewritten` changed earlier messages; `compaction` replaced them by a summary; `tools`
@@ -108,3 +110,5 @@ class ModelCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Redacted from request, response, error and lineage before storage, as in `RawBody`."""
     weight_version: str | None = None
     """Version of the model's weights, if the backend reports it."""
+    actor: Actor = "agent"
+    """Whose turn the call makes; `user` for a simulated person."""

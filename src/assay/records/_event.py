@@ -88,7 +88,7 @@ class AttemptEnded(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t
     stopped: str | None = None
     """Limit that stopped it, or `cancelled`."""
     broke: str | None = None
-    """Boundary that failed (`provider`, `task`, `environment`, `agent`, `verifier`, `store`)."""
+    """Boundary that failed (`provider`, `task`, `environment`, `agent`, `verifier`, `store`, `user`)."""
     error: str | None = None
     metrics: dict[str, float] = {}
     artifacts: dict[str, str] = {}

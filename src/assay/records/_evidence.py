@@ -25,6 +25,7 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     `processes` (list), `file` (path, digest), `limit` (what a watchdog or the kernel ended),
     `contract` (a safety contract that holds), `guard` (what was decided about a call: decision, rule, step, call),
     `guard_summary` (counts), `guard_turns` (what a model was told between), `model_judge` (asked, answered),
+    `user_deviations` (where a simulated person left the script),
     `separation` (a `SeparationFacts`: what was observed of the judge's sandbox and of those that ran judged code).
     """
 

@@ -33,6 +33,7 @@ class Trajectory(msgspec.Struct, frozen=True):
     isolation: Isolation | None
     steps: tuple[Step, ...]
     calls: tuple[ModelCall, ...]
+    """Model calls of the agents."""
     evidence: tuple[Evidence, ...]
     verdicts: tuple[Verdict, ...]
     notes: tuple[Noted, ...]
@@ -42,4 +43,6 @@ class Trajectory(msgspec.Struct, frozen=True):
     """Number of events."""
     outcome: VerdictStatus | None = None
     """Worst status of the outcome verdicts; None without one."""
+    user_calls: tuple[ModelCall, ...] = ()
+    """Model calls of the simulated person."""
     schema_version: int = SCHEMA_VERSION

@@ -35,6 +35,8 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     model: str | None = None
     """Model for agents that need one: `openai:NAME`, `http://host/v1#NAME`, `scripted:PATH`, `replay:ATTEMPT` (the
     replies of a recorded attempt; `replay:RUN:ATTEMPT` if it is not of the newest run), ... Repeatable, as agents."""
+    user_model: str | None = None
+    """Model for the simulated persons of tasks whose person is driven by a model (`family:services,user=model`)."""
     attempts: int = 1
     """Attempts per task, each with its own seed."""
     allocate: str = "uniform"

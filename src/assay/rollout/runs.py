@@ -25,7 +25,7 @@ from assay.plugins import load
 from assay.rollout.attempt.endpoint import GatewayHandle
 from assay.rollout.attempt.models import open_model, resolve_model_name
 from assay.rollout.attempt.preparation import Preparer
-from assay.rollout.attempt.recorded_attempt import ModelAccess
+from assay.rollout.attempt.recorded_attempt import LiveAttempt, ModelAccess
 from assay.rollout.attempt.site import (
     NO_CHECKS,
     AttemptSite,
@@ -43,6 +43,7 @@ from assay.rollout.limits.contract_guards import (
     unique_contracts,
 )
 from assay.rollout.limits.run_budget import BudgetLimits, RunBudget, use_of
+from assay.rollout.recording.recorder import Recorder
 from assay.rollout.recording.redaction import Redactor
 from assay.rollout.recording.task_archive import TaskArchive
 from assay.rollout.schedule.rounds import RoundResources, levels_of, run_rounds
@@ -111,11 +112,13 @@ async def start_run(
         StoreError: The record cannot be written; committed events stay, and `resume_run` continues.
     """
     parts = parts or RunParts()
-    config = msgspec.structs.replace(config, model=resolve_model_name(config.model, settings))
+    models = {name: resolve_model_name(getattr(config, name), settings) for name in ("model", "user_model")}
+    config = msgspec.structs.replace(config, **models)
     inputs = inputs or RunInputs(config, settings.store, tasks)
     found = inputs.tasks
     certificates = require_admitted(settings.store, found) if config.admitted else {}
     contracts = _contracts(config, found)
+    _require_user_model(config, found)
     levels_of(config, found)  # a curriculum without levels ends the run before it begins
     require_other_names(parts.checks, found)
     agent = _make_agent(config, parts)
@@ -271,6 +274,8 @@ class RunResources(NamedTuple):
     model: ModelAccess | None
     preparer: Preparer | None
     secrets: dict[str, str]
+    user_model: ModelAccess | None = None
+    """The model of simulated persons."""
 
 
 @asynccontextmanager
@@ -288,9 +293,15 @@ async def open_resources(
     """
     for kind in {t.task.environment.kind for t in tasks} - {"workspace"}:
         load("environments", kind)  # one that is not there ends the run before it begins
-    async with _model(config, settings, agent, model) as access, _backend(config, tasks, agent) as backend:
+    named = config.model if agent.needs_model else None
+    async with (
+        _model(config, settings, named, model) as access,
+        _model(config, settings, config.user_model) as user_model,
+        _backend(config, tasks, agent) as backend,
+    ):
         secrets = {**settings.secrets(), **settings.named(config.pass_env)}
-        yield RunResources(config, agent, access, Preparer(backend, config, settings) if backend else None, secrets)
+        preparer = Preparer(backend, config, settings) if backend else None
+        yield RunResources(config, agent, access, preparer, secrets, user_model)
 
 
 async def _run(
@@ -346,6 +357,7 @@ class _SiteFactory:
     def __init__(self, resources: RunResources, store: RunStore, tasks: TaskArchive) -> None:
         self._preparer = resources.preparer
         self._blobs, self._repetitions, self._agent = store.blobs, resources.config.repetitions, resources.agent
+        self._user_model = resources.user_model
         self._worlds: dict[str, Any] = {}
         self._tasks = tasks
 
@@ -354,7 +366,8 @@ class _SiteFactory:
         if loaded.task.environment.kind != "workspace":
             state = planned.world_state
             checkpoint = None if state is None else WorldCheckpoint(state, self._blobs.put(state))
-            world = WorldSite(lambda: self._make_world(loaded), loaded, self._tasks, checkpoint)
+            join = partial(self._join_user, planned)
+            world = WorldSite(lambda: self._make_world(loaded), loaded, self._tasks, checkpoint, join)
             if not needs_sandbox(agent):
                 return world
             from assay.rollout.attempt.served_world import ServedWorldSite  # late: most runs serve no world
@@ -373,6 +386,12 @@ class _SiteFactory:
         )
         return WorkspaceSite(self._required_preparer(loaded), loaded, site_options)
 
+    def _join_user(self, planned: PlannedAttempt, world: World, attempt: LiveAttempt, recorder: Recorder) -> None:
+        from assay.rollout.attempt.model_user import attach_user  # late: most runs have no world
+
+        acts = [act for prior in planned.prior for act in prior.acts]
+        attach_user(world, attempt, recorder, self._user_model, acts)
+
     def _required_preparer(self, loaded: LoadedTask) -> Preparer:
         if self._preparer is None:
             raise UserError(f"task {loaded.task.id!r} needs a sandbox and the run has none")
@@ -384,6 +403,18 @@ class _SiteFactory:
             if spec.kind not in self._worlds:
                 self._worlds[spec.kind] = world_kind(spec.kind)
             return open_world(spec, self._worlds[spec.kind])
+
+
+def _require_user_model(config: RunConfig, tasks: Sequence[LoadedTask]) -> None:
+    """Raises `UserError` where a task's person is driven by a model and the run names none."""
+    for loaded in tasks:
+        knobs = loaded.task.environment.parameters.get("knobs")
+        talks = knobs.get("conversation") if isinstance(knobs, dict) else None
+        if config.user_model is None and isinstance(talks, dict) and talks.get("driver") == "model":
+            raise UserError(
+                f"the person of task {loaded.task.id!r} is driven by a model, and the run names none: add --user-model "
+                "(for example openai:NAME)"
+            )
 
 
 def _unused_model(config: RunConfig, agent: Agent) -> list[str]:
@@ -410,12 +441,12 @@ def require_other_names(checks: RunChecks, tasks: Sequence[LoadedTask]) -> None:
 
 @asynccontextmanager
 async def _model(
-    config: RunConfig, settings: Settings, agent: Agent, given: ModelBackend | None
+    config: RunConfig, settings: Settings, named: str | None, given: ModelBackend | None = None
 ) -> AsyncIterator[ModelAccess | None]:
-    if config.model is None or not agent.needs_model:
+    if named is None:
         yield None
         return
-    backend, gateway_handle = given or open_model(config.model, settings), GatewayHandle()
+    backend, gateway_handle = given or open_model(named, settings), GatewayHandle()
     try:
         yield ModelAccess(backend, asyncio.Semaphore(config.model_concurrency), gateway_handle)
     finally:

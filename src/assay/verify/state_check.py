@@ -7,8 +7,8 @@ nothing, the absence of other changes is kept by doing nothing.
 An outcome's placeholders (`{"$new": name}`) stand for identifiers that the world generates: one assignment must make
 all rows fit. The agent sent typed arguments, and nothing that it wrote was executed: the grade is `no-agent-code`.
 
-Covered: added rows in another order, permitted and free columns, several outcomes. Not covered: an outcome that the
-task's author did not think of.
+Covered: added rows in another order, permitted and free columns, columns without regard to case, several outcomes.
+Not covered: an outcome that the task's author did not think of.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from assay.environments.services.database import RowChange
-from assay.environments.services.outcome import NEW, ExpectedChange, Value
+from assay.environments.services.outcome import NEW, ExpectedChange, Value, fold_case, fold_expected_case
 from assay.errors import TaskError
 from assay.verify._ruling import Ruling
 from assay.verify._world_check import make_result, read_parameters, refuse_workspace
@@ -50,6 +50,8 @@ class StateParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Acceptable outcomes, one of which must hold; an outcome without changes means that nothing may change."""
     ignored: tuple[str, ...] = ()
     """Tables whose changes are not judged."""
+    caseless: tuple[str, ...] = ()
+    """Columns in which upper and lower case are equal, as `table.column`; none of a key."""
 
 
 class Requirement(NamedTuple):
@@ -98,8 +100,12 @@ class StateCheck:
             changes = msgspec.convert(facts["changes"], tuple[RowChange, ...])
         except msgspec.ValidationError as exc:
             return Ruling("unknown", None, f"the world's report of its changes cannot be read: {exc}")
-        observed = [change for change in changes if change.table not in parameters.ignored]
-        matches = [match_outcome(outcome.changes, observed) for outcome in parameters.outcomes]
+        caseless = frozenset(parameters.caseless)
+        observed = fold_case((change for change in changes if change.table not in parameters.ignored), caseless)
+        matches = [
+            match_outcome([fold_expected_case(change, caseless) for change in outcome.changes], observed)
+            for outcome in parameters.outcomes
+        ]
         best = max(range(len(matches)), key=lambda at: (matches[at].passed, matches[at].score, -at))
         match = matches[best]
         name = parameters.outcomes[best].name

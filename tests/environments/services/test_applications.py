@@ -15,9 +15,10 @@ from assay.environments.services.apps.console import console
 from assay.environments.services.apps.mail import mail
 from assay.environments.services.apps.shop import shop
 from assay.environments.services.apps.tracker import tracker
+from assay.environments.services.arguments import MOST_ARGUMENTS
 from assay.environments.services.declaration import Service
 from assay.environments.services.plans import random_call
-from assay.environments.services.world import MOST_ARGUMENTS, ServiceWorld
+from assay.environments.services.world import ServiceWorld
 from tests.environments.services import test_airline, test_bank, test_console, test_mail, test_shop, test_tracker
 from tests.environments.services.properties import (
     Calls,

@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.environments.services.conversation import Person, conversation
-from assay.environments.services.users import ChangeOfMind, Fact, UserAct, UserScript, UserState, begin, reply
+from assay.environments.services.users import (
+    ChangeOfMind,
+    Fact,
+    UserAct,
+    UserScript,
+    UserState,
+    as_oracle,
+    as_ticket,
+    begin,
+    reply,
+)
 from assay.environments.services.world import ServiceWorld
 from tests.environments.services.lending import lending
 from tests.environments.services.test_world import member
@@ -146,3 +156,18 @@ def test_who_asks_again_is_told_what_was_left_out() -> None:
     for told in (3, 5):
         state, _, _ = reply(script, state, "Which item do you mean?")
         assert len(state.told) == told
+
+
+def test_an_oracle_leaves_out_mistakes_and_what_is_withheld() -> None:
+    wrong = msgspec.structs.replace(TITLE, wrong="It is called Title 9.", corrects_at=2)
+    secret = Fact("age", "I am 41 years old.", ("age",), "withheld")
+    changes = (ChangeOfMind(3, "Make it Title 5."), ChangeOfMind(1, "Make it Title 4."))
+    script = UserScript("I want a book.", (EMAIL, wrong, secret), changes)
+    told = f"I want a book. {EMAIL.text} {TITLE.text} Make it Title 4. Make it Title 5."
+    assert begin(as_oracle(script))[1] == as_ticket(script) == told
+    assert secret.text not in talk(as_oracle(script), "Your age?")[1][0]
+
+
+def test_who_told_a_fact_does_not_get_it_wrong_afterwards() -> None:
+    opened_with = msgspec.structs.replace(EMAIL, disclosure="open", wrong="My email address is n0@example.org.")
+    assert talk(UserScript("Hi.", (opened_with,)), "Your email?")[1] == [EMAIL.text]

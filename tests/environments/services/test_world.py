@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.environments.interface import KeepsStates, World
+from assay.environments.services.arguments import MOST_ARGUMENTS
 from assay.environments.services.declaration import Service
 from assay.environments.services.schema import Cents
 from assay.environments.services.transaction import Transaction
-from assay.environments.services.world import MOST_ARGUMENTS, MOST_LOGGED, LoggedCall, ServiceWorld
+from assay.environments.services.world import MOST_LOGGED, LoggedCall, ServiceWorld
 from assay.errors import EnvironmentFailure
 from tests.environments.services.lending import Book, Loan, Notice, lending
 

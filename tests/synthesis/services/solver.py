@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 from assay.environments.services.world import ServiceWorld
 from assay.records import Observation, Task, ToolCall
@@ -21,8 +21,19 @@ Finder = Callable[[str], list[Record]]
 Rows = list[list[Any]]
 
 MONTHS = (
-    "January February March April May June July August September October November December"  # fmt: skip
-).split()
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 GREETING = re.compile(r"^(?:Hi, I hope you can help me|Hello|Good morning)\. ")
 START = re.compile(r"(?:^|(?<=\s))(?:Please|And please|Besides, please|Also, please|Then please) ")
@@ -72,16 +83,28 @@ def unquote(text: str) -> str:
     return text.strip().strip('"“”')
 
 
-def compiled(template: str) -> re.Pattern[str]:
-    """Returns the pattern of a template: `{slot}` takes any text, `{slot:a|b}` one of these, `[...]` is optional."""
-    text = ""
-    for part in re.split(r"(\{.+?\}|\[|\])", template):
-        if part.startswith("{"):
-            slot, _, options = part[1:-1].partition(":")
-            text += f"(?P<{slot}>{options or '.+?'})"
-        else:
-            text += {"[": "(?:", "]": ")?"}.get(part) or re.escape(part)
-    return re.compile(text, re.DOTALL)
+def readings(template: str, sentence: str) -> list[dict[str, str]]:
+    """Returns the texts of the slots for each way to read a sentence by a template, the shortest first.
+
+    In a template `{slot}` takes any text, `{slot:a|b}` one of these, and `[...]` is optional.
+    """
+    parts = re.split(r"(\{.+?\}|\[|\])", template)
+    open_slots = sum(part.startswith("{") and ":" not in part for part in parts)
+    found: list[dict[str, str]] = []
+    for greed in product((".+?", ".+"), repeat=open_slots):
+        left = list(greed)
+        text = ""
+        for part in parts:
+            if part.startswith("{"):
+                slot, _, options = part[1:-1].partition(":")
+                text += f"(?P<{slot}>{options or left.pop(0)})"
+            else:
+                text += {"[": "(?:", "]": ")?"}.get(part) or re.escape(part)
+        match = re.fullmatch(text, sentence[:1].lower() + sentence[1:], re.DOTALL)
+        texts = {} if match is None else {name: value for name, value in match.groupdict().items() if value}
+        if match is not None and texts not in found:
+            found.append(texts)
+    return found
 
 
 class Desk:
@@ -90,14 +113,14 @@ class Desk:
     Attributes:
         templates: Sentences and the action that each asks for.
         before: Views that the policy wants read before an action, from its arguments.
-        belongings: By kind of record: its noun, a view, the view's argument, and the kind of record to which it belongs.
+        belongings: By kind of record: its noun, a view, the view's argument, and the kind to which it belongs.
         questions: Sentences with one slot, the kind of record in it, and a function that reads the answer.
     """
 
-    templates: tuple[tuple[str, str], ...] = ()
-    before: Mapping[str, Callable[[Any, Record], None]] = {}
-    belongings: Mapping[str, tuple[tuple[str, str, str, str], ...]] = {}
-    questions: tuple[tuple[str, str, Callable[[Any, str], Rows]], ...] = ()
+    templates: ClassVar[tuple[tuple[str, str], ...]] = ()
+    before: ClassVar[Mapping[str, Callable[[Any, Record], object]]] = {}
+    belongings: ClassVar[Mapping[str, tuple[tuple[str, str, str, str], ...]]] = {}
+    questions: ClassVar[tuple[tuple[str, str, Callable[[Any, str], Rows]], ...]] = ()
 
     def __init__(self, task: Task) -> None:
         self.world = ServiceWorld(task.environment.parameters, task.environment.seed)
@@ -111,7 +134,7 @@ class Desk:
         self.calls: list[tuple[ToolCall, Observation]] = []
         self._seen: dict[str, Any] = {}
 
-    def call(self, name: str, **arguments: Any) -> Any:
+    def call(self, name: str, /, **arguments: Any) -> Any:
         key = json.dumps([name, arguments])
         if key in self._seen:
             return self._seen[key]
@@ -129,7 +152,7 @@ class Desk:
             self._seen.clear()
         return result
 
-    def all_of(self, name: str, **arguments: Any) -> list[Record]:
+    def all_of(self, name: str, /, **arguments: Any) -> list[Record]:
         """Returns every row of a view that has `limit` and `offset`."""
         found: list[Record] = []
         paged = "offset" in self.specs[name]["properties"]
@@ -143,7 +166,8 @@ class Desk:
 
     def solve(self) -> None:
         """Does what the instruction asks for as far as it is understood; `problems` says what was not."""
-        for self.number, wish in enumerate(self.wishes(), 1):
+        for number, wish in enumerate(self.wishes(), 1):
+            self.number = number
             try:
                 self.grant(wish)
             except NotUnderstood as problem:
@@ -186,7 +210,7 @@ class Desk:
                 if name.endswith("_id"):
                     found.add(name.removesuffix("_id").replace("_", " "))
         found = {term for term in found if re.search(rf"\ban? {term}\b", first)}
-        for words in re.findall(r"\ban? ((?:[a-z]+ ){0,3}[a-z]+)", first):
+        for words in re.findall(r"\ban? ((?:[a-z-]+ ){0,3}[a-z-]+)", first):
             parts = words.split()
             while len(parts) > 1 and not any(" ".join(parts[-size:]) in found for size in range(1, len(parts) + 1)):
                 parts.pop()
@@ -195,7 +219,7 @@ class Desk:
 
     def note(self, answer: str) -> None:
         """Keeps what the person said about each thing: `In the second matter: the account is ...`."""
-        head = re.compile(r"(?:^|(?<=\. ))(?:In the (\w+) matter: )?[Tt]he ([a-z]+(?: [a-z]+){0,3}?) is ")
+        head = re.compile(r"(?:^|(?<=\. ))(?:In the (\w+) matter: )?[Tt]he ([a-z-]+(?: [a-z-]+){0,3}?) is ")
         heads = list(head.finditer(answer))
         ends = [head.start() for head in heads[1:]] + [len(answer)]
         for this, end in zip(heads, ends, strict=False):
@@ -209,16 +233,14 @@ class Desk:
             return
         failure = NotUnderstood(f"no rule for: {wish}")
         for template, action in self.templates:
-            found = compiled(template).fullmatch(wish[:1].lower() + wish[1:])
-            if found is None:
-                continue
-            try:
-                arguments = self.arguments(action, {k: v for k, v in found.groupdict().items() if v is not None})
-            except NotUnderstood as problem:
-                failure = problem
-                continue
-            self.carry_out(action, arguments)
-            return
+            for texts in readings(template, wish):
+                try:
+                    arguments = self.arguments(action, texts)
+                except NotUnderstood as problem:
+                    failure = problem
+                    continue
+                self.carry_out(action, arguments)
+                return
         raise failure
 
     def arguments(self, action: str, texts: Mapping[str, str]) -> Record:
@@ -256,7 +278,7 @@ class Desk:
 
     def spoken(self, kind: str, text: str) -> str:
         """Returns what the person said about `an account`, and any other description as it is."""
-        if self.talks and (found := re.fullmatch(r"(an|a|another|the) ([a-z ]+)", text)):
+        if self.talks and (found := re.fullmatch(r"(an|a|another|the) ([a-z -]+)", text)):
             term = f"other {found[2]}" if found[1] == "another" else found[2]
             return self.answers.get((self.number, term), text)
         return text
@@ -294,9 +316,8 @@ class Desk:
     def ask(self, wish: str) -> bool:
         """Answers a question; False if the wish is none that is known."""
         for template, kind, answer in self.questions:
-            found = compiled(template).fullmatch(wish[:1].lower() + wish[1:])
-            if found:
-                (record,) = self.find(kind, self.spoken(kind, found[1]), {})
+            for texts in readings(template, wish)[:1]:
+                (record,) = self.find(kind, self.spoken(kind, texts["it"]), {})
                 rows = [[str(cell) for cell in row] for row in answer(self, record)]
                 self.call("answer_question", request=self.number, rows=rows)
                 if self.talks:
@@ -341,7 +362,7 @@ class Desk:
 
 
 class AirlineDesk(Desk):
-    belongings = {
+    belongings: ClassVar = {
         "segment": (("the trip", "get_booking", "booking_id", "booking"),),
         "bag": (("the bag", "list_bags", "segment_id", "segment"),),
         "payment_method": (("the payment method", "list_passenger_payment_methods", "passenger_id", "passenger"),),
@@ -401,7 +422,7 @@ class AirlineDesk(Desk):
         ("put {passenger_id} on the waiting list for {cabin} on {flight_id}", "join_waitlist"),
         ("enrol {passenger_id} in the miles programme", "enrol_frequent_flyer"),
     )
-    before = {
+    before: ClassVar = {
         "cancel_segment": lambda desk, it: desk.call("get_segment", segment_id=it["segment_id"]),
         "cancel_booking": lambda desk, it: desk.call("quote_cancellation", booking_id=it["booking_id"]),
         "change_segment": lambda desk, it: desk.call(
@@ -526,7 +547,7 @@ class AirlineDesk(Desk):
 
 
 class BankDesk(Desk):
-    belongings = {
+    belongings: ClassVar = {
         "card": (("the card", "list_cards", "", "account"),),
         "direct_debit": (("the direct debit", "list_direct_debits", "account_id", "account"),),
         "direct_debit_payment": (
@@ -549,7 +570,7 @@ class BankDesk(Desk):
             lambda desk, it: [[money(desk.call("show_account", account_id=it)["available"])]],
         ),
         (
-            "list the active standing orders from {it}: the amount and the next day of each",
+            "list the active standing orders from {it}, each with its amount and next day",
             "account",
             lambda desk, it: [
                 [money(row["amount"]), row["next_day"]]
@@ -612,7 +633,7 @@ class BankDesk(Desk):
         ("withdraw {dispute_id}", "withdraw_dispute"),
         ("waive {fee_id}", "waive_fee"),
     )
-    before = {
+    before: ClassVar = {
         "add_payee": lambda desk, it: desk.call("check_payee", account_number=it["account_number"]),
         "send_transfer": lambda desk, it: desk.quote(it),
         "schedule_transfer": lambda desk, it: desk.quote(it),
@@ -844,7 +865,7 @@ class BankDesk(Desk):
 
 
 class MailDesk(Desk):
-    belongings = {
+    belongings: ClassVar = {
         "message": (("the message", "search_messages", "folder_id", "folder"),),
         "event": (("the event", "search_calendar_events", "", "calendar"),),
         "attachment": (("the attachment", "get_message", "message_id", "message"),),
@@ -916,7 +937,7 @@ class MailDesk(Desk):
         ("set a reminder {minutes} minutes before {event_id}", "set_event_reminder"),
         ("set a reminder for {at}: {text}", "create_reminder"),
     )
-    before = {
+    before: ClassVar = {
         "reply_to_message": lambda desk, it: desk.read(it),
         "reply_to_all": lambda desk, it: desk.read(it),
         "forward_message": lambda desk, it: desk.read(it),
@@ -1009,6 +1030,22 @@ class MailDesk(Desk):
             return [row for row in self.all_of("search_calendar_events", text="") if row["calendar_id"] == owner]
         return list(result)
 
+    def belonging_to(self, kind: str, text: str) -> list[Record]:
+        """Finds also what belongs to the person: `the contact of Robin Falk, developer in Product`."""
+        found = re.fullmatch(r"the (\w+) of ([^“@]+, .+ in .+)", text)
+        views = {
+            "contact": "search_contacts",
+            "group": "list_contact_groups",
+            "folder": "list_mail_folders",
+            "label": "list_mail_labels",
+            "calendar": "list_calendars",
+            "reminder": "list_reminders",
+            "filter_rule": "list_filter_rules",
+        }
+        if found and kind in views:
+            return self.all_of(views[kind])
+        return super().belonging_to(kind, text)
+
     def find_attachment(self, text: str) -> list[Record]:
         found = re.fullmatch(r"the file “(.+)” in (the .+)", text)
         if not found:
@@ -1026,7 +1063,7 @@ class MailDesk(Desk):
 
 
 class ShopDesk(Desk):
-    belongings = {
+    belongings: ClassVar = {
         "order": (("the order", "list_customer_orders", "customer_id", "customer"),),
         "order_item": (("the item", "get_order", "order_id", "order"),),
         "address": (("the address", "get_customer", "customer_id", "customer"),),
@@ -1069,7 +1106,8 @@ class ShopDesk(Desk):
         ("postpone the delivery of {shipment_id} to {day}", "postpone_delivery"),
         ("have {order_id} sent to {address_id}", "change_order_address"),
         (
-            "return {order_item_id} (number of pieces: {quantity}, reason: {reason}), with the refund going to {refund_to}",
+            "return {order_item_id} (number of pieces: {quantity}, reason: {reason}), "
+            "with the refund going to {refund_to}",
             "announce_return",
         ),
         ("cancel {order_id} (reason: {reason})", "cancel_order"),
@@ -1098,11 +1136,11 @@ class ShopDesk(Desk):
         ("move what is left on {payment_method_id} to the store credit", "convert_gift_card"),
         ("let {customer_id} know by mail as soon as the shop has {variant_id} again", "add_stock_alert"),
     )
-    before = {
+    before: ClassVar = {
         "announce_return": lambda desk, it: desk.call(
             "quote_return", order_item_id=it["order_item_id"], quantity=it["quantity"], reason=it["reason"]
         ),
-        "request_exchange": lambda desk, it: desk.variants_of(it["order_item_id"]),
+        "request_exchange": lambda desk, it: desk.look_at_variants(it["variant_id"]),
         "adjust_item_price": lambda desk, it: desk.call("quote_price_adjustment", order_item_id=it["order_item_id"]),
         "postpone_delivery": lambda desk, it: desk.call("get_shipment", shipment_id=it["shipment_id"]),
         "report_missing_parcel": lambda desk, it: desk.call("get_shipment", shipment_id=it["shipment_id"]),
@@ -1114,13 +1152,10 @@ class ShopDesk(Desk):
             self.call("get_order", order_id=arguments["order_id"])
         super().prepare(action, arguments)
 
-    def variants_of(self, item: str) -> None:
-        for rows in self._items.values():
-            for row in rows:
-                if row["id"] == item:
-                    self.call("list_variants", product_id=row["product_id"])
-
-    _items: dict[str, list[Record]] = {}
+    def look_at_variants(self, variant: str) -> None:
+        for goods in self.all_of("search_products", text=""):
+            if any(row["id"] == variant for row in self.call("list_variants", product_id=goods["id"])):
+                return
 
     def find_customer(self, text: str) -> list[Record]:
         found = re.fullmatch(r"(.+?)(?: \((\S+@\S+)\))?", text)
@@ -1175,7 +1210,6 @@ class ShopDesk(Desk):
             for row in self.call("get_order", order_id=order["id"])["items"]
             if row["variant_id"] in wanted
         ]
-        self._items = self._items | {text: rows}
         return rows
 
     def find_address(self, text: str) -> list[Record]:
@@ -1239,7 +1273,7 @@ class ShopDesk(Desk):
 
 
 class TrackerDesk(Desk):
-    belongings = {
+    belongings: ClassVar = {
         "issue": (("the issue", "search_issues", "", "project"), ("the issue", "search_issues", "", "sprint")),
         "label": (("the label", "list_labels", "project_id", "project"),),
         "sprint": (("the sprint", "list_sprints", "project_id", "project"),),
@@ -1306,7 +1340,7 @@ class TrackerDesk(Desk):
         ("rename {page_id} to “{title}”", "rename_page"),
         ("archive {page_id}", "archive_page"),
     )
-    before = {
+    before: ClassVar = {
         "open_issue": lambda desk, it: desk.call("search_issues", text=it["title"]),
         "move_issue": lambda desk, it: desk.comments(it),
         "edit_page": lambda desk, it: desk.call("get_page", page_id=it["page_id"]),
@@ -1409,7 +1443,16 @@ class TrackerDesk(Desk):
                     continue
                 if wanted:
                     return [row for row in self.all_of("search_issues", text="") if row[column] in wanted]
+        found = re.fullmatch(r"the wiki space of (.+)", text)
+        if kind == "space" and found:
+            owners = {row["id"] for row in self.find_member(found[1])}
+            return [row for row in self.all_of("search_spaces", text="") if row["owner_id"] in owners]
         return super().belonging_to(kind, text)
+
+    def forbidden(self, action: str, arguments: Record) -> str:
+        if action == "open_issue" and arguments.get("priority") == "urgent" and arguments["kind"] != "bug":
+            return "only bugs may be urgent"
+        return ""
 
     def find_sprint(self, text: str) -> list[Record]:
         found = re.fullmatch(r"(Sprint .+) of (\w+)", text)
@@ -1454,7 +1497,7 @@ class TrackerDesk(Desk):
 
 
 class ConsoleDesk(Desk):
-    belongings = {
+    belongings: ClassVar = {
         "release": (("the release", "list_releases", "service_id", "service"),),
         "alert": (("the alert", "list_alerts", "service_id", "service"),),
         "incident": (("the incident", "search_incidents", "service_id", "service"),),

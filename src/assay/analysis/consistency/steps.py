@@ -54,7 +54,7 @@ def _unanswered(subject: Subject) -> Iterator[Finding]:
 
 
 def _unlinked(subject: Subject) -> Iterator[Finding]:
-    calls = {call.id for call in subject.trajectory.calls}
+    calls = {call.id for call in (*subject.trajectory.calls, *subject.trajectory.user_calls)}
     if not calls:
         return
     lost = [step for step in subject.trajectory.steps if step.call is not None and step.call not in calls]

@@ -164,6 +164,8 @@ class Service:
         self.descriptions: dict[type[msgspec.Struct], Callable[[Transaction, Any], str]] = {}
         self.nouns: dict[type[msgspec.Struct], str] = {}
         self.questions: list[Question] = []
+        self.summarize: Callable[[Transaction], Any] | None = None
+        """Returns what the facts of the final state say of this service beside its changes."""
 
     def table(
         self,
@@ -289,6 +291,13 @@ class Service:
             return function
 
         return declare
+
+    def summary_of_state(self, function: Callable[[Transaction], Any]) -> Callable[[Transaction], Any]:
+        """Declares a function that only reads, whose result is among the facts of the final state and is not judged."""
+        if self.summarize is not None:
+            raise TypeError(f"Service {self.name}: it has a summary of its state already")
+        self.summarize = function
+        return function
 
     def generator(self, function: Callable[[Generator, Any], None]) -> Callable[[Generator, Any], None]:
         """Declares a function that fills the tables from a seed and the knobs."""

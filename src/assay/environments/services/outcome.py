@@ -6,8 +6,8 @@ it, because another right plan may add rows in another order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -18,6 +18,7 @@ NEW: Final = "$new"
 """Key of a placeholder: `{"$new": "return-1"}` stands for one identifier, the same wherever it occurs."""
 
 Value = str | int | None | dict[str, str]
+V = TypeVar("V")
 Kind = Literal["added", "changed", "removed"]
 
 
@@ -81,6 +82,37 @@ def _expected_change(
     free = tuple(c.name for c in columns if c.unit == "text" or f"{table.sql_name}.{c.name}" in freed)
     values = {c.name: value_of(c, change.after[c.name]) for c in columns if c.name not in free}
     return ExpectedChange(table.sql_name, "added" if before is None else "changed", key, values, free)
+
+
+def fold_case(changes: Iterable[RowChange], columns: Collection[str]) -> list[RowChange]:
+    """Returns the changes with texts of some columns in lower case; rows that then did not change are left out.
+
+    Args:
+        changes: Net changes.
+        columns: Columns in which upper and lower case are equal, as `table.column`; none of a key.
+    """
+    folded = []
+    for change in changes:
+        before = _lower(change.table, change.before, columns)
+        after = _lower(change.table, change.after, columns)
+        if before != after:
+            folded.append(RowChange(change.table, change.key, before, after))
+    return folded
+
+
+def fold_expected_case(change: ExpectedChange, columns: Collection[str]) -> ExpectedChange:
+    """Returns a wanted change with texts of some columns, as `table.column`, in lower case."""
+    return msgspec.structs.replace(change, values=_lower(change.table, change.values, columns) or {})
+
+
+def _lower(table: str, values: Mapping[str, V] | None, columns: Collection[str]) -> dict[str, V] | None:
+    if values is None:
+        return None
+    lowered: dict[str, Any] = {
+        name: value.lower() if isinstance(value, str) and f"{table}.{name}" in columns else value
+        for name, value in values.items()
+    }
+    return lowered
 
 
 def describe_changes(tables: Sequence[Table], changes: Iterable[RowChange]) -> list[str]:

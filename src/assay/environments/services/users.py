@@ -32,7 +32,8 @@ _CONFIRMS: Final = re.compile(
     re.I,
 )
 _DONE: Final = re.compile(r"\b(done|completed?|all set|finished|anything else|taken care of|has been)\b", re.I)
-_LEFT: Final = "(The person has left the conversation.)"
+_QUOTED: Final = 300
+LEFT: Final = "(The person has left the conversation.)"
 
 
 class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -84,6 +85,25 @@ class UserScript(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Chooses the wording."""
 
 
+def as_oracle(script: UserScript) -> UserScript:
+    """Returns the script of the same person telling everything in the first message, changes of mind last.
+
+    Mistakes are left out. What the person withholds stays withheld.
+    """
+    facts = [
+        replace(fact, disclosure="open", wrong="", corrects_at=None) if fact.disclosure != "withheld" else fact
+        for fact in script.facts
+    ]
+    by_turn = sorted(script.changes, key=lambda change: change.turn)
+    facts += [Fact(f"change {n}", change.text, disclosure="open") for n, change in enumerate(by_turn, 1)]
+    return replace(script, facts=tuple(facts), changes=())
+
+
+def as_ticket(script: UserScript) -> str:
+    """Returns everything that the person would tell, as one text."""
+    return begin(as_oracle(script))[1]
+
+
 class UserState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The state of a conversation, from the person's side."""
 
@@ -101,6 +121,44 @@ class UserState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Turn at which each fact was told; 0 for the first message."""
 
 
+class ChecklistItem(msgspec.Struct, frozen=True):
+    """Whether a fact was told, and where."""
+
+    fact: str
+    disclosure: Disclosure
+    status: Literal["told", "mistaken", "not told"]
+    turn: int | None = None
+    """Turn at which it was told rightly; 0 for the first message."""
+    message: int | None = None
+    """Position of that message in the conversation."""
+    quote: str = ""
+    """The fact as it was told, or the beginning of the message."""
+
+
+def checklist_of(script: UserScript, state: UserState, messages: Sequence[str | None]) -> list[ChecklistItem]:
+    """Returns an item for each fact of the script.
+
+    Args:
+        script: The person's script.
+        state: The state of the conversation.
+        messages: All messages in their order; None for those of the agent.
+    """
+    numbers = [number for number, text in enumerate(messages) if text is not None]
+    is_opened = bool(numbers) and numbers[0] == 0
+    items = []
+    for fact in script.facts:
+        turn = state.evidence.get(fact.name)
+        at = None if turn is None else turn if is_opened else turn - 1
+        if at is None or not 0 <= at < len(numbers):
+            status: Literal["mistaken", "not told"] = "mistaken" if fact.name in state.mistaken else "not told"
+            items.append(ChecklistItem(fact.name, fact.disclosure, status))
+            continue
+        text = messages[numbers[at]] or ""
+        quote = fact.text if fact.text in text else text
+        items.append(ChecklistItem(fact.name, fact.disclosure, "told", turn, numbers[at], quote[:_QUOTED]))
+    return items
+
+
 def begin(script: UserScript) -> tuple[UserState, str]:
     """Returns the state at the beginning and the first message."""
     opened = [fact for fact in script.facts if fact.disclosure == "open"]
@@ -116,11 +174,11 @@ def reply(script: UserScript, state: UserState, message: str) -> tuple[UserState
         The new state, what the person says, and the calls that they make with their own tools.
     """
     if state.left:
-        return state, _LEFT, ()
+        return state, LEFT, ()
     state = replace(state, turn=state.turn + 1)
-    questions = [sentence.lower() for sentence in _SENTENCE.findall(message) if _ASKS.search(sentence)]
-    asked = [fact for fact in script.facts if _is_asked(fact.cues, questions)]
-    acts = tuple(act for act in script.acts if _is_asked(act.cues, questions))
+    questions = questions_of(message)
+    asked = [fact for fact in script.facts if asks_for(fact.cues, questions)]
+    acts = tuple(act for act in script.acts if asks_for(act.cues, questions))
     said: list[str] = []
     is_useful = bool(acts) or any(fact.name not in state.told for fact in asked)
     state, answers = _answer(state, asked, script.seed)
@@ -134,7 +192,7 @@ def reply(script: UserScript, state: UserState, message: str) -> tuple[UserState
     if not said and any(_CONFIRMS.search(question) for question in questions):
         said.append(_pick(script.seed, state.turn, "Yes, please go ahead.", "Yes, do that.", "That is right, go on."))
         is_useful = True
-    elif not said and _DONE.search(message):
+    elif not said and reports_completion(message):
         said.append(
             _pick(script.seed, state.turn, "Thank you, that is all.", "Great, thanks.", "Thanks for your help.")
         )
@@ -147,7 +205,18 @@ def reply(script: UserScript, state: UserState, message: str) -> tuple[UserState
     return state, " ".join(said), acts
 
 
-def _is_asked(cues: Sequence[str], questions: Sequence[str]) -> bool:
+def questions_of(message: str) -> list[str]:
+    """Returns the sentences of a message that ask for something, in lower case."""
+    return [sentence.lower() for sentence in _SENTENCE.findall(message) if _ASKS.search(sentence)]
+
+
+def reports_completion(message: str) -> bool:
+    """Returns whether a message says that the work is done, or asks whether there is anything else."""
+    return _DONE.search(message) is not None
+
+
+def asks_for(cues: Sequence[str], questions: Sequence[str]) -> bool:
+    """Returns whether a question has one of the cues."""
     return any(re.search(rf"\b{re.escape(cue.lower())}s?\b", question) for cue in cues for question in questions)
 
 
@@ -164,7 +233,7 @@ def _answer(state: UserState, asked: Sequence[Fact], seed: int) -> tuple[UserSta
             said.append(_pick(seed, state.turn, "I would rather not say that.", "I will not tell you that."))
         elif fact.disclosure == "insisted" and counts[fact.name] == 1:
             said.append(_pick(seed, state.turn, "Do you really need that?", "Why do you need to know?"))
-        elif fact.wrong and counts[fact.name] == 1:
+        elif fact.wrong and counts[fact.name] == 1 and fact.name not in state.told:
             said.append(fact.wrong)
             mistaken.append(fact.name)
         else:

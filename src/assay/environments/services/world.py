@@ -7,7 +7,7 @@ with the state's digest after it; the log is the world's own account and does no
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -18,7 +18,9 @@ from assay.errors import EnvironmentFailure, boundary
 from assay.plugins import load
 from assay.records import Observation, ToolCall, canonical_bytes
 
+from .arguments import readable_arguments
 from .composition import Composition, add_event, compose
+from .conversation import SEND
 from .database import Database, RowChange
 from .declaration import Action, Caller, Policy, Role, Service
 from .outcome import describe_changes
@@ -36,8 +38,6 @@ from .plans import (
 from .schema import Table
 from .transaction import ActionError, Code, Transaction, is_time, shift_time
 
-MOST_ARGUMENTS: Final = 256 << 10
-"""Largest encoded size of the arguments of one call, in bytes."""
 MOST_LOGGED: Final = 16 << 20
 """Encoded size of all logged arguments, in bytes, beyond which calls are refused."""
 MOST_EVENTS: Final = 10_000
@@ -133,6 +133,8 @@ class ServiceWorld:
         self.plan = tuple(plan)
         """Reference solution; empty without one."""
         self._knobs, self._reported = knobs, reported
+        self.before_message: Callable[[dict[str, Any]], Awaitable[None]] | None = None
+        """Awaited with the arguments of each message of the agent, before it is sent: it may act as the person."""
         self._identity, image = composition.image(seed, knobs)
         self._attach(Database(composition.tables, image))
         self.calls: list[LoggedCall] = []
@@ -148,13 +150,16 @@ class ServiceWorld:
         return self.specs_for("agent")
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
+        if name == SEND and self.before_message is not None:
+            await self.before_message(arguments)
         return self.act(name, arguments)
 
     async def digest(self) -> str | None:
         return self.database.digest()
 
     def facts(self) -> dict[str, Any]:
-        """Returns the net changes of the judged tables, as data and in words, the calls, the time, and the reports."""
+        """Returns the net changes of the judged tables, as data and in words, the calls, the time, the services' own
+        summaries, and the reports."""
         changes = self.database.changes(judged_only=True)
         facts: dict[str, Any] = msgspec.to_builtins(
             {
@@ -166,7 +171,18 @@ class ServiceWorld:
                 "now": self.now,
             }
         )
+        summaries = self._summaries()
+        facts |= {"summaries": summaries} if summaries else {}
         return facts | ({"reported": self.report()} if self._reported else {})
+
+    def _summaries(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for service in self.composition.services:
+            if service.summarize is not None:
+                transaction = Transaction(self, self.database.connection, service.name, "system", "")
+                with boundary(EnvironmentFailure, f"the service {service.name}"), self.database.reading():
+                    found[service.name] = msgspec.to_builtins(service.summarize(transaction))
+        return found
 
     def report(self) -> dict[str, Any]:
         """Returns the results of the reported views by call; a refused one has its message as `error`."""
@@ -204,9 +220,10 @@ class ServiceWorld:
         self._logged_bytes = sum(len(canonical_bytes(call.arguments)) for call in self.calls)
 
     def fork(self) -> ServiceWorld:
-        """Returns an independent world in the same state, without a sink."""
+        """Returns an independent world in the same state, without a sink and without `before_message`."""
         other = ServiceWorld.__new__(ServiceWorld)
         other.composition, other.seed, other.actor, other.sink = self.composition, self.seed, self.actor, None
+        other.before_message = None
         other._identity, other.plan, other._knobs = self._identity, self.plan, self._knobs
         other._reported = self._reported
         other._attach(self.database.fork())
@@ -309,7 +326,7 @@ class ServiceWorld:
 
     def _log_call(self, name: str, arguments: Mapping[str, Any], role: Role, actor: str, caller: Caller) -> Observation:
         now = self.now
-        logged, size, problem = _readable(dict(arguments))
+        logged, size, problem = readable_arguments(dict(arguments))
         if not problem and self._logged_bytes + size > MOST_LOGGED:
             logged, size, problem = {}, 0, "Too much was sent to this world; no further call is possible."
         text, code = self._answer(name, logged, role, actor, problem)
@@ -330,7 +347,7 @@ class ServiceWorld:
         action = self.composition.actions.get(name)
         if action is None or not action.reads_only:
             raise ValueError(f"{name!r} is not a view")
-        logged, _, problem = _readable(dict(arguments))
+        logged, _, problem = readable_arguments(dict(arguments))
         return self._answer(name, logged, role, self.actor, problem)
 
     def pass_time(self, minutes: int) -> None:
@@ -460,34 +477,9 @@ class ServiceWorld:
             execute("RELEASE part")
 
 
-def _readable(arguments: dict[str, Any]) -> tuple[dict[str, Any], int, str]:
-    """Returns the arguments as they are logged, their encoded size, and what is wrong with them ('' if nothing).
-
-    Arguments that cannot be stored are logged as empty.
-    """
-    try:
-        encoded = canonical_bytes(arguments)
-    except (UnicodeError, OverflowError, RecursionError, TypeError, ValueError) as exc:
-        return {}, 0, f"The arguments are not JSON data: {exc}."
-    if len(encoded) > MOST_ARGUMENTS:
-        return {}, 0, f"The arguments are too large: at most {MOST_ARGUMENTS >> 10} KiB."
-    if b"\\u0000" in encoded and any("\0" in text for text in _texts(arguments)):
-        return {}, 0, "The arguments hold the character U+0000, which no text here may have."
-    return arguments, len(encoded), ""
-
-
 def _parse_result(text: str) -> Any:
     """Returns a view's result as data; a text that is not JSON as it is."""
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
         return text
-
-
-def _texts(value: Any) -> list[str]:
-    """Returns all texts in JSON data, joined lists of them."""
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, Mapping):
-        return [text for pair in value.items() for part in pair for text in _texts(part)]
-    return [text for part in value for text in _texts(part)] if isinstance(value, list | tuple) else []

@@ -95,8 +95,10 @@ class LiveAttempt(Attempt):
         self.guard: ContractGuard | None = None
         """The active contracts, or None."""
         self.ended: str | None = None
+        self.meter = meter
         self._recorder = recorder
-        self._meter = meter
+        self._user_steps: list[Step] = []
+        """Steps of the simulated person within the agent's step under way."""
         self._model = model
         self._conversation_model: Model | None = None
         self._conversation = Conversation()
@@ -115,7 +117,7 @@ class LiveAttempt(Attempt):
     ) -> ExecResult:
         if self.workspace is None:
             raise UserError(f"the environment {self.task.environment.kind!r} has no shell")
-        self._meter.turn()
+        self.meter.turn()
         started = time.time()
         arguments: dict[str, Any] = {"command": command if isinstance(command, str) else list(command)}
         name = "shell" if fork is None else FORK_SHELL
@@ -153,7 +155,7 @@ class LiveAttempt(Attempt):
         reasoning: str | None = None,
         call: str | None = None,
     ) -> tuple[Observation, ...]:
-        self._meter.turn()
+        self.meter.turn()
         return await self._act(calls, message=message, reasoning=reasoning, call=call)
 
     async def serve(self, name: str, arguments: dict[str, Any]) -> Observation:
@@ -165,9 +167,9 @@ class LiveAttempt(Attempt):
             LimitReached: A limit is met, or the world ended without an outcome.
         """
         if self._serving is None:
-            self._meter.turn()
+            self.meter.turn()
         else:
-            self._meter.check_time()
+            self.meter.check_time()
         index = self._recorder.steps
         call = ToolCall(f"s{index}", name, canonical_bytes(arguments).decode(), arguments)
         (observation,) = await self._act((call,))
@@ -202,9 +204,19 @@ class LiveAttempt(Attempt):
             # A limit or a cancellation in the middle leaves what was observed so far on record.
             state = await self.tools.digest() if len(observations) == len(calls) else None
             self._record(message, reasoning, tuple(calls), tuple(observations), StepContext(started, state, call))
+            self._record_user_steps()
         if self.episode is not None:
             self._check_world_end(self.episode)
         return tuple(observations)
+
+    def add_user_step(self, step: Step) -> None:
+        """Records a step of the simulated person after the agent's step under way, which its index follows."""
+        self._user_steps.append(step)
+
+    def _record_user_steps(self) -> None:
+        steps, self._user_steps = self._user_steps, []
+        for step in steps:
+            self._recorder.step(replace(step, index=self._recorder.steps))
 
     def _check_world_end(self, episode: Episodic) -> None:
         """Notes that the world ended. Raises `LimitReached` if its own act budget ended it."""
@@ -245,7 +257,7 @@ class LiveAttempt(Attempt):
             self.guard.record_step(step)
 
     def say(self, message: str, *, reasoning: str | None = None, call: str | None = None) -> None:
-        self._meter.turn()
+        self.meter.turn()
         self._record(message, reasoning, (), (), StepContext(time.time(), None, call))
 
     def note(self, evidence: Evidence) -> None:
@@ -259,10 +271,10 @@ class LiveAttempt(Attempt):
         model = self._need_model()
         if self._conversation_model is None:
             self._conversation_model = model.open()
-        self._meter.begin_call()
+        self.meter.begin_call()
         position = self._conversation.locate(request)
         call_id, started = await self._recorder.begin_call(), time.time()
-        with self._meter.waiting():
+        with self.meter.waiting():
             async with model.slots:
                 try:
                     answered = await self._answer(call_id, request, position)
@@ -270,7 +282,7 @@ class LiveAttempt(Attempt):
                     await self._record_call(_EndedCall(call_id, position, started, error=str(exc)))
                     raise
         await self._record_call(_EndedCall(call_id, position, started, answered))
-        self._meter.charge(answered.reply.usage, answered.reply.cost_usd)
+        self.meter.charge(answered.reply.usage, answered.reply.cost_usd)
         return call_id, answered.reply
 
     async def _answer(self, call_id: str, request: ModelRequest, position: CallPosition) -> ModelAnswer:
@@ -330,10 +342,10 @@ class LiveAttempt(Attempt):
                 )
             opened, guard = access.open(), self.guard
             if guard is not None:
-                opened = GuardedModel(opened, guard, self._recorder, self._meter)
-            model = LimitedModel(opened, access.slots, self._meter)
+                opened = GuardedModel(opened, guard, self._recorder, self.meter)
+            model = LimitedModel(opened, access.slots, self.meter)
             on_step = None if guard is None else guard.observe_step
-            recording = SessionRecorder(self._recorder, self._meter, self._state, self._stop, on_step)
+            recording = SessionRecorder(self._recorder, self.meter, self._state, self._stop, on_step)
             gateway = await access.gateway_handle.open()
             endpoint_handle = await open_endpoint(gateway, model, recording, await self.workspace.listen(0))
             self._serving = _OpenSession(endpoint_handle, recording, model)

@@ -348,8 +348,8 @@ class WorldCheckpoint(NamedTuple):
 
 
 class WorldSite:
-    """An in-process world, which runs no agent code and needs no isolation. `open` creates it with `make` and restores
-    the checkpoint, if given."""
+    """An in-process world, which runs no agent code and needs no isolation. `open` creates it with `make`, restores
+    the checkpoint, if given, and calls `join`, by which a simulated person joins it."""
 
     def __init__(
         self,
@@ -357,12 +357,14 @@ class WorldSite:
         loaded: LoadedTask | None = None,
         tasks: TaskArchive | None = None,
         checkpoint: WorldCheckpoint | None = None,
+        join: Callable[[World, LiveAttempt, Recorder], None] | None = None,
     ) -> None:
         self.isolation: Isolation | None = NOT_NEEDED
         self.artifacts: dict[str, str] = {}
         self._make = make
         self._tell = (loaded, tasks)
         self._checkpoint = checkpoint
+        self._join = join
         self._opened_world: World | None = None
 
     @property
@@ -375,6 +377,8 @@ class WorldSite:
         attempt.tools = self._opened_world = self._make()
         if self._checkpoint is not None and isinstance(self._opened_world, KeepsStates):
             self._opened_world.restore(self._checkpoint.state)
+        if self._join is not None:
+            self._join(self._opened_world, attempt, recorder)
         attempt.episode = self._opened_world if isinstance(self._opened_world, Episodic) else None
 
     def resolved(self, task: Task) -> Task:

@@ -53,8 +53,8 @@ from assay.verdicts import worst_outcome
 from assay.verify import CheckResult, RunChecks
 from assay.verify.unjudgeable import unjudgeable_state
 
-RETRYABLE = {"environment", "provider", "store"}
-UNJUDGED = {"environment", "provider", "task", "store"}
+RETRYABLE = {"environment", "provider", "store", "user"}
+UNJUDGED = {"environment", "provider", "task", "store", "user"}
 """Boundaries whose failure leaves no state that reflects the agent."""
 
 

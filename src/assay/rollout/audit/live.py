@@ -71,7 +71,9 @@ def _results_of(call: ModelCall) -> ModelCall:
     messages = call.request.get("messages")
     given = messages if isinstance(messages, list) else []
     results = [m for m in given if isinstance(m, dict) and m.get("role") == "tool"]
-    return ModelCall(call.id, call.dialect, call.model, {"messages": results}, None, lineage=call.lineage)
+    return ModelCall(
+        call.id, call.dialect, call.model, {"messages": results}, None, lineage=call.lineage, actor=call.actor
+    )
 
 
 async def judge_record(recorder: Recorder, record: LiveRecord, end: AttemptEnded) -> None:

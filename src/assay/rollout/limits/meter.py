@@ -27,6 +27,10 @@ class Meter:
         self.prompt_tokens = 0
         self.completion_tokens = 0
         self.cost_usd: float | None = 0.0
+        self.user_calls = 0
+        """Model calls of the simulated person, which count for the run's budget and for no limit of the attempt."""
+        self.user_tokens = 0
+        self.user_cost_usd: float | None = 0.0
         self.waited_s = 0.0
         self.on_turn: Callable[[], None] | None = None
         """Called before a turn; raises `LimitReached` to prevent it."""
@@ -57,13 +61,28 @@ class Meter:
         if allowed is not None and self.calls_begun >= allowed:
             raise LimitReached("calls", self.calls_begun, allowed)
         self.check_time()
+        self._begin_in_budget()
+        self.calls_begun += 1
+
+    def _begin_in_budget(self) -> None:
         if self.budget is not None:
             try:
                 self.budget.begin_call()
             except BudgetExceededError as exc:
                 self.refused = exc
                 raise
-        self.calls_begun += 1
+
+    def begin_user_call(self) -> None:
+        """Charges a call of the simulated person before it is made. Raises `BudgetExceededError`."""
+        self._begin_in_budget()
+
+    def count_user_call(self, usage: Usage, cost_usd: float | None) -> None:
+        """Adds the usage of a recorded call of the simulated person."""
+        self.user_calls += 1
+        if self.budget is not None:
+            self.budget.charge(cost_usd)
+        self.user_tokens += (usage.prompt_tokens or 0) + (usage.completion_tokens or 0)
+        self.user_cost_usd = None if cost_usd is None or self.user_cost_usd is None else self.user_cost_usd + cost_usd
 
     def charge(self, usage: Usage, cost_usd: float | None) -> None:
         """Charges a recorded model call. Raises `LimitReached` if it exceeded a limit."""
@@ -140,4 +159,7 @@ class Meter:
         }
         if self.cost_usd is not None:
             found["cost_usd"] = self.cost_usd
+        if self.user_calls:
+            found |= {"user_calls": float(self.user_calls), "user_tokens": float(self.user_tokens)}
+            found |= {} if self.user_cost_usd is None else {"user_cost_usd": self.user_cost_usd}
         return found

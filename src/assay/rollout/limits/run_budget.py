@@ -95,11 +95,13 @@ def use_of(store: RunStore) -> ModelUse:
     calls, costs = 0, list[float | None]()
     for row in store.attempts():
         if row.finished is not None:
-            made = int(row.metrics.get("model_calls", 0))
-            calls += made
-            costs.append(row.metrics.get("cost_usd") if made else 0.0)
+            for name, cost in (("model_calls", "cost_usd"), ("user_calls", "user_cost_usd")):
+                made = int(row.metrics.get(name, 0))
+                calls += made
+                costs.append(row.metrics.get(cost) if made else 0.0)
         else:
-            recorded = store.trajectory(row.chain).calls
+            trajectory = store.trajectory(row.chain)
+            recorded = (*trajectory.calls, *trajectory.user_calls)
             calls += len(recorded)
             costs += [call.cost_usd for call in recorded if call.error is None]
     known = [cost for cost in costs if cost is not None]

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from assay.gateway.call_tree import CallTree, Placement
 from assay.gateway.interface import Exchange, MessageLog, ModelReply, ModelRequest
-from assay.records import BranchCause, ModelCall, RawBody, SpanProof, Usage
+from assay.records import Actor, BranchCause, ModelCall, RawBody, SpanProof, Usage
 from assay.rollout.recording.redaction import Redactor
 from assay.store import BlobStore, BodyDeltaEncoder
 
@@ -50,7 +50,7 @@ class CallRecordBuilder:
         self._spelling: set[str] = set()
         """Calls whose tokens contain a secret."""
 
-    def keep(self, exchange: Exchange, state: str | None = None) -> ModelCall:
+    def keep(self, exchange: Exchange, state: str | None = None, actor: Actor = "agent") -> ModelCall:
         """Returns the record of an exchange; `state` is the environment's digest just before it."""
         reply = exchange.reply
         own, shared = self._own_fields(exchange)
@@ -88,6 +88,7 @@ class CallRecordBuilder:
             lineage=parts.lineage,
             redactions=parts.names,
             weight_version=reply.weight_version if reply else None,
+            actor=actor,
         )
 
     def _own_fields(self, exchange: Exchange) -> tuple[dict[str, Any], tuple[str, ...]]:

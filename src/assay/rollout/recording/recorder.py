@@ -13,6 +13,7 @@ import msgspec
 
 from assay.gateway.interface import Exchange
 from assay.records import (
+    Actor,
     Body,
     Channel,
     Evidence,
@@ -144,9 +145,9 @@ class Recorder:
         self.store.group_commit.schedule(self, self.patience_s)
         return call_id
 
-    async def end_call(self, exchange: Exchange, state: str | None = None) -> ModelCall:
+    async def end_call(self, exchange: Exchange, state: str | None = None, actor: Actor = "agent") -> ModelCall:
         """Adds an ended model call, redacted and without its parent's content, and commits."""
-        call = self._keeper.keep(exchange, state)
+        call = self._keeper.keep(exchange, state, actor)
         begun = self._call_notes.pop(exchange.id, None)
         self._pending = [one for one in self._pending if one is not begun]
         self._enqueue(ModelCalled(call))

@@ -13,6 +13,7 @@ from assay.environments.solution import SOLUTION
 from assay.environments.worlds.opening import open_world
 from assay.errors import BoundaryError, TaskError, UserError, VerifierError, boundary
 from assay.records import Evidence, Task, Trajectory, Verdict
+from assay.rollout.attempt.model_user import attach_recorded_user
 from assay.rollout.attempt.preparation import Preparer
 from assay.rollout.attempt.site import WORLD_CHECKPOINT
 from assay.rollout.attempt.steps import as_step_result, combine_steps, step_tasks
@@ -215,6 +216,7 @@ class _AttemptJudge:
                 began = next((e for e in self._trajectory.evidence if e.kind == WORLD_CHECKPOINT and e.blobs), None)
                 if began is not None and isinstance(world, KeepsStates):
                     world.restore(self._blobs.get(began.blobs[0]))
+                attach_recorded_user(world, self._trajectory.steps)
                 for name, arguments in _world_calls(self._trajectory):
                     await world.call(name, arguments)
                 return await world.digest(), world.facts()

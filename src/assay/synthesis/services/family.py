@@ -29,7 +29,17 @@ from assay.plugins import load
 from assay.records import Check, EnvironmentSpec, Task, canonical_bytes, digest_record
 
 from .conduct import keep_policy
-from .instruction import LEVELS, Descriptions, Level, Unspeakable, Wording, wish_of, write_instruction
+from .instruction import (
+    LEVELS,
+    USER_MODES,
+    Descriptions,
+    Level,
+    Unspeakable,
+    UserMode,
+    Wording,
+    wish_of,
+    write_instruction,
+)
 from .requests import (
     KINDS,
     Draft,
@@ -73,6 +83,9 @@ class ServiceTasks:
             one request must be declined; `question`; or `mixed` for all that the applications have.
         changed: Whether the person changes one request in the middle of the work: the first write is stopped with the
             message, and the changed request is what is judged. For kind=possible and the levels explicit and implicit.
+        user: Person of the level `persona`: `rules` tells facts when asked, `oracle` tells everything in the first
+            message, with `none` the instruction holds everything, and with `model` a model chooses the words
+            (`--user-model`). The requests are the same in each.
         writes: Number of requests of a task; 0 draws one, two or three.
         knobs: Options of the applications' generators, as a table by application (from Python only).
     """
@@ -83,6 +96,7 @@ class ServiceTasks:
         app: str,
         level: str = "mixed",
         kind: str = "possible",
+        user: str = "rules",
         writes: int = 0,
         changed: bool = False,
         knobs: Mapping[str, Mapping[str, Any]] | None = None,
@@ -93,6 +107,10 @@ class ServiceTasks:
             raise UserError(f"writes={writes} of the family 'services': expected 0 to {_MOST_WRITES}")
         if kind != "mixed" and not set(kind.split("+")) <= set(KINDS):
             raise UserError(f"kind={kind} of the family 'services': expected {', '.join(KINDS)}, joined by +, or mixed")
+        if user not in USER_MODES:
+            raise UserError(f"user={user} of the family 'services': expected {', '.join(USER_MODES)}")
+        if user != "rules" and level not in ("persona", "mixed"):
+            raise UserError(f"user={user} of the family 'services': level={level} has no person; add level=persona")
         self._apps = tuple(name for name in app.split("+") if name)
         if not self._apps:
             raise UserError("app= of the family 'services': name an application, as app=shop or app=shop+mail")
@@ -103,6 +121,7 @@ class ServiceTasks:
             self._levels = tuple(one for one in self._levels if one != "persona")
         self._changed = changed
         self._kind = kind
+        self._user: UserMode = next(mode for mode in USER_MODES if mode == user)
         self._writes = writes
         self._held: tuple[int, Descriptions, Walker] | None = None
         self._knobs = {name: dict(table) for name, table in (knobs or {}).items()}
@@ -181,7 +200,8 @@ class ServiceTasks:
             return None
         if draft is None:
             return None
-        wording = write_instruction(draft.wishes, draft.asked or draft.walk, level, draw.randrange(1_000))
+        asked = draft.asked or draft.walk
+        wording = write_instruction(draft.wishes, asked, level, draw.randrange(1_000), self._user)
         done = play(world, draft.walk.plan)
         key = outcome_key(done)
         if key in outcomes or any(call.code is not None for call in done.calls):
@@ -238,6 +258,7 @@ class ServiceTasks:
         if wording.script is not None:
             services.append(conversation.name)
             knobs[conversation.name] = {"script": msgspec.to_builtins(wording.script)}
+            knobs[conversation.name] |= {"driver": "model"} if self._user == "model" else {}
         parameters: dict[str, Any] = {"services": services, "plan": msgspec.to_builtins(walk.plan)}
         if knobs:
             parameters["knobs"] = knobs
@@ -255,6 +276,8 @@ class ServiceTasks:
         instruction = "\n\n".join([wording.text, *_rules(self._world_services)])
         names = [service.name for service in self._services]
         more: tuple[str, ...] = (Changed.kind,) if draft.change else () if kind == "possible" else (kind,)
+        if level == "persona" and self._user != "rules":
+            more += (f"user-{self._user}",)
         return Task(
             id="-".join(["services", *names, level, *more, f"w{len(walk.writes)}", str(seed), str(number)]),
             instruction=instruction,

@@ -2,6 +2,9 @@
 
 `explicit` lists the wishes as an order with all that the reads need. `implicit` says them as a person would, in one
 paragraph. `persona` is a conversation: the first message holds the wishes, and the rest is told when it is asked for.
+
+The person of a conversation follows rules; as an oracle they tell everything in the first message; and without a person
+the instruction holds everything that they would tell.
 """
 
 from __future__ import annotations
@@ -18,13 +21,15 @@ from assay.environments.services.declaration import Action
 from assay.environments.services.plans import PlannedCall
 from assay.environments.services.schema import UNIT, Table, format_cents, metadata
 from assay.environments.services.transaction import Transaction
-from assay.environments.services.users import Fact, UserScript
+from assay.environments.services.users import Fact, UserScript, as_oracle, as_ticket, begin
 from assay.environments.services.world import ServiceWorld
 
 from .walk import PersonFact, Walk, row_of
 
 Level = Literal["explicit", "implicit", "persona"]
 LEVELS: Final[tuple[Level, ...]] = ("explicit", "implicit", "persona")
+UserMode = Literal["rules", "none", "oracle", "model"]
+USER_MODES: Final[tuple[UserMode, ...]] = ("rules", "none", "oracle", "model")
 
 _OPENINGS: Final = ("Hello.", "Hi there.", "Good morning.", "Hi, I hope you can help me.")
 _ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
@@ -160,8 +165,9 @@ def _nouns(descriptions: Descriptions, kind: str | None, value: str) -> tuple[st
     return ("", "") if found is None else (descriptions.noun(found[0]), found[0].label)
 
 
-def write_instruction(wishes: Sequence[Wish], walk: Walk, level: Level, seed: int) -> Wording:
-    """Returns the instruction of a walk, whose wishes are the requests in their order."""
+def write_instruction(wishes: Sequence[Wish], walk: Walk, level: Level, seed: int, user: UserMode = "rules") -> Wording:
+    """Returns the instruction of a walk, whose wishes are the requests in their order; `user` is the person of
+    `persona`."""
     texts = [wish.text for wish in wishes]
     said = " ".join(texts).lower()
     known = [fact for fact in walk.known if not _is_said(fact, said)]
@@ -174,13 +180,17 @@ def write_instruction(wishes: Sequence[Wish], walk: Walk, level: Level, seed: in
         parts = [_as_sentence(f"Please {texts[0]}")]
         parts += [_as_sentence(f"{_JOINS[(seed + at) % len(_JOINS)]} {wish}") for at, wish in enumerate(texts[1:])]
         text = " ".join([_OPENINGS[seed % len(_OPENINGS)], *facts, *parts])
+    elif user == "none":
+        ticket = as_ticket(_script(wishes, known, seed))
+        text = f"Do what the person of this ticket wants, and nothing else. They cannot be asked.\n\n{ticket}"
     else:
         script = _script(wishes, known, seed)
+        script = as_oracle(script) if user == "oracle" else script
         text = (
             "Serve the person in this conversation: `read_messages` shows what they wrote, and `send_message` asks "
             "and answers them. Do what they want, and nothing else."
         )
-    return Wording(text, script, _share_given(walk, text if script is None else script.goal))
+    return Wording(text, script, _share_given(walk, text if script is None else begin(script)[1]))
 
 
 def write_change(dropped: Wish, added: Wish, facts: Sequence[PersonFact]) -> str:

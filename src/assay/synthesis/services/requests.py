@@ -19,13 +19,15 @@ from assay.environments.services.world import ServiceWorld
 from assay.verify.service_checks import rule_results, texts_of_one_call_rules, trace_of_calls
 
 from .instruction import Descriptions, Unspeakable, Wish, wish_of, write_change
-from .walk import LastWrite, Walk, Walker, row_of
+from .walk import LastWrite, PersonFact, Walk, Walker, row_of
 
 Kind = Literal["possible", "impossible", "forbidden", "ambiguous", "question"]
 KINDS: Final[tuple[Kind, ...]] = ("possible", "impossible", "forbidden", "ambiguous", "question")
 
 _REFUSALS: Final = frozenset({"conflict", "forbidden"})
 """Kinds of refusal that are due to the records; others are due to the arguments."""
+_MOST_ALIKE: Final = 40
+"""Rows that the words of an ambiguous request may fit."""
 _MOST_ROWS: Final = 30
 """Rows of the answer to a question."""
 
@@ -89,7 +91,7 @@ def draw_declined(
     world = descriptions.world
     words: dict[str, str] = {}
     records: list[str] = []
-    owners: list[tuple[str, str]] = []
+    owners: list[tuple[str, tuple[str, str]]] = []
     first = _Trial(world)
 
     def is_wanted(changed: ServiceWorld, call: PlannedCall) -> bool:
@@ -107,7 +109,7 @@ def draw_declined(
         if found is None or before is None or found.name != before.name:
             return False
         words[found.name] = found.words
-        owners.append(found.owner)
+        owners.append((found.name, found.owner))
         records.extend(record for record in found.records if record in before.records)
         return len(records) > 1
 
@@ -116,6 +118,14 @@ def draw_declined(
     if walk is None:
         return None
     declined, at = walk.writes[-1], draw.randrange(writes)
+    about: dict[PersonFact, None] = {}
+    for name, owner in owners:
+        # Facts by which one of the records is found would say which one is meant; those of their owner lead to all.
+        about |= dict.fromkeys(walker.facts_for(*owner) or ())
+        kind_of_record = world.composition.actions[declined.action].takes[name]
+        records = [record for record in records if _leads_to(walker, about, kind_of_record, record)]
+        if len(records) < 2:
+            return None
     reasons: tuple[Reason, ...] = ("unclear",) if kind == "ambiguous" else ("not_possible", "not_allowed")
     if kind == "forbidden":
         reasons = reasons[::-1]
@@ -127,13 +137,17 @@ def draw_declined(
     )
     call = PlannedCall(decline_request.__name__, {"request": at + 1, **refusals[0]._asdict()})
     plan = [*walk.plan[:-1], call]
-    # Facts by which an ambiguous record is found would say which one is meant; those of its owner lead to all of them.
     kept = walker.with_reads([*walk.writes[:-1], _without(declined, words)])
-    about = [walker.facts_for(*owner) for owner in owners]
-    if kept is None or None in about:
+    if kept is None:
         return None
-    known = dict.fromkeys([*kept.known, *(fact for facts in about for fact in facts or ())])
+    known = dict.fromkeys([*kept.known, *about])
     return Draft(Walk(tuple(plan), tuple(asked), tuple(known)), wishes, refusals)
+
+
+def _leads_to(walker: Walker, about: Iterable[PersonFact], kind: str, record: str) -> bool:
+    """Returns whether whoever knows some facts can find a record, at most by searching for its words and dates."""
+    needed = walker.facts_for(kind, record)
+    return needed is not None and {fact for fact in needed if fact.kind not in ("words", "date")} <= set(about)
 
 
 def with_refusal(call: PlannedCall, refusal: Refusal) -> PlannedCall:
@@ -255,7 +269,7 @@ class _Ambiguous(NamedTuple):
     name: str
     words: str
     records: list[str]
-    """Identifiers of the rows with which the world accepts the call."""
+    """Identifiers of all rows that the words fit; with at least two of them the world accepts the call."""
     owner: tuple[str, str]
     """Kind and value of the identifier of the row to which all of them belong."""
 
@@ -277,14 +291,16 @@ def _ambiguous(descriptions: Descriptions, trial: _Trial, call: PlannedCall) -> 
             owner = getattr(row, column.name)
             if not column.identifier or column.name in table.key or owner is None:
                 continue
-            query = f"SELECT {table.key[0]} FROM {table.sql_name} WHERE {column.name} = ? ORDER BY 1 LIMIT 12"
-            alike = [one for (one,) in world.database.connection.execute(query, (owner,))]
+            query = f"SELECT {table.key[0]} FROM {table.sql_name} WHERE {column.name} = ? ORDER BY 1 LIMIT ?"
+            alike = [one for (one,) in world.database.connection.execute(query, (owner, _MOST_ALIKE + 1))]
+            if len(alike) > _MOST_ALIKE:
+                continue
             fitting = [one for one in alike if trial.is_accepted(_with(call, {name: one}))]
             if len(fitting) < 2 or value not in fitting:
                 continue
             try:
                 words = f"the {descriptions.noun(table)} of {descriptions.describe(column.identifier, str(owner))}"
-                return _Ambiguous(name, words, fitting, (column.identifier, str(owner)))
+                return _Ambiguous(name, words, alike, (column.identifier, str(owner)))
             except Unspeakable:
                 continue
     return None

@@ -337,7 +337,8 @@ def describe_passenger(tx: Transaction, passenger: Passenger) -> str:
 def describe_payment_method(tx: Transaction, method: PaymentMethod) -> str:
     owner = describe_passenger(tx, tx.get(Passenger, method.passenger_id))
     if method.issued is not None:
-        return f"the voucher “{method.label}” over {_money(method.issued)}, valid to {spoken_date(method.expires)}, of {owner}"
+        worth = f"over {_money(method.issued)}, valid to {spoken_date(method.expires)},"
+        return f"the voucher “{method.label}” {worth} of {owner}"
     return f"the {method.label} of {owner}"
 
 

@@ -643,7 +643,9 @@ def available_amount(found: AccountDetails) -> Cents:
     return found.available
 
 
-@bank.question(list_standing_orders, "list the active standing orders from {account_id}: the amount and the next day of each")
+@bank.question(
+    list_standing_orders, "list the active standing orders from {account_id}, each with its amount and next day"
+)
 def standing_order_days(found: list[BankStandingOrder]) -> list[tuple[Cents, Date]]:
     return [(order.amount, order.next_day) for order in found if order.status == "active"]
 

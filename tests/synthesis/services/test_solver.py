@@ -1,0 +1,99 @@
+"""A reader who knows only the instruction and the tools can do the service tasks, and the instructions read well."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from functools import cache
+
+import pytest
+
+from assay.environments.services.world import ServiceWorld
+from assay.records import Task
+from assay.synthesis.services.family import ServiceTasks
+from assay.synthesis.services.instruction import write_instruction
+from assay.synthesis.services.walk import PersonFact, Walk
+from assay.verify.answer_check import AnswerCheck
+from assay.verify.interface import WorldInput
+from assay.verify.service_checks import rule_results, trace_of_calls
+from assay.verify.state_check import StateCheck
+
+from .solver import DESKS, Desk, solve
+
+LEAST = 4
+"""Tasks of each application's five that the solver must pass; it passed 70 of 72 other ones (seed 47)."""
+
+
+def passes(task: Task, desk: Desk) -> bool:
+    """Returns whether the final state, the answers and the kept rules are those that the task wants."""
+    facts = desk.world.facts()
+    for check in task.checks:
+        if check.kind == "policy":
+            results = rule_results(check.parameters["contracts"], trace_of_calls(desk.calls), "the policy")
+            if any(result.status != "pass" for result in results):
+                return False
+        elif check.kind in ("state", "answer"):
+            judge = StateCheck() if check.kind == "state" else AnswerCheck()
+            if asyncio.run(judge.judge_world(WorldInput(task, check, facts, None))).verdict.status != "pass":
+                return False
+    return True
+
+
+@cache
+def mixed(app: str) -> tuple[Task, ...]:
+    return ServiceTasks(app=app, kind="mixed").tasks(5, seed=59)
+
+
+@pytest.mark.parametrize("app", DESKS)
+def test_the_solver_passes_most_tasks(app: str) -> None:
+    done = [(task, solve(task)) for task in mixed(app)]
+    failed = {task.id: desk.problems for task, desk in done if not passes(task, desk)}
+    assert len(done) - len(failed) >= LEAST, failed
+
+
+def test_who_asks_nothing_passes_no_conversation() -> None:
+    for task in mixed("airline"):
+        assert not passes(task, DESKS["airline"](task))
+
+
+@pytest.mark.parametrize("app", DESKS)
+def test_instructions_say_nothing_twice(app: str) -> None:
+    for task in mixed(app):
+        text = task.instruction.split("\n\nPolicy of ")[0]
+        assert "The date is" not in text
+        days = re.findall(r"it is about (\d+ \w+ \d+)", text, re.IGNORECASE)
+        assert all(text.count(day) == 1 for day in days)
+
+
+def test_facts_of_one_record_stand_in_one_sentence() -> None:
+    known = (
+        PersonFact("email address", "a@b.example"),
+        PersonFact("date of birth", "1951-04-25"),
+        PersonFact("email address", "c@d.example"),
+        PersonFact("date of birth", "1988-08-08"),
+        PersonFact("date", "2026-03-05"),
+    )
+    text = write_instruction((), Walk((), (), known), "explicit", 0).text
+    assert text.split("\n")[-3:] == [
+        "The email address is a@b.example and the date of birth is 1951-04-25.",
+        "The email address is c@d.example and the date of birth is 1988-08-08.",
+        "It is about 5 March 2026.",
+    ]
+
+
+def test_people_and_tools_may_use_different_nouns() -> None:
+    world = ServiceWorld({"services": ["airline", "mail"]}, 3)
+    nouns = {row.__name__: noun for service in world.composition.services for row, noun in service.nouns.items()}
+    assert nouns["Segment"] == "trip"
+    assert nouns["CalendarEvent"] == "event"
+
+
+def test_a_fork_keeps_rows_that_swapped_a_unique_value() -> None:
+    world = ServiceWorld({"services": ["airline"]}, 3)
+    connection = world.database.connection
+    query = "SELECT id, segment_id FROM airline_seats WHERE segment_id IS NOT NULL ORDER BY id LIMIT 2"
+    (one, first), (other, second) = connection.execute(query).fetchall()
+    with world.database.transaction():
+        for seat, segment in ((one, None), (other, first), (one, second)):
+            connection.execute("UPDATE airline_seats SET segment_id = ? WHERE id = ?", (segment, seat))
+    assert world.fork().database.digest() == world.database.digest()
