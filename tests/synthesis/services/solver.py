@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from typing import Any, ClassVar
 
@@ -83,28 +83,32 @@ def unquote(text: str) -> str:
     return text.strip().strip('"“”')
 
 
-def readings(template: str, sentence: str) -> list[dict[str, str]]:
-    """Returns the texts of the slots for each way to read a sentence by a template, the shortest first.
+def readings(template: str, sentence: str) -> Iterator[dict[str, str]]:
+    """Yields the texts of the slots for each way to read a sentence by a template.
 
     In a template `{slot}` takes any text, `{slot:a|b}` one of these, and `[...]` is optional.
     """
-    parts = re.split(r"(\{.+?\}|\[|\])", template)
-    open_slots = sum(part.startswith("{") and ":" not in part for part in parts)
-    found: list[dict[str, str]] = []
-    for greed in product((".+?", ".+"), repeat=open_slots):
-        left = list(greed)
-        text = ""
-        for part in parts:
-            if part.startswith("{"):
-                slot, _, options = part[1:-1].partition(":")
-                text += f"(?P<{slot}>{options or left.pop(0)})"
-            else:
-                text += {"[": "(?:", "]": ")?"}.get(part) or re.escape(part)
-        match = re.fullmatch(text, sentence[:1].lower() + sentence[1:], re.DOTALL)
-        texts = {} if match is None else {name: value for name, value in match.groupdict().items() if value}
-        if match is not None and texts not in found:
-            found.append(texts)
-    return found
+    sentence = sentence[:1].lower() + sentence[1:]
+    for variant in dict.fromkeys((re.sub(r"[\[\]]", "", template), re.sub(r"\[.*?\]", "", template))):
+        yield from _readings(re.split(r"(\{.+?\})", variant), sentence)
+
+
+def _readings(parts: list[str], text: str) -> Iterator[dict[str, str]]:
+    literal, *rest = parts
+    if not text.startswith(literal):
+        return
+    text = text[len(literal) :]
+    if not rest:
+        if not text:
+            yield {}
+        return
+    slot, _, options = rest[0][1:-1].partition(":")
+    after = rest[1]
+    ends = [found.start() for found in re.finditer(re.escape(after), text)] if after else [len(text)]
+    for end in ends:
+        if end > 0 and (not options or text[:end] in options.split("|")):
+            for others in _readings(rest[1:], text[end:]):
+                yield {slot: text[:end], **others}
 
 
 class Desk:
@@ -316,7 +320,7 @@ class Desk:
     def ask(self, wish: str) -> bool:
         """Answers a question; False if the wish is none that is known."""
         for template, kind, answer in self.questions:
-            for texts in readings(template, wish)[:1]:
+            for texts in readings(template, wish):
                 (record,) = self.find(kind, self.spoken(kind, texts["it"]), {})
                 rows = [[str(cell) for cell in row] for row in answer(self, record)]
                 self.call("answer_question", request=self.number, rows=rows)
@@ -794,6 +798,12 @@ class BankDesk(Desk):
                 for row in self.call(f"list_{kind}s", customer_id=person["id"])
                 if row["account_id"] in accounts
             ]
+        if found is None and (found := re.fullmatch(r"the card of (.+)", text)) and kind == "card":
+            return [
+                row
+                for person in self.find_customer(found[1])
+                for row in self.call("list_cards", customer_id=person["id"])
+            ]
         return super().belonging_to(kind, text)
 
     def payee_names(self) -> dict[str, str]:
@@ -1117,6 +1127,11 @@ class ShopDesk(Desk):
         ("redeem {coupon_code} for {order_id}", "apply_coupon"),
         ("take the coupon off {order_id}", "remove_coupon"),
         ("add {street}, {postal_code}, to the addresses of {customer_id}", "add_address"),
+        (
+            "order {variant_id} (number of pieces: {quantity}) for {customer_id}, sent by {delivery} delivery to "
+            "{address_id} and paid with {payment_method_id}",
+            "place_order",
+        ),
         ("add {variant_id} (number of pieces: {quantity}) to {order_id}", "add_order_item"),
         ("exchange {order_item_id} (number of pieces: {quantity}) for {variant_id}", "request_exchange"),
         ("use {address_id} as the default address from now on", "set_default_address"),
