@@ -21,7 +21,7 @@ from assay.verify.state_check import StateCheck
 from .solver import DESKS, Desk, solve
 
 LEAST = 4
-"""Tasks of each application's five that the solver must pass; it passed 70 of 72 other ones (seed 47)."""
+"""Tasks of each application's five that the solver must pass; of 72 that it had not met (seed 47) it passed 65."""
 
 
 def passes(task: Task, desk: Desk) -> bool:
@@ -63,6 +63,12 @@ def test_instructions_say_nothing_twice(app: str) -> None:
         assert "The date is" not in text
         days = re.findall(r"it is about (\d+ \w+ \d+)", text, re.IGNORECASE)
         assert all(text.count(day) == 1 for day in days)
+
+
+def test_whoever_has_an_ambiguous_record_can_be_found() -> None:
+    for task in ServiceTasks(app="bank", kind="ambiguous").tasks(2, 1):
+        assert "The email address is" in task.instruction
+        assert passes(task, solve(task)), task.id
 
 
 def test_facts_of_one_record_stand_in_one_sentence() -> None:
