@@ -129,7 +129,7 @@ class Desk:
     def __init__(self, task: Task) -> None:
         self.world = ServiceWorld(task.environment.parameters, task.environment.seed)
         self.specs = {spec.name: spec.parameters for spec in self.world.specs()}
-        self.text = task.instruction.split("\n\nPolicy of ")[0]
+        self.text = str(task.instruction).split("\n\nPolicy of ")[0]
         self.answers: dict[tuple[int, str], str] = {}
         self.facts: list[str] = []
         self.number = 0
@@ -547,7 +547,7 @@ class AirlineDesk(Desk):
         ]
 
     def unpacked(self, kind: str, result: Any, owner: str) -> list[Record]:
-        return list(result["segments"] if "segments" in result else result)
+        return list(result["segments"] if kind == "segment" and isinstance(result, dict) else result)
 
     def find_waitlist_entry(self, text: str) -> list[Record]:
         found = re.fullmatch(r"the place of (.+) on the (\w+) waiting list of (flight .+)", text)
