@@ -17,11 +17,10 @@ from assay.verify.answer_check import AnswerCheck
 from assay.verify.interface import WorldInput
 from assay.verify.service_checks import rule_results, trace_of_calls
 from assay.verify.state_check import StateCheck
-
-from .solver import DESKS, Desk, solve
+from tests.synthesis.services.solver import DESKS, Desk, solve
 
 LEAST = 4
-"""Tasks of each application's five that the solver must pass; it passed 70 of 72 other ones (seed 47)."""
+"""Tasks of each application's five that the solver must pass; of 72 that it had not met (seed 47) it passed 65."""
 
 
 def passes(task: Task, desk: Desk) -> bool:
@@ -59,10 +58,16 @@ def test_who_asks_nothing_passes_no_conversation() -> None:
 @pytest.mark.parametrize("app", DESKS)
 def test_instructions_say_nothing_twice(app: str) -> None:
     for task in mixed(app):
-        text = task.instruction.split("\n\nPolicy of ")[0]
+        text = str(task.instruction).split("\n\nPolicy of ")[0]
         assert "The date is" not in text
         days = re.findall(r"it is about (\d+ \w+ \d+)", text, re.IGNORECASE)
         assert all(text.count(day) == 1 for day in days)
+
+
+def test_whoever_has_an_ambiguous_record_can_be_found() -> None:
+    for task in ServiceTasks(app="bank", kind="ambiguous").tasks(2, 1):
+        assert "The email address is" in task.instruction
+        assert passes(task, solve(task)), task.id
 
 
 def test_facts_of_one_record_stand_in_one_sentence() -> None:

@@ -291,6 +291,8 @@ def _ambiguous(descriptions: Descriptions, trial: _Trial, call: PlannedCall) -> 
             owner = getattr(row, column.name)
             if not column.identifier or column.name in table.key or owner is None:
                 continue
+            if row_of(world, column.identifier, str(owner)) is None:  # a postal code owns no address
+                continue
             query = f"SELECT {table.key[0]} FROM {table.sql_name} WHERE {column.name} = ? ORDER BY 1 LIMIT ?"
             alike = [one for (one,) in world.database.connection.execute(query, (owner, _MOST_ALIKE + 1))]
             if len(alike) > _MOST_ALIKE:
