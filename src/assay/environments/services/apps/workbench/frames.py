@@ -246,7 +246,8 @@ class Frame(Generic[R]):
         """Returns the position of the next row, which is larger than that of every row of the file."""
         last = tx.select(self._row, "", order_by=f"-{POSITION}", limit=1)
         after_last: int = getattr(last[0], POSITION) + 1 if last else 0
-        return max(tx.get(self._labels, 0).size, after_last)
+        size: int = tx.get(self._labels, 0).size
+        return max(size, after_last)
 
     def _positions(self, tx: Transaction) -> list[int]:
         return [getattr(row, POSITION) for row in self.rows(tx)]
