@@ -45,7 +45,9 @@ def plan_of(task: Task) -> tuple[PlannedCall, ...]:
 def judge_facts(task: Task, facts: dict[str, Any]) -> VerdictStatus:
     results = asyncio.run(verify_world(WorldRequest(task, facts, None)))
     assert all(one.verdict.separation == "no-agent-code" for one in results)
-    return worst_outcome(one.verdict.status for one in results)
+    worst = worst_outcome(one.verdict.status for one in results)
+    assert worst is not None
+    return worst
 
 
 def judge(task: Task, world: ServiceWorld) -> VerdictStatus:

@@ -7,7 +7,7 @@ it, because another right plan may add rows in another order.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -18,7 +18,6 @@ NEW: Final = "$new"
 """Key of a placeholder: `{"$new": "return-1"}` stands for one identifier, the same wherever it occurs."""
 
 Value = str | int | None | dict[str, str]
-V = TypeVar("V")
 Kind = Literal["added", "changed", "removed"]
 
 
@@ -105,7 +104,7 @@ def fold_expected_case(change: ExpectedChange, columns: Collection[str]) -> Expe
     return msgspec.structs.replace(change, values=_lower(change.table, change.values, columns) or {})
 
 
-def _lower(table: str, values: Mapping[str, V] | None, columns: Collection[str]) -> dict[str, V] | None:
+def _lower(table: str, values: Mapping[str, Any] | None, columns: Collection[str]) -> dict[str, Any] | None:
     if values is None:
         return None
     lowered: dict[str, Any] = {
