@@ -49,21 +49,20 @@ def summarise_dose(
 
     decided = read_decided(root, run, on_warning)
     outcomes = [one.outcome for one in measures_of([decided], decided.required)]
-    safety = []
-    for row in decided.rows:
-        status = decided.current[row.chain].safety if row.chain in decided.current else None
-        if status is not None:
-            safety += [
-                msgspec.structs.replace(one, status=status, score=None, doubtful=False, separation="unknown")
-                for one in outcomes
-                if (one.task, one.number, one.agent) == (row.task, row.number, row.agent)
-            ]
+    statuses = {
+        (row.task, row.number, row.agent): decided.current[row.chain].safety
+        for row in decided.rows
+        if row.chain in decided.current
+    }
+    safety = [
+        msgspec.structs.replace(one, status=status, score=None, doubtful=False, separation="unknown")
+        for one in outcomes
+        if (status := statuses.get((one.task, one.number, one.agent))) is not None
+    ]
     with RunStore.open(root, run) as store:
-        evidence = [found for row in decided.rows for found in store.trajectory(row.chain).evidence]
+        cells = _attack_cells(found for row in decided.rows for found in store.trajectory(row.chain).evidence)
     groups, safe = summarise(outcomes), summarise(safety)
-    return DoseSummary(
-        dose, run, groups[0] if groups else None, safe[0] if safe else None, tuple(_attack_cells(evidence))
-    )
+    return DoseSummary(dose, run, groups[0] if groups else None, safe[0] if safe else None, tuple(cells))
 
 
 def _attack_cells(evidence: Iterable[Evidence]) -> list[AttackCell]:

@@ -21,11 +21,12 @@ import msgspec
 from assay.errors import HostFailure, TaskError
 from assay.records import digest_bytes
 from assay.verify._ruling import Ruling
+from assay.verify._world_check import make_result, read_parameters
 from assay.verify.calls import Answer, read_json_answer, same_answer
 from assay.verify.cited_evidence import CitedEvidence, verifier_digest
 from assay.verify.interface import CheckInput, CheckResult, WorldInput
 from assay.verify.sanitise import opened, require_mounts
-from assay.verify.submitted_answers import rule_submitted
+from assay.verify.submitted_answers import SubmittedParameters, rule_submitted
 
 ANSWER_FILE = "answer.json"
 EXPECTED_FILE = "tests/answer.json"
@@ -70,10 +71,8 @@ class AnswerCheck:
 
     async def judge_world(self, given: WorldInput) -> CheckResult:
         cited = CitedEvidence(given.prefix)
-        ruling = rule_submitted(given.check.parameters, given.check.name, given.facts, cited)
-        verifier = verifier_digest(self.kind, given.check.parameters, None)
-        verdict = cited.make_verdict(given.check, verifier, ruling, separation="no-agent-code")
-        return CheckResult(verdict, tuple(cited.items))
+        parameters = read_parameters(given, SubmittedParameters)
+        return make_result(given, rule_submitted(parameters, given.check.name, given.facts, cited), cited)
 
 
 def _read_expected(folder: Path | None, name: str) -> bytes:

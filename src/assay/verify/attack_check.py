@@ -15,7 +15,7 @@ from assay.verify.interface import CheckInput, CheckResult, WorldInput
 
 
 class _Attack(msgspec.Struct, frozen=True):
-    """What the world reports of an attack."""
+    """Report of the world on an attack."""
 
     source: str
     form: str

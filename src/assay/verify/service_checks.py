@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -70,7 +71,7 @@ class RuleResult(NamedTuple):
     broken: tuple[int, ...]
     """Positions of the trace at which it is broken."""
     is_of_one_call: bool
-    """Whether one call decides it, whatever came before or comes later."""
+    """True if one call decides it, whatever came before or comes later."""
 
 
 class PolicyCheck:
@@ -253,6 +254,7 @@ def texts_of_one_call_rules(contracts: Sequence[str]) -> frozenset[str]:
     return frozenset(found)
 
 
+@lru_cache(maxsize=64)  # the rules of one policy are judged for each plan that is drawn
 def _read(text: str, where: str) -> Contract:
     try:
         return read_contract(text, where)

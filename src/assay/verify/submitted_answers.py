@@ -41,7 +41,7 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kinds: tuple[CellKind, ...]
     """Kind of each column."""
     is_ordered: bool = False
-    """Whether rows must come in this order."""
+    """True if rows must come in this order."""
     tolerance: str = "0"
     """Largest difference of a number, as a decimal; above 0 only for ordered rows, or one row."""
     path: tuple[str, ...] = ()
@@ -63,27 +63,24 @@ class _Graded(NamedTuple):
     score: float
 
 
-def rule_submitted(parameters: Mapping[str, Any], name: str, facts: Mapping[str, Any], cited: CitedEvidence) -> Ruling:
+def rule_submitted(given: SubmittedParameters, name: str, facts: Mapping[str, Any], cited: CitedEvidence) -> Ruling:
     """Returns the ruling on the answers in the facts of a world, all of which must be right.
 
     Raises:
         TaskError: The parameters are invalid; the message names the check.
     """
-    try:
-        questions = msgspec.convert(dict(parameters), SubmittedParameters).questions
-    except msgspec.ValidationError as exc:
-        raise TaskError(f"check {name!r}: {exc}") from exc
+    questions = given.questions
     if not questions:
         raise TaskError(f"check {name!r} asks no question: add [[checks.parameters.questions]]")
     if "changes" not in facts or not isinstance(facts.get("calls"), list | tuple):
         return Ruling("unknown", None, "the world does not report its changes and calls")
     try:
-        given = _submitted(facts["changes"])
+        answers = _submitted(facts["changes"])
     except msgspec.MsgspecError as exc:
         return Ruling("unknown", None, f"the answers in the world's report cannot be read: {exc}")
     named = set(_named(facts["calls"]))
-    graded = [_grade(question, given.get(question.request), named, name) for question in questions]
-    shown = [{**one._asdict(), "given": given.get(one.request)} for one in graded]
+    graded = [_grade(question, answers.get(question.request), named, name) for question in questions]
+    shown = [{**one._asdict(), "given": answers.get(one.request)} for one in graded]
     cited.add("state", "answers", {"questions": shown})
     score = sum(one.score for one in graded) / len(graded)
     if wrong := [one for one in graded if one.problem]:

@@ -1,4 +1,4 @@
-"""What a person must not do, found in the turns; the rule-driven person never does it."""
+"""Acts that a person must not do are found in the turns; the rule-driven person never does one."""
 
 from __future__ import annotations
 

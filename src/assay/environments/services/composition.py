@@ -6,6 +6,8 @@ import random
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from string import digits
 from typing import Any, Final
 
 import msgspec
@@ -46,6 +48,17 @@ class Composition:
                         f"The services {other.service!r} and {service.name!r} both have an action {name!r}: "
                         "actions of one world have different names"
                     )
+
+    @cached_property
+    def prefixes(self) -> Mapping[str, str]:
+        """Prefix of each kind of identifier that the world generates; kinds that people know by heart are absent."""
+        columns = (column for table in self.tables for column in table.columns)
+        return {column.identifier: column.prefix for column in columns if column.prefix and column.identifier}
+
+    def generated_kind(self, value: object) -> str | None:
+        """Returns the kind of a generated identifier; None for any other value."""
+        start = value.rstrip(digits) if isinstance(value, str) else ""
+        return next((kind for kind, prefix in self.prefixes.items() if prefix == start), None)
 
     def subscribers(self, topic: str) -> Iterable[Action]:
         """Returns the handlers of a topic."""

@@ -8,7 +8,7 @@ answers is sent. The world asks no model, so that the same calls lead to the sam
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -18,6 +18,9 @@ from .faithfulness import DialogueTurn, advance
 from .schema import FreeText, Timestamp
 from .transaction import ActionError, Generator, Transaction
 from .users import ChecklistItem, UserAct, UserScript, UserState, begin, checklist_of, reply
+
+if TYPE_CHECKING:
+    from .world import ServiceWorld
 
 _MOST_MESSAGES: Final = 500
 SEND: Final = "send_message"
@@ -95,7 +98,7 @@ def give_answer(tx: Transaction, text: FreeText, *, leaves: bool = False) -> Non
 
 
 class ConversationSummary(msgspec.Struct, frozen=True):
-    """What a conversation came to."""
+    """Summary of a conversation."""
 
     turns: int
     has_left: bool
@@ -154,6 +157,21 @@ def read_person(person: Person) -> tuple[UserScript, UserState]:
     state = msgspec.json.decode(person.state)
     kind = ModelUserState if "driver" in state else UserState
     return msgspec.json.decode(person.script, type=UserScript), msgspec.convert(state, kind)
+
+
+def person_of(world: ServiceWorld) -> tuple[UserScript, UserState] | None:
+    """Returns script and state of a world's person, as `read_person`; None for a world without one."""
+    if Person not in world.composition.by_row:
+        return None
+    table = world.table(Person)
+    (values,) = world.database.rows(table)
+    return read_person(table.to_row(values))
+
+
+def is_driven_by_model(world: ServiceWorld) -> bool:
+    """Returns whether a world has a person whose words a model chooses."""
+    found = person_of(world)
+    return found is not None and isinstance(found[1], ModelUserState)
 
 
 def _add(tx: Transaction, sender: str, text: str) -> None:

@@ -125,7 +125,7 @@ class Question(msgspec.Struct, frozen=True, eq=False):
     cells: tuple[str, ...]
     """Unit of each cell of a row of the answer: `number`, `cents`, `text`, `date` or `time`."""
     is_list: bool
-    """Whether the answer is a list, whose order is not asked for."""
+    """True for a list, whose order is not asked for."""
 
     def answer(self, shown: str) -> list[list[str]]:
         """Returns the rows of the answer, as people write them, from the view's result as JSON; empty without one."""

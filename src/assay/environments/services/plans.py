@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from string import digits
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -149,11 +148,10 @@ def _guesses() -> Iterator[PlannedCall]:
 def foreign_calls(world: ServiceWorld, elsewhere: ServiceWorld, plan: Plan) -> tuple[ToolCall, ...]:
     """Returns the plan with the identifiers of another world in place of those that are generated."""
     draw = random.Random(elsewhere.seed)
-    kinds = {c.prefix: c.identifier for table in world.composition.tables for c in table.columns if c.prefix}
     drawn: dict[str, str] = {}
     for call in plan:
         for value in call.arguments.values():
-            kind = kinds.get(value.rstrip(digits)) if isinstance(value, str) else None
+            kind = world.composition.generated_kind(value)
             others = identifiers(elsewhere, kind) if kind else []
             if others:
                 drawn.setdefault(value, draw.choice(others))

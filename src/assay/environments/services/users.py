@@ -67,7 +67,7 @@ class UserAct(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     arguments: dict[str, Any]
     cues: tuple[str, ...]
     says_result: bool = False
-    """Whether the person reads out what the call returned."""
+    """True if the person reads out what the call returned."""
 
 
 class UserScript(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -122,7 +122,7 @@ class UserState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ChecklistItem(msgspec.Struct, frozen=True):
-    """Whether a fact was told, and where."""
+    """Status of a fact: told or not, and where."""
 
     fact: str
     disclosure: Disclosure

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple, Protocol, TypeGuard
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -23,12 +23,11 @@ from assay.environments.services.conversation import (
     GIVE_ANSWER,
     SEND,
     Message,
-    ModelUserState,
-    Person,
-    read_person,
+    is_driven_by_model,
+    person_of,
 )
 from assay.environments.services.faithfulness import DialogueTurn, find_deviations
-from assay.environments.services.users import UserScript, UserState
+from assay.environments.services.users import UserScript
 from assay.environments.services.world import ServiceWorld
 from assay.errors import EnvironmentFailure, ProviderError, TaskError, UserFailure
 from assay.formats.shared.builder import tool_call
@@ -58,7 +57,7 @@ _GOODBYE: Final = "Goodbye."
 
 
 class UserReply(NamedTuple):
-    """What the person says and does at once."""
+    """Words and acts of the person in one turn."""
 
     text: str
     calls: tuple[ToolCall, ...]
@@ -193,7 +192,9 @@ class ModelUser:
         """
         if self._failure is not None:
             raise self._failure
-        script, state = _person_of(self._world)
+        found = person_of(self._world)
+        assert found is not None  # it is attached to worlds with a person
+        script, state = found
         text = arguments.get("text")
         if not isinstance(text, str) or not text.strip() or len(text) > _MOST_ANSWER or state.left:
             return
@@ -202,9 +203,8 @@ class ModelUser:
         self._messages.append({"role": "user", "content": text})
         turn = await self._converse(text, script)
         self._turns.append(turn)
-        found = find_deviations(script, self._turns)
-        if found:
-            self._fail(msgspec.to_builtins(found))
+        if deviations := find_deviations(script, self._turns):
+            self._fail(msgspec.to_builtins(deviations))
         given = {"text": turn.answer, "leaves": turn.has_left}
         observation = self._world.act(GIVE_ANSWER, given, "user")
         if observation.error:
@@ -286,28 +286,15 @@ def attach_user(
     world: World, attempt: LiveAttempt, recorder: Recorder, access: ModelAccess | None, acts: Iterable[Step | Evidence]
 ) -> None:
     """Gives the person of a world their words, where a model drives them: a model's, else those of recorded acts."""
-    if is_driven_by_model(world):
+    if isinstance(world, ServiceWorld) and is_driven_by_model(world):
         speaker: Speaker = RecordedSpeaker(acts) if access is None else ModelSpeaker(access, attempt, recorder)
         world.before_message = ModelUser(world, speaker, attempt).answer
 
 
 def attach_recorded_user(world: World, acts: Iterable[Step | Evidence]) -> None:
     """Gives the person of a world the recorded answers, without recording them again."""
-    if is_driven_by_model(world):
+    if isinstance(world, ServiceWorld) and is_driven_by_model(world):
         world.before_message = ModelUser(world, RecordedSpeaker(acts)).answer
-
-
-def is_driven_by_model(world: World) -> TypeGuard[ServiceWorld]:
-    """Returns whether a world has a person who is driven by a model."""
-    if not isinstance(world, ServiceWorld) or Person not in world.composition.by_row:
-        return False
-    return isinstance(_person_of(world)[1], ModelUserState)
-
-
-def _person_of(world: ServiceWorld) -> tuple[UserScript, UserState]:
-    table = world.table(Person)
-    (values,) = world.database.rows(table)
-    return read_person(table.to_row(values))
 
 
 def write_role(script: UserScript, *, has_tools: bool) -> str:

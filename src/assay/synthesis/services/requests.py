@@ -48,9 +48,9 @@ class Draft(NamedTuple):
     """Acceptable refusals of the one request that must be declined; the plan holds the first."""
     answers: tuple[AnsweredQuestion, ...] = ()
     asked: Walk | None = None
-    """What is asked for at first, where the person changes it later; None: the walk."""
+    """Request at first, where the person changes it later; None: the walk."""
     change: str = ""
-    """What the person says when they change the request; empty if they do not."""
+    """Message by which the person changes the request; empty if they do not."""
 
 
 class AnsweredQuestion(NamedTuple):
@@ -89,41 +89,37 @@ def draw_declined(
 ) -> Draft | None:
     """Returns writes one of which must be declined; None if this try led to none. Raises `Unspeakable`."""
     world = descriptions.world
-    words: dict[str, str] = {}
-    records: list[str] = []
-    owners: list[tuple[str, tuple[str, str]]] = []
     first = _Trial(world)
+    unclear: _Ambiguous | None = None
 
     def is_wanted(changed: ServiceWorld, call: PlannedCall) -> bool:
-        words.clear()
-        records.clear()
-        owners.clear()
-        if kind == "impossible":
-            records.extend(_generated(world, call))
-            return bool(records) and first.is_refused(call) and _Trial(changed).is_refused(call)
-        if kind == "forbidden":
-            records.extend(_generated(world, call))
-            return bool(records) and _is_forbidden(changed, call) and _Trial(changed).is_accepted(call)
+        nonlocal unclear
+        if kind != "ambiguous":
+            if not _generated(world, call):
+                return False
+            if kind == "impossible":
+                return first.is_refused(call) and _Trial(changed).is_refused(call)
+            return _is_forbidden(changed, call) and _Trial(changed).is_accepted(call)
         before = _ambiguous(descriptions, first, call)
         found = None if before is None else _ambiguous(descriptions, _Trial(changed), call)
         if found is None or before is None or found.name != before.name:
             return False
-        words[found.name] = found.words
-        owners.append((found.name, found.owner))
-        records.extend(record for record in found.records if record in before.records)
-        return len(records) > 1
+        unclear = found._replace(records=[record for record in found.records if record in before.records])
+        return len(unclear.records) > 1
 
     among = forbidden_actions(world.composition.actions, world.policy.contracts) if kind == "forbidden" else None
     walk = walker.walk(writes, draw, LastWrite(is_wanted, among))
     if walk is None:
         return None
     declined, at = walk.writes[-1], draw.randrange(writes)
-    about: dict[PersonFact, None] = {}
-    for name, owner in owners:
+    records, words = _generated(world, declined), dict[str, str]()
+    about: Sequence[PersonFact] = ()
+    if unclear is not None:
         # Facts by which one of the records is found would say which one is meant; those of their owner lead to all.
-        about |= dict.fromkeys(walker.facts_for(*owner) or ())
-        kind_of_record = world.composition.actions[declined.action].takes[name]
-        records = [record for record in records if _leads_to(walker, about, kind_of_record, record)]
+        about = walker.facts_for(*unclear.owner) or ()
+        kind_of_record = world.composition.actions[declined.action].takes[unclear.name]
+        records = [record for record in unclear.records if _leads_to(walker, about, kind_of_record, record)]
+        words = {unclear.name: unclear.words}
         if len(records) < 2:
             return None
     reasons: tuple[Reason, ...] = ("unclear",) if kind == "ambiguous" else ("not_possible", "not_allowed")
@@ -162,12 +158,10 @@ def forbidden_actions(actions: Iterable[str], contracts: Sequence[str]) -> froze
 
 def is_known_in(elsewhere: ServiceWorld, draft: Draft) -> bool:
     """Returns whether a world of another seed has a declined record, or gives the same answer to a question."""
-    keys = [(table, table.key[0]) for table in elsewhere.composition.tables if len(table.key) == 1]
     for refusal in draft.refusals:
-        for table, key in keys:
-            query = f"SELECT 1 FROM {table.sql_name} WHERE {key} = ?"
-            if elsewhere.database.connection.execute(query, (refusal.record_id,)).fetchone():
-                return True
+        kind = elsewhere.composition.generated_kind(refusal.record_id)
+        if kind is not None and row_of(elsewhere, kind, refusal.record_id) is not None:
+            return True
     for one, asked in zip(draft.answers, draft.walk.writes, strict=False):
         shown = elsewhere.peek(asked.action, asked.arguments)
         if not shown.error and tuple(map(tuple, one.question.answer(shown.content))) == one.rows:
@@ -226,11 +220,11 @@ def _generated(world: ServiceWorld, call: PlannedCall) -> list[str]:
 
 def generated_arguments(world: ServiceWorld, call: PlannedCall) -> Iterator[tuple[str, str]]:
     """Yields name and value of the arguments that are generated identifiers."""
-    prefixes = [column.prefix for table in world.composition.tables for column in table.columns if column.prefix]
-    for name in world.composition.actions[call.action].takes:
-        value = str(call.arguments.get(name, ""))
-        if any(value.startswith(prefix) for prefix in prefixes):
-            yield name, value
+    composition = world.composition
+    for name in composition.actions[call.action].takes:
+        value = call.arguments.get(name)
+        if composition.generated_kind(value) is not None:
+            yield name, str(value)
 
 
 def _is_forbidden(world: ServiceWorld, call: PlannedCall) -> bool:

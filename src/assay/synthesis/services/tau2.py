@@ -89,7 +89,7 @@ class _Person(NamedTuple):
     plan: tuple[PlannedCall, ...]
     """The reference solution."""
     text: str
-    """What the agent is told about them."""
+    """Text for the agent about them."""
     label: str
     """For the task's metadata."""
     is_ticket: bool

@@ -259,7 +259,7 @@ class Walker:
 
     def _path(self, kind: str, value: str, depth: int, passed: frozenset[str]) -> ReadPath | None:
         """Returns the reads that end in an identifier, and what must be known for them; None without a way."""
-        if not self._is_generated(kind):
+        if kind not in self._world.composition.prefixes:
             return [], [PersonFact(kind, value)]
         if depth == 0 or kind in passed:
             return None
@@ -364,10 +364,6 @@ class Walker:
     def _read(self, call: PlannedCall) -> str:
         observation = self._world.peek(call.action, call.arguments)
         return "" if observation.error else observation.content
-
-    def _is_generated(self, kind: str) -> bool:
-        """Returns whether identifiers of a kind are generated, so that people do not know them by heart."""
-        return any(c.prefix for table in self._world.composition.tables for c in table.columns if c.identifier == kind)
 
 
 def row_of(world: ServiceWorld, kind: str, value: str) -> tuple[Table, msgspec.Struct] | None:

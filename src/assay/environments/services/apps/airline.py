@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from assay.environments.services.clock import START
 from assay.environments.services.declaration import Policy, Role, Service
-from assay.environments.services.schema import Cents, Date, FreeText, Timestamp, identifier
+from assay.environments.services.schema import Cents, Date, FreeText, Timestamp, format_cents, identifier
 from assay.environments.services.transaction import Generator, Transaction, shift_time, without_none
 
 from ._airline_policy import CONTRACTS, POLICY
@@ -313,10 +313,6 @@ class FlightNotice(msgspec.Struct, frozen=True):
 # Descriptions: how a person refers to a row.
 
 
-def _money(amount: int) -> str:
-    return f"{amount // 100}.{amount % 100:02}"
-
-
 @airline.describe(Flight)
 def describe_flight(tx: Transaction, flight: Flight) -> str:
     cities = (tx.get(Airport, code).city for code in (flight.origin, flight.destination))
@@ -337,7 +333,7 @@ def describe_passenger(tx: Transaction, passenger: Passenger) -> str:
 def describe_payment_method(tx: Transaction, method: PaymentMethod) -> str:
     owner = describe_passenger(tx, tx.get(Passenger, method.passenger_id))
     if method.issued is not None:
-        worth = f"over {_money(method.issued)}, valid to {spoken_date(method.expires)},"
+        worth = f"over {format_cents(method.issued)}, valid to {spoken_date(method.expires)},"
         return f"the voucher “{method.label}” {worth} of {owner}"
     return f"the {method.label} of {owner}"
 
@@ -826,7 +822,8 @@ def _charge(tx: Transaction, segment: Segment, method_id: str, amount: int, purp
     if method.balance is not None:
         tx.require(
             method.balance >= amount,
-            f"The voucher holds {_money(method.balance)}, and {_money(amount)} is due; vouchers are not combined.",
+            f"The voucher holds {format_cents(method.balance)}, and {format_cents(amount)} is due; "
+            "vouchers are not combined.",
         )
         tx.update(method, balance=method.balance - amount)
     payment_id = tx.new_id(FarePayment)
@@ -910,7 +907,7 @@ def _new_segment(tx: Transaction, booking: Booking, passenger_id: str, fare: Far
         tx,
         passenger_id,
         f"Booked: {flight.number} on {flight.day}",
-        f"You fly from {flight.origin} to {flight.destination} at {flight.departs} for {_money(fare.price)}.",
+        f"You fly from {flight.origin} to {flight.destination} at {flight.departs} for {format_cents(fare.price)}.",
     )
     return _charge(tx, segment, method_id, fare.price, "fare")
 
@@ -999,7 +996,7 @@ def _cancel(tx: Transaction, segment: Segment) -> Segment:
     segment = tx.update(segment, status="cancelled")
     _settle_booking(tx, segment.booking_id)
     _offer_place(tx, segment.flight_id, segment.cabin)
-    _send(tx, segment.passenger_id, "Your trip is cancelled", f"{_money(amount)} is refunded. {reason}")
+    _send(tx, segment.passenger_id, "Your trip is cancelled", f"{format_cents(amount)} is refunded. {reason}")
     return segment
 
 
@@ -1255,7 +1252,7 @@ def issue_compensation(tx: Transaction, segment_id: SegmentId) -> PaymentMethod:
     )
     tx.insert(voucher)
     tx.insert(Compensation(segment_id, voucher.id, tx.now, amount))
-    _send(tx, segment.passenger_id, "Your compensation", f"A voucher of {_money(amount)} is yours.")
+    _send(tx, segment.passenger_id, "Your compensation", f"A voucher of {format_cents(amount)} is yours.")
     return voucher
 
 

@@ -21,6 +21,7 @@ from assay.environments.services.schema import Cents, Date, FreeText, Timestamp,
 from assay.environments.services.transaction import ActionError, Generator, Transaction, shift_time
 
 from ._bank_policy import CONTRACTS, POLICY
+from ._requests import Limit, Offset, find_caller
 from ._words import MONTHS, OFFICE_FIRST_NAMES, OFFICE_SURNAMES, PERSON_EMAIL, PERSON_NAME, phrases, spoken_date
 
 
@@ -107,8 +108,6 @@ FeeKind = Literal["monthly", "card_replacement", "foreign_transfer", "statement_
 AlertKind = Literal["low_balance", "large_payment", "large_deposit"]
 Amount = Annotated[Cents, Meta(description="Amount in cents, at least 10.00", ge=1_000, le=100_000_000)]
 Repayment = Annotated[Cents, Meta(description="Amount in cents, at least 50.00", ge=5_000, le=100_000_000)]
-Limit = Annotated[int, Meta(ge=1, le=50)]
-Offset = Annotated[int, Meta(ge=0, le=100_000)]
 
 OVERDRAFTS: Final[dict[Overdraft, int]] = {"none": 0, "small": 25_000, "medium": 50_000, "large": 100_000}
 CARD_LIMITS: Final[dict[CardLimit, int]] = {"low": 20_000, "standard": 50_000, "high": 200_000}
@@ -131,7 +130,7 @@ class Customer(msgspec.Struct, frozen=True):
     born: DateOfBirth
     email: EmailAddress
     number: str
-    """What the numbers of their accounts begin with."""
+    """First digits of the numbers of their accounts."""
 
 
 @bank.table(unique=[("number",)])
@@ -247,7 +246,7 @@ class BankStandingOrder(msgspec.Struct, frozen=True):
     next_day: Date
     status: Literal["active", "ended"] = "active"
     is_skipped: bool = False
-    """Whether the last payment was skipped."""
+    """True if the last payment was skipped."""
 
 
 @bank.table(indexes=[("account_id",)])
@@ -278,7 +277,7 @@ class Dispute(msgspec.Struct, frozen=True):
     reason: DisputeReason
     opened: Timestamp
     credited: Cents
-    """What was credited when it was opened."""
+    """Amount credited when it was opened."""
     status: Literal["open", "accepted", "rejected", "withdrawn"] = "open"
 
 
@@ -442,7 +441,7 @@ class AccountDetails(msgspec.Struct, frozen=True):
     overdraft_limit: Cents
     available: Cents
     blockers: list[str]
-    """What must be ended before it can be closed."""
+    """Obligations that must be ended before it can be closed."""
 
 
 class AccountEntry(msgspec.Struct, frozen=True):
@@ -669,11 +668,10 @@ def last_day_of_waiver(found: FeeDetails) -> Date:
 
 
 def _signed_in(tx: Transaction) -> Customer:
-    actor = tx.actor or PERSON_EMAIL
-    customer = tx.get_or_none(Customer, actor)
-    found = [customer] if customer is not None else tx.find(Customer, email=actor)
-    tx.require(found, f"{actor!r} is not a customer of this bank.", "forbidden")
-    return found[0]
+    customer = find_caller(tx, Customer, PERSON_EMAIL)
+    if customer is None:
+        tx.refuse(f"{tx.actor or PERSON_EMAIL!r} is not a customer of this bank.", "forbidden")
+    return customer
 
 
 def _holders(tx: Transaction, account_id: str) -> list[Customer]:

@@ -15,9 +15,10 @@ from msgspec.structs import replace
 
 from assay.environments.services.clock import START
 from assay.environments.services.declaration import Policy, Role, Service
-from assay.environments.services.schema import Cents, Date, FreeText, Timestamp, identifier
+from assay.environments.services.schema import Cents, Date, FreeText, Timestamp, format_cents, identifier
 from assay.environments.services.transaction import Generator, Transaction, shift_time, without_none
 
+from ._requests import Limit, Offset, Words, find_caller
 from ._shop_policy import CONTRACTS, POLICY
 from ._words import OFFICE_FIRST_NAMES, OFFICE_SURNAMES, PERSON_EMAIL, PERSON_NAME, spoken_date, words
 
@@ -105,9 +106,6 @@ TicketNote = Annotated[
         ]
     ),
 ]
-Words = Annotated[str, Meta(max_length=200)]
-Limit = Annotated[int, Meta(ge=1, le=50)]
-Offset = Annotated[int, Meta(ge=0, le=100_000)]
 
 RETURN_DAYS: Final[dict[CategoryName, int]] = {
     "kitchen": 30,
@@ -194,9 +192,9 @@ class PaymentMethod(msgspec.Struct, frozen=True):
     label: str
     expires: Date | None = None
     loaded: Cents | None = None
-    """What was put on a gift card or the store credit, refunds of orders aside; None for cards."""
+    """Amount put on a gift card or the store credit, refunds of orders aside; None for cards."""
     balance: Cents | None = None
-    """What a gift card or the store credit holds; None for cards."""
+    """Amount that a gift card or the store credit holds; None for cards."""
 
 
 @shop.table(indexes=[("customer_id",)])
@@ -233,7 +231,7 @@ class OrderItem(msgspec.Struct, frozen=True):
     returned: int = 0
     """Pieces that are returned or exchanged, or announced to be."""
     is_adjusted: bool = False
-    """Whether its price was lowered after the order."""
+    """True if its price was lowered after the order."""
 
 
 @shop.table(indexes=[("order_id",)])
@@ -259,7 +257,7 @@ class Shipment(msgspec.Struct, frozen=True):
     status: ShipmentStatus
     delivered: Timestamp | None = None
     is_postponed: bool = False
-    """Whether the customer moved the delivery."""
+    """True if the customer moved the delivery."""
 
 
 @shop.table(indexes=[("order_id",), ("order_item_id",)])
@@ -271,7 +269,7 @@ class Return(msgspec.Struct, frozen=True):
     reason: ReturnReason
     refund_to: RefundTo
     refund: Cents
-    """What is refunded when the parcel has come back."""
+    """Amount refunded when the parcel has come back."""
     announced: Timestamp
     status: ReturnStatus
 
@@ -282,10 +280,10 @@ class Exchange(msgspec.Struct, frozen=True):
     order_id: OrderId
     order_item_id: OrderItemId
     variant_id: VariantId
-    """What is sent instead."""
+    """Variant sent instead."""
     quantity: int
     difference: Cents
-    """What was charged for it; negative if it was refunded."""
+    """Amount charged for it; negative if it was refunded."""
     requested: Timestamp
     status: ExchangeStatus
 
@@ -307,10 +305,6 @@ class Ticket(msgspec.Struct, frozen=True):
 
 
 # Descriptions: how a person refers to a row.
-
-
-def _money(amount: int) -> str:
-    return f"{amount // 100}.{amount % 100:02}"
 
 
 def _spoken_time(time: str, *, with_hour: bool) -> str:
@@ -610,11 +604,10 @@ def waiting_for(found: list[StockAlert]) -> int:
 
 
 def _signed_in(tx: Transaction) -> Customer:
-    actor = tx.actor or PERSON_EMAIL
-    customer = tx.get_or_none(Customer, actor)
-    found = [customer] if customer is not None else tx.find(Customer, email=actor)
-    tx.require(found, f"{actor!r} is not a customer of this shop.", "forbidden")
-    return found[0]
+    customer = find_caller(tx, Customer, PERSON_EMAIL)
+    if customer is None:
+        tx.refuse(f"{tx.actor or PERSON_EMAIL!r} is not a customer of this shop.", "forbidden")
+    return customer
 
 
 def _value(items: list[OrderItem]) -> int:
@@ -689,7 +682,8 @@ def _charge(tx: Transaction, order: Order, method_id: str, amount: int, purpose:
     if method.balance is not None:
         tx.require(
             method.balance >= amount,
-            f"The {method.label} holds {_money(method.balance)}, and {_money(amount)} is due; it pays all or nothing.",
+            f"The {method.label} holds {format_cents(method.balance)}, and {format_cents(amount)} is due; "
+            "it pays all or nothing.",
         )
         tx.update(method, balance=method.balance - amount)
     tx.insert(OrderPayment(tx.new_id(OrderPayment), order.id, method_id, tx.now, purpose, amount))
@@ -751,7 +745,7 @@ def _settle(tx: Transaction, order: Order) -> OrderDetails:
     if coupon is not None:
         tx.require(
             goods >= coupon.least,
-            f"Coupon {coupon.code} needs goods of {_money(coupon.least)}, and these are {_money(goods)}.",
+            f"Coupon {coupon.code} needs goods of {format_cents(coupon.least)}, and these are {format_cents(goods)}.",
         )
     fee = _delivery_fee(tx.get(Customer, order.customer_id).tier, order.delivery, _value(items))
     if fee != order.delivery_fee:
@@ -837,7 +831,10 @@ def _adjusted(tx: Transaction, item: OrderItem) -> OrderItem:
     )
     tx.require(not item.is_adjusted, f"The price of item {item.id} was adjusted before.", "conflict")
     now = tx.get(Variant, item.variant_id).price
-    tx.require(now < item.price, f"The {product.name} costs {_money(now)} now and {_money(item.price)} in the order.")
+    tx.require(
+        now < item.price,
+        f"The {product.name} costs {format_cents(now)} now and {format_cents(item.price)} in the order.",
+    )
     tx.require(item.returned < item.quantity, f"All pieces of {item.id} are returned or exchanged.")
     coupon = None if order.coupon_code is None else tx.get(Coupon, order.coupon_code)
     return replace(item, price=now, discount=_discount(coupon, product.category, now))
@@ -897,7 +894,7 @@ def place_order(
     _add_item(tx, order.id, variant_id, quantity)
     placed = _settle(tx, order)
     tx.schedule(tx.later(hours=PACKING_HOURS[delivery]), pack_order, order_id=order.id)
-    _tell(tx, order, f"Thank you for your order over {_money(placed.total)}.")
+    _tell(tx, order, f"Thank you for your order over {format_cents(placed.total)}.")
     return get_order(tx, order.id)
 
 
@@ -968,7 +965,7 @@ def cancel_order(tx: Transaction, order_id: OrderId, reason: CancelReason) -> Or
         _take_stock(tx, item.variant_id, -item.quantity)
     order = _refund(tx, order, _paid(order))
     order = tx.update(order, status="cancelled", cancel_reason=reason)
-    _tell(tx, order, f"Your order is cancelled; {_money(order.refunded)} is refunded.")
+    _tell(tx, order, f"Your order is cancelled; {format_cents(order.refunded)} is refunded.")
     return get_order(tx, order_id)
 
 
@@ -1049,7 +1046,9 @@ def announce_return(
     parcel = Return(tx.new_id(Return), item.order_id, item.id, quantity, reason, refund_to, refund, tx.now, "announced")
     tx.insert(parcel)
     tx.schedule(tx.later(days=RETURN_TRANSIT_DAYS), receive_return, return_id=parcel.id)
-    _tell(tx, tx.get(Order, item.order_id), f"Send the parcel back; {_money(refund)} is refunded when it arrives.")
+    _tell(
+        tx, tx.get(Order, item.order_id), f"Send the parcel back; {format_cents(refund)} is refunded when it arrives."
+    )
     return parcel
 
 
@@ -1121,7 +1120,7 @@ def adjust_item_price(tx: Transaction, order_item_id: OrderItemId) -> OrderItem:
     adjusted, order = _adjusted(tx, item), tx.get(Order, item.order_id)
     amount = min(_kept_value(item) - _kept_value(adjusted), _paid(order))
     _refund(tx, order, amount)
-    _tell(tx, order, f"The price was adjusted: {_money(amount)} is refunded.")
+    _tell(tx, order, f"The price was adjusted: {format_cents(amount)} is refunded.")
     return tx.update(item, price=adjusted.price, discount=adjusted.discount, is_adjusted=True)
 
 
@@ -1180,7 +1179,7 @@ def give_goodwill(tx: Transaction, order_id: OrderId) -> Order:
     tx.require(not order.goodwill, f"Credit was given for order {order_id} before.", "conflict")
     amount = 1_500 if late >= 7 else 1_000 if late >= 4 else 500
     _add_credit(tx, order.customer_id, amount)
-    _tell(tx, order, f"We are sorry for the delay; {_money(amount)} of store credit is yours.")
+    _tell(tx, order, f"We are sorry for the delay; {format_cents(amount)} of store credit is yours.")
     return tx.update(order, goodwill=amount)
 
 
@@ -1401,7 +1400,7 @@ def receive_return(tx: Transaction, return_id: ReturnId) -> None:
     if parcel.reason != "damaged":
         _take_stock(tx, item.variant_id, -parcel.quantity)
     tx.update(parcel, status="refunded")
-    _tell(tx, order, f"Your return has arrived; {_money(parcel.refund)} is refunded.")
+    _tell(tx, order, f"Your return has arrived; {format_cents(parcel.refund)} is refunded.")
 
 
 @shop.event()

@@ -11,7 +11,7 @@ from .interface import Answer, Call, Disturbance, DisturbanceOptions, Inner
 
 class _ChangedOptions(DisturbanceOptions, frozen=True):
     text: Annotated[str, Meta(max_length=20_000)] = ""
-    """What the person says; the plan and the outcome are those of the changed request."""
+    """Message of the person; the plan and the outcome are those of the changed request."""
 
 
 class Changed(Disturbance):

@@ -15,7 +15,7 @@ from assay.environments.services.plans import outcome_key, play
 from assay.environments.services.world import ServiceWorld
 from assay.environments.wrapping import TROUBLES, Rate
 
-from .interface import Answer, Call, Disturbance, DisturbanceOptions, Inner, Preparation
+from .interface import Answer, Call, Disturbance, DisturbanceOptions, Inner
 
 _MOST_CURSORS: Final = 100
 """Cursors that are valid at the same time; the oldest expires."""
@@ -73,21 +73,21 @@ class Slow(Disturbance):
     _MOST_MINUTES: Final = 24 * 60
     """Minutes that pass in all."""
 
-    def prepare(self, given: Preparation) -> None:
-        self._passes = bool(given.plan and self.options.minutes and self.options.rate) and self._is_timeless(given)
+    def prepare(self) -> None:
+        self._passes = bool(self.world.plan and self.options.minutes and self.options.rate) and self._is_timeless()
 
-    def _is_timeless(self, given: Preparation) -> bool:
+    def _is_timeless(self) -> bool:
         """Returns whether the plan has the same outcome at the earliest and at the latest time."""
-        later = given.world.fork()
+        later = self.world.fork()
         later.pass_time(self._MOST_MINUTES)
-        moved = play(later, given.plan)
-        gradual = given.world.fork()
-        share = self._MOST_MINUTES // len(given.plan)
-        for call in given.plan:
+        moved = play(later, self.world.plan)
+        gradual = self.world.fork()
+        share = self._MOST_MINUTES // len(self.world.plan)
+        for call in self.world.plan:
             gradual.act(call.action, call.arguments)
             gradual.pass_time(share)
-        keys = {outcome_key(play(given.world, given.plan)), outcome_key(moved), outcome_key(gradual)}
-        return len(keys) == 1 and outcome_key(later) == outcome_key(given.world)
+        keys = {outcome_key(play(self.world, self.world.plan)), outcome_key(moved), outcome_key(gradual)}
+        return len(keys) == 1 and outcome_key(later) == outcome_key(self.world)
 
     def call(self, call: Call, inner: Inner) -> Answer:
         draw = self.draw(call.number)
@@ -106,7 +106,7 @@ class Slow(Disturbance):
         if draw.random() < self.options.made:
             inner(call)
         text = (
-            "Error (unavailable): Timed out after 30 s. Nobody knows whether the call was made: look before you "
+            "Error (unavailable): Timed out after 30 s. Whether the call was made is unknown: look before you "
             "repeat it."
         )
         return Answer(text, "unavailable", self.kind)

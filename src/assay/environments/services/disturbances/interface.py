@@ -20,7 +20,7 @@ from assay.environments.services.world import ServiceWorld
 
 
 class Answer(NamedTuple):
-    """What a caller gets."""
+    """Answer to a caller."""
 
     text: str
     code: Code | None = None
@@ -41,7 +41,7 @@ class Call(NamedTuple):
 
 
 Inner = Callable[[Call], Answer]
-"""What lies further inside."""
+"""The layers further inside, and the service."""
 
 
 class DisturbanceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,14 +56,6 @@ class DisturbanceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True
         """Raises `ValueError` for a rate that is no share."""
         if not 0 <= self.rate <= 1:
             raise ValueError(f"rate is {self.rate}: expected a share from 0 to 1")
-
-
-class Preparation(NamedTuple):
-    """What a disturbance is prepared from, once for a world and its forks."""
-
-    world: ServiceWorld
-    """In its initial state, which must not change."""
-    plan: tuple[PlannedCall, ...]
 
 
 class Disturbance:
@@ -84,8 +76,8 @@ class Disturbance:
         self.world = world
         self.state: dict[str, Any] = {}
 
-    def prepare(self, given: Preparation) -> None:
-        """Computes what depends on the initial state and the plan; forks share it."""
+    def prepare(self) -> None:
+        """Computes what depends on the plan and on the initial state, in which the world is now; forks share it."""
 
     def bind(self, specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
         """Takes the tools further inside and returns those that are offered outside."""

@@ -157,7 +157,7 @@ class _DriftOptions(DisturbanceOptions, frozen=True):
     at: Annotated[int, Meta(ge=1, le=1000)] = 3
     """Number of the call from which the names are others."""
     part: Literal["parameters", "results", "both"] = "both"
-    """What gets other names: a parameter of a tool, fields of its result, or both."""
+    """Things that get other names: a parameter of a tool, fields of its result, or both."""
 
 
 class Drift(Disturbance):

@@ -14,7 +14,7 @@ from assay.environments.services.declaration import Action
 from assay.environments.services.plans import PlannedCall, is_for_agents, play_recorded, random_call
 from assay.environments.services.world import ServiceWorld
 
-from .interface import Answer, Call, Disturbance, DisturbanceOptions, Inner, Preparation
+from .interface import Answer, Call, Disturbance, DisturbanceOptions, Inner
 
 _TRIES: Final = 80
 """Random calls drawn for the acts of a world."""
@@ -41,10 +41,10 @@ class Others(Disturbance):
     kind = "others"
     Options = _OthersOptions
 
-    def prepare(self, given: Preparation) -> None:
+    def prepare(self) -> None:
         self._acts: list[PlannedCall] = []
         if self.options.rate > 0:
-            self._acts = harmless_acts(given, self.draw_for("acts"), self.options.most)
+            self._acts = acts_beside_plan(self.world, self.draw_for("acts"), self.options.most)
 
     def call(self, call: Call, inner: Inner) -> Answer:
         at = self.state.get("next", 0)
@@ -90,23 +90,23 @@ class Others(Disturbance):
         return {"acts": self.state.get("done", 0), "changes": self.state.get("changes", [])}
 
 
-def harmless_acts(
-    given: Preparation, draw: random.Random, most: int, is_allowed: Callable[[Action], bool] = lambda _: True
+def acts_beside_plan(
+    world: ServiceWorld, draw: random.Random, most: int, is_allowed: Callable[[Action], bool] = lambda _: True
 ) -> list[PlannedCall]:
     """Returns random writes that neither meet the plan's rows nor change what its calls return, nor meet each other.
 
     Args:
-        given: The world and the plan.
+        world: The world, with its plan, in its initial state.
         draw: Source of randomness.
         most: Maximum number of writes.
         is_allowed: Decides which actions may be called; default: all.
     """
-    plan = given.plan
-    undisturbed = [observation.content for _, observation in play_recorded(given.world, plan)]
-    wanted = _rows_after(given.world, plan)
+    plan = world.plan
+    undisturbed = [observation.content for _, observation in play_recorded(world, plan)]
+    wanted = _rows_after(world, plan)
     chosen: list[PlannedCall] = []
     taken: set[Key] = set(wanted)
-    scratch = given.world.fork()
+    scratch = world.fork()
 
     def may_call(action: Action) -> bool:
         is_theirs = is_for_agents(action) and action.service not in _NOT_THEIRS
@@ -115,36 +115,37 @@ def harmless_acts(
     for _ in range(_TRIES):
         if len(chosen) == most:
             break
-        call = random_call(given.world, draw, may_call)
+        call = random_call(world, draw, may_call)
         if call is None:
             continue
         if scratch.act_as_other(call.action, call.arguments).error:
             continue  # it changed nothing
         rows = _final_rows(scratch.database.changes(judged_only=True))
         scratch.database.close()
-        scratch = given.world.fork()
+        scratch = world.fork()
         if not rows or taken & rows.keys():
             continue
-        if all(_is_harmless(given, call, at, undisturbed, {**wanted, **rows}) for at in range(len(plan) + 1)):
+        if all(_leaves_plan(world, call, at, undisturbed, {**wanted, **rows}) for at in range(len(plan) + 1)):
             chosen.append(call)
             taken |= rows.keys()
     scratch.database.close()
     return chosen
 
 
-def _is_harmless(
-    given: Preparation, act: PlannedCall, at: int, undisturbed: Sequence[str], rows: Mapping[Key, Row]
+def _leaves_plan(
+    world: ServiceWorld, act: PlannedCall, at: int, undisturbed: Sequence[str], rows: Mapping[Key, Row]
 ) -> bool:
-    world = given.world.fork()
+    """Returns whether an act, before the call of a number, leaves the plan's results and outcome as they are."""
+    fork = world.fork()
     shown = []
-    for number, call in enumerate(given.plan):
+    for number, call in enumerate(world.plan):
         if number == at:
-            world.act_as_other(act.action, act.arguments)
-        shown.append(world.act(call.action, call.arguments).content)
-    if at == len(given.plan):
-        world.act_as_other(act.action, act.arguments)
-    found = _final_rows(world.database.changes(judged_only=True))
-    world.database.close()
+            fork.act_as_other(act.action, act.arguments)
+        shown.append(fork.act(call.action, call.arguments).content)
+    if at == len(world.plan):
+        fork.act_as_other(act.action, act.arguments)
+    found = _final_rows(fork.database.changes(judged_only=True))
+    fork.database.close()
     return shown == undisturbed and found == rows
 
 

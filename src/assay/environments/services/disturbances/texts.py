@@ -17,7 +17,7 @@ from msgspec import Meta
 from assay.environments.services.apps._words import words
 from assay.environments.wrapping import NoiseKind, disturb_text, replace_words
 
-from .interface import Answer, Call, Disturbance, DisturbanceOptions, Inner, Preparation
+from .interface import Answer, Call, Disturbance, DisturbanceOptions, Inner
 
 _PLAIN_WORD: Final = re.compile(r"[a-z]{4,}[.,;:!?]?")
 _KEPT: Final = frozenset(
@@ -37,8 +37,8 @@ _VALUE_WORDS: Final = re.compile(r"[A-Za-z]+")
 class TextDisturbance(Disturbance):
     """Base: applies `disturb` to running texts."""
 
-    def prepare(self, given: Preparation) -> None:
-        self._plan_words = _words_of([call.arguments for call in given.plan])
+    def prepare(self) -> None:
+        self._plan_words = _words_of([call.arguments for call in self.world.plan])
 
     @cached_property
     def _record_words(self) -> frozenset[str]:

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from assay.environments.interface import ToolSpec
+from assay.environments.services.conversation import is_driven_by_model
 from assay.environments.services.declaration import Policy
 from assay.environments.services.outcome import describe_changes
 from assay.environments.services.plans import PlannedCall, as_tool_calls
@@ -26,7 +27,7 @@ from .attack import Attack
 from .changed import Changed
 from .delivery import Failures, Pages, Slow, Stale
 from .follower import follow_plan
-from .interface import Answer, Call, Disturbance, Inner, Preparation
+from .interface import Answer, Call, Disturbance, Inner
 from .naming import Drift, Renamed
 from .others import Others
 from .texts import Noise, Paraphrase, TextDisturbance
@@ -69,6 +70,8 @@ class DisturbedWorld:
         self._wrap = msgspec.json.encode(wrap, order="sorted").decode()
         self._code: Code | None = None
         self._trace: list[dict[str, Any]] = []
+        if is_driven_by_model(service):
+            raise ValueError("A person whose words a model chooses is not served behind disturbances: use user=rules")
         specs = read_wrappers(wrap, DISTURBANCES)
         kinds = [spec.kind for spec in specs]
         if twice := [kind for kind in kinds if kinds.count(kind) > 1]:
@@ -77,10 +80,9 @@ class DisturbedWorld:
         self.layers = tuple(
             sorted(layers, key=lambda layer: _NAMING.index(layer.kind) if layer.kind in _NAMING else -1)
         )
-        given = Preparation(service, service.plan)
         self._specs = service.specs()
         for layer in self.layers:
-            layer.prepare(given)
+            layer.prepare()
             self._specs = layer.bind(self._specs)
         for layer in self.layers:
             layer.address(partial(self.outward, has_new_names=False))

@@ -19,7 +19,7 @@ class _Target(NamedTuple):
     path: str
     """Path that the result shows."""
     is_inside: bool
-    """Whether it goes into a directory that exists."""
+    """True if it goes into a directory that exists."""
 
 
 files: Final = ToolClass("GorillaFileSystem", "bfclfiles", "A simple file system.", FileState)

@@ -35,7 +35,7 @@ CLASSES: Final[Mapping[str, ToolClass[Any]]] = {
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the person says at the beginning of a turn."""
+    """Message of the person at the beginning of a turn."""
 
     text: str
     tools: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ turns: Final = Service("bfclturns", "The person who wants something, turn by tur
 
 @turns.table(judged=False)
 class Script(msgspec.Struct, frozen=True):
-    """What the person will say, in one row."""
+    """The person's messages to come, in one row."""
 
     id: int
     knobs: str
@@ -92,10 +92,10 @@ class EndedTurn(msgspec.Struct, frozen=True):
 
 
 class TurnReport(msgspec.Struct, frozen=True):
-    """What a turn led to."""
+    """Result of a turn."""
 
     called: bool
-    """Whether a tool was called in it."""
+    """True if a tool was called in it."""
     missing: int
     """Number of wanted results that were not obtained until its end."""
     states: dict[str, str]

@@ -38,11 +38,9 @@ from .airline_records import (
 from .databases import (
     DatabaseKnobs,
     convert_database,
-    join_json,
+    hash_tables,
     read_domain_file,
     require_hash,
-    sorted_json,
-    tau2_hash,
 )
 
 tau2_airline = Service("tau2airline", "The airline of tau2-bench.", knobs=DatabaseKnobs)
@@ -71,8 +69,7 @@ def _load(make: Generator, knobs: DatabaseKnobs) -> None:
 @tau2_airline.view(roles=("system",))
 def database_hash(tx: Transaction) -> str:
     """Returns the hash of the state as tau2-bench computes it."""
-    tables = {"flights": _flights, "users": _users, "reservations": _reservations}
-    return tau2_hash({name: join_json(table.render(tx, sorted_json)) for name, table in tables.items()})  # type: ignore[attr-defined]
+    return hash_tables(tx, {"flights": _flights, "users": _users, "reservations": _reservations})
 
 
 def _not_found(tx: Transaction, message: str) -> NoReturn:

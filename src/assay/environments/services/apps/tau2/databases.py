@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from assay.environments.services.data_files import DataFile, read_data_file
+from assay.environments.services.documents import Documents
 from assay.environments.services.transaction import Generator, Transaction
 
 T = TypeVar("T")
@@ -63,6 +64,11 @@ def tau2_hash(content: Mapping[str, str]) -> str:
         content: JSON with sorted keys, by field of the database.
     """
     return _sha256(join_json(content))
+
+
+def hash_tables(tx: Transaction, tables: Mapping[str, Documents[Any]]) -> str:
+    """Returns the hash, as tau2-bench computes it, of tables whose documents are found by their keys."""
+    return tau2_hash({name: join_json(table.render(tx, sorted_json)) for name, table in tables.items()})
 
 
 def join_json(parts: Mapping[str, str]) -> str:

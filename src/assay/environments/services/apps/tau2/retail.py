@@ -21,11 +21,9 @@ from ._arithmetic import calculate_expression
 from .databases import (
     DatabaseKnobs,
     convert_database,
-    join_json,
+    hash_tables,
     read_domain_file,
     require_hash,
-    sorted_json,
-    tau2_hash,
 )
 from .retail_records import (
     CancelReason,
@@ -68,8 +66,7 @@ def _load(make: Generator, knobs: DatabaseKnobs) -> None:
 @tau2_retail.view(roles=("system",))
 def database_hash(tx: Transaction) -> str:
     """Returns the hash of the state as tau2-bench computes it."""
-    tables = {"products": _products, "users": _users, "orders": _orders}
-    return tau2_hash({name: join_json(table.render(tx, sorted_json)) for name, table in tables.items()})  # type: ignore[attr-defined]
+    return hash_tables(tx, {"products": _products, "users": _users, "orders": _orders})
 
 
 def _not_found(tx: Transaction, message: str) -> NoReturn:

@@ -67,7 +67,7 @@ class TelecomKnobs(DatabaseKnobs, frozen=True, forbid_unknown_fields=True):
     """Options of the domain."""
 
     calls: tuple[InitialCall, ...] = ()
-    """What has happened before the task begins."""
+    """Events before the task begins."""
 
 
 tau2_telecom = Service("tau2telecom", "The carrier of tau2-bench.", knobs=TelecomKnobs)
