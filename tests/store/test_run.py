@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import cast
@@ -31,6 +29,7 @@ from assay.records import (
 )
 from assay.store import AttemptRow, RunStore, audit, list_runs, newest_run, verify_links
 from tests.store.chains import verify_chain
+from tests.store.nobody import read_as_nobody
 
 pytestmark = pytest.mark.quick
 
@@ -162,31 +161,9 @@ def test_a_snapshot_does_not_see_what_is_appended_meanwhile(live: RunStore, tmp_
     assert len(live.attempts()) == len(before) + 1
 
 
-READ_AS_NOBODY = """
-import os, sys, blake3, urllib.parse  # what is imported late may lie where this user cannot read
-from pathlib import Path
-from assay.store import RunStore
-if os.geteuid() == 0:
-    os.setgid(65534), os.setuid(65534)
-store = RunStore.open(Path(sys.argv[1]), "r")
-print(len(store.attempts()), len(list(store.events("t.a.0.0"))))
-"""
-
-
-def read_as_nobody(root: Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Reads the run as somebody who may not write its folder."""
-    for parent in (root, *root.parents):
-        if parent.stat().st_uid == os.geteuid() and parent.name.startswith(("pytest-", "popen-", "test_")):
-            parent.chmod(0o755)
-    folder.chmod(0o555)
-    done = subprocess.run([sys.executable, "-c", READ_AS_NOBODY, str(root)], capture_output=True, text=True)
-    folder.chmod(0o755)
-    return done
-
-
 def test_a_folder_that_cannot_be_written_can_be_read(live: RunStore, tmp_path: Path) -> None:
     live.close()
-    done = read_as_nobody(tmp_path, tmp_path / "runs" / "r")
+    done = read_as_nobody(tmp_path, "r")
     assert done.stdout.split() == ["4", "7"], done.stderr
 
 
@@ -200,7 +177,7 @@ def test_an_unclosed_run_in_such_a_folder_says_what_to_do(live: RunStore, tmp_pa
     live.close()
     (tmp_path / "runs" / "r").rename(tmp_path / "other")
     copy.rename(tmp_path / "runs" / "r")
-    done = read_as_nobody(tmp_path, tmp_path / "runs" / "r")
+    done = read_as_nobody(tmp_path, "r")
     assert "copy the folder to where you may write" in done.stderr
 
 
