@@ -245,7 +245,7 @@ class ServiceTasks:
             return False
         elsewhere = ServiceWorld.of(self._world_services, world.seed + 1, self._knobs)
         if draft.refusals or draft.answers:
-            return not is_known_in(elsewhere, draft)
+            return not is_known_in(elsewhere, world, draft)
         return outcome_key(play(elsewhere, plan)) != key
 
     def _build_task(self, planned: _Planned, world: ServiceWorld, done: ServiceWorld) -> Task:
