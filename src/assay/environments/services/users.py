@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 import msgspec
@@ -217,7 +218,13 @@ def reports_completion(message: str) -> bool:
 
 def asks_for(cues: Sequence[str], questions: Sequence[str]) -> bool:
     """Returns whether a question has one of the cues."""
-    return any(re.search(rf"\b{re.escape(cue.lower())}s?\b", question) for cue in cues for question in questions)
+    return bool(cues) and any(_pattern_of(tuple(cues)).search(question) for question in questions)
+
+
+@lru_cache(maxsize=4096)
+def _pattern_of(cues: tuple[str, ...]) -> re.Pattern[str]:
+    """Returns the pattern of a sentence that has one of the cues as a word, or as several of it."""
+    return re.compile(rf"\b(?:{'|'.join(re.escape(cue.lower()) for cue in cues)})s?\b")
 
 
 def _answer(state: UserState, asked: Sequence[Fact], seed: int) -> tuple[UserState, list[str]]:
