@@ -20,7 +20,7 @@ from __future__ import annotations
 import sqlite3
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
@@ -228,9 +228,9 @@ class Database:
         if held[0] is not _CLOSED:
             _KEPT.put(held, self._fold, self.tables, self.image)
 
-    def __del__(self) -> None:
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         """Closes a database that was dropped, as those of forks are."""
-        if hasattr(self, "connection"):
+        if hasattr(self, "connection") and not is_finalizing():  # at the end of the process this module is empty
             self.close()
 
     def _folded(self) -> _Fold:
@@ -266,7 +266,7 @@ class _KeptConnections:
 
     def put(self, held: list[sqlite3.Connection], fold: _Fold, tables: tuple[Table, ...], image: Image) -> None:
         """Keeps a connection, or closes it: one that something else refers to could still be used."""
-        if _references(held) != _ALONE or held[0].in_transaction or sys.is_finalizing():
+        if _references(held) != _ALONE or held[0].in_transaction:
             held[0].close()
         else:
             self._queue.append(_KeptConnection(held[0], fold, tables, image))

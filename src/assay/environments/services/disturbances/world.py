@@ -31,11 +31,26 @@ from .follower import follow_plan
 from .interface import Answer, Call, Disturbance, Inner
 from .naming import Drift, Renamed
 from .others import Others
+from .ranked import Ranked
 from .texts import Noise, Paraphrase, TextDisturbance
 
 DISTURBANCES: Final[Mapping[str, type[Disturbance]]] = {
     one.kind: one
-    for one in (Failures, Slow, Pages, Renamed, Drift, Stale, Corrupted, Others, Noise, Paraphrase, Changed, Attack)
+    for one in (
+        Failures,
+        Slow,
+        Pages,
+        Renamed,
+        Drift,
+        Stale,
+        Corrupted,
+        Ranked,
+        Others,
+        Noise,
+        Paraphrase,
+        Changed,
+        Attack,
+    )
 }
 
 _NAMING: Final = (Renamed.kind, Drift.kind)
