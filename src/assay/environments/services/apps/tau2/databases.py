@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
 from assay.environments.services.data_files import DataFile, read_data_file
+from assay.environments.services.declaration import Service
 from assay.environments.services.documents import Documents
 from assay.environments.services.transaction import Generator, Transaction
 
@@ -34,6 +36,37 @@ class DatabaseKnobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Folder of the domain's files, of several domains, or a checkout of the benchmark."""
     hash: str = ""
     """Hash that the database must have, by the benchmark's rule; empty for any."""
+
+
+class InitialCall(msgspec.Struct, frozen=True):
+    """A call that a task makes before it begins."""
+
+    func_name: str
+    arguments: dict[str, Any] = {}
+    env_type: Literal["user", "assistant"] = "user"
+
+
+def run_initial_call(make: Generator, service: Service, call: InitialCall) -> None:
+    """Runs a call that precedes a task, without what follows a call of the action.
+
+    Raises:
+        ValueError: The function is unknown, or an argument is invalid.
+    """
+    action = service.actions.get(call.func_name)
+    if action is None:
+        raise ValueError(f"The service {service.name} has no function {call.func_name!r}")
+    try:
+        arguments = msgspec.convert(call.arguments, action.arguments)
+    except msgspec.ValidationError as exc:
+        raise ValueError(f"{call.func_name} before the task: {exc}") from exc
+    inspect.unwrap(action.function)(make, **{name: getattr(arguments, name) for name in arguments.__struct_fields__})
+
+
+def merge_changes(before: Any, changes: Any) -> Any:
+    """Returns JSON data with changes; objects are merged field by field, anything else is replaced."""
+    if not (isinstance(before, dict) and isinstance(changes, dict)):
+        return changes
+    return before | {name: merge_changes(before.get(name), value) for name, value in changes.items()}
 
 
 def read_domain_file(data: str, domain: str, *names: str) -> DataFile:
