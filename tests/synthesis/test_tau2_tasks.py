@@ -83,7 +83,7 @@ def test_a_task_does_not_depend_on_the_folder(tmp_path: Path) -> None:
         ({"split": "dev"}, "split=dev of the family 'tau2': retail has base, test"),
         ({"task": "9"}, "retail has no such task"),
         ({"person": "model"}, "expected auto or ticket"),
-        ({"domain": "bank"}, "expected airline, retail, telecom, mock"),
+        ({"domain": "bank"}, "expected airline, retail, telecom, banking_knowledge, mock"),
     ],
 )
 def test_wrong_options_are_named(tmp_path: Path, options: dict[str, Any], message: str) -> None:

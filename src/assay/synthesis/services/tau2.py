@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import msgspec
 from blake3 import blake3
 
-from assay.environments.services.apps.tau2.databases import read_domain_file
+from assay.environments.services.apps.tau2.databases import list_domain_files, read_domain_file
 from assay.environments.services.conversation import conversation
 from assay.environments.services.data_files import read_data_file
 from assay.environments.services.declaration import Service
@@ -67,6 +67,8 @@ class _Domain(NamedTuple):
     """Whether the service has the view `was_called`, for tasks that are judged by their calls."""
     logs_reads: bool = False
     """Whether the service has the knob `logged_reads`, for reads that a task demands."""
+    task_folder: str = ""
+    """Folder with a file for each task, which replaces the file of all tasks where it exists."""
     has_splits: bool = True
 
 
@@ -81,6 +83,16 @@ _DOMAINS: Final[Mapping[str, _Domain]] = {
             ("tech_support_manual.md", "tech_support_manual.md", "tech_support_policy"),
         ),
         phone_acts(),
+    ),
+    "banking_knowledge": _Domain(
+        "tau2-banking",
+        "tau2-banking-solo",
+        (("prompts/classic_rag_bm25_no_grep.md", "prompts/classic_rag_bm25_no_grep.md", ""),),
+        takes_changes=True,
+        judges_calls=True,
+        logs_reads=True,
+        task_folder="tasks",
+        has_splits=False,
     ),
     "mock": _Domain(
         "tau2-mock",
@@ -241,7 +253,7 @@ class Tau2Tasks(_BenchmarkTasks):
     """Tasks of tau2-bench.
 
     Args:
-        domain: `airline`, `retail`, `telecom` or `mock`.
+        domain: `airline`, `retail`, `telecom`, `banking_knowledge` or `mock`.
         data: Folder of the domains' files, or a checkout of tau2-bench.
         split: One of the benchmark's splits: `base`, `train`, `test`; for telecom `small`, too.
         task: Identifier of a single task.
@@ -259,9 +271,12 @@ class Tau2Tasks(_BenchmarkTasks):
         self._split, self._task = split, str(task)
 
     def _sources(self) -> Sequence[SourceTask]:
+        folder = self._domain.task_folder
+        files = list_domain_files(self._data, self._domain_name, folder) if folder else []
         try:
-            known = msgspec.convert(self._read(*_TASK_FILES), tuple[SourceTask, ...])
-        except msgspec.ValidationError as exc:
+            parsed = [read_data_file([path.parent], [path.name]).parse() for path in files]
+            known = msgspec.convert(parsed or self._read(*_TASK_FILES), tuple[SourceTask, ...])
+        except ValueError as exc:  # also one that msgspec raises
             raise UserError(f"The tasks of {self._domain_name} cannot be read: {exc}") from exc
         if self._task:
             chosen = [task for task in known if task.id == self._task]

@@ -76,6 +76,15 @@ def read_domain_file(data: str, domain: str, *names: str) -> DataFile:
     return read_data_file([Path(data, folder.format(domain=domain)) for folder in _FOLDERS], names)
 
 
+def list_domain_files(data: str, domain: str, folder: str) -> list[Path]:
+    """Returns the JSON files in a folder of a domain, sorted by name; none without the folder."""
+    for parent in _FOLDERS:
+        found = sorted(Path(data, parent.format(domain=domain), folder).glob("*.json"))
+        if found:
+            return found
+    return []
+
+
 def convert_database(file: DataFile, kind: type[T]) -> T:
     """Returns the content of a file as typed data. Raises `ValueError` that names what does not fit."""
     try:

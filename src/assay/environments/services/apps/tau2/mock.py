@@ -6,16 +6,16 @@ person reads the notifications; in `tau2mocksolo` the agent does that, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, NoReturn, TypeVar
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NoReturn
 
 import msgspec
 
-from assay.environments.services.declaration import Role, Service
+from assay.environments.services.declaration import Service
 from assay.environments.services.documents import Documents
 from assay.environments.services.transaction import Generator, Transaction
 
-from ._calls import CallLog
+from ._service_pair import AGENT, PERSON, WORLD, ServicePair
 from .databases import (
     DatabaseKnobs,
     InitialCall,
@@ -27,12 +27,8 @@ from .databases import (
     run_initial_call,
 )
 
-F = TypeVar("F", bound=Callable[..., Any])
 TaskStatus = Literal["pending", "completed"]
 NotificationStatus = Literal["unread", "read"]
-_AGENT: Final[tuple[Role, ...]] = ("agent",)
-_PERSON: Final[tuple[Role, ...]] = ("user",)
-_WORLD: Final[tuple[Role, ...]] = ("system",)
 
 
 class AssignedTask(msgspec.Struct, forbid_unknown_fields=True):
@@ -77,34 +73,11 @@ class _PersonDatabase(msgspec.Struct, forbid_unknown_fields=True):
 
 tau2_mock = Service("tau2mock", "The list of tasks of tau2-bench's mock domain.", knobs=MockKnobs)
 tau2_mock_solo = Service("tau2mocksolo", "The same list, with the person's notifications.", knobs=MockKnobs)
-_BOTH: Final = (tau2_mock, tau2_mock_solo)
+_pair: Final = ServicePair(tau2_mock, tau2_mock_solo)
 
 _tasks = Documents(tau2_mock, AssignedTask, "tasks", also=[tau2_mock_solo])
 _users = Documents(tau2_mock, Assignee, "users", also=[tau2_mock_solo])
 _notifications = Documents(tau2_mock, Notification, "notifications", also=[tau2_mock_solo])
-_log = CallLog(_BOTH)
-
-
-def _tool(
-    roles: tuple[Role, ...] = _AGENT, *, solo: tuple[Role, ...] | None = None, reads: bool = False
-) -> Callable[[F], F]:
-    """Declares an action of both services.
-
-    Args:
-        roles: Who may call it.
-        solo: Who may call it where the agent has the person's tools; default: the same.
-        reads: Whether it is a view.
-    """
-
-    def declare(function: F) -> F:
-        for service, who in ((tau2_mock, roles), (tau2_mock_solo, roles if solo is None else solo)):
-            if reads:
-                service.view(roles=who)(function)
-            else:
-                service.action(roles=who)(_log.wrap(function))
-        return function
-
-    return declare
 
 
 def _load(make: Generator, knobs: MockKnobs) -> None:
@@ -133,17 +106,17 @@ def _apply_changes(make: Generator, table: Documents[Any], changes: Mapping[str,
         (table.insert if before is None else table.save)(make, document)
 
 
-for _service in _BOTH:
+for _service in (tau2_mock, tau2_mock_solo):
     _service.generator(_load)
 
 
-@_tool(_WORLD, reads=True)
+@_pair.tool(WORLD, reads=True)
 def database_hash(tx: Transaction) -> str:
     """Returns the hash of users and tasks as tau2-bench computes it."""
     return hash_tables(tx, {"tasks": _tasks, "users": _users})
 
 
-@_tool(_WORLD, reads=True)
+@_pair.tool(WORLD, reads=True)
 def person_hash(tx: Transaction) -> str:
     """Returns the hash of the notifications as tau2-bench computes it."""
     return hash_tables(tx, {"notifications": _notifications})
@@ -165,7 +138,7 @@ def _notification(tx: Transaction, notification_id: str) -> Notification:
     return _notifications.get(tx, notification_id) or _not_found(tx, f"Notification {notification_id} not found")
 
 
-@_tool()
+@_pair.tool()
 def create_task(tx: Transaction, user_id: str, title: str, description: str | None = None) -> AssignedTask:
     """Creates a task for a user.
 
@@ -183,13 +156,13 @@ def create_task(tx: Transaction, user_id: str, title: str, description: str | No
     return task
 
 
-@_tool(reads=True)
+@_pair.tool(reads=True)
 def get_users(tx: Transaction) -> list[Assignee]:
     """Returns all users."""
     return _users.find(tx)
 
 
-@_tool()
+@_pair.tool()
 def update_task_status(tx: Transaction, task_id: str, status: TaskStatus) -> AssignedTask:
     """Changes the status of a task.
 
@@ -203,7 +176,7 @@ def update_task_status(tx: Transaction, task_id: str, status: TaskStatus) -> Ass
     return task
 
 
-@_tool()
+@_pair.tool()
 def transfer_to_human_agents(tx: Transaction, summary: str) -> str:
     """Hands the user over to a human agent, if they ask for one or if policy and tools do not allow what they want.
 
@@ -213,13 +186,13 @@ def transfer_to_human_agents(tx: Transaction, summary: str) -> str:
     return "Transfer successful"
 
 
-@_tool(_PERSON, solo=_AGENT, reads=True)
+@_pair.tool(PERSON, solo=AGENT, reads=True)
 def check_notifications(tx: Transaction) -> list[Notification]:
     """Shows all notifications of the person."""
     return _notifications.find(tx)
 
 
-@_tool(_PERSON, solo=_AGENT)
+@_pair.tool(PERSON, solo=AGENT)
 def dismiss_notification(tx: Transaction, notification_id: str) -> str:
     """Marks a notification as read.
 
@@ -235,7 +208,7 @@ def dismiss_notification(tx: Transaction, notification_id: str) -> str:
 # What has happened before a task begins, and what tasks assert about the end.
 
 
-@_tool(_WORLD)
+@_pair.tool(WORLD)
 def add_notification(tx: Transaction, notification_id: str, message: str, task_id: str | None = None) -> Notification:
     """Adds a notification, or replaces the one with its identifier.
 
@@ -250,7 +223,7 @@ def add_notification(tx: Transaction, notification_id: str, message: str, task_i
     return notification
 
 
-@_tool(_WORLD, reads=True)
+@_pair.tool(WORLD, reads=True)
 def assert_number_of_tasks(tx: Transaction, user_id: str, expected_number: int) -> bool:
     """Returns whether a user has a number of tasks.
 
@@ -261,7 +234,7 @@ def assert_number_of_tasks(tx: Transaction, user_id: str, expected_number: int) 
     return len(_user(tx, user_id).tasks) == expected_number
 
 
-@_tool(_WORLD, reads=True)
+@_pair.tool(WORLD, reads=True)
 def assert_task_status(tx: Transaction, task_id: str, expected_status: TaskStatus) -> bool:
     """Returns whether a task has a status.
 
@@ -272,7 +245,7 @@ def assert_task_status(tx: Transaction, task_id: str, expected_status: TaskStatu
     return _task(tx, task_id).status == expected_status
 
 
-@_tool(_WORLD, reads=True)
+@_pair.tool(WORLD, reads=True)
 def assert_notification_status(tx: Transaction, notification_id: str, expected_status: NotificationStatus) -> bool:
     """Returns whether a notification has a status.
 
@@ -283,7 +256,7 @@ def assert_notification_status(tx: Transaction, notification_id: str, expected_s
     return _notification(tx, notification_id).status == expected_status
 
 
-@_tool(_WORLD, reads=True)
+@_pair.tool(WORLD, reads=True)
 def was_called(tx: Transaction, action: str, arguments: dict[str, Any]) -> bool:
     """Returns whether an action was called with these arguments, whatever its others were.
 
@@ -291,4 +264,4 @@ def was_called(tx: Transaction, action: str, arguments: dict[str, Any]) -> bool:
         action: Name of the action.
         arguments: Some of its arguments.
     """
-    return _log.has_call(tx, action, arguments)
+    return _pair.has_call(tx, action, arguments)
