@@ -48,6 +48,7 @@ _TICKET: Final = (
     "want, what they know, and how they decide. Where the policy wants their confirmation, take it as given for what "
     "the ticket says. Do what they want as far as the policy allows, and nothing else."
 )
+_OWN_TOOLS: Final = "You have the tools of the person, too: use them where the person is to do something themselves."
 _TELL: Final = "They hear what you say by `send_message`: tell them what they want to know."
 
 
@@ -67,6 +68,8 @@ class _Domain(NamedTuple):
     """Whether the service has the view `was_called`, for tasks that are judged by their calls."""
     logs_reads: bool = False
     """Whether the service has the knob `logged_reads`, for reads that a task demands."""
+    says_own_tools: bool = False
+    """Whether a ticket says that the agent has the person's tools, because the policy is written for two."""
     task_folder: str = ""
     """Folder with a file for each task, which replaces the file of all tasks where it exists."""
     has_splits: bool = True
@@ -91,6 +94,7 @@ _DOMAINS: Final[Mapping[str, _Domain]] = {
         takes_changes=True,
         judges_calls=True,
         logs_reads=True,
+        says_own_tools=True,
         task_folder="tasks",
         has_splits=False,
     ),
@@ -190,7 +194,8 @@ class _BenchmarkTasks(ABC):
                 reason = str(exc)
         ticket = source.ticket or as_ticket(source.user_scenario)
         listener = _LISTENER if source.facts else None
-        text = "\n\n".join([_TICKET, *([_TELL] if listener else []), f"Ticket\n{ticket}", *_earlier_text(source)])
+        parts = [_TICKET, *([_TELL] if listener else []), *([_OWN_TOOLS] if self._domain.says_own_tools else [])]
+        text = "\n\n".join([*parts, f"Ticket\n{ticket}", *_earlier_text(source)])
         plan = tuple(reference_plan(source, ()))
         return _Person(self._domain.solo, listener, plan, text, f"ticket: {reason}", is_ticket=True)
 
@@ -276,7 +281,7 @@ class Tau2Tasks(_BenchmarkTasks):
         try:
             parsed = [read_data_file([path.parent], [path.name]).parse() for path in files]
             known = msgspec.convert(parsed or self._read(*_TASK_FILES), tuple[SourceTask, ...])
-        except ValueError as exc:  # also one that msgspec raises
+        except ValueError as exc:
             raise UserError(f"The tasks of {self._domain_name} cannot be read: {exc}") from exc
         if self._task:
             chosen = [task for task in known if task.id == self._task]

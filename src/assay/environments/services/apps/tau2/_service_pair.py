@@ -75,16 +75,15 @@ class ServicePair:
 
     def has_call(self, tx: Transaction, action: str, arguments: Mapping[str, Any]) -> bool:
         """Returns whether an action was called with these arguments, whatever its others were."""
-        wanted = _comparable(arguments).items()
-        return any(wanted <= _comparable(call.arguments).items() for call in self._calls.find(tx, action=action))
-
-
-def _comparable(arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Returns arguments as texts that are equal if they are; a text that holds JSON is compared as data."""
-    return {name: repr(_as_data(value)) for name, value in arguments.items()}
+        wanted = {name: _as_data(value) for name, value in arguments.items()}
+        return any(
+            all(name in call.arguments and _as_data(call.arguments[name]) == value for name, value in wanted.items())
+            for call in self._calls.find(tx, action=action)
+        )
 
 
 def _as_data(value: Any) -> Any:
+    """Returns an argument as it is compared: a text that holds JSON as data."""
     if not isinstance(value, str):
         return value
     try:

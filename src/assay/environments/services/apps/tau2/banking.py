@@ -2,9 +2,9 @@
 
 Source: tau2-bench (Sierra), `src/tau2/domains/banking_knowledge`. A table holds records whose fields vary, as JSON.
 Most tools are *discoverable*: only documents name them, and they are called through a wrapper (`banking_agent`). The
-modules `banking_accounts`, `banking_credit_cards`, `banking_debit_cards` and `banking_debit_orders` have those of the
-agent, `banking_person` those of the person. There are two services with the same state; in `tau2bankingsolo` the agent
-has the person's tools, too.
+modules `banking_accounts`, `banking_credit_cards`, `banking_credit_limits`, `banking_debit_cards` and
+`banking_debit_orders` have those of the agent, `banking_person` those of the person. There are two services with the
+same state; in `tau2bankingsolo` the agent has the person's tools, too.
 """
 
 from __future__ import annotations
@@ -126,8 +126,6 @@ documents: Final = Documents(tau2_banking, KnowledgeDocument, "documents", judge
 unlocked_tools: Final = Documents(tau2_banking, ToolName, "unlocked_tools", judged=False, also=_also)
 logged_reads: Final = Documents(tau2_banking, ToolName, "logged_reads", judged=False, also=_also)
 
-agent_tools: Final[list[str]] = []
-"""Names of the discoverable tools of the agent."""
 person_tools: Final[list[str]] = []
 """Names of the discoverable tools of the person."""
 
@@ -136,7 +134,7 @@ def discoverable(registry: list[str], *, reads: bool = False) -> Callable[[F], F
     """Declares a discoverable tool, which is called through a wrapper and not listed.
 
     Args:
-        registry: `agent_tools` or `person_tools`.
+        registry: Names of tools, to which its own is added.
         reads: Whether it is a view; a call of one is no part of the judged state unless the task demands it.
     """
 
@@ -257,7 +255,7 @@ def add_record(tx: Transaction, table: str, key: str, content: Mapping[str, Any]
 
 
 def update_record(tx: Transaction, table: str, record: Record, **fields: Any) -> None:
-    """Stores fields of a record, which it also gets here."""
+    """Changes fields of a record in place, and stores it."""
     record.content |= fields
     _tables[table].save(tx, record)
 

@@ -20,7 +20,6 @@ from .banking import (
     account_balance,
     add_record,
     age_in_days,
-    agent_tools,
     derive_id,
     discoverable,
     find_records,
@@ -31,6 +30,9 @@ from .banking import (
     update_record,
     write_report,
 )
+
+TOOLS: Final[list[str]] = []
+"""Names of the tools of this module."""
 
 AccountType = Literal["checking", "savings", "business_checking", "business_savings"]
 _INELIGIBLE: Final = "Account eligibility requirements not met."
@@ -62,7 +64,7 @@ _CREDITS: Final = {
 }
 
 
-@discoverable(agent_tools)
+@discoverable(TOOLS)
 def open_bank_account_4821(tx: Transaction, user_id: Text, account_type: AccountType, account_class: Text) -> str:
     """Opens a bank account.
 
@@ -110,7 +112,7 @@ def _has_open(own: Sequence[Record], kinds: Sequence[str], days: int | None = No
     )
 
 
-@discoverable(agent_tools)
+@discoverable(TOOLS)
 def close_bank_account_7392(
     tx: Transaction,
     account_id: Text,
@@ -148,7 +150,7 @@ def _early_closure_fee(account: Record) -> int:
     return fee if age is not None and age < days else 0
 
 
-@discoverable(agent_tools, reads=True)
+@discoverable(TOOLS, reads=True)
 def get_all_user_accounts_by_user_id_3847(tx: Transaction, user_id: Text) -> dict[str, list[dict[str, Any]]]:
     """Returns the bank accounts and credit card accounts of a user.
 
@@ -159,7 +161,7 @@ def get_all_user_accounts_by_user_id_3847(tx: Transaction, user_id: Text) -> dic
     return {table: list_records(tx, table, user_id=user_id) for table in tables}
 
 
-@discoverable(agent_tools)
+@discoverable(TOOLS)
 def transfer_funds_between_bank_accounts_7291(
     tx: Transaction, source_account_id: Text, destination_account_id: Text, amount: float
 ) -> str:
@@ -187,7 +189,7 @@ def transfer_funds_between_bank_accounts_7291(
     return write_report("Transfer completed.", {source_account_id: source.content["current_holdings"]})
 
 
-@discoverable(agent_tools)
+@discoverable(TOOLS)
 def apply_checking_account_credit_5829(
     tx: Transaction, account_id: Text, amount: float, credit_type: Literal["rebate_credit", "fee_refund"]
 ) -> str:
@@ -203,7 +205,7 @@ def apply_checking_account_credit_5829(
     return _record_credit(tx, account_id, amount, credit_type, "checking_credit")
 
 
-@discoverable(agent_tools)
+@discoverable(TOOLS)
 def apply_savings_account_credit_6831(
     tx: Transaction,
     account_id: Text,
@@ -246,7 +248,7 @@ def _record_credit(tx: Transaction, account_id: str, amount: float, credit_type:
     return write_report("Credit applied.", record)
 
 
-@discoverable(agent_tools)
+@discoverable(TOOLS)
 def submit_interest_discrepancy_report_7294(
     tx: Transaction,
     account_id: Text,
@@ -278,7 +280,7 @@ def submit_interest_discrepancy_report_7294(
     return write_report("Report submitted.", report)
 
 
-@discoverable(agent_tools, reads=True)
+@discoverable(TOOLS, reads=True)
 def get_bank_account_transactions_9173(tx: Transaction, account_id: Text) -> list[dict[str, Any]]:
     """Returns the transactions of a bank account, the newest first; of one date, the later is listed first.
 

@@ -15,11 +15,17 @@ import msgspec
 
 from assay.environments.services.transaction import ActionError, Transaction
 
+from . import (
+    banking_accounts,
+    banking_credit_cards,
+    banking_credit_limits,
+    banking_debit_cards,
+    banking_debit_orders,
+)
 from ._ranking import rank_texts
 from .banking import (
     ToolName,
     add_record,
-    agent_tools,
     derive_id,
     documents,
     get_record,
@@ -54,10 +60,18 @@ TransferReason = Literal[
     "request_completed_customer_wants_human_followup",
     "other",
 ]
+AGENT_TOOLS: Final = frozenset(
+    banking_accounts.TOOLS
+    + banking_credit_cards.TOOLS
+    + banking_credit_limits.TOOLS
+    + banking_debit_cards.TOOLS
+    + banking_debit_orders.TOOLS
+)
+"""Names of the discoverable tools of the agent."""
 _MOST_DOCUMENTS: Final = 10
 
 
-class FoundDocument(msgspec.Struct, frozen=True):
+class RankedDocument(msgspec.Struct, frozen=True):
     """A document that a search returns."""
 
     id: str
@@ -67,7 +81,7 @@ class FoundDocument(msgspec.Struct, frozen=True):
 
 
 @pair.tool(reads=True)
-def KB_search(tx: Transaction, query: str) -> list[FoundDocument]:
+def KB_search(tx: Transaction, query: str) -> list[RankedDocument]:
     """Searches the knowledge base and returns the ten best documents, ranked by BM25.
 
     Args:
@@ -77,7 +91,7 @@ def KB_search(tx: Transaction, query: str) -> list[FoundDocument]:
         return []
     known = documents.find(tx)
     ranked = rank_texts(query, tuple(one.content for one in known))[:_MOST_DOCUMENTS]
-    return [FoundDocument(known[at].id, known[at].title, round(score, 4), known[at].content) for at, score in ranked]
+    return [RankedDocument(known[at].id, known[at].title, round(score, 4), known[at].content) for at, score in ranked]
 
 
 @pair.tool()
@@ -272,7 +286,7 @@ def list_discoverable_agent_tools(tx: Transaction) -> list[dict[str, Any]]:
 
 
 def _require_agent_tool(tx: Transaction, name: str) -> None:
-    if name not in agent_tools:
+    if name not in AGENT_TOOLS:
         refuse_unknown(tx, f"Unknown agent tool '{name}'. This tool is not available.")
 
 

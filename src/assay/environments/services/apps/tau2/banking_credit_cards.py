@@ -5,7 +5,7 @@ Source: tau2-bench (Sierra), `src/tau2/domains/banking_knowledge/tools.py`. A to
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from assay.environments.services.transaction import Transaction
 
@@ -15,7 +15,6 @@ from .banking import (
     Text,
     account_balance,
     add_record,
-    agent_tools,
     derive_id,
     discoverable,
     find_records,
@@ -26,6 +25,9 @@ from .banking import (
     update_record,
     write_report,
 )
+
+TOOLS: Final[list[str]] = []
+"""Names of the tools of this module."""
 
 DisputeReason = Literal[
     "unauthorized_fraudulent_charge",
@@ -60,17 +62,6 @@ CreditReason = Literal[
 ]
 FlagType = Literal["annual_fee_waived", "promotional_apr", "rewards_bonus", "other"]
 FlagReason = Literal["retention_offer", "loyalty_benefit", "promotional", "error_correction", "other"]
-DenialReason = Literal[
-    "insufficient_account_age",
-    "cooldown_period_active",
-    "pending_disputes",
-    "pending_replacement_card",
-    "past_due_balance",
-    "high_utilization",
-    "insufficient_payment_history",
-    "requested_amount_exceeds_limit",
-    "other",
-]
 
 
 def _require_card_account(tx: Transaction, account_id: str) -> None:
@@ -78,33 +69,30 @@ def _require_card_account(tx: Transaction, account_id: str) -> None:
         refuse_unknown(tx, f"Credit card account '{account_id}' not found.")
 
 
-def _card_account_of(tx: Transaction, account_id: str, user_id: str) -> Record:
+def card_account_of(tx: Transaction, account_id: str, user_id: str) -> Record:
+    """Returns a credit card account of a user. Refuses the action if it is not theirs."""
     account = get_record(tx, "credit_card_accounts", account_id, "Credit card account")
     is_own = account.content.get("user_id") == user_id
     tx.require(is_own, f"Credit card account '{account_id}' does not belong to user '{user_id}'.", "forbidden")
     return account
 
 
-def _increase_id(account_id: str, user_id: str, amount: float) -> str:
-    return f"cli_{derive_id(f'cli_request:{account_id}:{user_id}:{amount:.2f}', 12)}"
-
-
 # Transfers in several steps.
 
 
-@discoverable(agent_tools)
+@discoverable(TOOLS)
 def example_agent_tool_0000(tx: Transaction) -> str:
     """Does nothing; an example."""
     return "The example was executed."
 
 
-@discoverable(agent_tools, reads=True)
+@discoverable(TOOLS, reads=True)
 def initial_transfer_to_human_agent_0218(tx: Transaction) -> str:
     """Begins a transfer to a human agent, in a protocol for certain situations."""
     return "The transfer was begun. Inform the user that the lines are busy."
 
 
-@discoverable(agent_tools, reads=True)
+@discoverable(TOOLS, reads=True)
 def initial_transfer_to_human_agent_1822(tx: Transaction) -> str:
     """Begins a transfer to a human agent, in a protocol for certain situations."""
     return (
@@ -113,7 +101,7 @@ def initial_transfer_to_human_agent_1822(tx: Transaction) -> str:
     )
 
 
-@discoverable(agent_tools, reads=True)
+@discoverable(TOOLS, reads=True)
 def emergency_credit_bureau_incident_transfer_1114(tx: Transaction) -> str:
     """Escalates a case of the credit bureau reporting incident of 11/14 to the team that corrects reports."""
     return "The case was escalated with priority. Call transfer_to_human_agents now, to complete the transfer."
@@ -122,7 +110,7 @@ def emergency_credit_bureau_incident_transfer_1114(tx: Transaction) -> str:
 # Transactions and disputes.
 
 
-@discoverable(agent_tools)
+@discoverable(TOOLS)
 def update_transaction_rewards_3847(tx: Transaction, transaction_id: Text, new_rewards_earned: Text) -> str:
     """Corrects what was earned by a credit card transaction.
 
@@ -135,7 +123,7 @@ def update_transaction_rewards_3847(tx: Transaction, transaction_id: Text, new_r
     return write_report("Transaction rewards updated.", {"transaction": transaction_id, "rewards": new_rewards_earned})
 
 
-@discoverable(agent_tools)
+@discoverable(TOOLS)
 def file_credit_card_transaction_dispute_4829(
     tx: Transaction,
     *,
@@ -203,7 +191,7 @@ def file_credit_card_transaction_dispute_4829(
     return write_report("Dispute filed; it is reviewed within 10 business days.", record)
 
 
-@discoverable(agent_tools, reads=True)
+@discoverable(TOOLS, reads=True)
 def get_user_dispute_history_7291(tx: Transaction, user_id: Text) -> list[dict[str, Any]]:
     """Returns the disputes of a user about credit card transactions.
 
@@ -213,7 +201,7 @@ def get_user_dispute_history_7291(tx: Transaction, user_id: Text) -> list[dict[s
     return list_records(tx, "transaction_disputes", user_id=user_id)
 
 
-@discoverable(agent_tools)
+@discoverable(TOOLS)
 def apply_statement_credit_8472(
     tx: Transaction, user_id: Text, credit_card_account_id: Text, amount: float, reason: CreditReason
 ) -> str:
@@ -250,7 +238,7 @@ def apply_statement_credit_8472(
 # Cards and accounts.
 
 
-@discoverable(agent_tools)
+@discoverable(TOOLS)
 def order_replacement_credit_card_7291(
     tx: Transaction,
     *,
@@ -284,12 +272,12 @@ def order_replacement_credit_card_7291(
     }
     is_new = add_record(tx, "credit_card_orders", order_id, record)
     tx.require(is_new, "Order may have already been placed for this card replacement.", "conflict")
-    account = get_record(tx, "credit_card_accounts", credit_card_account_id, "Credit card account")
-    update_record(tx, "credit_card_accounts", account, status="CLOSED", closed_date=TODAY_TEXT)
+    for account in find_records(tx, "credit_card_accounts", account_id=credit_card_account_id):
+        update_record(tx, "credit_card_accounts", account, status="CLOSED", closed_date=TODAY_TEXT)
     return write_report("Card ordered; the old one was cancelled.", record)
 
 
-@discoverable(agent_tools, reads=True)
+@discoverable(TOOLS, reads=True)
 def get_pending_replacement_orders_5765(tx: Transaction, credit_card_account_id: Text) -> list[dict[str, Any]]:
     """Returns the orders of new cards for a credit card account.
 
@@ -299,7 +287,7 @@ def get_pending_replacement_orders_5765(tx: Transaction, credit_card_account_id:
     return list_records(tx, "credit_card_orders", credit_card_account_id=credit_card_account_id)
 
 
-@discoverable(agent_tools)
+@discoverable(TOOLS)
 def log_credit_card_closure_reason_4521(
     tx: Transaction, credit_card_account_id: Text, user_id: Text, closure_reason: ClosureReason
 ) -> str:
@@ -323,7 +311,7 @@ def log_credit_card_closure_reason_4521(
     return write_report("Closure reason recorded.", record)
 
 
-@discoverable(agent_tools, reads=True)
+@discoverable(TOOLS, reads=True)
 def get_closure_reason_history_8293(tx: Transaction, credit_card_account_id: Text) -> list[dict[str, Any]]:
     """Returns why a credit card account was to be closed, now and before.
 
@@ -333,7 +321,7 @@ def get_closure_reason_history_8293(tx: Transaction, credit_card_account_id: Tex
     return list_records(tx, "credit_card_closure_reasons", credit_card_account_id=credit_card_account_id)
 
 
-@discoverable(agent_tools)
+@discoverable(TOOLS)
 def apply_credit_card_account_flag_6147(
     tx: Transaction,
     credit_card_account_id: Text,
@@ -369,7 +357,7 @@ def apply_credit_card_account_flag_6147(
     return write_report("Account flag applied.", record)
 
 
-@discoverable(agent_tools)
+@discoverable(TOOLS)
 def close_credit_card_account_7834(tx: Transaction, credit_card_account_id: Text, user_id: Text) -> str:
     """Closes a credit card account for good.
 
@@ -382,7 +370,7 @@ def close_credit_card_account_7834(tx: Transaction, credit_card_account_id: Text
     return f"Credit card account {credit_card_account_id} was closed."
 
 
-@discoverable(agent_tools)
+@discoverable(TOOLS)
 def pay_credit_card_from_checking_9182(
     tx: Transaction, user_id: Text, checking_account_id: Text, credit_card_account_id: Text, amount: float
 ) -> str:
@@ -404,137 +392,10 @@ def pay_credit_card_from_checking_9182(
     balance = account_balance(checking)
     funds = f"Insufficient funds in checking account. Available balance: ${balance:.2f}"
     tx.require(amount <= balance, f"{funds}, requested payment: ${amount:.2f}.", "forbidden")
-    card = _card_account_of(tx, credit_card_account_id, user_id)
+    card = card_account_of(tx, credit_card_account_id, user_id)
     owed = read_amount(card.content.get("current_balance"))
     tx.require(amount <= owed, f"Payment amount (${amount:.2f}) exceeds credit card balance (${owed:.2f}).")
     update_record(tx, "accounts", checking, current_holdings=f"{balance - amount:.2f}")
     update_record(tx, "credit_card_accounts", card, current_balance=f"${owed - amount:.2f}")
     paid = {"amount": f"${amount:.2f}", "checking": f"${balance - amount:.2f}", "owed": f"${owed - amount:.2f}"}
     return write_report("Payment made.", paid)
-
-
-# Credit limits.
-
-
-@discoverable(agent_tools)
-def submit_credit_limit_increase_request_7392(
-    tx: Transaction, credit_card_account_id: Text, user_id: Text, requested_increase_amount: float
-) -> str:
-    """Submits a request to increase the limit of a credit card.
-
-    Args:
-        credit_card_account_id: Identifier of the credit card account.
-        user_id: Identifier of the user.
-        requested_increase_amount: Whole dollars by which the limit is to grow.
-    """
-    amount = int(requested_increase_amount)
-    whole = "Invalid requested_increase_amount. Must be a whole number of dollars."
-    tx.require(amount == requested_increase_amount, whole)
-    tx.require(amount > 0, "Requested increase amount must be positive.")
-    _card_account_of(tx, credit_card_account_id, user_id)
-    request_id = _increase_id(credit_card_account_id, user_id, amount)
-    record = {
-        "request_id": request_id,
-        "credit_card_account_id": credit_card_account_id,
-        "user_id": user_id,
-        "requested_increase_amount": amount,
-        "submitted_at": TODAY_TEXT,
-        "status": "PENDING",
-    }
-    is_new = add_record(tx, "credit_limit_increase_requests", request_id, record)
-    tx.require(is_new, "A similar request may already exist.", "conflict")
-    return write_report("Request submitted.", record)
-
-
-@discoverable(agent_tools, reads=True)
-def get_credit_limit_increase_history_4829(tx: Transaction, credit_card_account_id: Text) -> list[dict[str, Any]]:
-    """Returns the requests to increase the limit of a credit card, and how they were decided.
-
-    Args:
-        credit_card_account_id: Identifier of the credit card account.
-    """
-    return list_records(tx, "credit_limit_increase_requests", credit_card_account_id=credit_card_account_id)
-
-
-@discoverable(agent_tools, reads=True)
-def get_payment_history_6183(tx: Transaction, credit_card_account_id: Text, months: float) -> str:
-    """Returns the payments to a credit card account, the newest first.
-
-    Args:
-        credit_card_account_id: Identifier of the credit card account.
-        months: Number of months.
-    """
-    tx.require(months >= 1, "months must be a positive integer.")
-    payments = find_records(tx, "payment_history", credit_card_account_id=credit_card_account_id)
-    if not payments:
-        return f"No payment history found for account '{credit_card_account_id}'."
-    payments.sort(key=lambda payment: payment.content.get("payment_date") or "", reverse=True)
-    latest = [payment.content for payment in payments[: int(months)]]
-    late = [at for at, payment in enumerate(latest) if payment.get("status") != "ON_TIME"]
-    on_time = late[0] if late else len(latest)
-    lines = [f"  - {one.get('payment_date')}: {one.get('amount')}, {one.get('status')}" for one in latest]
-    return write_report("Payment history", {"consecutive on-time payments": on_time}, lines)
-
-
-@discoverable(agent_tools)
-def approve_credit_limit_increase_5847(
-    tx: Transaction, credit_card_account_id: Text, user_id: Text, new_credit_limit: float
-) -> str:
-    """Approves a higher limit of a credit card, which applies at once.
-
-    Args:
-        credit_card_account_id: Identifier of the credit card account.
-        user_id: Identifier of the user.
-        new_credit_limit: The whole new limit in dollars.
-    """
-    account = _card_account_of(tx, credit_card_account_id, user_id)
-    disputes = find_records(tx, "transaction_disputes", user_id=user_id)
-    orders = find_records(tx, "credit_card_orders", credit_card_account_id=credit_card_account_id)
-    status = str(account.content.get("account_status", "")).upper()
-    is_ineligible = (
-        any(one.content.get("status") in ("SUBMITTED", "UNDER_REVIEW", "PENDING") for one in disputes)
-        or any(one.content.get("status") in ("PENDING", "PROCESSING", "SHIPPED") for one in orders)
-        or status in ("PAST_DUE", "DELINQUENT", "COLLECTIONS", "CLOSED")
-    )
-    tx.require(not is_ineligible, "Credit limit increase request cannot be approved at this time.", "forbidden")
-    limit = read_amount(account.content.get("credit_limit"))
-    increase = new_credit_limit - limit
-    update_record(tx, "credit_card_accounts", account, credit_limit=f"${new_credit_limit:.2f}")
-    request_id = _increase_id(credit_card_account_id, user_id, increase)
-    record = {
-        "request_id": request_id,
-        "credit_card_account_id": credit_card_account_id,
-        "user_id": user_id,
-        "previous_limit": f"${limit:.2f}",
-        "new_limit": f"${new_credit_limit:.2f}",
-        "increase_amount": f"${increase:.2f}",
-        "decision_date": TODAY_TEXT,
-        "status": "APPROVED",
-    }
-    add_record(tx, "credit_limit_increase_requests", request_id, record)
-    return write_report("Credit limit increase approved.", record)
-
-
-@discoverable(agent_tools)
-def deny_credit_limit_increase_5848(
-    tx: Transaction, credit_card_account_id: Text, user_id: Text, denial_reason: DenialReason
-) -> str:
-    """Denies a higher limit of a credit card.
-
-    Args:
-        credit_card_account_id: Identifier of the credit card account.
-        user_id: Identifier of the user.
-        denial_reason: Why.
-    """
-    get_record(tx, "credit_card_accounts", credit_card_account_id, "Credit card account")
-    request_id = _increase_id(credit_card_account_id, user_id, 0.0)
-    record = {
-        "request_id": request_id,
-        "credit_card_account_id": credit_card_account_id,
-        "user_id": user_id,
-        "denial_reason": denial_reason,
-        "decision_date": TODAY_TEXT,
-        "status": "DENIED",
-    }
-    add_record(tx, "credit_limit_increase_requests", request_id, record)
-    return write_report("Credit limit increase denied.", record)

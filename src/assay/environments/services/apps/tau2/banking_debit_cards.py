@@ -17,7 +17,6 @@ from .banking import (
     Text,
     add_record,
     age_in_days,
-    agent_tools,
     derive_id,
     discoverable,
     get_record,
@@ -27,6 +26,9 @@ from .banking import (
     update_record,
     write_report,
 )
+
+TOOLS: Final[list[str]] = []
+"""Names of the tools of this module."""
 
 DisputeCategory = Literal[
     "unauthorized_transaction",
@@ -91,7 +93,7 @@ def require_last_digits(tx: Transaction, card: Record, last_4_digits: str) -> No
     tx.require(card.content.get("last_4_digits") == last_4_digits, message, "forbidden")
 
 
-@discoverable(agent_tools)
+@discoverable(TOOLS)
 def file_debit_card_transaction_dispute_6281(
     tx: Transaction,
     *,
@@ -167,7 +169,7 @@ def file_debit_card_transaction_dispute_6281(
     return write_report("Dispute filed.", record)
 
 
-@discoverable(agent_tools, reads=True)
+@discoverable(TOOLS, reads=True)
 def get_debit_dispute_status_7483(tx: Transaction, user_id: Text) -> list[dict[str, Any]]:
     """Returns the disputes of a user about debit card transactions.
 
@@ -177,7 +179,7 @@ def get_debit_dispute_status_7483(tx: Transaction, user_id: Text) -> list[dict[s
     return list_records(tx, "debit_card_disputes", user_id=user_id)
 
 
-@discoverable(agent_tools, reads=True)
+@discoverable(TOOLS, reads=True)
 def get_atm_deposit_images_8473(tx: Transaction, transaction_id: Text) -> str:
     """Returns what photographs show of a deposit in a machine of the bank.
 
@@ -194,7 +196,7 @@ def get_atm_deposit_images_8473(tx: Transaction, transaction_id: Text) -> str:
     return write_report("There are no images of this deposit: they have expired, or none were made.", fields)
 
 
-@discoverable(agent_tools)
+@discoverable(TOOLS)
 def set_debit_card_recurring_block_7382(
     tx: Transaction,
     card_id: Text,
@@ -214,7 +216,7 @@ def set_debit_card_recurring_block_7382(
     return f"Recurring payments of card {card_id} are {'blocked' if block_recurring else 'allowed'} within 24 hours."
 
 
-@discoverable(agent_tools)
+@discoverable(TOOLS)
 def close_debit_card_4721(tx: Transaction, card_id: Text, reason: Text) -> str:
     """Closes a debit card for good.
 
@@ -232,7 +234,7 @@ def close_debit_card_4721(tx: Transaction, card_id: Text, reason: Text) -> str:
     return write_report("Debit card closed for good; a new one can be ordered.", {"card": card_id, "reason": reason})
 
 
-@discoverable(agent_tools)
+@discoverable(TOOLS)
 def freeze_debit_card_3892(tx: Transaction, card_id: Text) -> str:
     """Freezes a debit card, until it is unfrozen.
 
@@ -248,7 +250,7 @@ def freeze_debit_card_3892(tx: Transaction, card_id: Text) -> str:
     return f"Debit card {card_id} is frozen: new and recurring payments are declined until it is unfrozen."
 
 
-@discoverable(agent_tools)
+@discoverable(TOOLS)
 def unfreeze_debit_card_3893(tx: Transaction, card_id: Text) -> str:
     """Unfreezes a debit card.
 
@@ -265,7 +267,7 @@ def unfreeze_debit_card_3893(tx: Transaction, card_id: Text) -> str:
     return f"Debit card {card_id} is active again."
 
 
-@discoverable(agent_tools)
+@discoverable(TOOLS)
 def clear_debit_card_fraud_alert_4892(
     tx: Transaction, card_id: Text, reason: Literal["customer_verified", "velocity_clear"]
 ) -> str:
@@ -293,7 +295,7 @@ def clear_debit_card_fraud_alert_4892(
     return f"The fraud alert of card {card_id} was cleared. Remind the customer to review recent transactions."
 
 
-@discoverable(agent_tools)
+@discoverable(TOOLS)
 def reset_debit_card_pin_6284(tx: Transaction, card_id: Text, last_4_digits: Text, new_pin: Text) -> str:
     """Sets a new PIN of a debit card whose user has forgotten the old one.
 
@@ -311,7 +313,7 @@ def reset_debit_card_pin_6284(tx: Transaction, card_id: Text, last_4_digits: Tex
     return f"The PIN of card {card_id} was reset, and the card is unlocked."
 
 
-@discoverable(agent_tools)
+@discoverable(TOOLS)
 def change_debit_card_pin_6285(tx: Transaction, card_id: Text, current_pin: Text, new_pin: Text) -> str:
     """Changes the PIN of a debit card whose user knows the old one.
 
@@ -335,7 +337,7 @@ def _require_active(tx: Transaction, card: Record, problem: str, ability: str) -
     tx.require(status == "ACTIVE", message, "conflict")
 
 
-@discoverable(agent_tools, reads=True)
+@discoverable(TOOLS, reads=True)
 def get_debit_cards_by_account_id_7823(tx: Transaction, account_id: Text) -> list[dict[str, Any]]:
     """Returns the debit cards of a checking account, with status, reason of issue and expiration, the newest first.
 
@@ -349,7 +351,7 @@ def get_debit_cards_by_account_id_7823(tx: Transaction, account_id: Text) -> lis
     return sorted(cards, key=lambda card: str(card.get("issue_date") or card.get("created_date") or ""), reverse=True)
 
 
-@discoverable(agent_tools)
+@discoverable(TOOLS)
 def request_temporary_debit_card_limit_increase_8374(
     tx: Transaction, card_id: Text, limit_type: Literal["atm", "purchase"], new_limit: float
 ) -> str:

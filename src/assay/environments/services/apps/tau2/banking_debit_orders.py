@@ -16,7 +16,6 @@ from .banking import (
     Record,
     Text,
     add_record,
-    agent_tools,
     derive_id,
     discoverable,
     find_records,
@@ -26,6 +25,9 @@ from .banking import (
     write_report,
 )
 from .banking_debit_cards import find_card, require_last_digits, require_open_account, require_pin
+
+TOOLS: Final[list[str]] = []
+"""Names of the tools of this module."""
 
 _DELIVERY: Final = {
     "STANDARD": "7-10 business days",
@@ -47,7 +49,7 @@ Cvv = Annotated[str, Meta(pattern=r"^\d{3}$")]
 LastDigits = Annotated[str, Meta(pattern=r"^\d{4}$")]
 
 
-@discoverable(agent_tools)
+@discoverable(TOOLS)
 def order_debit_card_5739(
     tx: Transaction,
     *,
@@ -188,7 +190,7 @@ def _issue_reason(tx: Transaction, account_id: str) -> str:
     return reasons.get(str(closed[0]), "first_card") if closed else "first_card"
 
 
-@discoverable(agent_tools)
+@discoverable(TOOLS)
 def activate_debit_card_8291(
     tx: Transaction, card_id: Text, last_4_digits: LastDigits, expiration_date: Text, cvv: Cvv, pin: Text
 ) -> str:
@@ -206,7 +208,7 @@ def activate_debit_card_8291(
     return _retire_others(tx, card, {"status": "DEACTIVATED", **reason})
 
 
-@discoverable(agent_tools)
+@discoverable(TOOLS)
 def activate_debit_card_8292(
     tx: Transaction, card_id: Text, last_4_digits: LastDigits, expiration_date: Text, cvv: Cvv, pin: Text
 ) -> str:
@@ -225,7 +227,7 @@ def activate_debit_card_8292(
     return _retire_others(tx, card, retired)
 
 
-@discoverable(agent_tools)
+@discoverable(TOOLS)
 def activate_debit_card_8293(
     tx: Transaction, card_id: Text, last_4_digits: LastDigits, expiration_date: Text, cvv: Cvv, pin: Text
 ) -> str:

@@ -14,7 +14,6 @@ import msgspec
 
 from assay.environments.services.transaction import Transaction
 
-from . import banking_accounts, banking_credit_cards, banking_debit_orders
 from ._service_pair import AGENT, PERSON
 from .banking import (
     OPEN_STATUSES,
@@ -36,10 +35,8 @@ from .banking import (
 )
 from .banking_agent import convert_arguments, parse_arguments, run_discoverable
 
-__all__ = ["DECLARED", "tau2_banking", "tau2_banking_solo"]
+__all__ = ["tau2_banking", "tau2_banking_solo"]
 
-DECLARED: Final = (banking_accounts, banking_credit_cards, banking_debit_orders)
-"""Modules with discoverable tools of the agent."""
 CardType = Literal[
     "Bronze Rewards Card",
     "Business Bronze Rewards Card",
