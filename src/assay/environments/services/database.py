@@ -21,7 +21,7 @@ import atexit
 import sqlite3
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import Any, Final, NamedTuple
@@ -266,9 +266,9 @@ class Database:
         else:
             connection.close()
 
-    def __del__(self) -> None:
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         """Closes a world that was dropped, as forks are; Python 3.13 warns of open connections."""
-        if hasattr(self, "connection"):
+        if hasattr(self, "connection") and not is_finalizing():  # at the end of the process this module is empty
             self.close()
 
     def _folded(self) -> _Fold:
