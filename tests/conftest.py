@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts files that take minutes before the rest, in this order."""
-    items.sort(key=lambda item: next((n for n, place in enumerate(LONG) if item.nodeid.startswith(place)), len(LONG)))
+    items.sort(key=lambda item: _rank(item.nodeid.partition("::")[0]))
+
+
+@cache
+def _rank(file: str) -> int:
+    return next((n for n, place in enumerate(LONG) if file.startswith(place)), len(LONG))
 
 
 def pytest_collection_finish() -> None:
