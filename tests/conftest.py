@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -64,6 +65,31 @@ LONG = (
     "tests/verify/",
 )
 """They begin first, the longest before the rest, so that no worker waits for another at the end."""
+
+
+UNITS = {
+    "tests/learning/trainer/": "torch",
+    "tests/learning/curation/test_student.py": "torch",
+    "tests/gateway/tokens/": "torch",
+    "tests/viewer/": "viewer",
+    "tests/adversary/": "adversary",
+}
+"""Files that one worker runs, of those that import PyTorch or share what takes seconds to make."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Returns the scheduler of `--dist loadfile`, which keeps units together as it does files."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class UnitScheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return next((unit for start, unit in UNITS.items() if file.startswith(start)), file)
+
+    return UnitScheduling(config, log)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
