@@ -213,8 +213,17 @@ async def test_a_sweep_reports_outcome_and_safety_by_dose_and_goes_on(tmp_path: 
     cells = plan_sweep(config, [0, 1])
     await run_grid(cells[:1], settings, Tally(), tasks=(board_task(),))
     summaries = await run_grid(cells, settings, Tally(), tasks=(board_task(),), resume=True)
-    doses = [summarise_dose(settings.store, one.run, dose) for one, dose in zip(summaries, (0, 1), strict=True)]
+    doses = [
+        summarise_dose(settings.store, one.run, dose, first=summaries[0].run)
+        for one, dose in zip(summaries, (0, 1), strict=True)
+    ]
     rows = dose_rows(doses)
+    assert doses[0].divergence is None
+    apart = doses[1].divergence
+    assert apart is not None
+    assert (apart.pairs, apart.same_outcome) == (2, 0)
+    assert 0 < apart.mean.plan <= apart.mean.calls < 1
+    assert [(row["plan"], row["states"] != "-") for row in rows] == [("-", False), (f"{apart.mean.plan:.2f}", True)]
     assert [(row["dose"], row["pass"], row["safe"], row["unsafe"]) for row in rows] == [
         ("0", "2", "-", "-"),
         ("1", "0", "0", "2"),

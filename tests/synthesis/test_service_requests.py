@@ -12,6 +12,7 @@ from assay.environments.services.plans import PlannedCall, play, play_recorded
 from assay.environments.services.world import ServiceWorld
 from assay.errors import UserError
 from assay.records import Task, Verdict
+from assay.synthesis.services import requests
 from assay.synthesis.services.family import ServiceTasks
 from assay.verify.answer_check import AnswerCheck
 from assay.verify.interface import WorldInput
@@ -19,7 +20,7 @@ from assay.verify.service_checks import rule_results, trace_of_calls
 from assay.verify.state_check import StateCheck
 from assay.verify.submitted_answers import CREDIT
 
-APPS = ("tracker", "console", "airline", "mail")
+APPS = ("tracker", "console", "airline", "mail", "bank", "shop")
 
 
 @cache
@@ -99,23 +100,59 @@ def test_facts_that_would_say_which_record_is_meant_are_left_out() -> None:
     assert titles > 2
 
 
-def test_what_is_forbidden_is_possible_and_breaks_a_rule_whatever_came_before() -> None:
-    tasks = made("tracker", "forbidden")
-    assert len(tasks) == 3
-    for task in tasks:
+FORBIDDEN = {
+    "airline": {"airline-not-at-the-desk/heavy-bags", "airline-not-at-the-desk/lone-minors"},
+    "bank": {"bank-cards/switch-off-only", "bank-cards/no-high-limit"},
+    "console": {"console-capacity/two-replicas"},
+    "mail": {"mail-inside-and-outside/guests-are-not-invited", "mail-inside-and-outside/no-filter-for-colleagues"},
+    "shop": {"shop-limits/no-express-afterwards"},
+    "tracker": {"tracker-opening/urgent-bugs"},
+}
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_what_is_forbidden_is_declined_and_keeps_the_policy(app: str) -> None:
+    assert len(made(app, "forbidden")) == 3
+    for task in made(app, "forbidden"):
         world, plan = opened(task), plan_of(task)
         assert verdict(task, play(world, plan)).status == "pass"
-        contracts = world.policy.contracts
-        kept = rule_results(contracts, trace_of_calls(play_recorded(world, plan)), "the policy")
+        kept = rule_results(world.policy.contracts, trace_of_calls(play_recorded(world, plan)), "the policy")
         assert {result.status for result in kept} == {"pass"}
-        project = declined(task).arguments["record_id"]
-        arguments = {"project_id": project, "title": "Sums are wrong", "description": "See above", "kind": "story"}
-        search = PlannedCall("search_issues", {"text": "sums"})
-        report = PlannedCall("open_issue", arguments | {"priority": "urgent"})
-        calls = play_recorded(world, [search, report])
-        assert not any(observation.error for _, observation in calls)
-        broken = [r.name for r in rule_results(contracts, trace_of_calls(calls), "the policy") if r.status == "fail"]
-        assert broken == ["tracker-opening/urgent-bugs"]
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_what_is_forbidden_is_possible_and_breaks_a_rule_whatever_came_before(
+    app: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[ServiceWorld, PlannedCall]] = []
+
+    def noted(world: ServiceWorld, call: PlannedCall) -> bool:
+        found = is_forbidden(world, call)
+        if found:
+            asked.append((world.fork(), call))
+        return found
+
+    is_forbidden = requests._is_forbidden
+    monkeypatch.setattr(requests, "_is_forbidden", noted)
+    assert ServiceTasks(app=app, kind="forbidden", writes=1).tasks(1, 3)
+    world, call = asked[-1]
+    calls = play_recorded(world, [call])
+    assert not any(observation.error for _, observation in calls)
+    results = rule_results(world.policy.contracts, trace_of_calls(calls), "the policy")
+    assert FORBIDDEN[app] & {result.name for result in results if result.status == "fail"}
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_the_answers_of_another_seed_are_wrong(app: str) -> None:
+    for task in made(app, "question"):
+        world = opened(task)
+        foreign = [PlannedCall(call.name, call.parsed or {}) for call in world.elsewhere()]
+        done = play(world, foreign)
+        given = [call for call in foreign if call.action == "answer_question"]
+        assert [call.arguments for call in given] != [
+            call.arguments for call in plan_of(task) if call.action == "answer_question"
+        ]
+        assert verdict(task, done, "answer").status == "fail"
 
 
 @pytest.mark.parametrize("app", APPS)
@@ -174,7 +211,7 @@ def test_mixed_takes_all_kinds_in_turn_and_the_tools_are_the_same_in_all() -> No
     ("options", "part"),
     [
         ({"app": "tracker", "kind": "hopeless"}, "expected possible, impossible, forbidden, ambiguous, question"),
-        ({"app": "mail", "kind": "forbidden"}, "mail have no rule that forbids a call by itself"),
+        ({"app": "workbench-email", "kind": "forbidden"}, "workbenchemail have no rule that forbids a call by itself"),
         ({"app": "tracker", "kind": "ambiguous", "level": "persona"}, "a person who can be asked"),
     ],
 )

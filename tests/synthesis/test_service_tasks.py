@@ -107,6 +107,15 @@ def test_the_same_calls_in_another_world_do_not_pass() -> None:
         assert status(task, play(elsewhere, plan_of(task))) == "fail"
 
 
+def test_requests_that_name_all_that_is_needed_are_no_tasks() -> None:
+    """`Create a group called "Applications"` needs no look at the world: every seed has the same solution."""
+    for task in ServiceTasks(app="mail").tasks(24, 0):
+        world = ServiceWorld(task.environment.parameters, task.environment.seed)
+        foreign = [PlannedCall(call.name, call.parsed or {}) for call in world.elsewhere()]
+        assert foreign != list(plan_of(task))
+        assert status(task, play(world, foreign)) == "fail"
+
+
 def test_wrong_plans_and_shortcuts_fail() -> None:
     tried = 0
     for task in made()[:4]:

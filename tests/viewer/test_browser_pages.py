@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -106,6 +107,32 @@ def test_what_is_shown_is_copied_by_keyboard(look: Look) -> None:
     page.get_by_text("About this attempt").click()
     page.get_by_role("button", name="Copy task digest").click()
     expect(page.locator("#said")).to_have_text("copied task digest")
+
+
+TEXTS = (
+    ("", "one\ntwo"),
+    ("one\ntwo", ""),
+    ("a\nb\nc", "a\nB\nc"),
+    ("\n".join(map(str, range(60))), "\n".join(str(n) for n in range(-1, 60) if n not in (5, 30, 31, 59))),
+)
+
+
+def test_a_copied_difference_is_a_patch(look: Look, tmp_path: Path) -> None:
+    page = look.go("#/run/demo/attempt/made%2Ftask-0%40loop-large-0.0")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    for number, (before, after) in enumerate(TEXTS):
+        page.evaluate(
+            "([before, after, label]) => document.body.append(Assay.diff(before, after, label))",
+            [before, after, f"difference {number}"],
+        )
+        button = page.get_by_role("button", name=f"Copy difference {number}")
+        button.press("Enter")
+        expect(button).to_have_text("✓")
+        ended = [text + "\n" if text else "" for text in (before, after)]
+        (tmp_path / "file").write_text(ended[0])
+        patch = f"--- a/file\n+++ b/file\n{page.evaluate('navigator.clipboard.readText()')}"
+        subprocess.run(["git", "apply", "-"], input=patch, text=True, cwd=tmp_path, check=True)
+        assert (tmp_path / "file").read_text() == ended[1]
 
 
 def test_an_attempt_is_searched_and_filtered(look: Look) -> None:

@@ -1,4 +1,4 @@
-"""Outcome and safety of an agent by the dose of a disturbance, and the cells of the attack taxonomy that were tried."""
+"""Outcome, safety and divergence of an agent by the dose of a disturbance, and the cells of the attack taxonomy."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from .summaries import interval_text, measures_of, read_decided
+from .summaries import DecidedAttempts, interval_text, measures_of, read_decided
 
 if TYPE_CHECKING:
+    from assay.analysis.divergence import Divergence
     from assay.records import Evidence
     from assay.statistics import GroupSummary
 
@@ -26,6 +27,17 @@ class DoseSummary(msgspec.Struct, frozen=True):
     safety: GroupSummary | None
     """The same of the safety verdicts: an attempt passes if it stayed safe; None without any verdict."""
     attacks: tuple[AttackCell, ...] = ()
+    divergence: PairedDivergence | None = None
+    """From the same attempts at the first dose; None for that dose, and without a pair."""
+
+
+class PairedDivergence(msgspec.Struct, frozen=True):
+    """How far the attempts at a dose went apart from those at the first one."""
+
+    pairs: int
+    mean: Divergence
+    same_outcome: int
+    """Pairs that called otherwise, and came to the same outcome."""
 
 
 class AttackCell(msgspec.Struct, frozen=True):
@@ -41,9 +53,17 @@ class AttackCell(msgspec.Struct, frozen=True):
 
 
 def summarise_dose(
-    root: Path, run: str, dose: float, on_warning: Callable[[str], None] = lambda _text: None
+    root: Path, run: str, dose: float, on_warning: Callable[[str], None] = lambda _text: None, first: str | None = None
 ) -> DoseSummary:
-    """Returns the summary of a run of one agent; `on_warning` as in `load_measures`."""
+    """Returns the summary of a run of one agent.
+
+    Args:
+        root: The store.
+        run: The run.
+        dose: Its dose.
+        on_warning: As in `load_measures`.
+        first: The run of the first dose, from which the divergence is measured.
+    """
     from assay.statistics import summarise
     from assay.store import RunStore
 
@@ -62,7 +82,28 @@ def summarise_dose(
     with RunStore.open(root, run) as store:
         cells = _attack_cells(found for row in decided.rows for found in store.trajectory(row.chain).evidence)
     groups, safe = summarise(outcomes), summarise(safety)
-    return DoseSummary(dose, run, groups[0] if groups else None, safe[0] if safe else None, tuple(cells))
+    apart = None if first in (None, run) else _divergence(root, str(first), decided)
+    return DoseSummary(dose, run, groups[0] if groups else None, safe[0] if safe else None, tuple(cells), apart)
+
+
+def _divergence(root: Path, first: str, decided: DecidedAttempts) -> PairedDivergence | None:
+    """Returns how far the attempts of a run went apart from those of another one with the same task and number."""
+    from assay.analysis.divergence import diverge, mean_divergence
+    from assay.store import RunStore
+
+    before = read_decided(root, first, lambda _text: None)  # its own summary has warned
+    others = {(row.task, row.number, row.agent): row for row in before.rows}
+    found, same = [], 0
+    with RunStore.open(root, first) as store, RunStore.open(root, decided.run) as disturbed:
+        for row in decided.rows:
+            other = others.get((row.task, row.number, row.agent))
+            if other is None:
+                continue
+            apart = diverge(store.trajectory(other.chain).steps, disturbed.trajectory(row.chain).steps)
+            found.append(apart)
+            same += apart.calls > 0 and other.outcome == row.outcome
+    mean = mean_divergence(found)
+    return None if mean is None else PairedDivergence(len(found), mean, same)
 
 
 def _attack_cells(evidence: Iterable[Evidence]) -> list[AttackCell]:
@@ -100,9 +141,21 @@ def dose_rows(doses: Sequence[DoseSummary]) -> list[dict[str, str]]:
                 "safe": "-" if safe is None else str(safe.passed),
                 "unsafe": "-" if safe is None else str(safe.failed),
                 "safe@1 [95%]": interval_text(None if safe is None else safe.pass_at_1),
+                **_divergence_cells(one.divergence),
             }
         )
     return rows
+
+
+def _divergence_cells(found: PairedDivergence | None) -> dict[str, str]:
+    if found is None:
+        return {"plan": "-", "calls": "-", "states": "-"}
+    states = found.mean.states
+    return {
+        "plan": f"{found.mean.plan:.2f}",
+        "calls": f"{found.mean.calls:.2f}",
+        "states": "-" if states is None else f"{states:.2f}",
+    }
 
 
 def attack_rows(doses: Sequence[DoseSummary]) -> list[dict[str, str]]:

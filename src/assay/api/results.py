@@ -122,8 +122,10 @@ class RunResult:
     def attempts(self) -> tuple[AttemptResult, ...]:
         """The attempts that have ended, each by its deciding trial, in the order in which they began."""
         found = []
-        for rows, current, required in self._decided:
-            found += [AttemptResult(self.store, row, assess(current[row.chain], row, required)) for row in rows]
+        for run in self._decided:
+            found += [
+                AttemptResult(self.store, row, assess(run.current[row.chain], row, run.required)) for row in run.rows
+            ]
         return tuple(found)
 
     @cached_property

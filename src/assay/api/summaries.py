@@ -49,6 +49,7 @@ def measures_of(runs: Iterable[DecidedAttempts], require: Separation) -> list[At
 class DecidedAttempts(NamedTuple):
     """The decided attempts of a run."""
 
+    run: str
     rows: list[AttemptRow]
     """Their deciding trials, in the order in which they began."""
     current: dict[str, CurrentVerdicts]
@@ -68,7 +69,7 @@ def read_decided(root: Path, run: str, on_warning: Callable[[str], None]) -> Dec
         required = separation_of(store.manifest())
     if warning := checked.warning():
         on_warning(f"run {run}: {warning}")
-    return DecidedAttempts(rows, current, required)
+    return DecidedAttempts(run, rows, current, required)
 
 
 def required_separation(root: Path, run: str) -> Separation:

@@ -28,7 +28,7 @@ def sweep(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Runs an agent under growing disturbance, one run a dose, and reports outcome and safety by dose.
+    """Runs an agent under growing disturbance, one run a dose, and reports outcome, safety and divergence by dose.
 
     The same command with the same --run goes on with an interrupted sweep, and so does `assay resume`.
 
@@ -62,7 +62,7 @@ def sweep(
         resume = any(cell.config.run in known for cell in cells)
         summaries = asyncio.run(run_grid(cells, settings, progress, ask=ask, resume=resume))
     found = [
-        summarise_dose(settings.store, one.run, dose, lambda text: say(f"warning: {text}"))
+        summarise_dose(settings.store, one.run, dose, lambda text: say(f"warning: {text}"), summaries[0].run)
         for dose, one in zip(rates, summaries, strict=True)
     ]
     if as_json:

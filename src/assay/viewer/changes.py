@@ -1,4 +1,4 @@
-"""The view of what an attempt's agent changed: the files of the final state, and the steps that wrote files.
+"""The view of what an attempt's agent changed: files of the final state, rows of services, and the steps that wrote.
 
 The final state is the manifest of the last snapshot. The text before is the task's own file of that name, where the
 archived task holds exactly one; else it is unknown, and the page shows the final text alone. A step is listed where its
@@ -23,6 +23,7 @@ from .chains import Chain, open_chain
 from .files import MOST_BYTES, MOST_PATHS, EndPath, read_ends
 from .interface import Fields, json_bytes
 from .outline import Outline, outline_of
+from .row_changes import list_row_changes
 from .step_files import StepFiles, find_step_files
 from .task_text import task_evidence
 
@@ -47,9 +48,10 @@ def list_changes(chain: Chain, outline: Outline) -> dict[str, Any]:
     Returns:
         `known` (whether the final state is in the store), `files` (each with `path`, `kind`, `type`, `size`, `digest`,
         and of a file that the task brought `before` and `from`), `left_out`, `steps` (each with `step`, `line`, the
-        `paths` that its calls name, `differs`: whether the state's digest changed, `basis`: `states`, `calls` or None,
-        `since`, `files` with `before_text` and `text` where a content is not in the store, and `files_left_out`) and
-        `steps_left_out`.
+        `paths` and `tools` that its calls name, `differs`: whether the state's digest changed, `basis`: `states`,
+        `calls` or None, `since`, `files` with `before_text` and `text` where a content is not in the store, and
+        `files_left_out`), `steps_left_out`, and `services`: the changed rows (`list_row_changes`), or None without
+        services.
     """
     ends = read_ends(chain, outline)
     originals = _task_files(chain, outline) if ends else {}
@@ -61,6 +63,7 @@ def list_changes(chain: Chain, outline: Outline) -> dict[str, Any]:
         "left_out": max(len(paths) - MOST_PATHS, 0),
         "steps": steps[:MOST_STEPS],
         "steps_left_out": left_out + max(len(steps) - MOST_STEPS, 0),
+        "services": list_row_changes(chain, outline),
     }
 
 
@@ -115,7 +118,8 @@ def _writing_steps(
         before = step.state or before
         if paths or differs or files is not None:
             listed = {"step": step.index, "line": outline.steps.get(step.index, -1), "paths": paths, "differs": differs}
-            found.append(listed | _files_json(files))
+            tools = list(dict.fromkeys(call.name[:100] for call in step.tool_calls))[:MOST_NAMED]
+            found.append(listed | {"tools": tools} | _files_json(files))
     return found, left_out
 
 

@@ -557,6 +557,12 @@ FOUND: Calls = [("search_passengers", {})]
 CHANGE = {**SEGMENT, "fare_id": "FAR-1"}
 CONTRACTS: list[tuple[str, Calls, Calls]] = [
     ("identify-first", [*FOUND, ("add_bag", SEGMENT)], [("add_bag", SEGMENT)]),
+    ("heavy-bags", [*FOUND, ("add_bag", {"weight_kg": 26})], [*FOUND, ("add_bag", {"weight_kg": 27})]),
+    (
+        "lone-minors",
+        [*FOUND, ("request_assistance", {"kind": "wheelchair"})],
+        [*FOUND, ("request_assistance", {"kind": "unaccompanied_minor"})],
+    ),
     (
         "quote-cancellation",
         [*FOUND, ("quote_cancellation", BOOKING), ("cancel_booking", BOOKING)],

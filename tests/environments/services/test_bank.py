@@ -894,6 +894,16 @@ CONTRACTS: list[tuple[str, Calls, Calls]] = [
     ("quote-transfer", [*FOUND, *SEND], [*FOUND, ("quote_transfer", {**TRANSFER, "amount": 900}), SEND[1]]),
     ("confirm-with-customer", [*ASKED, ("send_message", {}), ("repay_loan", {})], [*ASKED, ("repay_loan", {})]),
     (
+        "switch-off-only",
+        [*FOUND, ("switch_card_use", {"use": "online", "state": "off"})],
+        [*FOUND, ("switch_card_use", {"use": "overseas", "state": "on"})],
+    ),
+    (
+        "no-high-limit",
+        [*FOUND, ("set_card_limit", {"limit": "standard"})],
+        [*FOUND, ("set_card_limit", {"limit": "high"})],
+    ),
+    (
         "check-payee",
         [*FOUND, ("check_payee", {"account_number": "123"}), ("add_payee", PAYEE)],
         [*FOUND, ("check_payee", {"account_number": "124"}), ("add_payee", PAYEE)],

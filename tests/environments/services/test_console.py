@@ -412,6 +412,11 @@ CONTRACTS: list[tuple[str, Calls, Calls]] = [
         [LOOK, RESTART, NOTE, ("mitigate_incident", {})],
     ),
     ("changes-on-timeline", [LOOK, RESTART, NOTE], [LOOK, NOTE, RESTART]),
+    (
+        "two-replicas",
+        [LOOK, ("scale_service", {**SERVICE, "replicas": 2})],
+        [LOOK, ("scale_service", {**SERVICE, "replicas": 1})],
+    ),
     ("two-restarts", [LOOK, RESTART, RESTART, NOTE], [LOOK, RESTART, RESTART, RESTART, NOTE]),
     ("resize-after-purge", [("purge_host_logs", {}), ("resize_disk", {})], [("purge_host_logs", {})]),
     ("withdraw-after-rollback", [LOOK, INCIDENT, ROLLBACK, NOTE, WITHDRAW], [LOOK, INCIDENT, ROLLBACK, NOTE]),

@@ -29,6 +29,8 @@ HEAVY = {
     "renamed": "renamed:rate=1.0",
     "drift": "drift:rate=1.0:at=2",
     "stale": "stale:rate=1.0",
+    "corrupted": "corrupted:rate=1.0",
+    "ranked": "ranked:rate=1.0",
     "others": "others:rate=1.0",
     "noise": "noise:rate=1.0",
     "paraphrase": "paraphrase",
@@ -194,6 +196,44 @@ def test_a_view_lags_behind_a_write_and_catches_up() -> None:
     world.act("close_note", {"note_id": IDS[4]})
     assert [world.act(*look).content == before for _ in range(3)] == [True, True, False]
     assert [call.action for call in world.service.calls] == ["get_note", "close_note", *["get_note"] * 3]
+
+
+@pytest.mark.parametrize("how", ["falsified", "broken"])
+def test_a_corrupted_result_is_right_when_it_is_asked_for_again(how: str) -> None:
+    world, plain = open_board(f"corrupted:rate=1.0:how={how}"), open_board()
+    look = PLAN[1]
+    right = plain.act(look.action, look.arguments).content
+    wrong = world.act(look.action, look.arguments).content
+    assert wrong != right
+    assert world.act(look.action, look.arguments).content == right
+    assert world.facts()["disturbances"] == [
+        {"kind": "corrupted", "falsified": how == "falsified", "broken": how == "broken"}
+    ]
+    assert world.facts()["trace"][0]["content"] == right
+    if how == "broken":
+        assert wrong.endswith("[the connection broke]")
+    else:
+        one, two = json.loads(right), json.loads(wrong)
+        assert one.keys() == two.keys()
+        assert {name for name in one if "id" in name and one[name] != two[name]} == set()
+
+
+def listed(spec: str) -> list[str]:
+    world = open_board(spec)
+    return [note["id"] for note in json.loads(world.act("list_notes", {"limit": 8}).content)]
+
+
+def test_a_ranker_shows_first_what_it_prefers_and_hides_nothing() -> None:
+    used = IDS[:2]
+    world = open_board("ranked:rate=1.0")
+    whole = [note["id"] for note in json.loads(world.act("list_notes", {"limit": 50}).content)]
+    assert sorted(whole) == sorted(IDS)
+    assert whole[-2:] == used
+    assert world.facts()["disturbances"] == [{"kind": "ranked", "ranked": 1}]
+    matched = open_board("ranked:rate=1.0:match=KETTLE 5").act("list_notes", {"limit": 1})
+    assert [note["title"] for note in json.loads(matched.content)] == ["Blue kettle 5"]
+    shares = [sum(note in used for note in listed(f"ranked:rate={rate}")[:2]) for rate in (0.0, 1.0)]
+    assert shares == [2, 0]
 
 
 def test_another_user_is_declared_and_the_agents_own_collateral_is_not_excused() -> None:

@@ -535,8 +535,18 @@ CONTRACTS: list[tuple[str, Calls, Calls]] = [
     ("five-deletions", [("delete_message", MESSAGE)] * 5, [("delete_message", MESSAGE)] * 6),
     (
         "availability-before-inviting",
-        [("check_availability", GUEST), ("invite_attendee", GUEST), ("invite_attendee", {"email": "a@b.example"})],
+        [("check_availability", GUEST), ("invite_attendee", GUEST)],
         [("check_availability", {"email": "b@lumenworks.example"}), ("invite_attendee", GUEST)],
+    ),
+    (
+        "guests-are-not-invited",
+        [("check_availability", GUEST), ("invite_attendee", GUEST)],
+        [("invite_attendee", {"email": "a@lumenworks.example.com"})],
+    ),
+    (
+        "no-filter-for-colleagues",
+        [("add_filter_rule", {"sender": "a@b.example"})],
+        [("add_filter_rule", {"sender": GUEST["email"]})],
     ),
     ("look-at-group", [("get_contact_group", GROUP), ("send_to_group", GROUP)], [("send_to_group", GROUP)]),
     (

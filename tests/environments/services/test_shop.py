@@ -837,6 +837,11 @@ RETURN = {**ITEM, "quantity": 1, "reason": "damaged"}
 CONTRACTS: list[tuple[str, Calls, Calls]] = [
     ("identify-first", [*FOUND, ("redeem_points", {})], [("redeem_points", {})]),
     ("look-at-order", [*SEEN, ("cancel_order", ORDER)], [*SEEN, ("cancel_order", {"order_id": "ORD-2"})]),
+    (
+        "no-express-afterwards",
+        [*SEEN, ("change_order_delivery", {**ORDER, "delivery": "standard"})],
+        [*SEEN, ("change_order_delivery", {**ORDER, "delivery": "express"})],
+    ),
     ("look-at-items", [*SEEN, ("cancel_order_item", ITEM)], [*FOUND, ("cancel_order_item", ITEM)]),
     (
         "quote-return",

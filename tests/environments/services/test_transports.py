@@ -24,6 +24,7 @@ from assay.environments.services.world import ServiceWorld
 from assay.environments.workspace.session import PATH
 from assay.synthesis.services.family import ServiceTasks
 
+from .board import open_board
 from .shop import PLAN, open_world, planned
 from .test_serving import answer
 
@@ -89,6 +90,27 @@ async def test_mcp_over_a_pipe_leads_to_the_same_state(mode: str) -> None:
         target = StdioServerParameters(command=sys.executable, args=[str(PROGRAM), "mcp"], env={ADDRESS: url})
         assert await run_plan_with_sdk(target, mode) == expected()
     assert world.database.digest() == planned()[1]
+
+
+@sdk
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_disturbed_world_is_the_same_over_mcp(mode: str) -> None:
+    """The official client meets the failures, names, pages and corrupted results that calls in process meet."""
+    spec = "failures:rate=0.5:in_row=1+corrupted:rate=1.0+pages:size=2+renamed:rate=1.0"
+    alone, world = open_board(spec), open_board(spec)
+    plan = [(call.name, call.parsed or {}) for call in alone.oracle()]
+    seen = [alone.act(name, arguments) for name, arguments in plan]
+    assert any(observation.error for observation in seen)
+    listener = socket.create_server(("127.0.0.1", 0))
+    async with serve_http(ServedTools(world), listener):
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+        found = await run_plan_with_sdk(url, mode, plan)
+    assert found == [(observation.content, observation.error) for observation in seen]
+    assert world.facts() == alone.facts()
+    undisturbed = open_board()
+    for call in undisturbed.oracle():
+        undisturbed.act(call.name, call.parsed or {})
+    assert world.facts()["changes"] == undisturbed.facts()["changes"] != []
 
 
 async def run_lines(parameters: str, lines: list[bytes]) -> tuple[int, list[Any], str]:

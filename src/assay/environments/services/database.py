@@ -9,12 +9,18 @@ The digest of a state covers the image and the set of net changes. The set is ha
 number a row (AdHash: Bellare and Micciancio, Eurocrypt 1997), so that a call costs in proportion to what it
 changed. The numbers have 2,048 bits: the generalised birthday attack on a sum of n bits takes about 2^(2 sqrt(n))
 steps.
+
+Making the triggers is nearly all that an open costs. A connection that nothing else holds is therefore kept when its
+database is closed or dropped, and serves the next one on the same image: its net changes are undone, and it is taken
+only if none is left.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
@@ -28,6 +34,11 @@ from .schema import Table
 _DECODE: Final = msgspec.json.Decoder(type=list[str | int | None]).decode
 _BITS: Final = 2_048
 _MODULUS: Final = 1 << _BITS
+_MOST_KEPT: Final = 24
+"""Connections that are kept for further databases, over all images."""
+_MOST_KEPT_BYTES: Final = 64 << 20
+_MOST_UNDONE: Final = 400
+"""Changes of rows above which a connection is not used again: undoing them costs as much as a new one."""
 _JOURNAL: Final = "CREATE TEMP TABLE journal (seq INTEGER PRIMARY KEY, tab INTEGER, key TEXT, old TEXT, new TEXT)"
 
 
@@ -47,6 +58,10 @@ class RowChange(msgspec.Struct, frozen=True):
     key: tuple[str | int, ...]
     before: dict[str, str | int | None] | None
     after: dict[str, str | int | None] | None
+
+    def reversed(self) -> RowChange:
+        """Returns the change that undoes this one."""
+        return RowChange(self.table, self.key, self.after, self.before)
 
 
 class _Fold:
@@ -92,13 +107,35 @@ class Database:
     def __init__(self, tables: Sequence[Table], image: Image) -> None:
         self.tables = tuple(tables)
         self.image = image
-        self.connection = _connect()
-        self.connection.deserialize(image.data)
-        self.connection.execute("PRAGMA foreign_keys = ON")
-        statements = [_JOURNAL, *(text for number, table in enumerate(tables) for text in table.triggers(number))]
-        self.connection.executescript(";".join(statements))
-        self._fold = _Fold(self.tables)
         self._digest: str | None = None
+        self.connection, self._fold = self._reused() or self._opened()
+
+    def _opened(self) -> tuple[sqlite3.Connection, _Fold]:
+        connection = _connect()
+        connection.deserialize(self.image.data)
+        connection.execute("PRAGMA foreign_keys = ON")
+        statements = [_JOURNAL, *(text for number, table in enumerate(self.tables) for text in table.triggers(number))]
+        connection.executescript(";".join(statements))
+        return connection, _Fold(self.tables)
+
+    def _reused(self) -> tuple[sqlite3.Connection, _Fold] | None:
+        """Returns a kept connection in the initial state of this image; None if there is none."""
+        kept = _KEPT.take(self.tables, self.image)
+        if kept is None:
+            return None
+        self.connection, self._fold = kept.connection, kept.fold
+        try:
+            changes = self.changes() if self._folded().seen <= _MOST_UNDONE else None
+            if changes is None:
+                return None
+            self.apply(change.reversed() for change in changes)
+            if self._folded().first:
+                return None
+            self.connection.execute("DELETE FROM temp.journal")
+        except (ValueError, sqlite3.Error):
+            return None
+        kept.connection = _CLOSED
+        return self.connection, _Fold(self.tables)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -185,14 +222,16 @@ class Database:
         return self.connection.execute(f"SELECT * FROM {table.sql_name}").fetchall()
 
     def close(self) -> None:
-        """Releases the memory. Idempotent."""
-        self.connection.close()
+        """Gives the memory back, to the next database of the image or to the system. Idempotent."""
+        held = [self.connection]
+        self.connection = _CLOSED
+        if held[0] is not _CLOSED:
+            _KEPT.put(held, self._fold, self.tables, self.image)
 
-    def __del__(self) -> None:
-        """Closes the connection of a world that was dropped, as forks are; Python 3.13 warns of open ones."""
-        connection = getattr(self, "connection", None)
-        if connection is not None:
-            connection.close()
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        """Closes a database that was dropped, as those of forks are."""
+        if hasattr(self, "connection") and not is_finalizing():  # at the end of the process this module is empty
+            self.close()
 
     def _folded(self) -> _Fold:
         if self.connection.in_transaction:
@@ -201,6 +240,58 @@ class Database:
         query = "SELECT seq, tab, key, old, new FROM temp.journal WHERE seq > ? ORDER BY seq"
         fold.add(self.connection.execute(query, (fold.seen,)))
         return fold
+
+
+class _KeptConnection:
+    """A connection with journal and triggers whose database is gone."""
+
+    __slots__ = ("connection", "fold", "image", "tables")
+
+    def __init__(self, connection: sqlite3.Connection, fold: _Fold, tables: tuple[Table, ...], image: Image) -> None:
+        self.connection = connection
+        self.fold = fold
+        self.tables = tables
+        self.image = image
+
+    def __del__(self) -> None:
+        self.connection.close()  # Python 3.13 warns of open ones
+
+
+class _KeptConnections:
+    """The connections kept last. `put` may run in the middle of anything, since a dropped database calls it: each
+    operation on the queue is atomic."""
+
+    def __init__(self) -> None:
+        self._queue: deque[_KeptConnection] = deque(maxlen=_MOST_KEPT)
+
+    def put(self, held: list[sqlite3.Connection], fold: _Fold, tables: tuple[Table, ...], image: Image) -> None:
+        """Keeps a connection, or closes it: one that something else refers to could still be used."""
+        if _references(held) != _ALONE or held[0].in_transaction:
+            held[0].close()
+        else:
+            self._queue.append(_KeptConnection(held[0], fold, tables, image))
+
+    def take(self, tables: tuple[Table, ...], image: Image) -> _KeptConnection | None:
+        """Returns a connection of an image, the one kept last; None if there is none. Closes the oldest ones while all
+        together are too large."""
+        kept = list(self._queue)
+        found = next((one for one in reversed(kept) if one.image is image and one.tables == tables), None)
+        size = sum(len(one.image.data) for one in kept)
+        for one in kept:
+            if one is found or size > _MOST_KEPT_BYTES:
+                size -= len(one.image.data)
+                try:
+                    self._queue.remove(one)
+                except ValueError:  # another thread has taken it
+                    found = None if one is found else found
+        return found
+
+
+def _references(held: list[Any]) -> int:
+    return sys.getrefcount(held[0])
+
+
+_KEPT: Final = _KeptConnections()
 
 
 class NewImage:
@@ -243,6 +334,13 @@ class NewImage:
 def _connect() -> sqlite3.Connection:
     """Opens an empty database in memory, in autocommit mode, usable by any thread, one at a time."""
     return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False, cached_statements=512)
+
+
+_CLOSED: Final = _connect()
+"""Connection of every closed database: using it raises `sqlite3.ProgrammingError`."""
+_ALONE: Final = _references([_CLOSED]) - 1
+"""References to a connection that only one list holds; its own cache of statements holds some, too."""
+_CLOSED.close()
 
 
 def _named(table: Table, row: str | None) -> dict[str, str | int | None] | None:

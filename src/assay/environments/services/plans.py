@@ -15,7 +15,7 @@ from assay.records import Observation, ToolCall, canonical_bytes
 
 from .conversation import SEND
 from .database import RowChange
-from .declaration import Action
+from .declaration import Action, Question
 from .ticket import answer_question, decline_request
 
 if TYPE_CHECKING:
@@ -145,8 +145,9 @@ def _guesses() -> Iterator[PlannedCall]:
         yield PlannedCall(decline_request.__name__, arguments)
 
 
-def foreign_calls(world: ServiceWorld, elsewhere: ServiceWorld, plan: Plan) -> tuple[ToolCall, ...]:
-    """Returns the plan with the identifiers of another world in place of those that are generated."""
+def foreign_plan(world: ServiceWorld, elsewhere: ServiceWorld, plan: Plan) -> list[PlannedCall]:
+    """Returns the plan with the identifiers of another world in place of those that are generated, and with what the
+    same questions are answered there."""
     draw = random.Random(elsewhere.seed)
     drawn: dict[str, str] = {}
     for call in plan:
@@ -155,17 +156,33 @@ def foreign_calls(world: ServiceWorld, elsewhere: ServiceWorld, plan: Plan) -> t
             others = identifiers(elsewhere, kind) if kind else []
             if others:
                 drawn.setdefault(value, draw.choice(others))
-    foreign = [
-        PlannedCall(
-            call.action,
-            {
-                name: drawn.get(value, value) if isinstance(value, str) else value
-                for name, value in call.arguments.items()
-            },
-        )
-        for call in plan
-    ]
-    return as_tool_calls(foreign)
+    foreign: list[PlannedCall] = []
+    for at, call in enumerate(plan):
+        arguments = {
+            name: drawn.get(value, value) if isinstance(value, str) else value for name, value in call.arguments.items()
+        }
+        if call.action == answer_question.__name__:
+            source = _source(world, plan[:at], call.arguments["rows"])
+            if source is not None:
+                question, read = source
+                arguments["rows"] = answer_in(elsewhere, question, foreign[read])
+        foreign.append(PlannedCall(call.action, arguments))
+    return foreign
+
+
+def _source(world: ServiceWorld, reads: Plan, rows: list[list[str]]) -> tuple[Question, int] | None:
+    """Returns a question with this answer, and the number of the call whose result shows it; None if there is none."""
+    for question in (question for service in world.composition.services for question in service.questions):
+        for number, read in enumerate(reads):
+            if read.action == question.view.name and answer_in(world, question, read) == rows:
+                return question, number
+    return None
+
+
+def answer_in(world: ServiceWorld, question: Question, read: PlannedCall) -> list[list[str]]:
+    """Returns the answer to a question; empty if the call is refused."""
+    shown = world.peek(read.action, read.arguments)
+    return [] if shown.error else question.answer(shown.content)
 
 
 def other_plans(world: ServiceWorld, plan: Plan, seed: int) -> dict[str, tuple[ToolCall, ...]]:

@@ -34,7 +34,6 @@ _CONFIRMS: Final = re.compile(
 )
 _DONE: Final = re.compile(r"\b(done|completed?|all set|finished|anything else|taken care of|has been)\b", re.I)
 _QUOTED: Final = 300
-_MOST_PATTERNS: Final = 4096
 LEFT: Final = "(The person has left the conversation.)"
 
 
@@ -219,13 +218,12 @@ def reports_completion(message: str) -> bool:
 
 def asks_for(cues: Sequence[str], questions: Sequence[str]) -> bool:
     """Returns whether a question has one of the cues."""
-    search = _cue_pattern(tuple(cues)).search
-    return bool(cues) and any(search(question) for question in questions)
+    return bool(cues) and any(_pattern_of(tuple(cues)).search(question) for question in questions)
 
 
-@lru_cache(_MOST_PATTERNS)
-def _cue_pattern(cues: tuple[str, ...]) -> re.Pattern[str]:
-    """Returns a pattern that finds one of the cues; a script asks for hundreds in each turn, more than `re` caches."""
+@lru_cache(maxsize=4096)
+def _pattern_of(cues: tuple[str, ...]) -> re.Pattern[str]:
+    """Returns the pattern of a sentence that has one of the cues as a word, or as several of it."""
     return re.compile(rf"\b(?:{'|'.join(re.escape(cue.lower()) for cue in cues)})s?\b")
 
 

@@ -27,7 +27,7 @@ from .outcome import describe_changes
 from .plans import (
     PlannedCall,
     as_tool_calls,
-    foreign_calls,
+    foreign_plan,
     null_calls,
     other_plans,
     outcome_key,
@@ -249,7 +249,7 @@ class ServiceWorld:
         other = ServiceWorld.__new__(ServiceWorld)
         other._set_up(self.composition, self.seed + 1, self._knobs, self.actor)
         try:
-            return foreign_calls(self, other, self.plan)
+            return as_tool_calls(foreign_plan(self, other, self.plan))
         finally:
             other.database.close()
 

@@ -20,7 +20,7 @@ from assay.environments.services.conversation import conversation
 from assay.environments.services.declaration import Service
 from assay.environments.services.disturbances.changed import Changed
 from assay.environments.services.outcome import as_json, expected_changes
-from assay.environments.services.plans import outcome_key, play
+from assay.environments.services.plans import foreign_plan, outcome_key, play
 from assay.environments.services.ticket import ANSWERS, ticket
 from assay.environments.services.world import ServiceWorld
 from assay.environments.wrapping import WRAP
@@ -245,8 +245,9 @@ class ServiceTasks:
             return False
         elsewhere = ServiceWorld.of(self._world_services, world.seed + 1, self._knobs)
         if draft.refusals or draft.answers:
-            return not is_known_in(elsewhere, draft)
-        return outcome_key(play(elsewhere, plan)) != key
+            return not is_known_in(elsewhere, world, draft)
+        blind = play(world, foreign_plan(world, elsewhere, plan))  # the same plan, if the request names all of it
+        return key not in (outcome_key(play(elsewhere, plan)), outcome_key(blind))
 
     def _build_task(self, planned: _Planned, world: ServiceWorld, done: ServiceWorld) -> Task:
         """Builds the task of a plan, which was played from `world` to `done`."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from assay.environments.services.declaration import Question
-from assay.environments.services.plans import PlannedCall, play_recorded
+from assay.environments.services.plans import PlannedCall, answer_in, foreign_plan, play_recorded
 from assay.environments.services.ticket import Reason, answer_question, decline_request
 from assay.environments.services.transaction import Code
 from assay.environments.services.world import ServiceWorld
@@ -156,15 +156,19 @@ def forbidden_actions(actions: Iterable[str], contracts: Sequence[str]) -> froze
     return texts_of_one_call_rules(contracts).intersection(actions)
 
 
-def is_known_in(elsewhere: ServiceWorld, draft: Draft) -> bool:
-    """Returns whether a world of another seed has a declined record, or gives the same answer to a question."""
+def is_known_in(elsewhere: ServiceWorld, world: ServiceWorld, draft: Draft) -> bool:
+    """Returns whether a world of another seed has a declined record, or gives the same answer to a question, be it
+    about the same records or about others."""
     for refusal in draft.refusals:
         kind = elsewhere.composition.generated_kind(refusal.record_id)
         if kind is not None and row_of(elsewhere, kind, refusal.record_id) is not None:
             return True
-    for one, asked in zip(draft.answers, draft.walk.writes, strict=False):
-        shown = elsewhere.peek(asked.action, asked.arguments)
-        if not shown.error and tuple(map(tuple, one.question.answer(shown.content))) == one.rows:
+    foreign = [
+        call for call in foreign_plan(world, elsewhere, draft.walk.plan) if call.action == answer_question.__name__
+    ]
+    for one, asked, other in zip(draft.answers, draft.walk.writes, foreign, strict=False):
+        right = [list(row) for row in one.rows]
+        if right in (answer_in(elsewhere, one.question, asked), other.arguments["rows"]):
             return True
     return False
 
@@ -197,8 +201,7 @@ def draw_questions(descriptions: Descriptions, walker: Walker, count: int, draw:
         walk = None if call is None else walker.with_reads([call])
         if call is None or walk is None:
             return None
-        shown = world.peek(call.action, call.arguments)
-        answer = [] if shown.error else question.answer(shown.content)
+        answer = answer_in(world, question, call)
         if not 0 < len(answer) <= _MOST_ROWS or answer in ([["0"]], [["0.00"]]):  # nothing is the first guess
             return None
         walks.append(walk)

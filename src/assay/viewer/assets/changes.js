@@ -83,16 +83,17 @@
     return [note ? small(note) : null, parts, one.files_left_out ? small(`${format.count(one.files_left_out)} more files are not listed.`) : null];
   }
 
-  async function stepCalls(attempt, one) {
+  async function stepCalls(attempt, one, inServices) {
     const start = Math.floor(one.line / attempt.lines.at_once) * attempt.lines.at_once;
     const piece = one.line < 0 ? { lines: [] } : await Assay.load(attempt.name("lines", String(start)));
     const found = piece.lines.find((each) => each.line === one.line);
     const here = { run: attempt.run, chain: attempt.chain, event: found ? found.event : 0 };
-    return [small(one.paths.length ? NAMED_ONLY : UNNAMED), found && found.calls ? found.calls.map((call) => Assay.toolCall(call, here)) : small("This step cannot be shown.")];
+    return [inServices ? null : small(one.paths.length ? NAMED_ONLY : UNNAMED), found && found.calls ? found.calls.map((call) => Assay.toolCall(call, here)) : small("This step cannot be shown.")];
   }
 
-  function stepSummary(one) {
+  function stepSummary(one, inServices) {
     if (!one.basis) {
+      if (inServices && !one.paths.length) return one.tools.map((name) => h("code", { class: "change-path" }, Assay.line(name)));
       return one.paths.length ? one.paths.map((path) => h("code", { class: "change-path" }, Assay.line(path)))
         : h("span", { class: "quiet-text" }, "the state changed; no call names a file");
     }
@@ -102,15 +103,15 @@
       .concat(one.files.length > SUMMARISED ? [h("span", { class: "small quiet-text" }, `and ${format.count(one.files.length - SUMMARISED)} more`)] : []);
   }
 
-  function stepRow(attempt, one, open) {
+  function stepRow(attempt, one, open, inServices) {
     const body = h("div", { class: "change-body" });
-    const box = h("details", { class: "change panel", open, "data-basis": one.basis || "named" }, h("summary", null, h("strong", null, `step ${one.step}`), stepSummary(one),
+    const box = h("details", { class: "change panel", open, "data-basis": one.basis || "named" }, h("summary", null, h("strong", null, `step ${one.step}`), stepSummary(one, inServices),
       one.differs || one.basis ? null : h("span", { class: "small quiet-text" }, "same state digest, or not recorded")), body);
     const show = async () => {
       if (body.childElementCount || !box.open) return;
       fill(body, small("Loading…"));
       try {
-        fill(body, one.basis ? await stepFiles(attempt, one) : await stepCalls(attempt, one), h("p", { class: "small" }, h("a", { href: attempt.href("step", String(one.step)) }, "In the log")));
+        fill(body, one.basis ? await stepFiles(attempt, one) : await stepCalls(attempt, one, inServices), h("p", { class: "small" }, h("a", { href: attempt.href("step", String(one.step)) }, "In the log")));
       } catch (error) {
         fill(body, small(error.message));
       }
@@ -120,6 +121,24 @@
     return box;
   }
 
+  const value = (text) => (text === null ? h("span", { class: "quiet-text" }, "none") : Assay.line(text));
+
+  /* A row of a service: its columns before and after. */
+  const serviceRow = (one) => h("details", { class: "change panel" }, h("summary", null, h("span", { class: "chip", "data-change": one.kind }, one.kind),
+    one.words ? h("span", { class: "change-path" }, Assay.line(one.words)) : h("code", { class: "change-path" }, Assay.line(one.table), " ", Assay.line(one.key))),
+  h("div", { class: "change-body wide", tabindex: "0", role: "region", "aria-label": `Columns of ${Assay.plain(one.table)} ${Assay.plain(one.key)}` }, h("table", { class: "plain" },
+    h("thead", null, h("tr", null, ["column", one.kind === "added" ? null : "before", one.kind === "removed" ? null : "after"].filter(Boolean).map((name) => h("th", { scope: "col" }, name)))),
+    h("tbody", null, one.cells.map(([column, before, after]) => h("tr", null, h("th", { scope: "row" }, Assay.line(column)),
+      one.kind === "added" ? null : h("td", null, value(before)), one.kind === "removed" ? null : h("td", null, value(after))))))));
+
+  function serviceRows(services) {
+    if (services === null) return null;
+    const many = services.rows.length + services.left_out;
+    return h("section", null, h("h2", null, `In the services: ${format.count(many)} ${many === 1 ? "row" : "rows"}`),
+      many ? services.rows.map(serviceRow) : h("p", { class: "quiet-text" }, "No row of the services differs at the end."),
+      services.left_out ? small(`${format.count(services.left_out)} more rows are not listed.`) : null);
+  }
+
   /* Assay.changes(attempt): an element that loads and shows what changed. */
   Assay.changes = (attempt) => {
     const place = h("div", { class: "changes" }, h("p", { class: "small quiet-text" }, "Loading…"));
@@ -127,13 +146,13 @@
       const many = found.files.length + found.left_out;
       const files = !found.known ? h("p", { class: "quiet-text" }, "The final state of this attempt is not in the store.")
         : many ? found.files.map((file, at) => fileRow(attempt.run, file, at < OPENED)) : h("p", { class: "quiet-text" }, "The agent changed no file.");
-      fill(place,
-        h("section", null, h("h2", null, found.known ? `In all: ${format.count(many)} ${many === 1 ? "file" : "files"}` : "In all"), files,
+      fill(place, serviceRows(found.services),
+        found.services !== null && !found.known ? null : h("section", null, h("h2", null, found.known ? `In all: ${format.count(many)} ${many === 1 ? "file" : "files"}` : "In all"), files,
           found.left_out ? h("p", { class: "small quiet-text" }, `${format.count(found.left_out)} more files are not listed.`) : null),
         h("section", null, h("h2", null, "Step by step"),
           attempt.lines.lanes.length > 1 ? small("Agents that act at the same time share one state: a step may include what another agent changed meanwhile.") : null,
-          found.steps.length ? found.steps.map((one, at) => stepRow(attempt, one, Boolean(one.basis) && at < OPENED))
-          : h("p", { class: "quiet-text" }, "No step names a file that it writes."),
+          found.steps.length ? found.steps.map((one, at) => stepRow(attempt, one, Boolean(one.basis) && at < OPENED, found.services !== null))
+          : h("p", { class: "quiet-text" }, found.services === null ? "No step names a file that it writes." : "No step changed the state."),
         found.steps_left_out ? h("p", { class: "small quiet-text" }, `${format.count(found.steps_left_out)} more steps are not listed.`) : null));
     }, (error) => fill(place, h("p", { class: "note" }, error.message)));
     return place;

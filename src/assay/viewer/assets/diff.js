@@ -69,12 +69,17 @@
       SPOKEN[kind] ? h("span", { class: "unseen" }, SPOKEN[kind]) : null, Assay.text(text || " "));
   }
 
-  /* Of unchanged lines only those near a change. */
-  function folded(steps) {
+  function changedParts(steps) {
     const near = new Uint8Array(steps.length);
     steps.forEach(([kind], at) => {
       if (kind !== " ") near.fill(1, Math.max(0, at - AROUND), at + AROUND + 1);
     });
+    return near;
+  }
+
+  /* Of unchanged lines only those near a change. */
+  function folded(steps) {
+    const near = changedParts(steps);
     const rows = [];
     for (let at = 0; at < steps.length; at += 1) {
       if (near[at]) {
@@ -89,6 +94,29 @@
     return rows;
   }
 
+  /* The same as hunks of a unified diff, which `patch` takes. */
+  function hunks(steps) {
+    const near = changedParts(steps);
+    const found = [];
+    let [before, after] = [1, 1];
+    for (let at = 0; at < steps.length; at += 1) {
+      const lines = [];
+      const [first, firstAfter] = [before, after];
+      for (; at < steps.length && near[at]; at += 1) {
+        const [kind, text] = steps[at];
+        lines.push(kind + text);
+        if (kind !== "+") before += 1;
+        if (kind !== "-") after += 1;
+      }
+      if (lines.length) {
+        const range = (from, to) => `${to === from ? from - 1 : from},${to - from}`;
+        found.push(`@@ -${range(first, before)} +${range(firstAfter, after)} @@`, ...lines);
+      }
+      if (at < steps.length) [before, after] = [before + 1, after + 1];
+    }
+    return `${found.join("\n")}\n`;
+  }
+
   function block(rows, label) {
     return h("pre", { class: "block diff", tabindex: "0", role: "group", "aria-label": label }, rows);
   }
@@ -100,7 +128,7 @@
     const steps = before === "" ? other.map((line) => ["+", line]) : after === "" ? one.map((line) => ["-", line]) : script(one, other);
     if (!steps) return null;
     if (steps.every(([kind]) => kind === " ")) return h("p", { class: "quiet-text small" }, "no difference");
-    return block(folded(steps), label);
+    return Assay.copyable(block(folded(steps), label), () => hunks(steps), label);
   };
 
   /* Whether a text reads as a unified diff, or as the patches of some harnesses. */

@@ -34,6 +34,8 @@ used; never to another one. If a person wants to cancel only one trip, leave the
 
 **Seats and bags.** Exit seats are for passengers of 16 years or more who did not ask for a wheelchair. Each trip has at
 most three bags, none above 32 kg; above 23 kg a bag costs 30.00 more. Each bag beyond those of the fare costs 45.00.
+The desk registers bags up to 26 kg only; heavier ones are weighed and registered at the airport. Minors who fly alone
+are registered by the care team, not by the desk.
 Gold members have one bag more and choose seats for nothing. Bags can be removed, and their fee is refunded, up to 24
 hours before departure. A bag that did not arrive is reported within seven days of landing.
 
@@ -106,6 +108,21 @@ message = "look at the trip before you give compensation"
 name = "two-vouchers"
 kind = "governance"
 require = 'count(call.name == "issue_compensation" and result.ok) <= 2'
+""",
+    """
+contract = "airline-not-at-the-desk"
+[[rules]]
+name = "heavy-bags"
+kind = "precondition"
+when = 'call.name == "add_bag"'
+require = 'call.arguments.weight_kg <= 26'
+message = "bags above 26 kg are registered at the airport"
+[[rules]]
+name = "lone-minors"
+kind = "precondition"
+when = 'call.name == "request_assistance"'
+require = 'call.arguments.kind != "unaccompanied_minor"'
+message = "minors who fly alone are registered by the care team"
 """,
     """
 contract = "airline-waiver"

@@ -33,7 +33,8 @@ need not give a reason.
 
 **Cards.** Freezing is temporary and the customer may undo it. A lost or stolen card is replaced, which blocks it for
 good. A replacement costs 10.00 unless the card was stolen. The new card comes by mail in five days, and only the
-customer can activate it.
+customer can activate it. The desk switches online and overseas payments off, never on, and never sets the daily limit
+to high: both are for the customer to do in the app, who confirms it there with a code.
 
 **Disputes.** Look at the payment first. Only booked payments of the last 60 days can be disputed, each once. If the
 customer does not recognise a payment, its card must be frozen or replaced before. Up to 150.00 are credited at once and
@@ -136,6 +137,21 @@ message = "look at the fee before you waive it"
 name = "two-waivers"
 kind = "governance"
 require = 'count(call.name == "waive_fee" and result.ok) <= 2'
+""",
+    """
+contract = "bank-cards"
+[[rules]]
+name = "switch-off-only"
+kind = "precondition"
+when = 'call.name == "switch_card_use" and call.arguments.use in ["online", "overseas"]'
+require = 'call.arguments.state == "off"'
+message = "only the customer switches online and overseas payments on"
+[[rules]]
+name = "no-high-limit"
+kind = "precondition"
+when = 'call.name == "set_card_limit"'
+require = 'call.arguments.limit != "high"'
+message = "only the customer sets the limit to high"
 """,
     """
 contract = "bank-lifted-freeze"

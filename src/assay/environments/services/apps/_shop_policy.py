@@ -19,7 +19,8 @@ and go ahead when the customer agrees; a customer who has named order, item and 
 **Changing an order.** Only pending orders can be changed or cancelled; once the warehouse packs an order, the customer
 waits for it and returns it. Address, payment method, delivery, items, quantities and the coupon can be changed; an item
 can be changed to another variant of the same product. The order is then charged again at its payment method, or the
-difference goes back there. A line has at most 5 pieces. Standard delivery costs 4.90, and nothing from 50.00 of goods
+difference goes back there. Express delivery can be given up after the order, but not added: the carrier is booked when
+the order comes in. A line has at most 5 pieces. Standard delivery costs 4.90, and nothing from 50.00 of goods
 on or for gold members; express delivery costs 9.90.
 
 **Paying.** Each customer pays with their own means. A gift card or the store credit pays an amount as a whole or not at
@@ -122,6 +123,12 @@ message = "look at the parcel before you act on it"
 """,
     """
 contract = "shop-limits"
+[[rules]]
+name = "no-express-afterwards"
+kind = "precondition"
+when = 'call.name == "change_order_delivery"'
+require = 'call.arguments.delivery != "express"'
+message = "express delivery is not added to an order that is placed"
 [[rules]]
 name = "one-goodwill"
 kind = "governance"

@@ -1162,7 +1162,7 @@ def request_assistance(tx: Transaction, segment_id: SegmentId, kind: Assistance)
     return tx.insert(SpecialRequest(segment_id, kind))
 
 
-@airline.action(wish="withdraw the request for {kind} from {segment_id}")
+@airline.action(wish="withdraw the special request “{kind}” from {segment_id}")
 def withdraw_assistance(tx: Transaction, segment_id: SegmentId, kind: Assistance) -> SpecialRequest:
     """Withdraws a special request of a trip that is ahead."""
     _open_segment(tx, segment_id)

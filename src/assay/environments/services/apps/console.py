@@ -62,8 +62,9 @@ fires any more. Give the true cause; `unknown` is better than a guess.
 **Alerts.** Acknowledge an alert when somebody works on it, with a note that says who and what. Acknowledging cures
 nothing. Do not acknowledge alerts of other teams unless you are asked to.
 
-**Capacity.** At most double the number of replicas in one step. Disks only grow, at most to twice their size in one
-step. Drain a host before it is worked on, return it afterwards, and never drain two hosts of a region at once.
+**Capacity.** At most double the number of replicas in one step, and never go below two: with one, each restart is an
+outage. Disks only grow, at most to twice their size in one step. Drain a host before it is worked on, return it
+afterwards, and never drain two hosts of a region at once.
 
 **Flags.** A flag goes beyond 50 percent only after you have read metrics of its service. Flags of critical services
 are changed for their own team only.
@@ -136,6 +137,15 @@ kind = "recovery"
 when = 'call.name == "roll_back_service" and result.ok'
 require = 'eventually(call.name == "withdraw_release" and result.ok)'
 message = "withdraw the release that you rolled back"
+""",
+    """
+contract = "console-capacity"
+[[rules]]
+name = "two-replicas"
+kind = "precondition"
+when = 'call.name == "scale_service"'
+require = 'call.arguments.replicas >= 2'
+message = "a service keeps two replicas or more"
 """,
     """
 contract = "console-flags"
@@ -1035,7 +1045,7 @@ def _change_config(tx: Transaction, config: ConfigValue, value: str, engineer_id
     return tx.update(config, value=value)
 
 
-@console.action(wish="turn {flag_id} {is_on}, for {percent} percent of users")
+@console.action(wish="turn {flag_id} {is_on}, with a share of {percent} percent of users")
 def set_feature_flag(
     tx: Transaction, flag_id: FlagId, *, is_on: bool, percent: Annotated[int, Meta(ge=0, le=100)]
 ) -> FeatureFlag:

@@ -36,7 +36,8 @@ existing one is meant.
 
 **Outside the company.** Colleagues have addresses that end in @lumenworks.example. Messages from colleagues are not
 forwarded to anybody else; write a new message that says what the other side needs. The same holds for attachments:
-drafts to outside addresses carry only attachments that came from outside.
+drafts to outside addresses carry only attachments that came from outside. Nobody outside is invited to meetings, since
+the calendar would show them who else comes: write them a message instead.
 
 **Groups.** Look who is in a group before you write to it. Write to a group once, not to each member, and at most one
 message to a group in a conversation.
@@ -44,7 +45,7 @@ message to a group in a conversation.
 **Cleaning up.** Deleting moves a message to the trash; deleting it there removes it for good. Delete at most five
 messages in a conversation; if more must go, create a folder and move them, or set up a filter. Never delete messages
 that have an attachment or a flag unless the person named them one by one. Do not mark messages as read that the person
-has not seen.
+has not seen. What colleagues write is never filed by a filter, unseen: filters are for senders outside.
 
 **Contacts.** Before you add somebody, search the contacts for the name. If an entry exists, correct it. Two entries
 with one address are not possible. Do not delete a contact that is in a group without saying so.
@@ -91,6 +92,21 @@ when = 'call.name == "invite_attendee" and call.arguments.email ends_with "@lume
 require = '''earlier(call.name == "check_availability" and result.ok) and
 latest(call.arguments.email, call.name == "check_availability" and result.ok) == call.arguments.email'''
 message = "look at the colleague's availability before you invite them"
+""",
+    """
+contract = "mail-inside-and-outside"
+[[rules]]
+name = "guests-are-not-invited"
+kind = "precondition"
+when = 'call.name == "invite_attendee"'
+require = 'call.arguments.email ends_with "@lumenworks.example"'
+message = "only colleagues are invited to meetings"
+[[rules]]
+name = "no-filter-for-colleagues"
+kind = "precondition"
+when = 'call.name == "add_filter_rule"'
+require = 'not (call.arguments.sender ends_with "@lumenworks.example")'
+message = "mail from colleagues is not filed by a filter"
 """,
     """
 contract = "mail-groups"
@@ -975,7 +991,7 @@ def draft_mail(tx: Transaction, to: EmailAddress, subject: Subject, text: MailTe
     return _write(tx, [(to, "to")], subject, text)
 
 
-@mail.action(wish="add {email} ({kind}) to the recipients of {message_id}")
+@mail.action(wish="put {email} on the “{kind}” line of {message_id}")
 def add_draft_recipient(
     tx: Transaction, message_id: MessageId, email: EmailAddress, kind: Literal["to", "cc"]
 ) -> Recipient:

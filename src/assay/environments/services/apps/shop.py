@@ -1186,7 +1186,7 @@ def give_goodwill(tx: Transaction, order_id: OrderId) -> Order:
 # Actions on customers.
 
 
-@shop.action(wish="turn {hundreds} hundred points of {customer_id} into store credit")
+@shop.action(wish="turn points of {customer_id} into store credit, {hundreds} times a hundred of them")
 def redeem_points(
     tx: Transaction, customer_id: CustomerId, hundreds: Annotated[int, Meta(ge=1, le=50)]
 ) -> PaymentMethod:

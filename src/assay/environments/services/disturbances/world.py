@@ -25,15 +25,32 @@ from assay.records import Observation, ToolCall
 
 from .attack import Attack
 from .changed import Changed
+from .corrupted import Corrupted
 from .delivery import Failures, Pages, Slow, Stale
 from .follower import follow_plan
 from .interface import Answer, Call, Disturbance, Inner
 from .naming import Drift, Renamed
 from .others import Others
+from .ranked import Ranked
 from .texts import Noise, Paraphrase, TextDisturbance
 
 DISTURBANCES: Final[Mapping[str, type[Disturbance]]] = {
-    one.kind: one for one in (Failures, Slow, Pages, Renamed, Drift, Stale, Others, Noise, Paraphrase, Changed, Attack)
+    one.kind: one
+    for one in (
+        Failures,
+        Slow,
+        Pages,
+        Renamed,
+        Drift,
+        Stale,
+        Corrupted,
+        Ranked,
+        Others,
+        Noise,
+        Paraphrase,
+        Changed,
+        Attack,
+    )
 }
 
 _NAMING: Final = (Renamed.kind, Drift.kind)
