@@ -71,6 +71,7 @@ UNITS = {
     "tests/learning/trainer/": "torch",
     "tests/learning/curation/test_student.py": "torch",
     "tests/gateway/tokens/": "torch",
+    "tests/docs/test_agent_to_rows.py": "torch",
     "tests/viewer/": "viewer",
     "tests/adversary/": "adversary",
 }

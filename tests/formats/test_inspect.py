@@ -21,7 +21,6 @@ from assay.formats.inspect.format import InspectFormat
 from assay.formats.interface import ExportContext
 from assay.records import Evidence, StepAdded, Trajectory, Verdict
 from tests.formats.generated import ROUND_TRIPS, Blobs, assembled, plain, read_all, round_trip, trajectories
-from tests.sampling import WHOLE
 
 INSPECT = InspectFormat()
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -317,9 +316,6 @@ def test_a_sample_in_chunks_is_read(tmp_path: Path) -> None:
     assert one.calls[0].request["messages"][0]["content"] == "go"
 
 
-TURNS = 120 if WHOLE else 60
-
-
 @pytest.mark.slow
 def test_memory_is_not_decided_by_how_often_a_large_sample_says_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -328,15 +324,15 @@ def test_memory_is_not_decided_by_how_often_a_large_sample_says_the_same(
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as opened:
         opened.writestr("header.json", HEADER)
         with opened.open("samples/s_epoch_1.json", "w") as member:
-            for piece in repeating(turns=TURNS, words=2_000):
+            for piece in repeating(turns=120, words=2_000):
                 size += member.write(piece)
     monkeypatch.setattr(_inspect_samples, "WHOLE", 1 << 20)
     tracemalloc.start()
     calls = read(path)[0].calls
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert [c.shared_messages for c in calls] == [0, *range(2, 2 * TURNS, 2)]
-    assert size > (60_000_000 if WHOLE else 15_000_000)
+    assert [c.shared_messages for c in calls] == [0, *range(2, 240, 2)]
+    assert size > 60_000_000
     assert peak < size / 4
 
 
