@@ -32,5 +32,6 @@ ASSAY_WHOLE_CAMPAIGNS=1 "$python" -m pytest -q -n 2 --dist loadfile tests/holes 
     tests/environments tests/harnesses tests/benchmarks tests/gateway/tokens/test_nasty_script.py \
     tests/gateway/tokens/test_real_harnesses.py tests/analysis/test_golden_rules.py tests/synthesis/test_separation.py \
     tests/synthesis/test_tau2_tasks.py tests/synthesis/test_workbench_tasks.py tests/formats/test_agent_data.py \
-    tests/formats/test_counts.py tests/formats/test_real_runs.py tests/docs/test_help.py || failed=1
+    tests/formats/test_counts.py tests/formats/test_real_runs.py tests/docs/test_help.py \
+    tests/viewer/test_browser_safety.py tests/viewer/test_browser_views.py || failed=1
 exit $failed

@@ -72,10 +72,12 @@ UNITS = {
     "tests/learning/curation/test_student.py": "torch",
     "tests/gateway/tokens/": "torch",
     "tests/docs/test_agent_to_rows.py": "torch",
+    "tests/statistics/": "scipy",
+    "tests/experiments/": "scipy",
     "tests/viewer/": "viewer",
     "tests/adversary/": "adversary",
 }
-"""Files that one worker runs, of those that import PyTorch or share what takes seconds to make."""
+"""Files that one worker runs, of those that import PyTorch or SciPy or share what takes seconds to make."""
 
 
 @pytest.hookimpl(optionalhook=True)
