@@ -19,7 +19,7 @@ from tests.rollout.long_run import ATTEMPTS
 from tests.sampling import WHOLE
 
 ROOT = Path(__file__).parents[3]
-KILLS = 20 if WHOLE else 4
+KILLS = 20 if WHOLE else 8
 """`make campaign` kills more often."""
 
 
