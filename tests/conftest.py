@@ -7,7 +7,9 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -65,6 +67,34 @@ LONG = (
 """They begin first, the longest before the rest, so that no worker waits for another at the end."""
 
 
+UNITS = {
+    "tests/learning/trainer/": "torch",
+    "tests/learning/curation/test_student.py": "torch",
+    "tests/gateway/tokens/": "torch",
+    "tests/docs/test_agent_to_rows.py": "torch",
+    "tests/statistics/": "scipy",
+    "tests/experiments/": "scipy",
+    "tests/viewer/": "viewer",
+    "tests/adversary/": "adversary",
+}
+"""Files that one worker runs, of those that import PyTorch or SciPy or share what takes seconds to make."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Returns the scheduler of `--dist loadfile`, which keeps units together as it does files."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class UnitScheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return next((unit for start, unit in UNITS.items() if file.startswith(start)), file)
+
+    return UnitScheduling(config, log)
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leaves test files and folders without a quick test unread for the quick tests: importing them, and what their
     `conftest.py` imports, takes longer than the tests."""
@@ -78,7 +108,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts files that take minutes before the rest, in this order."""
-    items.sort(key=lambda item: next((n for n, place in enumerate(LONG) if item.nodeid.startswith(place)), len(LONG)))
+    items.sort(key=lambda item: _rank(item.nodeid.partition("::")[0]))
+
+
+@cache
+def _rank(file: str) -> int:
+    return next((n for n, place in enumerate(LONG) if file.startswith(place)), len(LONG))
 
 
 def pytest_collection_finish() -> None:

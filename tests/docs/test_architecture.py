@@ -31,13 +31,23 @@ def _read_imports() -> Iterator[tuple[str, str]]:
         parts = path.relative_to(SOURCE).with_suffix("").parts
         module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         package = list(parts[:-1])
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in _statements(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom):
                 base = package[: len(package) - node.level + 1] if node.level else []
                 target = ".".join([*base, *([node.module] if node.module else [])])
                 yield from ((module, f"{target}.{alias.name}") for alias in node.names)
             elif isinstance(node, ast.Import):
                 yield from ((module, alias.name) for alias in node.names)
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yields all statements; expressions, which are most of a tree, hold no imports."""
+    left: list[ast.AST] = [tree]
+    while left:
+        node = left.pop()
+        yield node
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            left += getattr(node, name, ())
 
 
 def _between_packages() -> Iterator[tuple[str, str]]:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_rel
 
 from assay.learning.credit.interface import FAIL, PASS, make_batch
 from experiments import _cells as cells
@@ -26,6 +25,8 @@ def made(arm: str, lift: float) -> dict[tuple[str, int], cells.Cell]:
 
 
 def test_the_test_is_the_paired_t_test_over_seeds() -> None:
+    from scipy.stats import ttest_rel
+
     known = made("card", 0.2) | {
         (arm, seed): cells.Cell(arm, seed, tuple(np.random.default_rng(seed).random(40).tolist()), 1.0)
         for arm in ("outcome",)

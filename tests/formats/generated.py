@@ -40,6 +40,7 @@ from assay.records import (
     VerdictAdded,
     digest_bytes,
 )
+from tests.sampling import WHOLE
 
 __all__ = [
     "FEATURES",
@@ -263,7 +264,7 @@ BLOBS = Blobs()
 
 
 ROUND_TRIPS = settings(
-    max_examples=int(os.environ.get("ASSAY_ROUND_TRIPS", "150")),
+    max_examples=int(os.environ.get("ASSAY_ROUND_TRIPS", "150" if WHOLE else "60")),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 """How many generated trajectories each format writes and reads; `ASSAY_ROUND_TRIPS=1000` tries harder."""

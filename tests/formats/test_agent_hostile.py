@@ -14,6 +14,7 @@ from assay.formats.interface import ExportContext, ImportedTrajectory
 from assay.records import AttemptStarted, canonical_bytes, decode, require_finite
 from tests.formats.agents import ALL, SESSIONS, TWO_WAY, comes_back, imported, mutated, verdict_of
 from tests.formats.generated import Blobs, assembled, plain, read_all
+from tests.sampling import WHOLE
 
 SAMPLES = {
     "agentlens": "agentlens-bench/trajectories/psf__requests-1142/*.json",
@@ -69,7 +70,7 @@ def _printed(path: Path, scratch: Path) -> Path:
 def test_mutated_files_are_read_or_refused(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     chance, format = random.Random(name), ALL[name]
     samples = _samples(name, request, tmp_path)
-    for position in range(40):
+    for position in range(40 if WHOLE else 16):
         ending, data = chance.choice(samples)
         path = tmp_path / f"mutated{position}{ending}"
         path.write_bytes(mutated(chance, data))
@@ -95,7 +96,7 @@ def _is_sound(one: ImportedTrajectory) -> None:
 def test_what_is_read_of_mutated_files_comes_back(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     chance, (format, ending) = random.Random(name), TWO_WAY[name]
     samples = _samples(name, request, tmp_path)
-    for position in range(60):
+    for position in range(60 if WHOLE else 24):
         path = tmp_path / f"mutated{position}{ending}"
         path.write_bytes(mutated(chance, chance.choice(samples)[1]))
         blobs = Blobs()

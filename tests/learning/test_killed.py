@@ -20,9 +20,9 @@ from assay.learning.trainer.metrics import Metrics
 from assay.learning.trainer.recipe import ImproveRecipe
 from assay.store import RunStore, audit, final_rows, list_runs
 from tests.learning.forks import Fork, ForkServer
+from tests.optional import require_packages
 
-pytest.importorskip("torch")
-pytest.importorskip("renderers")
+require_packages("torch", "renderers")
 
 CLIENT = Path(__file__).parent / "service" / "client.py"
 MOVE = {"tool_calls": [{"name": "move", "arguments": {"direction": "up"}}]}

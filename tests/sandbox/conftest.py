@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import tempfile
@@ -14,13 +15,37 @@ import pytest_asyncio
 from assay.environments.interface import Workspace, WorkspaceSpec
 from assay.environments.workspace.namespaces import NamespacesBackend
 from tests.one_loop import share_loop
+from tests.sampling import WHOLE
 
 NOBODY = 65534
 TIERS = ["root", "user"] if os.geteuid() == 0 else ["user"]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     share_loop(items, Path(__file__).parent)
+    if WHOLE:
+        return
+    left_out = find_other_tiers(items)
+    items[:] = [item for item in items if item.nodeid not in left_out]
+    config.hook.pytest_deselected(items=list(left_out.values()))
+
+
+def find_other_tiers(items: list[pytest.Item]) -> dict[str, pytest.Item]:
+    """Returns what only `make campaign` runs, by id: the suite runs each test in one tier, every second one as root."""
+    tiers: dict[str, dict[str, pytest.Item]] = {}
+    for item in items:
+        spec = getattr(item, "callspec", None)
+        if spec is not None and "tier" in spec.params and Path(__file__).parent in item.path.parents:
+            others = "-".join(part for part in spec.id.split("-") if part != spec.params["tier"])
+            tiers.setdefault(f"{item.nodeid.partition('[')[0]}[{others}]", {})[spec.params["tier"]] = item
+    chosen = zip(tiers.values(), itertools.cycle(TIERS), strict=False)
+    return {
+        item.nodeid: item
+        for by_tier, tier in chosen
+        if len(by_tier) > 1
+        for name, item in by_tier.items()
+        if name != tier
+    }
 
 
 @pytest.fixture(params=TIERS)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from assay.statistics import estimate_clustering, hierarchical_bootstrap, mean_interval, task_bootstrap, wilson
 
@@ -18,6 +17,8 @@ UNIT = st.lists(st.floats(0, 1), min_size=2, max_size=30)
 
 
 def slow_mean_interval(means: list[float], confidence: float) -> tuple[float, float]:
+    from scipy import stats
+
     mean = statistics.fmean(means)
     error = math.sqrt(statistics.variance(means) / len(means))
     n = mean * (1 - mean) / error**2

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from assay.statistics import (
     GateRule,
@@ -43,6 +42,8 @@ def test_exact_mcnemar(gained: int, lost: int, p: float) -> None:
 
 @given(st.integers(0, 60), st.integers(0, 60))
 def test_one_sided_tests_are_binomial_tests(gained: int, lost: int) -> None:
+    from scipy import stats
+
     if gained + lost:
         wanted = stats.binomtest(gained, gained + lost, 0.5, alternative="greater").pvalue
         assert sign_test(gained, lost, "gain") == pytest.approx(wanted, rel=1e-9)
@@ -72,6 +73,8 @@ def test_a_task_twice_is_refused() -> None:
 
 @given(st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.25, 1.0]), min_size=3, max_size=40))
 def test_the_interval_of_a_difference_is_students(values: list[float]) -> None:
+    from scipy import stats
+
     found = difference_interval(values)
     assert found is not None
     spread = float(np.std(values, ddof=1))
@@ -126,6 +129,8 @@ def test_the_standard_error_is_that_of_simulated_runs() -> None:
 
 
 def test_a_plan_finds_what_it_says_as_often_as_it_says() -> None:
+    from scipy import stats
+
     design = StudyDesign(tasks=80, attempts=4, rate=0.5, icc=0.3, power=0.8)
     gap, draw = detectable_difference(design), np.random.default_rng(1)
     shift = gap / 2

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from assay.statistics import (
     TaskCount,
@@ -105,6 +104,8 @@ def test_a_score_that_ranks_and_selects() -> None:
 
 
 def test_a_ranking_against_another() -> None:
+    from scipy import stats
+
     draw = np.random.default_rng(0)
     rates = {f"m{n}": n / 10 for n in range(8)}
     sides = [{name: (draw.random(200) < rate).astype(float).tolist() for name, rate in rates.items()} for _ in range(2)]
@@ -165,6 +166,8 @@ def test_what_is_not_known_is_on_no_front() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.booleans()), min_size=1, max_size=30))
 def test_survival_against_scipy(rows: list[tuple[int, bool]]) -> None:
+    from scipy import stats
+
     lengths, solved = [float(at) for at, _ in rows], [passed for _, passed in rows]
     done = [at for at, passed in rows if passed]
     if done:

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from assay.statistics import (
     AttemptOutcome,
@@ -72,6 +71,8 @@ def test_what_is_no_amount_is_refused(wrong: float) -> None:
 
 @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=30))
 def test_the_interval_of_an_amount_is_students_and_not_below_zero(values: list[float]) -> None:
+    from scipy import stats
+
     found = amount_interval(values)
     assert found is not None
     error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
@@ -172,12 +173,16 @@ def airline(shared_data: Path) -> list[list[float]]:
 
 
 def test_the_correlation_of_published_runs_is_that_of_scipys_analysis_of_variance(airline: list[list[float]]) -> None:
+    from scipy import stats
+
     f = float(stats.f_oneway(*airline).statistic)
     assert estimate_clustering(airline).icc == pytest.approx((f - 1) / (f - 1 + 4))
     assert estimate_clustering(airline).icc == pytest.approx(0.46768, abs=1e-5)
 
 
 def test_the_bootstrap_of_published_runs_is_scipys(airline: list[list[float]]) -> None:
+    from scipy import stats
+
     means = [sum(column) / len(column) for column in airline]
     theirs = stats.bootstrap(
         (means,), np.mean, n_resamples=20_000, method="percentile", rng=np.random.default_rng(1), batch=1000

@@ -15,9 +15,10 @@ import pytest
 from assay.errors import StoreError
 from assay.records import Evidence, EvidenceAdded, Noted, Verdict, VerdictAdded, digest_bytes
 from assay.store import LISTING, BlobStore, RunStore, StoreProblem, annotate, audit, seal, store_tree
+from tests.sampling import WHOLE
 
 Fill = Callable[..., None]
-CHANGES = 200
+CHANGES = 200 if WHOLE else 80
 COLUMNS = {
     "events": ("chain", "idx", "type", "body", "previous", "digest", "seq"),
     "attempts": ("chain", "row"),

@@ -23,8 +23,8 @@ from assay.verify.separation_plan import PLAN_PATH, SeparationPlan, encode_plan,
 from tests.synthesis.conftest import write_sdist
 
 pytestmark = pytest.mark.slow
-DEFAULTS = {"count": 2, "candidates": 4, "separation": "off", "concurrency": 1, "repetitions": 2}
-SETS = {**DEFAULTS, "count": 1, "candidates": 2}
+DEFAULTS = {"count": 2, "candidates": 4, "separation": "off", "concurrency": 1, "repetitions": 1}
+SETS = {**DEFAULTS, "count": 1, "candidates": 2, "repetitions": 2}
 TWO = """from shapes import area, perimeter
 
 
@@ -268,7 +268,7 @@ async def test_package_that_its_requirements_bring_is_masked(
 async def test_a_kept_task_says_how_it_is_judged_apart(
     sdist: Path, tmp_path: Path, backend: Backend, cache: Path
 ) -> None:
-    kinds = {"kinds": ("operator",), "count": 1, "candidates": 4, "separation_mutants": 2}
+    kinds = {"kinds": ("operator",), "count": 1, "candidates": 2, "separation_mutants": 2}
     report = await make(sdist, tmp_path / "out", backend, cache, separation="required", **kinds)
     (entry,) = report.tasks
     plan = load_plan(tmp_path / "out" / entry.id)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from assay.viewer.export import export_run
+from tests.sampling import draw_sample
 from tests.viewer import made
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def test_an_address_without_the_secret_gets_nothing(look: Look) -> None:
     assert (answer.status, "demo" in answer.text()) == (404, False)
 
 
-@pytest.mark.parametrize("name", sorted(ROUTES))
+@pytest.mark.parametrize("name", draw_sample(sorted(ROUTES), 9))
 def test_tables_are_even_and_nothing_keeps_anybody_out(look: Look, name: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
     look.page.emulate_media(color_scheme="light", reduced_motion="reduce")

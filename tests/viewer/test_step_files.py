@@ -74,7 +74,7 @@ def task_folder(folder: Path) -> Path:
 async def test_a_real_run_shows_what_each_step_changed(tmp_path: Path) -> None:
     config = RunConfig(tasks=(str(task_folder(tmp_path / "add")),), agent=f"{__file__}:Editor", run="r", concurrency=1)
     root = tmp_path / "store"
-    await start_run(config, Settings(cache=tmp_path / "cache", store=root), Tally())
+    await start_run(config, Settings(cache=Settings.from_environment().cache, store=root), Tally())
     with RunStore.open(root, "r") as store:
         (row,) = store.attempts()
     found = json.loads(make_view(root, view_name("run", "r", "attempt", row.chain, "changes")) or b"")

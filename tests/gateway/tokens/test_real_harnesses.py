@@ -63,8 +63,11 @@ async def driven(harness: str, dialect: str, sandboxes: Backend, engine: Any, re
     ("harness", "dialect"),
     [
         ("pi", "openai-chat"),
-        ("claude-code", "anthropic-messages"),
-        *([("codex", "openai-responses"), ("pi", "anthropic-messages")] if WHOLE else []),
+        *(
+            [("claude-code", "anthropic-messages"), ("codex", "openai-responses"), ("pi", "anthropic-messages")]
+            if WHOLE
+            else []
+        ),
     ],
 )
 async def test_every_sampled_token_is_certified_in_one_row(

@@ -12,27 +12,35 @@ import pytest
 
 from assay.learning.rows import TrainingRow, TurnSpan
 
-torch = pytest.importorskip("torch")
 SAMPLING = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}
 WORDS = 7
 
 
-class Bigram(torch.nn.Module):  # type: ignore[misc]
-    """A causal model whose logits for the next token are a row of one table."""
+@pytest.fixture(scope="session")
+def torch() -> Any:
+    """PyTorch, imported with the first test that computes with it."""
+    return pytest.importorskip("torch")
 
-    def __init__(self, seed: int = 0) -> None:
-        super().__init__()
-        table = np.random.default_rng(seed).normal(size=(WORDS, WORDS))
-        self.table = torch.nn.Parameter(torch.tensor(table, dtype=torch.float32))
 
-    def forward(self, input_ids: Any, **_: Any) -> Any:
-        return SimpleNamespace(logits=self.table[input_ids])
+def make_bigram(torch: Any, seed: int = 0) -> Any:
+    """Returns a causal model whose logits for the next token are a row of one table."""
+
+    class Bigram(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            table = np.random.default_rng(seed).normal(size=(WORDS, WORDS))
+            self.table = torch.nn.Parameter(torch.tensor(table, dtype=torch.float32))
+
+        def forward(self, input_ids: Any, **_: Any) -> Any:
+            return SimpleNamespace(logits=self.table[input_ids])
+
+    return Bigram()
 
 
 @pytest.fixture
-def policy() -> Any:
+def policy(torch: Any) -> Any:
     """What the losses need of a policy."""
-    return SimpleNamespace(model=Bigram(), device=torch.device("cpu"), version="v1")
+    return SimpleNamespace(model=make_bigram(torch), device=torch.device("cpu"), version="v1")
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from assay.errors import UserError
 from assay.gateway.backends import open_backend
 from assay.gateway.interface import ModelRequest
 from assay.settings import Settings
+from tests.optional import require_packages
 
-pytest.importorskip("torch")
-pytest.importorskip("renderers")
+require_packages("torch", "renderers")
 SCRIPT = """
 def answer(request):
     return f"turn {len(request.messages)}"

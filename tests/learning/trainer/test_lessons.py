@@ -22,9 +22,9 @@ from assay.learning.trainer.rollouts import complete_run
 from assay.records import ToolCall
 from assay.rollout.config import RunConfig
 from assay.settings import Settings
+from tests.optional import require_packages
 
-pytest.importorskip("torch")
-pytest.importorskip("renderers")
+require_packages("torch", "renderers")
 FAMILY = "family:grid,size=3,turns=4,n=3,seed=5"
 RECIPE = """
 name = "{name}"

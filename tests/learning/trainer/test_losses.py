@@ -17,10 +17,11 @@ from assay.learning.trainer.optimise import Optimiser
 from assay.learning.trainer.options import OptimiserOptions, PolicyGradientOptions
 from assay.learning.trainer.policy_gradient import update_policy
 from assay.learning.trainer.sft import sft_step
+from tests.optional import require_packages
 
-from .conftest import WORDS
+from .conftest import WORDS, make_bigram
 
-torch = pytest.importorskip("torch")
+require_packages("torch")
 
 
 class Watched(Optimiser):
@@ -94,7 +95,7 @@ def test_other_ways_of_weighing(normalise: Any, each: tuple[float, float]) -> No
     assert [found[0][1], found[1][1]] == pytest.approx(each)
 
 
-def test_a_step_in_many_passes_has_the_same_gradient(policy: Any, row: Any) -> None:
+def test_a_step_in_many_passes_has_the_same_gradient(policy: Any, row: Any, torch: Any) -> None:
     rows = [
         row(f"a{i}", [i % WORDS, (i * 3) % WORDS, 2, 5][: 2 + i % 3], [(1, 2)], advantage=i - 3.0) for i in range(8)
     ]
@@ -120,7 +121,7 @@ def test_preferences_are_learned_on_the_two_answers_alone(policy: Any) -> None:
     assert score_pairs(policy, [pair], 64).reference[0] == pytest.approx((good, bad), abs=1e-6)
 
 
-def test_the_pull_to_a_reference_is_schulmans_estimate() -> None:
+def test_the_pull_to_a_reference_is_schulmans_estimate(torch: Any) -> None:
     ours = torch.tensor([[-1.0, -2.0]], requires_grad=True)
     theirs, weights = torch.tensor([[-1.5, -2.0]]), torch.tensor([[0.5, 0.5]])
     found = k3_divergence(ours, theirs, weights)
@@ -130,9 +131,9 @@ def test_the_pull_to_a_reference_is_schulmans_estimate() -> None:
     assert ours.grad[0, 0].item() == pytest.approx(0.5 * (1 - math.exp(-0.5)), abs=1e-6)
 
 
-def test_the_observation_term_and_the_pull_add_their_own_gradients(policy: Any, row: Any) -> None:
+def test_the_observation_term_and_the_pull_add_their_own_gradients(policy: Any, row: Any, torch: Any) -> None:
     given: TrainingRow = row("a", [1, 2, 3, 4], [(1, 2)], advantage=0.0, weights={"ce": np.array([0, 0, 1, 1])})
-    other = type(policy.model)(seed=3)
+    other = make_bigram(torch, seed=3)
     options = PolicyGradientOptions(reference_pull=0.1)
     measured = update_policy(policy, watched(policy.model), [given], options, reference=other)
     seen = -sum(slope(policy.model, b, t) for b, t in [(2, 3), (3, 4)]) / 2
@@ -152,7 +153,7 @@ def test_observations_of_a_shared_beginning_are_foreseen_once(policy: Any, row: 
     assert near(policy.model, -0.3 / 3 * sum(slope(policy.model, b, t) for b, t in seen))
 
 
-def test_tokens_without_weight_never_disturb_the_surrogate() -> None:
+def test_tokens_without_weight_never_disturb_the_surrogate(torch: Any) -> None:
     logprobs = torch.tensor([[-1.0, -900.0]], requires_grad=True)
     found = clipped_surrogate(
         logprobs, torch.tensor([[-1.0, 0.0]]), torch.ones(1, 2), torch.tensor([[1.0, 0.0]]), (0.2, 0.2)

@@ -28,8 +28,9 @@ from assay.learning.trainer.rollouts import (
 )
 from assay.learning.trainer.sft import draw_batch
 from assay.learning.trainer.step_figures import success_interval, success_share
+from tests.optional import require_packages
 
-pytest.importorskip("torch")
+require_packages("torch")
 ONE = {"temperature": 1.0}
 
 

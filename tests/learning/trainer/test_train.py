@@ -17,9 +17,9 @@ from assay.learning.trainer.recipe import TrainRecipe
 from assay.learning.trainer.rollouts import complete_run, read_training_rows
 from assay.rollout.config import RunConfig
 from assay.settings import Settings
+from tests.optional import require_packages
 
-pytest.importorskip("torch")
-pytest.importorskip("renderers")
+require_packages("torch", "renderers")
 
 
 def settings(folder: Path) -> Settings:

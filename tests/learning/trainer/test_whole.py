@@ -19,9 +19,9 @@ from assay.learning.trainer.sft import train_sft
 from assay.rollout.config import RunConfig
 from assay.settings import Settings
 from assay.tasks import find_tasks
+from tests.optional import require_packages
 
-pytest.importorskip("torch")
-pytest.importorskip("renderers")
+require_packages("torch", "renderers")
 
 
 def settings(folder: Path) -> Settings:

@@ -8,7 +8,6 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import t as student
 
 from assay.errors import UserError
 from assay.rollout.schedule.allocation import (
@@ -99,6 +98,8 @@ def test_signal_is_the_sum_of_squared_advantages() -> None:
 
 @pytest.mark.parametrize(("deviation", "tried", "total"), [(0.5, 4, 100), (0.0, 4, 100), (0.3, 2, 7)])
 def test_priority_is_the_narrowing_of_the_interval_and_a_bonus(deviation: float, tried: int, total: int) -> None:
+    from scipy.stats import t as student
+
     def half(n: int) -> float:
         return float(student.ppf(0.975, n - 1)) * deviation / math.sqrt(n)
 

@@ -16,6 +16,7 @@ from assay.verify.separation_plan import (
     encode_plan,
     load_plan,
 )
+from tests.sampling import draw_sample
 
 from .conftest import IDS, plan_of, solution
 from .test_lying_workers import takeover, value
@@ -52,13 +53,17 @@ async def judged(shop: Any, command: str, plan: SeparationPlan, name: str, tests
     return outcome.verdict.status, str(refusals)
 
 
-@pytest.mark.parametrize("name", sorted(INSIDE))
+NOTHING_INSIDE = with_use("sort_by", EntryUse("shop.core:sort_by", (), ("dict", "list", "set"), ()))
+
+
+async def test_a_right_answer_with_nothing_inside_passes(shop: Any) -> None:
+    assert (await judged(shop, solution(), NOTHING_INSIDE, "sort_by", FOUND)) == ("pass", "[]")
+
+
+@pytest.mark.parametrize("name", draw_sample(sorted(INSIDE), 4))
 async def test_what_the_reference_never_returns_inside_an_answer_is_refused(shop: Any, name: str) -> None:
     lie = takeover(f"n = len(frame['h']); {value(INSIDE[name])}")
-    answers = ("dict", "list", "set")
-    plan = with_use("sort_by", EntryUse("shop.core:sort_by", (), answers, ()))
-    assert (await judged(shop, solution(), plan, "sort_by", FOUND)) == ("pass", "[]")
-    status, refused = await judged(shop, lie, plan, "sort_by", FOUND)
+    status, refused = await judged(shop, lie, NOTHING_INSIDE, "sort_by", FOUND)
     assert status == "fail"
     assert "never returns inside another" in refused
 
@@ -211,7 +216,7 @@ HANDED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", HANDED)
+@pytest.mark.parametrize("name", draw_sample([*HANDED], 2))
 async def test_what_else_reaches_the_test_holds_what_the_references_does(shop: Any, name: str) -> None:
     entry, tests, right, lie = HANDED[name]
     changes = (Argument("basket", ("items",)),) if entry == "refill" else ()
