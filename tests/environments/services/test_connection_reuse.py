@@ -23,7 +23,9 @@ from tests.environments.services.lending import Book, lending
 from tests.environments.services.properties import initial_rows
 
 Call = tuple[str, dict[str, Any]]
-SHELVE = "INSERT OR REPLACE INTO lending_books SELECT id, title || ' again', 'lost' FROM lending_books ORDER BY id LIMIT 2"
+SHELVE = (
+    "INSERT OR REPLACE INTO lending_books SELECT id, title || ' again', 'lost' FROM lending_books ORDER BY id LIMIT 2"
+)
 
 
 def opened() -> ServiceWorld:

@@ -217,7 +217,10 @@ def reports_completion(message: str) -> bool:
 
 def asks_for(cues: Sequence[str], questions: Sequence[str]) -> bool:
     """Returns whether a question has one of the cues."""
-    return any(re.search(rf"\b{re.escape(cue.lower())}s?\b", question) for cue in cues for question in questions)
+    wanted = [cue.lower() for cue in cues]
+    # Most cues occur nowhere; as patterns, those of a large script would overflow the cache of `re` at each message.
+    found = ((cue, question) for cue in wanted for question in questions if cue in question)
+    return any(re.search(rf"\b{re.escape(cue)}s?\b", question) for cue, question in found)
 
 
 def _answer(state: UserState, asked: Sequence[Fact], seed: int) -> tuple[UserState, list[str]]:
