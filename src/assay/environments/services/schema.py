@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import types
 import typing
+from collections.abc import Iterable
 from functools import cached_property
+from itertools import starmap
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar, Union
 
 import msgspec
@@ -102,6 +104,10 @@ class Table(msgspec.Struct, frozen=True, eq=False, dict=True):
             if column.name == name:
                 return column
         raise KeyError(f"Table {self.sql_name} has no column {name!r}")
+
+    def to_rows(self, stored: Iterable[tuple[Any, ...]]) -> list[Any]:
+        """Returns the Structs of stored rows."""
+        return [self.to_row(values) for values in stored] if self.flags else list(starmap(self.row, stored))
 
     def to_row(self, values: tuple[Any, ...]) -> Any:
         """Returns the Struct of a stored row."""

@@ -135,7 +135,7 @@ class Transaction:
             query += f" ORDER BY {name}{' DESC' if order_by.startswith('-') else ''}, {', '.join(table.key)}"
         if limit is not None or offset:
             query += f" LIMIT {-1 if limit is None else int(limit)} OFFSET {int(offset)}"
-        return [table.to_row(found) for found in self._execute(query, values)]
+        return table.to_rows(self._execute(query, values))
 
     def count(self, row: type[msgspec.Struct], where: str = "", *values: Any) -> int:
         """Returns how many rows fulfil an SQL condition."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, Final, Literal
 
 import msgspec
@@ -218,13 +217,10 @@ def reports_completion(message: str) -> bool:
 
 def asks_for(cues: Sequence[str], questions: Sequence[str]) -> bool:
     """Returns whether a question has one of the cues."""
-    return bool(cues) and any(_pattern_of(tuple(cues)).search(question) for question in questions)
-
-
-@lru_cache(maxsize=4096)
-def _pattern_of(cues: tuple[str, ...]) -> re.Pattern[str]:
-    """Returns the pattern of a sentence that has one of the cues as a word, or as several of it."""
-    return re.compile(rf"\b(?:{'|'.join(re.escape(cue.lower()) for cue in cues)})s?\b")
+    wanted = [cue.lower() for cue in cues]
+    # Most cues occur nowhere; as patterns, those of a large script would overflow the cache of `re` at each message.
+    found = ((cue, question) for cue in wanted for question in questions if cue in question)
+    return any(re.search(rf"\b{re.escape(cue)}s?\b", question) for cue, question in found)
 
 
 def _answer(state: UserState, asked: Sequence[Fact], seed: int) -> tuple[UserState, list[str]]:
