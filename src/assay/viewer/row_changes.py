@@ -75,8 +75,8 @@ def _cells(change: _RowChange) -> Iterator[tuple[str, str | None, str | None]]:
     before, after = change.before or {}, change.after or {}
     differing = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     for name in differing[:MOST_CELLS]:
-        yield name[:LONGEST], _shown(before.get(name)), _shown(after.get(name))
+        yield name[:LONGEST], _format_cell(before.get(name)), _format_cell(after.get(name))
 
 
-def _shown(value: Cell) -> str | None:
+def _format_cell(value: Cell) -> str | None:
     return None if value is None else str(value)[:LONGEST]
