@@ -27,6 +27,7 @@ run() {
 }
 "$python" -m tests.adversary.table
 "$python" -m tests.holes || failed=1
+"$python" -m tests.synthesis.services.campaign || failed=1
 ASSAY_WHOLE_CAMPAIGNS=1 "$python" -m pytest -q -n 2 --dist loadfile tests/holes tests/agents/cheats tests/admission \
     tests/rollout/exchange/test_stored_demo.py tests/rollout/schedule tests/forgery tests/verify tests/sandbox \
     tests/environments tests/harnesses tests/benchmarks tests/gateway/tokens/test_nasty_script.py \

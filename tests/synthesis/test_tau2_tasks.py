@@ -26,6 +26,7 @@ from assay.synthesis.services.tau2_tasks import phone_acts
 from assay.verdicts import worst_outcome
 from assay.verify.outcome import WorldRequest, verify_world
 from tests.environments.services.benchmark_data import read_json, shared_folder
+from tests.environments.services.small_bank import write_bank
 from tests.environments.services.small_tau2 import write_data
 from tests.sampling import WHOLE, draw_sample
 
@@ -84,7 +85,7 @@ def test_a_task_does_not_depend_on_the_folder(tmp_path: Path) -> None:
         ({"split": "dev"}, "split=dev of the family 'tau2': retail has base, test"),
         ({"task": "9"}, "retail has no such task"),
         ({"person": "model"}, "expected auto or ticket"),
-        ({"domain": "bank"}, "expected airline, retail, telecom"),
+        ({"domain": "bank"}, "expected airline, retail, telecom, banking_knowledge, mock"),
     ],
 )
 def test_wrong_options_are_named(tmp_path: Path, options: dict[str, Any], message: str) -> None:
@@ -100,6 +101,29 @@ def test_splits_choose_tasks_and_missing_files_are_named(tmp_path: Path) -> None
     (tmp_path / "retail" / "tasks.json").write_text('[{"id": 3}]')
     with pytest.raises(UserError, match="tasks of retail cannot be read"):
         small(tmp_path)
+
+
+# A bank whose tools only documents name.
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_tasks_of_a_bank_are_tickets_judged_by_its_database_or_by_calls(tmp_path: Path, *, split: bool) -> None:
+    tasks = tuple(Tau2Tasks(domain="banking_knowledge", data=write_bank(tmp_path, split=split)).tasks(5, 0))
+    assert [task.metadata["task"] for task in tasks] == ["close", "hand over"]
+    assert all("Policy\nBe kind.\nSearch first." in str(task.instruction) for task in tasks)
+    assert "You have the tools of the person" in str(tasks[0].instruction)
+    assert [judge(task, play(opened(task), plan_of(task))) for task in tasks] == ["pass", "pass"]
+    assert [judge(task, opened(task)) for task in tasks] == ["fail", "fail"]
+    assert judge(tasks[1], transferred(tasks[1], "other")) == "pass"
+    assert judge(tasks[1], transferred(tasks[1], "abusive_customer_behavior")) == "fail"
+    with pytest.raises(UserError, match="no split_tasks"):
+        tuple(Tau2Tasks(domain="banking_knowledge", data=str(tmp_path), split="test").tasks(1, 0))
+
+
+def transferred(task: Task, reason: str) -> ServiceWorld:
+    """Returns the world of a task in which nothing was done but one hand-over to a human agent."""
+    call = PlannedCall("transfer_to_human_agents", {"summary": "They need help.", "reason": reason})
+    return play(opened(task), [call])
 
 
 # Scenarios.
@@ -246,6 +270,60 @@ def test_a_ticket_gives_the_agent_the_phone() -> None:
         assert "toggle_airplane_mode" in {spec.name for spec in start.specs()}
         assert judge(task, play(start, plan_of(task))) == "pass"
         assert judge(task, start) == "fail"
+
+
+@pytest.mark.slow
+def test_mock_has_two_tasks_that_their_references_fail() -> None:
+    tasks, figures = published("mock")
+    assert len(tasks) == len(figures) == 10
+    seen: dict[str, list[str]] = {"reference": [], "nothing": [], "transfer": []}
+    for task in tasks:
+        name = task.metadata["task"]
+        assert task.metadata["hash_before"] == figures[name]["initial"][0]
+        assert task.metadata["hash_after"] == figures[name]["gold"][0]
+        start = opened(task)
+        worlds = {
+            "reference": play(start, plan_of(task)),
+            "nothing": start,
+            "transfer": play(start, [PlannedCall("transfer_to_human_agents", {"summary": "They need help."})]),
+        }
+        for key, world in worlds.items():
+            seen[key] += [name] if (judge(task, world) == "pass") != (key == "reference") else []
+    assert seen == {
+        "reference": ["update_task_with_history_and_env_assertions", "update_task_with_user_tools"],
+        "nothing": ["create_task_1_nl_eval"],
+        "transfer": ["create_task_1_nl_eval", "impossible_task_1"],
+    }
+    history = next(task for task in tasks if task.metadata["task"] == "update_task_with_message_history")
+    assert "The conversation so far\nPerson: I need to create a task" in str(history.instruction)
+
+
+@pytest.mark.slow
+def test_tasks_of_the_bank_pass_by_a_transfer_only_if_that_is_what_is_wanted() -> None:
+    folder = shared_folder("environments", "tau2")
+    figures = {one["id"]: one for one in read_json(folder / "gold_hashes.json")["banking_knowledge"]}
+    seen: Counter[str] = Counter()
+    for task in Tau2Tasks(domain="banking_knowledge", data=str(folder)).tasks(11, 0):
+        start = opened(task)
+        assert task.metadata["hash_before"] == figures[task.metadata["task"]]["initial"][0]
+        assert judge(task, play(start, plan_of(task))) == "pass", task.id
+        wanted = [call for call in plan_of(task) if call.action == "transfer_to_human_agents"]
+        seen += Counter(
+            tasks=1,
+            nothing=judge(task, start) == "pass",
+            transfer=judge(task, transferred(task, "other")) == "pass",
+            wanted=judge(task, play(start, wanted)) == "pass",
+        )
+    assert seen == {"tasks": 11, "wanted": 4}
+    broken, reading = (
+        next(iter(Tau2Tasks(domain="banking_knowledge", data=str(folder), task=name).tasks(1, 0)))
+        for name in ("task_083", "task_046")
+    )
+    assert judge(broken, play(opened(broken), plan_of(broken))) == "fail"
+    # Computed by the original with the reads that it logs in a run, which `gold_hashes.json` leaves out.
+    assert reading.metadata["hash_after"].startswith("1a6cce53ec073a0f")
+    writes = [call for call in plan_of(reading) if "get_" not in str(call.arguments)]
+    assert judge(reading, play(opened(reading), writes)) == "fail"
 
 
 # tau-bench, version 1.

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from assay.environments.services.apps.tau2.airline import tau2_airline
+from assay.environments.services.apps.tau2.banking_person import tau2_banking_solo
+from assay.environments.services.apps.tau2.mock import tau2_mock_solo
 from assay.environments.services.apps.tau2.retail import tau2_retail
 from assay.environments.services.apps.tau2.telecom_setup import tau2_telecom_solo
 from assay.environments.services.declaration import Service
@@ -86,7 +88,7 @@ def telecom_hashes(world: ServiceWorld) -> list[str]:
 def assertions(world: ServiceWorld, one: Golden) -> list[bool]:
     wanted = one.task["evaluation_criteria"]["env_assertions"]
     found = [json.loads(system_view(world, each["func_name"], **each["arguments"])) for each in wanted]
-    return [value == each["assert_value"] for value, each in zip(found, wanted, strict=True)]
+    return [value == each.get("assert_value", True) for value, each in zip(found, wanted, strict=True)]
 
 
 def play_without_synchronising(world: ServiceWorld, one: Golden) -> None:
@@ -118,6 +120,66 @@ def test_telecom_gives_the_published_hashes_and_assertions() -> None:
         )
     # Where the original's evaluator does not synchronise, it judges another state than an agent can reach.
     assert seen == {"tasks": 114, "solved": 114, "already": 20, "otherwise": 71}
+
+
+def initial_knobs(one: Golden) -> dict[str, Any]:
+    """Returns what precedes a task, as the services of the mock domain and of the bank take it."""
+    state = one.task.get("initial_state") or {}
+    earlier = [call for message in state.get("message_history") or () for call in message.get("tool_calls") or ()]
+    calls = [{"func_name": call["name"], "arguments": call["arguments"]} for call in earlier]
+    changes = (state.get("initialization_data") or {}).get("agent_data") or {}
+    return {"calls": [*(state.get("initialization_actions") or ()), *calls], "changes": changes}
+
+
+def test_mock_gives_the_published_hashes_and_assertions() -> None:
+    for one in golden("mock", "tasks.json"):
+        one.task["evaluation_criteria"].setdefault("actions", [])
+        one.task["evaluation_criteria"].setdefault("env_assertions", [])
+        start = opened(tau2_mock_solo, **initial_knobs(one))
+        world = start.fork()
+        assert play_reference(world, one) == one.figures["errors"]
+        for when, state in (("initial", start), ("gold", world)):
+            hashes = [system_view(state, "database_hash"), system_view(state, "person_hash")]
+            if one.task["id"] == "update_task_with_initialization_data":
+                # The original gives the person's tools the database of the agent's there.
+                hashes[1] = hashes[0]
+            assert hashes == one.figures[when], one.task["id"]
+        assert assertions(world, one) == one.figures["assert_gold"], one.task["id"]
+
+
+CORRECTIONS = {
+    "task_048": ('"amount": 20.0', '"amount": 5.0'),
+    "task_084": ('"customer_max_liability_amount": 500', '"customer_max_liability_amount": 412.88'),
+}
+"""Arguments in the benchmark's folder `tasks`, of which the figures are, that differ from its file `tasks.json`."""
+
+
+def corrected(one: Golden) -> Golden:
+    """Returns a task with the arguments of the folder."""
+    text = json.dumps(one.task)
+    for old, new in [CORRECTIONS[one.task["id"]]] if one.task["id"] in CORRECTIONS else []:
+        old, new = json.dumps(old)[1:-1], json.dumps(new)[1:-1]
+        assert old in text
+        text = text.replace(old, new)
+    return Golden(json.loads(text), one.figures)
+
+
+def test_banking_gives_the_published_hashes() -> None:
+    base = opened(tau2_banking_solo)
+    initial = system_view(base, "database_hash")
+    seen: Counter[str] = Counter()
+    for one in map(corrected, golden("banking_knowledge", "tasks.json.gz")):
+        changes = initial_knobs(one)["changes"]
+        start = opened(tau2_banking_solo, changes=changes) if changes else base
+        before = system_view(start, "database_hash") if changes else initial
+        assert before == one.figures["initial"][0], one.task["id"]
+        world = start.fork()
+        texts = [world.act(action["name"], action["arguments"]).content for action in one.actions]
+        assert system_view(world, "database_hash") == one.figures["gold"][0], one.task["id"]
+        # What is refused here is a text in the original, whose figures list no errors.
+        refused = [one.task["id"] for text in texts if text.startswith("Error")]
+        seen += Counter(tasks=1, changed=bool(changes), **dict.fromkeys(refused, len(refused)))
+    assert seen == {"tasks": 97, "changed": 35, "task_051": 1, "task_083": 4}
 
 
 def test_a_changed_database_is_refused() -> None:

@@ -1,27 +1,29 @@
 """The state of a world of services: one SQLite database in memory, with a journal of its net changes.
 
 A database is opened on an image, the serialised initial state, which one process makes once for each set of tables,
-seed and knobs. TEMP triggers write each change of a row into a TEMP table, so that the image stays clean. Folding the
-journal (first old row, last new row, equal ones dropped) gives the net changes: a write that was undone leaves no
-trace, and the order of writes does not matter.
+seed and knobs. Triggers write each change of a row into a journal. They are part of the image, because SQLite parses a
+stored trigger three times as fast as it creates one. Folding the journal (first old row, last new row, equal ones
+dropped) gives the net changes: a write that was undone leaves no trace, and the order of writes does not matter.
+
+Closing a database undoes its net changes and keeps the connection for the next database of the image, with its parsed
+schema and prepared statements. Only a connection that nothing else refers to is kept (a cursor, a bound method and the
+frame of a running transaction all refer to theirs), so no user of a closed database can reach the next one.
 
 The digest of a state covers the image and the set of net changes. The set is hashed incrementally, as the sum of one
 number a row (AdHash: Bellare and Micciancio, Eurocrypt 1997), so that a call costs in proportion to what it
 changed. The numbers have 2,048 bits: the generalised birthday attack on a sum of n bits takes about 2^(2 sqrt(n))
 steps.
-
-Making the triggers is nearly all that an open costs. A connection that nothing else holds is therefore kept when its
-database is closed or dropped, and serves the next one on the same image: its net changes are undone, and it is taken
-only if none is left.
 """
 
 from __future__ import annotations
 
+import atexit
 import sqlite3
 import sys
-from collections import deque
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -34,17 +36,20 @@ from .schema import Table
 _DECODE: Final = msgspec.json.Decoder(type=list[str | int | None]).decode
 _BITS: Final = 2_048
 _MODULUS: Final = 1 << _BITS
-_MOST_KEPT: Final = 24
-"""Connections that are kept for further databases, over all images."""
-_MOST_KEPT_BYTES: Final = 64 << 20
-_MOST_UNDONE: Final = 400
-"""Changes of rows above which a connection is not used again: undoing them costs as much as a new one."""
-_JOURNAL: Final = "CREATE TEMP TABLE journal (seq INTEGER PRIMARY KEY, tab INTEGER, key TEXT, old TEXT, new TEXT)"
+_JOURNAL: Final = "CREATE TABLE journal (seq INTEGER PRIMARY KEY, tab INTEGER, key TEXT, old TEXT, new TEXT)"
+_MOST_IDLE: Final = 16
+"""Connections kept for later databases."""
+_MOST_IDLE_BYTES: Final = 64 << 20
+"""Bytes of their images."""
+_MOST_UNDONE: Final = 1_000
+"""Entries of a journal beyond which a connection is closed instead: its pages would stay allocated."""
 
 
-class Image(NamedTuple):
+class Image(msgspec.Struct, frozen=True, eq=False):
     """An initial state."""
 
+    tables: tuple[Table, ...]
+    """All tables, in the order of their numbers in the journal."""
     data: bytes
     """The serialised database."""
     digest: str
@@ -59,9 +64,16 @@ class RowChange(msgspec.Struct, frozen=True):
     before: dict[str, str | int | None] | None
     after: dict[str, str | int | None] | None
 
-    def reversed(self) -> RowChange:
-        """Returns the change that undoes this one."""
-        return RowChange(self.table, self.key, self.after, self.before)
+
+class _Replacement(NamedTuple):
+    """The change of one row."""
+
+    table: Table
+    key: Sequence[str | int | None]
+    removes: bool
+    """Whether a row with the key goes."""
+    row: Sequence[str | int | None] | None
+    """The row that comes; None without one."""
 
 
 class _Fold:
@@ -78,8 +90,10 @@ class _Fold:
         self.total = 0
         """Sum over the net changes; 0 without any."""
 
-    def add(self, entries: Iterable[tuple[int, int, str, str | None, str | None]]) -> None:
-        for seq, tab, key, old, new in entries:
+    def read(self, connection: sqlite3.Connection) -> None:
+        """Adds the entries of the journal that are not folded yet."""
+        query = "SELECT seq, tab, key, old, new FROM journal WHERE seq > ? ORDER BY seq"
+        for seq, tab, key, old, new in connection.execute(query, (self.seen,)):
             place = (tab, key)
             self.seen = seq
             if place in self.last:
@@ -91,65 +105,100 @@ class _Fold:
                 self.total += self._number(tab, key, new)
         self.total %= _MODULUS
 
+    def replacements(self) -> list[_Replacement]:
+        """Returns what leads from the initial state to this one."""
+        return [
+            _Replacement(self._tables[tab], _DECODE(key), first is not None, _decoded(self.last[tab, key]))
+            for (tab, key), first in self.first.items()
+        ]
+
+    def reversals(self) -> list[_Replacement]:
+        """Returns what leads from this state to the initial one."""
+        return [
+            _Replacement(self._tables[tab], _DECODE(key), last is not None, _decoded(self.first[tab, key]))
+            for (tab, key), last in self.last.items()
+        ]
+
+    def copy(self) -> _Fold:
+        """Returns the same net changes, for an empty journal."""
+        other = _Fold(self._tables)
+        other.first, other.last, other.total = dict(self.first), dict(self.last), self.total
+        return other
+
     def _number(self, tab: int, key: str, row: str | None) -> int:
         content = canonical_bytes([self._tables[tab].sql_name, key, row])
         return int.from_bytes(blake3(content).digest(length=_BITS // 8), "big")
 
 
-class Database:
-    """A private, writable copy of an image.
+class _IdleConnections:
+    """Connections in the initial state of their image, the last used ones, for any thread.
 
-    Args:
-        tables: All tables, in the order in which the image was made.
-        image: The initial state.
+    A connection is handed over by `put` and taken by `pop`. Both run in finalisers too, which may interrupt either:
+    they never wait for the lock, and do without the connection while another holds it.
     """
 
-    def __init__(self, tables: Sequence[Table], image: Image) -> None:
-        self.tables = tuple(tables)
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: list[tuple[Image, sqlite3.Connection]] = []
+
+    def pop(self, image: Image) -> sqlite3.Connection | None:
+        """Removes and returns a connection to the image; None without one."""
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            at = next((at for at, (known, _) in enumerate(self._held) if known is image), None)
+            return None if at is None else self._held.pop(at)[1]
+        finally:
+            self._lock.release()
+
+    def put(self, image: Image, connection: sqlite3.Connection) -> None:
+        """Keeps a connection, and closes those beyond the limits."""
+        closed = [connection]
+        if self._lock.acquire(blocking=False):
+            try:
+                self._held.insert(0, (image, connection))
+                size = 0
+                for kept, (known, _) in enumerate(self._held):
+                    size += len(known.data)
+                    if kept == _MOST_IDLE or size > _MOST_IDLE_BYTES:
+                        break
+                else:
+                    kept = len(self._held)
+                closed = [other for _, other in self._held[kept:]]
+                del self._held[kept:]
+            finally:
+                self._lock.release()
+        for other in closed:
+            other.close()
+
+    def clear(self) -> None:
+        """Closes all connections."""
+        held, self._held = self._held, []
+        for _, connection in held:
+            connection.close()
+
+
+_IDLE: Final = _IdleConnections()
+atexit.register(_IDLE.clear)
+
+
+class Database:
+    """A private, writable copy of an image."""
+
+    def __init__(self, image: Image) -> None:
+        self.tables = image.tables
         self.image = image
+        connection = _IDLE.pop(image) or _open(image)
+        self._references = sys.getrefcount(connection)
+        """References to the connection while nothing but one local variable refers to it."""
+        self.connection = connection
+        self._fold = _Fold(self.tables)
         self._digest: str | None = None
-        self.connection, self._fold = self._reused() or self._opened()
 
-    def _opened(self) -> tuple[sqlite3.Connection, _Fold]:
-        connection = _connect()
-        connection.deserialize(self.image.data)
-        connection.execute("PRAGMA foreign_keys = ON")
-        statements = [_JOURNAL, *(text for number, table in enumerate(self.tables) for text in table.triggers(number))]
-        connection.executescript(";".join(statements))
-        return connection, _Fold(self.tables)
-
-    def _reused(self) -> tuple[sqlite3.Connection, _Fold] | None:
-        """Returns a kept connection in the initial state of this image; None if there is none."""
-        kept = _KEPT.take(self.tables, self.image)
-        if kept is None:
-            return None
-        self.connection, self._fold = kept.connection, kept.fold
-        try:
-            changes = self.changes() if self._folded().seen <= _MOST_UNDONE else None
-            if changes is None:
-                return None
-            self.apply(change.reversed() for change in changes)
-            if self._folded().first:
-                return None
-            self.connection.execute("DELETE FROM temp.journal")
-        except (ValueError, sqlite3.Error):
-            return None
-        kept.connection = _CLOSED
-        return self.connection, _Fold(self.tables)
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> AbstractContextManager[None]:
         """Runs its body as one transaction: an exception, also of a constraint at its end, undoes all of it."""
-        connection = self.connection
-        connection.execute("BEGIN")
-        try:
-            yield
-            connection.execute("COMMIT")
-            self._digest = None
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
+        self._digest = None
+        return _transaction(self.connection)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -188,33 +237,20 @@ class Database:
         """Applies changes to the initial state, to restore a state. Raises `ValueError` if one does not fit."""
         by_name = {table.sql_name: table for table in self.tables}
         try:
+            replacements = [_replacement(by_name[change.table], change) for change in changes]
             with self.transaction():
-                rows = [(by_name[change.table], change) for change in changes]
-                for table, change in rows:  # all rows go before any comes: two may have swapped a unique value
-                    self._remove(table, change)
-                for table, change in rows:
-                    self._insert(table, change)
+                _replace_rows(self.connection, replacements)
         except (KeyError, TypeError, OverflowError, UnicodeError, sqlite3.Error) as exc:
             raise ValueError(f"The changes do not fit this world: {exc}") from exc
 
-    def _remove(self, table: Table, change: RowChange) -> None:
-        if change.before is None:
-            return
-        where = " AND ".join(f"{name} = ?" for name in table.key)
-        if self.connection.execute(f"DELETE FROM {table.sql_name} WHERE {where}", change.key).rowcount != 1:
-            raise ValueError(f"{table.sql_name} has no row {change.key}")
-
-    def _insert(self, table: Table, change: RowChange) -> None:
-        if change.after is None:
-            return
-        values = [change.after[column.name] for column in table.columns]
-        marks = ", ".join("?" * len(values))
-        self.connection.execute(f"INSERT INTO {table.sql_name} VALUES ({marks})", values)
-
     def fork(self) -> Database:
         """Returns an independent database in the same state."""
-        other = Database(self.tables, self.image)
-        other.apply(self.changes())
+        fold = self._folded()
+        other = Database(self.image)
+        if fold.first:
+            _replace_rows_unrecorded(other.connection, fold.replacements())
+            other._fold = fold.copy()
+        other._digest = self._digest
         return other
 
     def rows(self, table: Table) -> list[tuple[Any, ...]]:
@@ -222,76 +258,24 @@ class Database:
         return self.connection.execute(f"SELECT * FROM {table.sql_name}").fetchall()
 
     def close(self) -> None:
-        """Gives the memory back, to the next database of the image or to the system. Idempotent."""
-        held = [self.connection]
-        self.connection = _CLOSED
-        if held[0] is not _CLOSED:
-            _KEPT.put(held, self._fold, self.tables, self.image)
+        """Releases the memory, or keeps it for the next database of the image. Idempotent."""
+        connection, self.connection = self.connection, _closed_connection()
+        # From here on only others that already have the connection can use it; then it is closed under them.
+        if sys.getrefcount(connection) == self._references and _undo(connection, self.image, self._fold):
+            _IDLE.put(self.image, connection)
+        else:
+            connection.close()
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        """Closes a database that was dropped, as those of forks are."""
+        """Closes a world that was dropped, as forks are; Python 3.13 warns of open connections."""
         if hasattr(self, "connection") and not is_finalizing():  # at the end of the process this module is empty
             self.close()
 
     def _folded(self) -> _Fold:
         if self.connection.in_transaction:
             raise RuntimeError("the state has no digest in the middle of a transaction")
-        fold = self._fold
-        query = "SELECT seq, tab, key, old, new FROM temp.journal WHERE seq > ? ORDER BY seq"
-        fold.add(self.connection.execute(query, (fold.seen,)))
-        return fold
-
-
-class _KeptConnection:
-    """A connection with journal and triggers whose database is gone."""
-
-    __slots__ = ("connection", "fold", "image", "tables")
-
-    def __init__(self, connection: sqlite3.Connection, fold: _Fold, tables: tuple[Table, ...], image: Image) -> None:
-        self.connection = connection
-        self.fold = fold
-        self.tables = tables
-        self.image = image
-
-    def __del__(self) -> None:
-        self.connection.close()  # Python 3.13 warns of open ones
-
-
-class _KeptConnections:
-    """The connections kept last. `put` may run in the middle of anything, since a dropped database calls it: each
-    operation on the queue is atomic."""
-
-    def __init__(self) -> None:
-        self._queue: deque[_KeptConnection] = deque(maxlen=_MOST_KEPT)
-
-    def put(self, held: list[sqlite3.Connection], fold: _Fold, tables: tuple[Table, ...], image: Image) -> None:
-        """Keeps a connection, or closes it: one that something else refers to could still be used."""
-        if _references(held) != _ALONE or held[0].in_transaction:
-            held[0].close()
-        else:
-            self._queue.append(_KeptConnection(held[0], fold, tables, image))
-
-    def take(self, tables: tuple[Table, ...], image: Image) -> _KeptConnection | None:
-        """Returns a connection of an image, the one kept last; None if there is none. Closes the oldest ones while all
-        together are too large."""
-        kept = list(self._queue)
-        found = next((one for one in reversed(kept) if one.image is image and one.tables == tables), None)
-        size = sum(len(one.image.data) for one in kept)
-        for one in kept:
-            if one is found or size > _MOST_KEPT_BYTES:
-                size -= len(one.image.data)
-                try:
-                    self._queue.remove(one)
-                except ValueError:  # another thread has taken it
-                    found = None if one is found else found
-        return found
-
-
-def _references(held: list[Any]) -> int:
-    return sys.getrefcount(held[0])
-
-
-_KEPT: Final = _KeptConnections()
+        self._fold.read(self.connection)
+        return self._fold
 
 
 class NewImage:
@@ -322,9 +306,11 @@ class NewImage:
             rows = self.connection.execute(f"SELECT * FROM {table.sql_name}").fetchall()
             content.append([table.sql_name, [column.name for column in table.columns], rows])
         digest = digest_bytes(canonical_bytes(content))
+        triggers = (text for number, table in enumerate(self.tables) for text in table.triggers(number))
+        self.connection.executescript(";".join([_JOURNAL, *triggers]))
         data = self.connection.serialize()
         self.connection.close()
-        return Image(data, digest)
+        return Image(self.tables, data, digest)
 
     def close(self) -> None:
         """Releases the memory. Idempotent."""
@@ -336,11 +322,88 @@ def _connect() -> sqlite3.Connection:
     return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False, cached_statements=512)
 
 
-_CLOSED: Final = _connect()
-"""Connection of every closed database: using it raises `sqlite3.ProgrammingError`."""
-_ALONE: Final = _references([_CLOSED]) - 1
-"""References to a connection that only one list holds; its own cache of statements holds some, too."""
-_CLOSED.close()
+def _open(image: Image) -> sqlite3.Connection:
+    """Opens a copy of an image."""
+    connection = _connect()
+    connection.deserialize(image.data)
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA recursive_triggers = ON")  # a row that REPLACE removes is journaled too
+    return connection
+
+
+@cache
+def _closed_connection() -> sqlite3.Connection:
+    """Returns a connection that refuses every use, in place of one that was given away."""
+    connection = _connect()
+    connection.close()
+    return connection
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Runs its body as one transaction, which any exception undoes."""
+    connection.execute("BEGIN")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _undo(connection: sqlite3.Connection, image: Image, fold: _Fold) -> bool:
+    """Returns a database to the state of its image, with an empty journal.
+
+    False if that fails, a transaction is open, the schema was changed, or the changes are too many.
+    """
+    query = (
+        "SELECT (SELECT coalesce(max(seq), 0) FROM journal),"
+        " (SELECT schema_version FROM pragma_schema_version), (SELECT count(*) FROM temp.sqlite_schema)"
+    )
+    schema_version = int.from_bytes(image.data[40:44], "big")  # a field of the header of SQLite's file format
+    try:
+        if connection.in_transaction:
+            return False
+        entries, *schema = connection.execute(query).fetchone()
+        if schema != [schema_version, 0] or entries + len(fold.first) > _MOST_UNDONE:
+            return False
+        fold.read(connection)
+        if entries or fold.first:
+            _replace_rows_unrecorded(connection, fold.reversals())
+    except (ValueError, sqlite3.Error):
+        return False
+    return True
+
+
+def _replace_rows_unrecorded(connection: sqlite3.Connection, replacements: Sequence[_Replacement]) -> None:
+    """Changes rows in one transaction and leaves an empty journal. Raises as `_replace_rows`."""
+    with _transaction(connection):
+        _replace_rows(connection, replacements)
+        connection.execute("DELETE FROM journal")
+
+
+def _replace_rows(connection: sqlite3.Connection, replacements: Sequence[_Replacement]) -> None:
+    """Changes rows. Raises `ValueError` if a row that shall go does not exist."""
+    for table, key, removes, _ in replacements:  # all rows go before any comes: two may have swapped a unique value
+        if removes:
+            where = " AND ".join(f"{name} = ?" for name in table.key)
+            if connection.execute(f"DELETE FROM {table.sql_name} WHERE {where}", key).rowcount != 1:
+                raise ValueError(f"{table.sql_name} has no row {key}")
+    for table, _, _, row in replacements:
+        if row is not None:
+            marks = ", ".join("?" * len(row))
+            connection.execute(f"INSERT INTO {table.sql_name} VALUES ({marks})", row)
+
+
+def _replacement(table: Table, change: RowChange) -> _Replacement:
+    """Returns a change as it is applied to the initial state. Raises `KeyError` for a row without a column."""
+    row = None if change.after is None else [change.after[column.name] for column in table.columns]
+    return _Replacement(table, change.key, change.before is not None, row)
+
+
+def _decoded(row: str | None) -> list[str | int | None] | None:
+    return None if row is None else _DECODE(row)
 
 
 def _named(table: Table, row: str | None) -> dict[str, str | int | None] | None:

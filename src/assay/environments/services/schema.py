@@ -133,13 +133,13 @@ class Table(msgspec.Struct, frozen=True, eq=False, dict=True):
         old_key, new_key = (", ".join(f"{side}.{name}" for name in self.key) for side in ("OLD", "NEW"))
         same = " AND ".join(f"OLD.{name} = NEW.{name}" for name in self.key)
         write = "INSERT INTO journal (tab, key, old, new) VALUES"
-        start = f"CREATE TEMP TRIGGER {self.sql_name}"
+        start = f"CREATE TRIGGER {self.sql_name}"
         return [
-            f"{start}_i AFTER INSERT ON main.{self.sql_name} BEGIN "
+            f"{start}_i AFTER INSERT ON {self.sql_name} BEGIN "
             f"{write} ({number}, json_array({new_key}), NULL, json_array({new})); END",
-            f"{start}_d AFTER DELETE ON main.{self.sql_name} BEGIN "
+            f"{start}_d AFTER DELETE ON {self.sql_name} BEGIN "
             f"{write} ({number}, json_array({old_key}), json_array({old}), NULL); END",
-            f"{start}_u AFTER UPDATE ON main.{self.sql_name} BEGIN "
+            f"{start}_u AFTER UPDATE ON {self.sql_name} BEGIN "
             f"SELECT CASE WHEN NOT ({same}) THEN RAISE(ABORT, 'the key of a row cannot be changed') END; "
             f"{write} ({number}, json_array({old_key}), json_array({old}), json_array({new})); END",
         ]

@@ -136,7 +136,7 @@ class ServiceWorld:
         self.before_message: Callable[[dict[str, Any]], Awaitable[None]] | None = None
         """Awaited with the arguments of each message of the agent, before it is sent: it may act as the person."""
         self._identity, image = composition.image(seed, knobs)
-        self._attach(Database(composition.tables, image))
+        self._attach(Database(image))
         self.calls: list[LoggedCall] = []
         self._logged_bytes = 0
 
@@ -208,7 +208,7 @@ class ServiceWorld:
             raise ValueError(f"These bytes are no state of a world of services: {exc}") from exc
         if stored.world != self._identity:
             raise ValueError(f"The state is of {stored.world[:200]}, and this world is {self._identity[:200]}")
-        fresh = Database(self.composition.tables, self.database.image)
+        fresh = Database(self.database.image)
         try:
             fresh.apply(stored.changes)
         except ValueError:

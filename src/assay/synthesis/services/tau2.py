@@ -1,7 +1,8 @@
 """The task families `tau2` and `tau-bench`: tasks of those benchmarks, over databases that the user names by a folder.
 
 Airline and retail are judged by what the reference solution leads to: the net changes of the database, which are equal
-if and only if tau2's hashes are, and the facts that the agent must tell the person. Telecom is judged by assertions.
+if and only if tau2's hashes are, and the facts that the agent must tell the person; so are most tasks of banking and
+mock. Telecom is judged by assertions. Where tau2 compares calls (`ACTION`), the world reports whether they were made.
 Assertions in words, which tau2 has a model judge, are not judged: `metadata.not_judged` lists them.
 
 The person is the rule-driven one where a script can be made (`scenario`); otherwise the agent is given the whole
@@ -21,7 +22,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import msgspec
 from blake3 import blake3
 
-from assay.environments.services.apps.tau2.databases import read_domain_file
+from assay.environments.services.apps.tau2.databases import list_domain_files, read_domain_file
 from assay.environments.services.conversation import conversation
 from assay.environments.services.data_files import read_data_file
 from assay.environments.services.declaration import Service
@@ -47,6 +48,7 @@ _TICKET: Final = (
     "want, what they know, and how they decide. Where the policy wants their confirmation, take it as given for what "
     "the ticket says. Do what they want as far as the policy allows, and nothing else."
 )
+_OWN_TOOLS: Final = "You have the tools of the person, too: use them where the person is to do something themselves."
 _TELL: Final = "They hear what you say by `send_message`: tell them what they want to know."
 
 
@@ -60,6 +62,17 @@ class _Domain(NamedTuple):
     policies: tuple[tuple[str, str, str], ...]
     """Files of the policy, with a person and without, and the tag that encloses the text; empty for none."""
     acts: tuple[UserAct, ...] = ()
+    takes_changes: bool = False
+    """Whether the service has the knob `changes`, for what differs from the database before a task."""
+    judges_calls: bool = False
+    """Whether the service has the view `was_called`, for tasks that are judged by their calls."""
+    logs_reads: bool = False
+    """Whether the service has the knob `logged_reads`, for reads that a task demands."""
+    says_own_tools: bool = False
+    """Whether a ticket says that the agent has the person's tools, because the policy is written for two."""
+    task_folder: str = ""
+    """Folder with a file for each task, which replaces the file of all tasks where it exists."""
+    has_splits: bool = True
 
 
 _DOMAINS: Final[Mapping[str, _Domain]] = {
@@ -74,8 +87,29 @@ _DOMAINS: Final[Mapping[str, _Domain]] = {
         ),
         phone_acts(),
     ),
+    "banking_knowledge": _Domain(
+        "tau2-banking",
+        "tau2-banking-solo",
+        (("prompts/classic_rag_bm25_no_grep.md", "prompts/classic_rag_bm25_no_grep.md", ""),),
+        takes_changes=True,
+        judges_calls=True,
+        logs_reads=True,
+        says_own_tools=True,
+        task_folder="tasks",
+        has_splits=False,
+    ),
+    "mock": _Domain(
+        "tau2-mock",
+        "tau2-mock-solo",
+        (("policy.md", "policy_solo.md", ""),),
+        takes_changes=True,
+        judges_calls=True,
+    ),
 }
 _FIRST_AIRLINE: Final = _Domain("tau-bench-airline", "tau-bench-airline", (("wiki.md", "wiki.md", ""),))
+_COMPONENT: Final = re.compile(r"\{\{component:(\w+)\}\}")
+"""Place of a policy where another file is inserted."""
+_SPEAKERS: Final = {"user": "Person", "assistant": "You", "tool": "Result"}
 _TASK_FILES: Final = ("tasks.json", "tasks_base_and_small.json")
 _SPLIT_FILES: Final = ("split_tasks.json", "split_tasks_without_full.json")
 
@@ -131,8 +165,13 @@ class _BenchmarkTasks(ABC):
                 text = data.decode().strip()
             except ValueError as exc:
                 raise UserError(str(exc)) from exc
+            text = _COMPONENT.sub(self._read_component, text)
             parts.append(f"<{tag}>\n{text}\n</{tag}>" if tag else text)
         return "\n".join(parts)
+
+    def _read_component(self, found: re.Match[str]) -> str:
+        name = f"prompts/components/{found[1]}.md"
+        return read_domain_file(self._data, self._domain_name, name).data.decode().strip()
 
     @cached_property
     def _hash(self) -> str:
@@ -155,23 +194,22 @@ class _BenchmarkTasks(ABC):
                 reason = str(exc)
         ticket = source.ticket or as_ticket(source.user_scenario)
         listener = _LISTENER if source.facts else None
-        text = "\n\n".join([_TICKET, *([_TELL] if listener else []), f"Ticket\n{ticket}"])
+        parts = [_TICKET, *([_TELL] if listener else []), *([_OWN_TOOLS] if self._domain.says_own_tools else [])]
+        text = "\n\n".join([*parts, f"Ticket\n{ticket}", *_earlier_text(source)])
         plan = tuple(reference_plan(source, ()))
         return _Person(self._domain.solo, listener, plan, text, f"ticket: {reason}", is_ticket=True)
 
     def _build(self, source: SourceTask) -> Task:
-        if source.has_unsupported_start:
+        if not self._domain.takes_changes and (source.initial_changes or source.earlier_messages):
             raise UserError(f"task {source.id} of {self._domain_name} begins in the middle, which is not supported")
         person = self._person(source)
         service: Service = load("services", person.service)
-        knobs: dict[str, Any] = {service.name: {"data": self._data, "hash": self._hash}}
-        if source.initial_calls:
-            knobs[service.name]["calls"] = list(source.initial_calls)
+        knobs: dict[str, Any] = {service.name: {"data": self._data, "hash": self._hash} | self._start(source)}
         services = [person.service]
         if person.script is not None:
             services.append(conversation.name)
             knobs[conversation.name] = {"script": msgspec.to_builtins(person.script)}
-        reported = _reports(source)
+        reported = _reports(source, judges_calls=self._domain.judges_calls)
         parameters: dict[str, Any] = {"services": services, "knobs": knobs, "plan": msgspec.to_builtins(person.plan)}
         if reported:
             parameters["reported"] = [msgspec.to_builtins(call) for call, _ in reported]
@@ -192,11 +230,22 @@ class _BenchmarkTasks(ABC):
                 "task": source.id,
                 "person": person.label,
                 "reward_basis": list(source.evaluation_criteria.reward_basis),
-                "not_judged": source.list_unjudged(),
+                "not_judged": source.list_unjudged(judges_calls=self._domain.judges_calls),
                 "hash_before": world.peek("database_hash", {}, "system").content,
                 "hash_after": done.peek("database_hash", {}, "system").content,
             },
         )
+
+    def _start(self, source: SourceTask) -> dict[str, Any]:
+        """Returns the knobs that say what precedes a task."""
+        knobs: dict[str, Any] = {}
+        if source.initial_calls:
+            knobs["calls"] = list(source.initial_calls)
+        if source.initial_changes:
+            knobs["changes"] = source.initial_changes
+        if self._domain.logs_reads and (names := source.called_tools):
+            knobs["logged_reads"] = names
+        return knobs
 
     def _open(self, source: SourceTask, parameters: Mapping[str, Any]) -> ServiceWorld:
         try:
@@ -209,7 +258,7 @@ class Tau2Tasks(_BenchmarkTasks):
     """Tasks of tau2-bench.
 
     Args:
-        domain: `airline`, `retail` or `telecom`.
+        domain: `airline`, `retail`, `telecom`, `banking_knowledge` or `mock`.
         data: Folder of the domains' files, or a checkout of tau2-bench.
         split: One of the benchmark's splits: `base`, `train`, `test`; for telecom `small`, too.
         task: Identifier of a single task.
@@ -227,15 +276,20 @@ class Tau2Tasks(_BenchmarkTasks):
         self._split, self._task = split, str(task)
 
     def _sources(self) -> Sequence[SourceTask]:
+        folder = self._domain.task_folder
+        files = list_domain_files(self._data, self._domain_name, folder) if folder else []
         try:
-            known = msgspec.convert(self._read(*_TASK_FILES), tuple[SourceTask, ...])
-        except msgspec.ValidationError as exc:
+            parsed = [read_data_file([path.parent], [path.name]).parse() for path in files]
+            known = msgspec.convert(parsed or self._read(*_TASK_FILES), tuple[SourceTask, ...])
+        except ValueError as exc:
             raise UserError(f"The tasks of {self._domain_name} cannot be read: {exc}") from exc
         if self._task:
             chosen = [task for task in known if task.id == self._task]
             if not chosen:
                 raise UserError(f"task={self._task} of the family 'tau2': {self._domain_name} has no such task")
             return chosen
+        if not self._domain.has_splits and self._split == "base":
+            return known
         splits = self._read(*_SPLIT_FILES)
         if not isinstance(splits, dict) or not isinstance(splits.get(self._split), list):
             names = ", ".join(splits) if isinstance(splits, dict) else "none"
@@ -269,17 +323,28 @@ class TauBenchTasks(_BenchmarkTasks):
         return list({run.task_id: run.source for run in runs}.values())
 
 
-def _reports(source: SourceTask) -> list[tuple[PlannedCall, bool]]:
-    """Returns the views that judge a task, with the results that they must have; none if its database does."""
+def _earlier_text(source: SourceTask) -> list[str]:
+    """Returns the messages that precede a task as one text; none without any."""
+    lines = [f"{_SPEAKERS[message.role]}: {message.content}" for message in source.earlier_messages if message.content]
+    return ["\n".join(["The conversation so far", *lines])] if lines else []
+
+
+def _reports(source: SourceTask, *, judges_calls: bool) -> list[tuple[PlannedCall, bool]]:
+    """Returns the views that judge a task, with the results that they must have; none if its database alone does."""
     criteria = source.evaluation_criteria
-    if "DB" in criteria.reward_basis:
-        return []
-    found = [
-        (PlannedCall(assertion.func_name, assertion.arguments), assertion.assert_value)
-        for assertion in criteria.env_assertions or ()
-    ]
-    if "ACTION" in criteria.reward_basis and any(action.name == TRANSFER for action in criteria.actions or ()):
-        found.append((PlannedCall("was_transferred"), True))
+    found = []
+    if "ENV_ASSERTION" in criteria.reward_basis:
+        found += [
+            (PlannedCall(assertion.func_name, assertion.arguments), assertion.assert_value)
+            for assertion in criteria.env_assertions or ()
+        ]
+    if "ACTION" in criteria.reward_basis:
+        for action in criteria.actions or ():
+            call = PlannedCall("was_transferred")
+            if judges_calls:
+                call = PlannedCall("was_called", {"action": action.name, "arguments": action.compared_arguments})
+            if (judges_calls or action.name == TRANSFER) and (call, True) not in found:
+                found.append((call, True))
     return found
 
 
@@ -289,13 +354,13 @@ def _checks(source: SourceTask, done: ServiceWorld, wanted: Sequence[bool]) -> t
     Args:
         source: The task.
         done: World in which the reference solution was played.
-        wanted: Results that the reported views must have; empty if the changes of the state are judged.
+        wanted: Results that the reported views must have.
     """
     checks = []
     if wanted:
         expected = dict(zip(done.report(), wanted, strict=True))
         checks.append(Check("assertions", "facts", {"expected": {"reported": expected}}))
-    else:
+    if "DB" in source.evaluation_criteria.reward_basis or not wanted:
         changes = done.database.changes(judged_only=True)
         outcome = {"changes": as_json(expected_changes(done.composition.tables, changes))}
         checks.append(Check("state", "state", {"outcomes": [outcome]}))

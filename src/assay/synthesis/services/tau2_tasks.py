@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from assay.environments.services.apps.tau2.databases import merge_changes
 from assay.environments.services.conversation import SEND
 from assay.environments.services.plans import PlannedCall
 from assay.environments.services.users import UserAct
@@ -14,6 +15,7 @@ from assay.environments.services.users import UserAct
 from .scenario import Scenario, Unscriptable
 
 TRANSFER: Final = "transfer_to_human_agents"
+CALL_TOOL: Final = "call_discoverable_agent_tool"
 _RESPOND: Final = "respond"
 
 
@@ -23,6 +25,15 @@ class ReferenceAction(msgspec.Struct, frozen=True):
     name: str
     arguments: dict[str, Any] = {}
     requestor: Literal["assistant", "user"] = "assistant"
+    compare_args: tuple[str, ...] | None = None
+    """Arguments that `ACTION` compares; None for all."""
+
+    @property
+    def compared_arguments(self) -> dict[str, Any]:
+        """The arguments that `ACTION` compares."""
+        if self.compare_args is None:
+            return self.arguments
+        return {name: value for name, value in self.arguments.items() if name in self.compare_args}
 
 
 class Assertion(msgspec.Struct, frozen=True):
@@ -43,12 +54,27 @@ class Criteria(msgspec.Struct, frozen=True):
     reward_basis: tuple[str, ...] = ("DB", "COMMUNICATE")
 
 
+class EarlierCall(msgspec.Struct, frozen=True):
+    """A call in an earlier message."""
+
+    name: str
+    arguments: dict[str, Any] = {}
+
+
+class EarlierMessage(msgspec.Struct, frozen=True):
+    """A message that precedes a task."""
+
+    role: str
+    content: str | None = None
+    tool_calls: tuple[EarlierCall, ...] | None = None
+
+
 class InitialState(msgspec.Struct, frozen=True):
     """State and messages that precede a task."""
 
     initialization_data: dict[str, Any] | None = None
     initialization_actions: tuple[dict[str, Any], ...] | None = None
-    message_history: tuple[dict[str, Any], ...] | None = None
+    message_history: tuple[EarlierMessage, ...] | None = None
 
 
 class SourceTask(msgspec.Struct, frozen=True):
@@ -61,15 +87,31 @@ class SourceTask(msgspec.Struct, frozen=True):
     ticket: str | None = None
 
     @property
-    def has_unsupported_start(self) -> bool:
-        """True if other data or earlier messages precede the task."""
+    def initial_changes(self) -> dict[str, Any]:
+        """What differs from the domain's database before the task, which the person's tools share."""
         state = self.initial_state
-        return state is not None and bool(state.initialization_data or state.message_history)
+        data = (state.initialization_data or {}) if state is not None else {}
+        return merge_changes(data.get("agent_data") or {}, data.get("user_data") or {})  # type: ignore[no-any-return]
+
+    @property
+    def earlier_messages(self) -> tuple[EarlierMessage, ...]:
+        state = self.initial_state
+        return () if state is None else state.message_history or ()
 
     @property
     def initial_calls(self) -> tuple[dict[str, Any], ...]:
+        """Calls before the task: of the state, and of earlier messages."""
         state = self.initial_state
-        return () if state is None else state.initialization_actions or ()
+        events = () if state is None else state.initialization_actions or ()
+        made = [call for message in self.earlier_messages for call in message.tool_calls or ()]
+        return *events, *({"func_name": call.name, "arguments": call.arguments} for call in made)
+
+    @property
+    def called_tools(self) -> list[str]:
+        """Tools that the reference calls by `call_discoverable_agent_tool`, sorted."""
+        actions = self.evaluation_criteria.actions or ()
+        found = {str(action.arguments.get("agent_tool_name", "")) for action in actions if action.name == CALL_TOOL}
+        return sorted(found)
 
     @property
     def facts(self) -> tuple[str, ...]:
@@ -77,13 +119,17 @@ class SourceTask(msgspec.Struct, frozen=True):
         criteria = self.evaluation_criteria
         return (criteria.communicate_info or ()) if "COMMUNICATE" in criteria.reward_basis else ()
 
-    def list_unjudged(self) -> list[str]:
-        """Returns what the original judges, or has judged by a model, and is not judged here."""
+    def list_unjudged(self, *, judges_calls: bool) -> list[str]:
+        """Returns what the original judges, or has judged by a model, and is not judged here.
+
+        Args:
+            judges_calls: Whether the domain's world reports which calls were made.
+        """
         criteria = self.evaluation_criteria
         missing = []
         if "NL_ASSERTION" in criteria.reward_basis:
             missing += [f"assertion in words: {text}" for text in criteria.nl_assertions or ()]
-        if "ACTION" in criteria.reward_basis:
+        if "ACTION" in criteria.reward_basis and not judges_calls:
             others = [action.name for action in criteria.actions or () if action.name != TRANSFER]
             missing += [f"call: {name}" for name in others]
         return missing

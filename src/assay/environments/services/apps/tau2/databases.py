@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
 from assay.environments.services.data_files import DataFile, read_data_file
+from assay.environments.services.declaration import Service
 from assay.environments.services.documents import Documents
 from assay.environments.services.transaction import Generator, Transaction
 
@@ -36,11 +38,51 @@ class DatabaseKnobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Hash that the database must have, by the benchmark's rule; empty for any."""
 
 
+class InitialCall(msgspec.Struct, frozen=True):
+    """A call that a task makes before it begins."""
+
+    func_name: str
+    arguments: dict[str, Any] = {}
+    env_type: Literal["user", "assistant"] = "user"
+
+
+def run_initial_call(make: Generator, service: Service, call: InitialCall) -> None:
+    """Runs a call that precedes a task, without what follows a call of the action.
+
+    Raises:
+        ValueError: The function is unknown, or an argument is invalid.
+    """
+    action = service.actions.get(call.func_name)
+    if action is None:
+        raise ValueError(f"The service {service.name} has no function {call.func_name!r}")
+    try:
+        arguments = msgspec.convert(call.arguments, action.arguments)
+    except msgspec.ValidationError as exc:
+        raise ValueError(f"{call.func_name} before the task: {exc}") from exc
+    inspect.unwrap(action.function)(make, **{name: getattr(arguments, name) for name in arguments.__struct_fields__})
+
+
+def merge_changes(before: Any, changes: Any) -> Any:
+    """Returns JSON data with changes; objects are merged field by field, anything else is replaced."""
+    if not (isinstance(before, dict) and isinstance(changes, dict)):
+        return changes
+    return before | {name: merge_changes(before.get(name), value) for name, value in changes.items()}
+
+
 def read_domain_file(data: str, domain: str, *names: str) -> DataFile:
     """Reads a file of a domain. Raises `ValueError` if no folder has it."""
     if not data:
         raise ValueError(f"The domain {domain!r} needs the knob `data`: the folder of its files, or a checkout")
     return read_data_file([Path(data, folder.format(domain=domain)) for folder in _FOLDERS], names)
+
+
+def list_domain_files(data: str, domain: str, folder: str) -> list[Path]:
+    """Returns the JSON files in a folder of a domain, sorted by name; none without the folder."""
+    for parent in _FOLDERS:
+        found = sorted(Path(data, parent.format(domain=domain), folder).glob("*.json"))
+        if found:
+            return found
+    return []
 
 
 def convert_database(file: DataFile, kind: type[T]) -> T:

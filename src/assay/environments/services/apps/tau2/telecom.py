@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date, timedelta
 from functools import wraps
-from typing import Any, Final, Literal, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import msgspec
 from blake3 import blake3
@@ -25,9 +25,11 @@ from assay.environments.services.transaction import Generator, Transaction
 
 from .databases import (
     DatabaseKnobs,
+    InitialCall,
     convert_database,
     read_domain_file,
     require_hash,
+    run_initial_call,
     sorted_json,
     tau2_hash,
 )
@@ -53,14 +55,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 TODAY: Final = date(2025, 2, 25)
 AGENT: Final[tuple[Role, ...]] = ("agent",)
 WORLD: Final[tuple[Role, ...]] = ("system",)
-
-
-class InitialCall(msgspec.Struct, frozen=True):
-    """A call that a task makes before it begins."""
-
-    func_name: str
-    arguments: dict[str, Any] = {}
-    env_type: Literal["user", "assistant"] = "user"
 
 
 class TelecomKnobs(DatabaseKnobs, frozen=True, forbid_unknown_fields=True):
@@ -173,14 +167,7 @@ def load_world(make: Generator, knobs: TelecomKnobs) -> None:
     surroundings.fill(make, [person.surroundings])
     require_hash(make, knobs, database_hash)
     for call in knobs.calls:
-        action = tau2_telecom.actions.get(call.func_name)
-        if action is None:
-            raise ValueError(f"The telecom domain has no function {call.func_name!r}")
-        try:
-            arguments = msgspec.convert(call.arguments, action.arguments)
-        except msgspec.ValidationError as exc:
-            raise ValueError(f"{call.func_name} before the task: {exc}") from exc
-        action.function(make, **{name: getattr(arguments, name) for name in arguments.__struct_fields__})
+        run_initial_call(make, tau2_telecom, call)
         synchronise(make)
 
 
