@@ -110,29 +110,37 @@ def test_what_is_shown_is_copied_by_keyboard(look: Look) -> None:
 
 
 TEXTS = (
-    ("", "one\ntwo"),
-    ("one\ntwo", ""),
-    ("a\nb\nc", "a\nB\nc"),
-    ("\n".join(map(str, range(60))), "\n".join(str(n) for n in range(-1, 60) if n not in (5, 30, 31, 59))),
+    ("", "one\ntwo\n"),
+    ("one\ntwo\n", ""),
+    ("", "\n"),
+    ("x\n", "\n"),
+    ("a\nb", "a\nc"),
+    ("a\nb\n", "a\nb"),
+    ("a\nb", "a\nb\nc\n"),
+    ("a\nb\nc\n", "a\nB\nc\n"),
+    (
+        "\n".join(map(str, range(60))) + "\n",
+        "\n".join(str(n) for n in range(-1, 60) if n not in (5, 30, 31, 59)) + "\n",
+    ),
 )
 
 
 def test_a_copied_difference_is_a_patch(look: Look, tmp_path: Path) -> None:
     page = look.go("#/run/demo/attempt/made%2Ftask-0%40loop-large-0.0")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    show = "([before, after, label]) => document.body.append(Assay.diff(before, after, label, true))"
     for number, (before, after) in enumerate(TEXTS):
-        page.evaluate(
-            "([before, after, label]) => document.body.append(Assay.diff(before, after, label))",
-            [before, after, f"difference {number}"],
-        )
+        page.evaluate(show, [before, after, f"difference {number}"])
         button = page.get_by_role("button", name=f"Copy difference {number}")
         button.press("Enter")
         expect(button).to_have_text("✓")
-        ended = [text + "\n" if text else "" for text in (before, after)]
-        (tmp_path / "file").write_text(ended[0])
+        (tmp_path / "file").write_text(before)
         patch = f"--- a/file\n+++ b/file\n{page.evaluate('navigator.clipboard.readText()')}"
         subprocess.run(["git", "apply", "-"], input=patch, text=True, cwd=tmp_path, check=True)
-        assert (tmp_path / "file").read_text() == ended[1]
+        assert (tmp_path / "file").read_text() == after, (before, after)
+    page.evaluate(show, ["a\r\n", "b\r\n", "difference of carriage returns"])
+    page.get_by_role("button", name="Copy difference of carriage returns").press("Enter")
+    expect(page.locator("#said")).to_contain_text("not copied: the texts hold invisible characters")
 
 
 def test_an_attempt_is_searched_and_filtered(look: Look) -> None:

@@ -91,19 +91,27 @@ def _divergence(root: Path, first: str, decided: DecidedAttempts) -> PairedDiver
     from assay.analysis.divergence import diverge, mean_divergence
     from assay.store import RunStore
 
-    before = read_decided(root, first, lambda _text: None)  # its own summary has warned
-    others = {(row.task, row.number, row.agent): row for row in before.rows}
+    before, after = _judged(read_decided(root, first, lambda _text: None)), _judged(decided)  # the first has warned
     found, same = [], 0
     with RunStore.open(root, first) as store, RunStore.open(root, decided.run) as disturbed:
-        for row in decided.rows:
-            other = others.get((row.task, row.number, row.agent))
-            if other is None:
-                continue
-            apart = diverge(store.trajectory(other.chain).steps, disturbed.trajectory(row.chain).steps)
+        for key in before.keys() & after.keys():
+            (chain, status), (other_chain, other_status) = before[key], after[key]
+            apart = diverge(store.trajectory(chain).steps, disturbed.trajectory(other_chain).steps)
             found.append(apart)
-            same += apart.calls > 0 and other.outcome == row.outcome
+            same += apart.calls > 0 and status == other_status
     mean = mean_divergence(found)
     return None if mean is None else PairedDivergence(len(found), mean, same)
+
+
+def _judged(decided: DecidedAttempts) -> dict[tuple[str, int, str], tuple[str, str]]:
+    """Returns chain and outcome of the attempts that pass or fail, by task, number and agent."""
+    chains = {(row.task, row.number, row.agent): row.chain for row in decided.rows}
+    outcomes = [one.outcome for one in measures_of([decided], decided.required)]
+    return {
+        key: (chains[key], one.status)
+        for one in outcomes
+        if one.status in ("pass", "fail") and (key := (one.task, one.number, one.agent)) in chains
+    }
 
 
 def _attack_cells(evidence: Iterable[Evidence]) -> list[AttackCell]:

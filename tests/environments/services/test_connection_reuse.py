@@ -302,3 +302,60 @@ def test_a_row_that_is_overwritten_is_journaled() -> None:
     changes = world.database.changes()
     assert [list((change.before or {}).values()) for change in changes] == [list(row) for row in before[:2]]
     assert {msgspec.convert(change.after, Book).status for change in changes} == {"lost"}
+
+
+@pytest.mark.parametrize("at", range(1, 4))
+@pytest.mark.parametrize("method", ["_number", "copy"])
+def test_an_exception_at_any_place_leaves_nothing_to_the_next_world(
+    monkeypatch: pytest.MonkeyPatch, method: str, at: int
+) -> None:
+    """Ctrl-C in the middle of a digest or of a fork: the world that follows begins in the initial state."""
+    database._IDLE.clear()
+    world = opened()
+    perform(world, drawn_call(world, "lend_book", 1))
+    (loan,) = (row[0] for row in world.database.connection.execute("SELECT id FROM lending_loans").fetchall()[-1:])
+    number, whole = iter(range(1, 100)), getattr(database._Fold, method)
+
+    def interrupted(fold: database._Fold, *given: Any) -> Any:
+        if next(number) == at:
+            raise KeyboardInterrupt
+        return whole(fold, *given)
+
+    monkeypatch.setattr(database._Fold, method, interrupted)
+    with suppress(KeyboardInterrupt):
+        world.act("return_book", {"loan_id": loan})
+        for _ in range(4):
+            world.fork()
+    monkeypatch.undo()
+    if method == "_number":
+        with pytest.raises(RuntimeError, match="interrupted"):
+            world.database.digest()
+    del world
+    for _ in range(3):
+        assert initial_rows(opened()) == initial_rows(replayed([]))
+        assert opened().database.changes() == ()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "PRAGMA foreign_keys = OFF",
+        "PRAGMA recursive_triggers = OFF",
+        "ATTACH ':memory:' AS other",
+        "CREATE TABLE t (a)",
+    ],
+)
+def test_a_connection_with_other_settings_is_not_used_again(statement: str) -> None:
+    database._IDLE.clear()
+    world = opened()
+    world.database.connection.execute(statement)
+    world.database.close()
+    assert not database._IDLE._held
+
+
+def test_a_connection_with_another_row_factory_is_not_used_again() -> None:
+    database._IDLE.clear()
+    world = opened()
+    world.database.connection.row_factory = sqlite3.Row
+    world.database.close()
+    assert not database._IDLE._held

@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 
 from assay.environments.hooks import SolvesItself
 from assay.environments.interface import KeepsStates, ToolSpec, World
+from assay.environments.services.apps.mail import mail
+from assay.environments.services.disturbances import ranked
+from assay.environments.services.disturbances.corrupted import Corrupted
 from assay.environments.services.disturbances.world import DISTURBANCES, DisturbedWorld
 from assay.environments.services.plans import PlannedCall
 from assay.environments.services.served_tools import CodedTools, ServedTools
@@ -234,6 +237,27 @@ def test_a_ranker_shows_first_what_it_prefers_and_hides_nothing() -> None:
     assert [note["title"] for note in json.loads(matched.content)] == ["Blue kettle 5"]
     shares = [sum(note in used for note in listed(f"ranked:rate={rate}")[:2]) for rate in (0.0, 1.0)]
     assert shares == [2, 0]
+
+
+def test_pages_of_ranked_rows_hold_each_row_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a page begins among the rows that are ranked, and ends behind them."""
+    monkeypatch.setattr(ranked, "_MOST_ROWS", 15)
+    world = DisturbedWorld(ServiceWorld.of([mail], 1), [{"kind": "ranked", "rate": 1.0, "match": "e"}])
+    plain = ServiceWorld.of([mail], 1)
+    given = {"text": "", "limit": 10}
+    pages = [json.loads(world.act("search_contacts", {**given, "offset": at}).content) for at in (0, 10)]
+    whole = [json.loads(plain.act("search_contacts", {**given, "offset": at}).content) for at in (0, 10)]
+    seen, expected = [one["id"] for page in pages for one in page], [one["id"] for page in whole for one in page]
+    assert len(expected) == 20
+    assert seen != expected
+    assert sorted(seen) == sorted(expected)
+
+
+def test_a_deep_result_is_not_falsified_and_not_broken() -> None:
+    layer = Corrupted(DISTURBANCES["corrupted"].Options(), ServiceWorld.of([board], SEED))
+    layer.prepare()
+    assert layer._falsified("[" * 2000 + "1" + "]" * 2000, random.Random(0)) is None
+    assert layer._falsified("7", random.Random(0)) is None
 
 
 def test_another_user_is_declared_and_the_agents_own_collateral_is_not_excused() -> None:

@@ -79,7 +79,7 @@ class _Replacement(NamedTuple):
 class _Fold:
     """Net changes by table number and key, as JSON texts of the rows."""
 
-    __slots__ = ("_tables", "first", "last", "seen", "total")
+    __slots__ = ("_tables", "first", "is_whole", "last", "seen", "total")
 
     def __init__(self, tables: Sequence[Table]) -> None:
         self._tables = tables
@@ -89,9 +89,14 @@ class _Fold:
         """Sequence number of the last entry of the journal that was folded."""
         self.total = 0
         """Sum over the net changes; 0 without any."""
+        self.is_whole = True
+        """False while entries are read, and for ever after an exception has interrupted that."""
 
     def read(self, connection: sqlite3.Connection) -> None:
         """Adds the entries of the journal that are not folded yet."""
+        if not self.is_whole:
+            raise RuntimeError("an exception interrupted the reading of the journal: the net changes are not known")
+        self.is_whole = False
         query = "SELECT seq, tab, key, old, new FROM journal WHERE seq > ? ORDER BY seq"
         for seq, tab, key, old, new in connection.execute(query, (self.seen,)):
             place = (tab, key)
@@ -104,6 +109,7 @@ class _Fold:
                 self.last[place] = new
                 self.total += self._number(tab, key, new)
         self.total %= _MODULUS
+        self.is_whole = True
 
     def replacements(self) -> list[_Replacement]:
         """Returns what leads from the initial state to this one."""
@@ -188,10 +194,7 @@ class Database:
     def __init__(self, image: Image) -> None:
         self.tables = image.tables
         self.image = image
-        connection = _IDLE.pop(image) or _open(image)
-        self._references = sys.getrefcount(connection)
-        """References to the connection while nothing but one local variable refers to it."""
-        self.connection = connection
+        self.connection = _IDLE.pop(image) or _open(image)
         self._fold = _Fold(self.tables)
         self._digest: str | None = None
 
@@ -248,8 +251,8 @@ class Database:
         fold = self._folded()
         other = Database(self.image)
         if fold.first:
+            other._fold = fold.copy()  # before the rows: what an exception leaves then is undone, or not used again
             _replace_rows_unrecorded(other.connection, fold.replacements())
-            other._fold = fold.copy()
         other._digest = self._digest
         return other
 
@@ -261,7 +264,7 @@ class Database:
         """Releases the memory, or keeps it for the next database of the image. Idempotent."""
         connection, self.connection = self.connection, _closed_connection()
         # From here on only others that already have the connection can use it; then it is closed under them.
-        if sys.getrefcount(connection) == self._references and _undo(connection, self.image, self._fold):
+        if _references(connection) == _ALONE and _undo(connection, self.image, self._fold):
             _IDLE.put(self.image, connection)
         else:
             connection.close()
@@ -339,6 +342,22 @@ def _closed_connection() -> sqlite3.Connection:
     return connection
 
 
+def _references(connection: sqlite3.Connection) -> int:
+    return sys.getrefcount(connection)
+
+
+def _count_alone() -> int:
+    connection = _connect()
+    try:
+        return _references(connection)
+    finally:
+        connection.close()
+
+
+_ALONE: Final = _count_alone()
+"""References to a connection that only one variable of the caller refers to."""
+
+
 @contextmanager
 def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """Runs its body as one transaction, which any exception undoes."""
@@ -355,18 +374,24 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 def _undo(connection: sqlite3.Connection, image: Image, fold: _Fold) -> bool:
     """Returns a database to the state of its image, with an empty journal.
 
-    False if that fails, a transaction is open, the schema was changed, or the changes are too many.
+    False if that fails, a transaction is open, the changes are too many, or the schema or a setting of the connection
+    was changed. Functions that somebody gave the connection, and entries taken out of the journal, are not noticed:
+    actions have no connection.
     """
     query = (
         "SELECT (SELECT coalesce(max(seq), 0) FROM journal),"
-        " (SELECT schema_version FROM pragma_schema_version), (SELECT count(*) FROM temp.sqlite_schema)"
+        " (SELECT schema_version FROM pragma_schema_version), (SELECT count(*) FROM temp.sqlite_schema),"
+        " (SELECT foreign_keys FROM pragma_foreign_keys), (SELECT recursive_triggers FROM pragma_recursive_triggers),"
+        " (SELECT count(*) FROM pragma_database_list WHERE name NOT IN ('main', 'temp'))"
     )
     schema_version = int.from_bytes(image.data[40:44], "big")  # a field of the header of SQLite's file format
     try:
-        if connection.in_transaction:
+        if connection.in_transaction or not fold.is_whole:
             return False
-        entries, *schema = connection.execute(query).fetchone()
-        if schema != [schema_version, 0] or entries + len(fold.first) > _MOST_UNDONE:
+        if connection.row_factory is not None or connection.text_factory is not str:
+            return False
+        entries, *settings = connection.execute(query).fetchone()
+        if settings != [schema_version, 0, 1, 1, 0] or entries + len(fold.first) > _MOST_UNDONE:
             return False
         fold.read(connection)
         if entries or fold.first:

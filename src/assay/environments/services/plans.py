@@ -162,7 +162,7 @@ def foreign_plan(world: ServiceWorld, elsewhere: ServiceWorld, plan: Plan) -> li
             name: drawn.get(value, value) if isinstance(value, str) else value for name, value in call.arguments.items()
         }
         if call.action == answer_question.__name__:
-            source = _source(world, plan[:at], call.arguments["rows"])
+            source = _source(world, plan[:at], call.arguments.get("rows"))
             if source is not None:
                 question, read = source
                 arguments["rows"] = answer_in(elsewhere, question, foreign[read])
@@ -170,7 +170,7 @@ def foreign_plan(world: ServiceWorld, elsewhere: ServiceWorld, plan: Plan) -> li
     return foreign
 
 
-def _source(world: ServiceWorld, reads: Plan, rows: list[list[str]]) -> tuple[Question, int] | None:
+def _source(world: ServiceWorld, reads: Plan, rows: object) -> tuple[Question, int] | None:
     """Returns a question with this answer, and the number of the call whose result shows it; None if there is none."""
     for question in (question for service in world.composition.services for question in service.questions):
         for number, read in enumerate(reads):

@@ -38,8 +38,7 @@
       return [small("The content before is not in the store: this is the whole file after."),
         Assay.block({ text: after.text.slice(0, PART), at: "" }, { run }, { label: file.path, plain: true })];
     }
-    const lines = (text) => text.replace(/\n$/, ""); /* the end of the last line is no line of its own */
-    return Assay.diff(lines(before.text), lines(after.text), `difference of ${file.path}`) || small("The texts differ too much for a comparison by lines.");
+    return Assay.diff(before.text, after.text, `difference of ${file.path}`, true) || small("The texts differ too much for a comparison by lines.");
   }
 
   const fileHead = (file) => [h("span", { class: "chip", "data-change": file.kind }, Assay.line(file.kind)), h("code", { class: "change-path" }, Assay.line(file.path)),

@@ -103,7 +103,7 @@
       texts.forEach((text, at) => {
         if (at === first || first < 0 || text === texts[first]) return;
         made.push(h("h3", null, `${this.called(first)} → ${this.called(at)}`));
-        const drawn = typeof text === "string" ? Assay.diff(texts[first], text, `difference of ${file.path.slice(0, 200)}`) : null;
+        const drawn = typeof text === "string" ? Assay.diff(texts[first], text, `difference of ${file.path.slice(0, 200)}`, true) : null;
         made.push(drawn || h("p", { class: "small quiet-text" }, text && text.problem ? text.problem : "they differ too much to be shown line by line, or one of them is unchanged"));
       });
       Assay.fill(cell, made.length ? made : h("p", { class: "small quiet-text" }, "no stored content can be compared"));

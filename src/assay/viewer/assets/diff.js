@@ -121,14 +121,31 @@
     return h("pre", { class: "block diff", tabindex: "0", role: "group", "aria-label": label }, rows);
   }
 
-  /* Assay.diff(before, after, label): an element; null where the texts are too long or too different. */
-  Assay.diff = (before, after, label = "difference") => {
-    const [one, other] = [before.split("\n"), after.split("\n")];
+  const UNENDED = "\n\\ No newline at end of file"; /* as in a unified diff */
+
+  function linesOf(text, isFile) {
+    if (text === "") return [];
+    const lines = text.split("\n");
+    if (!isFile) return lines;
+    const last = lines.pop();
+    return last === "" ? lines : [...lines, last + UNENDED];
+  }
+
+  function patchOf(steps) {
+    const patch = hunks(steps);
+    if (Assay.escaped(patch) !== patch) throw new Error("the texts hold invisible characters, which a copy would write as escapes");
+    return patch;
+  }
+
+  /* Assay.diff(before, after, label, isFile): an element; null where the texts are too long or too different. Texts that
+     are no whole files end without a line break. */
+  Assay.diff = (before, after, label = "difference", isFile = false) => {
+    const [one, other] = [linesOf(before, isFile), linesOf(after, isFile)];
     if (one.length + other.length > MOST_LINES) return null;
-    const steps = before === "" ? other.map((line) => ["+", line]) : after === "" ? one.map((line) => ["-", line]) : script(one, other);
+    const steps = !one.length ? other.map((line) => ["+", line]) : !other.length ? one.map((line) => ["-", line]) : script(one, other);
     if (!steps) return null;
     if (steps.every(([kind]) => kind === " ")) return h("p", { class: "quiet-text small" }, "no difference");
-    return Assay.copyable(block(folded(steps), label), () => hunks(steps), label);
+    return Assay.copyable(block(folded(steps), label), () => patchOf(steps), label);
   };
 
   /* Whether a text reads as a unified diff, or as the patches of some harnesses. */

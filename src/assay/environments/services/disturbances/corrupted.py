@@ -62,9 +62,12 @@ class Corrupted(Disturbance):
         """Returns a result with one other value; None if it holds none that can be another."""
         try:
             result = msgspec.json.decode(text)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return None
-        places = [(path, value) for path, value in _leaves(result) if self._may_differ(path, value)]
+        try:
+            places = [(path, value) for path, value in _leaves(result) if self._may_differ(path, value)]
+        except RecursionError:
+            return None
         draw.shuffle(places)
         for path, value in places:
             # The value of the same field elsewhere in the result is the most believable one.
@@ -111,10 +114,13 @@ def _nearby(value: Any, draw: random.Random) -> Any:
 
 
 def _with(result: Any, path: Path, value: Any) -> Any:
-    """Returns a copy of a result with another value at a path."""
-    changed = copy.deepcopy(result)
-    place = changed
-    for part in path[:-1]:
+    """Returns a result with another value at a path; what lies beside the path is shared."""
+    if not path:
+        return value
+    changed = copy.copy(result)
+    place, parts = changed, path
+    for part in parts[:-1]:
+        place[part] = copy.copy(place[part])
         place = place[part]
-    place[path[-1]] = value
+    place[parts[-1]] = value
     return changed

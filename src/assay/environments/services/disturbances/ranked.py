@@ -44,12 +44,13 @@ class Ranked(Disturbance):
         if "limit" not in properties:
             return answer
         shown = _read_rows(answer.text)
-        offset = call.arguments.get("offset", 0)
-        most = properties["limit"].get("maximum", _MOST_ROWS)
-        rows = self._all_rows(call, most, has_offset="offset" in properties)
-        if shown is None or not isinstance(offset, int) or rows[offset : offset + len(shown)] != shown:
-            return answer  # no list, or one that another disturbance has changed
-        ranked = self._rank(call.name, rows)[offset : offset + len(shown)]
+        given = call.arguments.get("offset")
+        offset = max(given, 0) if isinstance(given, int) else 0
+        rows = self._all_rows(call, _maximum(properties["limit"]), has_offset="offset" in properties)
+        here = rows[offset : offset + len(shown or ())]
+        if not here or shown is None or here != shown[: len(here)]:
+            return answer  # no list, later rows, or what another disturbance has changed
+        ranked = self._rank(call.name, rows)[offset : offset + len(here)] + shown[len(here) :]
         if ranked == shown:
             return answer
         self.state["ranked"] = self.state.get("ranked", 0) + 1
@@ -58,14 +59,14 @@ class Ranked(Disturbance):
     def _all_rows(self, call: Call, most: int, *, has_offset: bool) -> list[Any]:
         """Returns the first rows of the whole list, read without a trace in the log."""
         rows: list[Any] = []
-        while len(rows) < _MOST_ROWS:
+        while len(rows) < _MOST_ROWS:  # always up to the same row, whatever page is asked for
             wide = {**call.arguments, "limit": most} | ({"offset": len(rows)} if has_offset else {})
             text, code = self.world.peek_coded(call.name, wide)
             page = _read_rows(text) if code is None else None
             rows += page or []
             if not page or not has_offset or len(page) < most:
                 break
-        return rows
+        return rows[:_MOST_ROWS]
 
     def _rank(self, name: str, rows: list[Any]) -> list[Any]:
         preferred = [row for row in rows if self._is_preferred(row)]
@@ -90,6 +91,12 @@ class Ranked(Disturbance):
 
 
 _NONE: Final = object()
+
+
+def _maximum(schema: dict[str, Any]) -> int:
+    """Returns the largest limit that a view takes."""
+    found = [part["maximum"] for part in (schema, *schema.get("anyOf", ())) if "maximum" in part]
+    return min(found, default=_MOST_ROWS)
 
 
 def _read_rows(text: str) -> list[Any] | None:
