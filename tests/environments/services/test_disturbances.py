@@ -242,7 +242,7 @@ def test_a_ranker_shows_first_what_it_prefers_and_hides_nothing() -> None:
 def test_pages_of_ranked_rows_hold_each_row_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a page begins among the rows that are ranked, and ends behind them."""
     monkeypatch.setattr(ranked, "_MOST_ROWS", 15)
-    world = DisturbedWorld(ServiceWorld.of([mail], 1), [{"kind": "ranked", "rate": 1.0, "match": "e"}])
+    world = DisturbedWorld(ServiceWorld.of([mail], 1), [{"kind": "ranked", "rate": 1.0, "match": "Maple"}])
     plain = ServiceWorld.of([mail], 1)
     given = {"text": "", "limit": 10}
     pages = [json.loads(world.act("search_contacts", {**given, "offset": at}).content) for at in (0, 10)]
