@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import sqlite3
 from collections.abc import Callable
@@ -359,3 +360,16 @@ def test_a_connection_with_another_row_factory_is_not_used_again() -> None:
     world.database.connection.row_factory = sqlite3.Row
     world.database.close()
     assert not database._IDLE._held
+
+
+def test_worlds_in_a_cycle_leave_open_connections() -> None:
+    gc.collect()
+    database._IDLE.clear()
+    worlds = [opened() for _ in range(3)]
+    for world in worlds:
+        world.sink = lambda _call, held=tuple(worlds): None
+    del world, worlds
+    gc.collect()
+    assert len(database._IDLE._held) == 3
+    for _ in range(3):
+        assert initial_rows(opened()) == initial_rows(replayed([]))

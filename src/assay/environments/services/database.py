@@ -186,6 +186,9 @@ class _IdleConnections:
 
 _IDLE: Final = _IdleConnections()
 atexit.register(_IDLE.clear)
+_IN_USE: Final[dict[int, sqlite3.Connection]] = {}
+"""The connections of all databases, by their `id`: none is ever garbage together with its database. Python 3.13 would
+finalise, which is close, the connections of a cycle after `Database.__del__` has kept them."""
 
 
 class Database:
@@ -195,6 +198,7 @@ class Database:
         self.tables = image.tables
         self.image = image
         self.connection = _IDLE.pop(image) or _open(image)
+        _IN_USE[id(self.connection)] = self.connection
         self._fold = _Fold(self.tables)
         self._digest: str | None = None
 
@@ -263,8 +267,9 @@ class Database:
     def close(self) -> None:
         """Releases the memory, or keeps it for the next database of the image. Idempotent."""
         connection, self.connection = self.connection, _closed_connection()
+        is_own = _IN_USE.pop(id(connection), None) is connection
         # From here on only others that already have the connection can use it; then it is closed under them.
-        if _references(connection) == _ALONE and _undo(connection, self.image, self._fold):
+        if is_own and _references(connection) == _ALONE and _undo(connection, self.image, self._fold):
             _IDLE.put(self.image, connection)
         else:
             connection.close()
