@@ -71,7 +71,7 @@ class _Replacement(NamedTuple):
     table: Table
     key: Sequence[str | int | None]
     removes: bool
-    """Whether a row with the key goes."""
+    """True if there is a row with the key, which is removed."""
     row: Sequence[str | int | None] | None
     """The row that comes; None without one."""
 

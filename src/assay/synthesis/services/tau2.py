@@ -63,13 +63,13 @@ class _Domain(NamedTuple):
     """Files of the policy, with a person and without, and the tag that encloses the text; empty for none."""
     acts: tuple[UserAct, ...] = ()
     takes_changes: bool = False
-    """Whether the service has the knob `changes`, for what differs from the database before a task."""
+    """True if the service has the knob `changes`, for what differs from the database before a task."""
     judges_calls: bool = False
-    """Whether the service has the view `was_called`, for tasks that are judged by their calls."""
+    """True if the service has the view `was_called`, for tasks that are judged by their calls."""
     logs_reads: bool = False
-    """Whether the service has the knob `logged_reads`, for reads that a task demands."""
+    """True if the service has the knob `logged_reads`, for reads that a task demands."""
     says_own_tools: bool = False
-    """Whether a ticket says that the agent has the person's tools, because the policy is written for two."""
+    """True if a ticket says that the agent has the person's tools, because the policy is written for two."""
     task_folder: str = ""
     """Folder with a file for each task, which replaces the file of all tasks where it exists."""
     has_splits: bool = True

@@ -88,7 +88,7 @@ class SourceTask(msgspec.Struct, frozen=True):
 
     @property
     def initial_changes(self) -> dict[str, Any]:
-        """What differs from the domain's database before the task, which the person's tools share."""
+        """Differences from the domain's database before the task, which the person's tools share."""
         state = self.initial_state
         data = (state.initialization_data or {}) if state is not None else {}
         return merge_changes(data.get("agent_data") or {}, data.get("user_data") or {})  # type: ignore[no-any-return]

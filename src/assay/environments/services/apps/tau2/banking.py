@@ -75,7 +75,7 @@ class BankingKnobs(DatabaseKnobs, frozen=True, forbid_unknown_fields=True):
     """Options of the domain."""
 
     changes: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
-    """What differs from the database before the task begins, by table."""
+    """Differences from the database before the task begins, by table."""
     logged_reads: tuple[str, ...] = ()
     """Discoverable views whose calls are part of the judged state, because the task demands them."""
 
@@ -98,7 +98,7 @@ class KnowledgeDocument(msgspec.Struct):
 
 
 class Notes(msgspec.Struct):
-    """What the database says about a table; part of the original's hash."""
+    """The database's own description of a table; part of the original's hash."""
 
     of_table: str
     text: str
@@ -252,6 +252,11 @@ def add_record(tx: Transaction, table: str, key: str, content: Mapping[str, Any]
         return False
     _tables[table].insert(tx, Record(key, dict(content)))
     return True
+
+
+def add_new_record(tx: Transaction, table: str, key: str, content: Mapping[str, Any], taken: str) -> None:
+    """Adds a record. Refuses the action with the message `taken` if one has its key."""
+    tx.require(add_record(tx, table, key, content), taken, "conflict")
 
 
 def update_record(tx: Transaction, table: str, record: Record, **fields: Any) -> None:

@@ -18,7 +18,7 @@ from .banking import (
     Record,
     Text,
     account_balance,
-    add_record,
+    add_new_record,
     age_in_days,
     derive_id,
     discoverable,
@@ -85,8 +85,9 @@ def open_bank_account_4821(tx: Transaction, user_id: Text, account_type: Account
         "status": "OPEN",
         "date_opened": TODAY_TEXT,
     }
-    is_new = add_record(tx, "accounts", account_id, record)
-    tx.require(is_new, f"Failed to open account: Account ID '{account_id}' may already exist.", "conflict")
+    add_new_record(
+        tx, "accounts", account_id, record, f"Failed to open account: Account ID '{account_id}' may already exist."
+    )
     return write_report("Bank account opened.", record)
 
 

@@ -25,6 +25,7 @@ from . import (
 from ._ranking import rank_texts
 from .banking import (
     ToolName,
+    add_new_record,
     add_record,
     derive_id,
     documents,
@@ -216,8 +217,9 @@ def log_verification(
         "time_verified": time_verified,
     }
     time = time_verified.replace(" ", "_").replace(":", "").replace("-", "")
-    is_new = add_record(tx, "verification_history", f"{user_id}_{time}", record)
-    tx.require(is_new, "Failed to log verification: Record may already exist.", "conflict")
+    add_new_record(
+        tx, "verification_history", f"{user_id}_{time}", record, "Failed to log verification: Record may already exist."
+    )
     return f"The verification of {name} (user {user_id}) at {time_verified} was recorded."
 
 

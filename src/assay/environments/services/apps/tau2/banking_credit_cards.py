@@ -14,6 +14,7 @@ from .banking import (
     Record,
     Text,
     account_balance,
+    add_new_record,
     add_record,
     derive_id,
     discoverable,
@@ -186,8 +187,9 @@ def file_credit_card_transaction_dispute_4829(
         "submitted_at": TODAY_TEXT,
         "status": "SUBMITTED",
     }
-    is_new = add_record(tx, "transaction_disputes", dispute_id, record)
-    tx.require(is_new, "Dispute may have already been filed for this transaction.", "conflict")
+    add_new_record(
+        tx, "transaction_disputes", dispute_id, record, "Dispute may have already been filed for this transaction."
+    )
     return write_report("Dispute filed; it is reviewed within 10 business days.", record)
 
 
@@ -230,8 +232,13 @@ def apply_statement_credit_8472(
         "rewards_earned": "0 points",
         "credit_reason": reason,
     }
-    is_new = add_record(tx, "credit_card_transaction_history", transaction_id, record)
-    tx.require(is_new, f"Transaction ID '{transaction_id}' may already exist.", "conflict")
+    add_new_record(
+        tx,
+        "credit_card_transaction_history",
+        transaction_id,
+        record,
+        f"Transaction ID '{transaction_id}' may already exist.",
+    )
     return write_report("Statement credit applied.", record)
 
 
@@ -270,8 +277,9 @@ def order_replacement_credit_card_7291(
         "status": "ORDERED",
         "old_card_cancelled": True,
     }
-    is_new = add_record(tx, "credit_card_orders", order_id, record)
-    tx.require(is_new, "Order may have already been placed for this card replacement.", "conflict")
+    add_new_record(
+        tx, "credit_card_orders", order_id, record, "Order may have already been placed for this card replacement."
+    )
     for account in find_records(tx, "credit_card_accounts", account_id=credit_card_account_id):
         update_record(tx, "credit_card_accounts", account, status="CLOSED", closed_date=TODAY_TEXT)
     return write_report("Card ordered; the old one was cancelled.", record)
@@ -352,8 +360,13 @@ def apply_credit_card_account_flag_6147(
         "applied_at": TODAY_TEXT,
         "status": "ACTIVE",
     }
-    is_new = add_record(tx, "credit_card_account_flags", flag_id, record)
-    tx.require(is_new, f"Failed to apply account flag. Flag ID '{flag_id}' may already exist.", "conflict")
+    add_new_record(
+        tx,
+        "credit_card_account_flags",
+        flag_id,
+        record,
+        f"Failed to apply account flag. Flag ID '{flag_id}' may already exist.",
+    )
     return write_report("Account flag applied.", record)
 
 

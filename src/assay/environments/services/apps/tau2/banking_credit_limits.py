@@ -13,6 +13,7 @@ from assay.environments.services.transaction import Transaction
 from .banking import (
     TODAY_TEXT,
     Text,
+    add_new_record,
     add_record,
     derive_id,
     discoverable,
@@ -69,8 +70,7 @@ def submit_credit_limit_increase_request_7392(
         "submitted_at": TODAY_TEXT,
         "status": "PENDING",
     }
-    is_new = add_record(tx, "credit_limit_increase_requests", request_id, record)
-    tx.require(is_new, "A similar request may already exist.", "conflict")
+    add_new_record(tx, "credit_limit_increase_requests", request_id, record, "A similar request may already exist.")
     return write_report("Request submitted.", record)
 
 

@@ -15,7 +15,7 @@ from .banking import (
     TODAY_TEXT,
     Record,
     Text,
-    add_record,
+    add_new_record,
     age_in_days,
     derive_id,
     discoverable,
@@ -164,8 +164,9 @@ def file_debit_card_transaction_dispute_6281(
         "submitted_at": TODAY_TEXT,
         "status": "OPEN",
     }
-    is_new = add_record(tx, "debit_card_disputes", dispute_id, record)
-    tx.require(is_new, "Dispute may have already been filed for this transaction.", "conflict")
+    add_new_record(
+        tx, "debit_card_disputes", dispute_id, record, "Dispute may have already been filed for this transaction."
+    )
     return write_report("Dispute filed.", record)
 
 

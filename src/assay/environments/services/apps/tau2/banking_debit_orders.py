@@ -15,6 +15,7 @@ from .banking import (
     TODAY_TEXT,
     Record,
     Text,
+    add_new_record,
     add_record,
     derive_id,
     discoverable,
@@ -98,8 +99,9 @@ def order_debit_card_5739(
         "expected_delivery": _DELIVERY[delivery],
         "status": "PENDING",
     }
-    is_new = add_record(tx, "debit_card_orders", order_id, record)
-    tx.require(is_new, "Failed to create debit card order. Order may already exist.", "conflict")
+    add_new_record(
+        tx, "debit_card_orders", order_id, record, "Failed to create debit card order. Order may already exist."
+    )
     if total > 0:
         _charge_fees(tx, account, order_id, fees)
     card_id = _add_ordered_card(tx, account_id, user_id, design)

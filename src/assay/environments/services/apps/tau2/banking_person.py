@@ -19,6 +19,7 @@ from .banking import (
     OPEN_STATUSES,
     TODAY_TEXT,
     account_balance,
+    add_new_record,
     add_record,
     derive_id,
     discoverable,
@@ -97,8 +98,9 @@ def apply_for_credit_card(
         "status": "PENDING",
         "date": TODAY_TEXT,
     }
-    is_new = add_record(tx, "credit_card_applications", application_id, record)
-    tx.require(is_new, f"Record ID '{application_id}' may already exist.", "conflict")
+    add_new_record(
+        tx, "credit_card_applications", application_id, record, f"Record ID '{application_id}' may already exist."
+    )
     return "The application was submitted. A decision comes by email within 5 to 7 business days."
 
 
@@ -112,8 +114,7 @@ def submit_referral(tx: Transaction, user_id: str, account_type: str) -> str:
     """
     referral_id = derive_id(f"referral:{user_id}:{account_type}")
     record = _referral(referral_id, user_id, account_type)
-    is_new = add_record(tx, "referrals", referral_id, record)
-    tx.require(is_new, f"Record ID '{referral_id}' may already exist.", "conflict")
+    add_new_record(tx, "referrals", referral_id, record, f"Record ID '{referral_id}' may already exist.")
     return write_report("Referral submitted; its identifier is to be given to the person who is referred.", record)
 
 
@@ -154,8 +155,13 @@ def submit_transaction(
         "status": "COMPLETED",
         "rewards_earned": f"{int(amount * rates.get(category, rates['']))} points",
     }
-    is_new = add_record(tx, "credit_card_transaction_history", transaction_id, record)
-    tx.require(is_new, f"Record ID '{transaction_id}' may already exist.", "conflict")
+    add_new_record(
+        tx,
+        "credit_card_transaction_history",
+        transaction_id,
+        record,
+        f"Record ID '{transaction_id}' may already exist.",
+    )
     return write_report("Transaction submitted.", record)
 
 

@@ -57,7 +57,7 @@ class MockKnobs(DatabaseKnobs, frozen=True, forbid_unknown_fields=True):
     """Options of the domain."""
 
     changes: dict[str, dict[str, dict[str, Any]]] = msgspec.field(default_factory=dict)
-    """What differs from the database before the task begins: fields by key, by table."""
+    """Differences from the database before the task begins: fields by key, by table."""
     calls: tuple[InitialCall, ...] = ()
     """Events before the task begins."""
 
