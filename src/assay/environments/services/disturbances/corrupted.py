@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 import msgspec
 
 from assay.records import canonical_bytes, digest_bytes
 
-from .interface import Answer, Call, Disturbance, DisturbanceOptions, Inner
+from .interface import Answer, Call, Disturbance, DisturbanceOptions, Inner, Path, leaves
 
 How = Literal["falsified", "broken", "both"]
 _MOST: Final = 500
 """Results that are corrupted in one attempt."""
 _LEAST_CUT: Final = 40
 """Characters of a result that can be broken off."""
-Path = tuple[str | int, ...]
 
 
 class _CorruptedOptions(DisturbanceOptions, frozen=True):
@@ -62,11 +60,8 @@ class Corrupted(Disturbance):
         """Returns a result with one other value; None if it holds none that can be another."""
         try:
             result = msgspec.json.decode(text)
+            places = [(path, value) for path, value in leaves(result) if self._may_differ(path, value)]
         except (msgspec.DecodeError, RecursionError):
-            return None
-        try:
-            places = [(path, value) for path, value in _leaves(result) if self._may_differ(path, value)]
-        except RecursionError:
             return None
         draw.shuffle(places)
         for path, value in places:
@@ -92,18 +87,6 @@ def _broken(text: str, draw: random.Random) -> str | None:
     return text[: draw.randrange(len(text) // 4, len(text) * 3 // 4)] + " [the connection broke]"
 
 
-def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Yields path and value of the numbers, truth values and texts of a result."""
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            yield from _leaves(inner, (*path, name))
-    elif isinstance(value, list):
-        for at, inner in enumerate(value):
-            yield from _leaves(inner, (*path, at))
-    elif value is not None:
-        yield path, value
-
-
 def _nearby(value: Any, draw: random.Random) -> Any:
     """Returns another number or truth value; None for a text, of which another is not known."""
     if isinstance(value, bool):
@@ -117,10 +100,9 @@ def _with(result: Any, path: Path, value: Any) -> Any:
     """Returns a result with another value at a path; what lies beside the path is shared."""
     if not path:
         return value
-    changed = copy.copy(result)
-    place, parts = changed, path
-    for part in parts[:-1]:
+    changed = place = copy.copy(result)
+    for part in path[:-1]:
         place[part] = copy.copy(place[part])
         place = place[part]
-    place[parts[-1]] = value
+    place[path[-1]] = value
     return changed

@@ -8,7 +8,7 @@ smaller one does.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
@@ -42,6 +42,22 @@ class Call(NamedTuple):
 
 Inner = Callable[[Call], Answer]
 """The layers further inside, and the service."""
+
+
+Path = tuple[str | int, ...]
+"""Names and numbers that lead to a value in a result."""
+
+
+def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Yields path and value of the numbers, truth values and texts of a result."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from leaves(inner, (*path, name))
+    elif isinstance(value, list | tuple):
+        for at, inner in enumerate(value):
+            yield from leaves(inner, (*path, at))
+    elif value is not None:
+        yield path, value
 
 
 class DisturbanceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta
 
-from .interface import Answer, Call, Disturbance, DisturbanceOptions, Inner
+from .interface import Answer, Call, Disturbance, DisturbanceOptions, Inner, leaves
 
 _MOST_ROWS: Final = 400
 """Rows of a list that are ranked; later ones stay where they are."""
@@ -69,8 +68,10 @@ class Ranked(Disturbance):
         return rows[:_MOST_ROWS]
 
     def _rank(self, name: str, rows: list[Any]) -> list[Any]:
-        preferred = [row for row in rows if self._is_preferred(row)]
-        others = [row for row in rows if not self._is_preferred(row)]
+        preferred: list[Any] = []
+        others: list[Any] = []
+        for row in rows:
+            (preferred if self._is_preferred(row) else others).append(row)
         first, second = iter(preferred), iter(others)
         found: list[Any] = []
         for place in range(len(rows)):
@@ -84,7 +85,7 @@ class Ranked(Disturbance):
     def _is_preferred(self, row: Any) -> bool:
         if self.options.match:
             return self.options.match.lower() in msgspec.json.encode(row).decode().lower()
-        return self._used.isdisjoint(_texts(row))
+        return self._used.isdisjoint(value for _, value in leaves(row))
 
     def facts(self) -> dict[str, Any]:
         return {"ranked": self.state.get("ranked", 0)}
@@ -106,15 +107,3 @@ def _read_rows(text: str) -> list[Any] | None:
     except msgspec.DecodeError:
         return None
     return found if isinstance(found, list) else None
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """Yields the texts in a row."""
-    if isinstance(value, dict):
-        for inner in value.values():
-            yield from _texts(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _texts(inner)
-    elif isinstance(value, str):
-        yield value

@@ -17,7 +17,7 @@ from msgspec import Meta
 from assay.environments.services.apps._words import words
 from assay.environments.wrapping import NoiseKind, disturb_text, replace_words
 
-from .interface import Answer, Call, Disturbance, DisturbanceOptions, Inner
+from .interface import Answer, Call, Disturbance, DisturbanceOptions, Inner, leaves
 
 _PLAIN_WORD: Final = re.compile(r"[a-z]{4,}[.,;:!?]?")
 _KEPT: Final = frozenset(
@@ -103,10 +103,8 @@ class TextDisturbance(Disturbance):
 
 
 def _words_of(value: Any) -> frozenset[str]:
-    if isinstance(value, str):
-        return frozenset(word.lower() for word in _VALUE_WORDS.findall(value))
-    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
-    return frozenset(word for part in parts for word in _words_of(part))
+    texts = (text for _, text in leaves(value) if isinstance(text, str))
+    return frozenset(word.lower() for text in texts for word in _VALUE_WORDS.findall(text))
 
 
 def _map_texts(value: Any, fields: frozenset[str], change: Callable[[str, int], str]) -> Any:
