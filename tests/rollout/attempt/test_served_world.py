@@ -17,6 +17,7 @@ from assay.settings import Settings
 from assay.store import RunStore, audit
 from assay.tasks import LoadedTask
 from tests.environments.services.shop import FIRST, open_world
+from tests.rollout.attempt.test_model_user import HONEST, SCRIPT, lending_task
 from tests.rollout.counting import counting_task
 
 pytestmark = pytest.mark.slow
@@ -200,3 +201,25 @@ async def test_programs_without_a_model_are_judged_again(tmp_path: Path, agent: 
     replayed = await replay("r", ReplayConfig(all=True), settings_of(tmp_path), Tally())
     assert replayed.counts == {"agree": int(replayable), "differ": 0, "cannot": int(not replayable)}
     assert replayable or "run it again" in str(replayed.results[0].problem)
+
+
+async def meet(tmp_path: Path, question: str, reply: str) -> Trajectory:
+    """An attempt whose program asks a person whose words a model chooses."""
+    model = tmp_path / "user.json"
+    model.write_text(json.dumps({"replies": [reply], "after": "last"}), encoding="utf-8")
+    command = f"service send_message --text {question!r}"
+    return await run(tmp_path, lending_task(SCRIPT), [command], user_model=f"scripted:{model}", retries=0)
+
+
+async def test_a_program_talks_with_a_person_whose_words_a_model_chooses(tmp_path: Path) -> None:
+    found = await meet(tmp_path, "Your email?", str(HONEST["reply"]))
+    assert [step.actor for step in found.steps if step.tool_calls or step.actor == "user"] == ["agent", "user"]
+    assert str(HONEST["reply"]) in (found.steps[-1].message or "")
+    assert (found.outcome, len(found.user_calls), ending(found)) == ("pass", 1, ("done", None, None))
+    report = await reverify("r", ReverifyConfig(again=1), settings_of(tmp_path))
+    assert [one.mark for one in report.results] == ["agree"]
+
+
+async def test_a_person_who_leaves_the_script_is_no_failure_of_a_program(tmp_path: Path) -> None:
+    found = await meet(tmp_path, "Your PIN?", "It is 4711.")
+    assert (found.outcome, ending(found)[2]) == (None, "user")
