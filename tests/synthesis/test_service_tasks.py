@@ -15,7 +15,7 @@ from msgspec import Meta
 from assay.environments.services.declaration import Service
 from assay.environments.services.plans import PlannedCall, play, play_recorded, random_call
 from assay.environments.services.schema import identifier
-from assay.environments.services.transaction import Transaction
+from assay.environments.services.transaction import Generator, Transaction
 from assay.environments.services.users import UserScript, as_ticket, begin, reply
 from assay.environments.services.world import ServiceWorld
 from assay.errors import UserError
@@ -27,6 +27,7 @@ from assay.synthesis.services.walk import Walker
 from assay.verify.interface import WorldInput
 from assay.verify.service_checks import rule_results, trace_of_calls
 from assay.verify.state_check import StateCheck
+from scripts.make_reference import ROOT
 
 APP = "tracker"
 clubs = Service("clubs", "Clubs of a town.")
@@ -42,6 +43,42 @@ class Club(msgspec.Struct, frozen=True):
 def found_club(tx: Transaction, name: Annotated[str, Meta(examples=["Chess"])]) -> Club:
     """Founds a club."""
     return tx.insert(Club(tx.new_id(Club), name))
+
+
+lamps = Service("lamps", "Lamps.")
+
+
+@lamps.table()
+class Lamp(msgspec.Struct, frozen=True):
+    id: Annotated[str, identifier("lamp", "LMP-")]
+    place: str
+    is_on: bool
+
+
+@lamps.view()
+def look(tx: Transaction) -> list[Lamp]:
+    """Returns the lamps."""
+    return tx.find(Lamp)
+
+
+@lamps.action(wish="switch {lamp_id} on")
+def switch_on(tx: Transaction, lamp_id: Annotated[str, identifier("lamp", "LMP-")]) -> Lamp:
+    """Switches a lamp on."""
+    lamp = tx.get(Lamp, lamp_id)
+    tx.require(not lamp.is_on, "It is on.", "conflict")
+    return tx.update(lamp, is_on=True)
+
+
+@lamps.describe(Lamp)
+def describe_lamp(_tx: Transaction, lamp: Lamp) -> str:
+    return f"the lamp in the {lamp.place}"
+
+
+@lamps.generator
+def fill_lamps(make: Generator, _knobs: object) -> None:
+    places = ("hall", "attic")
+    dark = make.draw.choice((places[0], None))
+    make.insert_all([Lamp(make.new_id(Lamp), place, place != dark) for place in places])
 
 
 @cache
@@ -217,3 +254,19 @@ def test_without_a_person_the_instruction_holds_everything() -> None:
         assert "conversation" not in ticket_only.environment.parameters["services"]
         assert as_ticket(script) in ticket_only.instruction
         assert all(fact.text in ticket_only.instruction for fact in script.facts)
+
+
+def test_worlds_that_give_few_tasks_follow_each_other() -> None:
+    """Half of the worlds have one lamp to be switched on, the others none."""
+    tasks = ServiceTasks(app=f"{__name__}:lamps", level="explicit", writes=1).tasks(3, 3)
+    assert len({task.environment.seed for task in tasks}) == len(tasks) == 3
+
+
+@pytest.mark.parametrize("app", ["library", "garage", "clinic"])
+def test_applications_of_the_recipe_give_sound_tasks(app: str) -> None:
+    name = f"{ROOT / 'recipes' / 'small_services.py'}:{app}"
+    tasks = ServiceTasks(app=name, level="explicit", writes=1).tasks(20, 3)
+    assert len(tasks) == 20
+    for task in tasks:
+        assert status(task, play(opened(task), plan_of(task))) == "pass"
+        assert status(task, opened(task)) == "fail"

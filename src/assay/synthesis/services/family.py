@@ -57,7 +57,9 @@ from .requests import (
 from .walk import Walker
 
 _TRIES: Final = 400
-"""Walks drawn for one task before the applications count as exhausted."""
+"""Walks drawn for one task before a world counts as exhausted."""
+_BARREN_WORLDS: Final = 3
+"""Exhausted worlds in a row after which no more tasks are sought."""
 _TASKS_OF_A_WORLD: Final = 5
 _MOST_WRITES: Final = 8
 
@@ -162,17 +164,19 @@ class ServiceTasks:
     def tasks(self, n: int, seed: int) -> tuple[Task, ...]:
         made: list[Task] = []
         outcomes: set[bytes] = set()
-        missed = attempts = 0
-        while len(made) < n and missed < _TRIES:
-            # A world that gives no more tasks is left after as many attempts as may fail in a row.
-            world_seed = self._world_seed(seed, len(made) // _TASKS_OF_A_WORLD + attempts // _TRIES)
+        missed = attempts = exhausted = barren = 0
+        while len(made) < n and barren < _BARREN_WORLDS:
+            number = len(made) // _TASKS_OF_A_WORLD + attempts // _TRIES + exhausted
             attempts += 1
-            task = self._task(seed, len(made), world_seed, attempts, outcomes)
-            if task is None:
-                missed += 1
-            else:
+            task = self._task(seed, len(made), self._world_seed(seed, number), attempts, outcomes)
+            if task is not None:
                 made.append(task)
+                missed = barren = 0
+                continue
+            missed += 1
+            if missed == _TRIES:
                 missed = 0
+                exhausted, barren = exhausted + 1, barren + 1
         return tuple(made)
 
     def _world_of(self, world_seed: int) -> tuple[Descriptions, Walker]:
