@@ -21,6 +21,7 @@ from .base_tasks import write_base_tasks
 from .campaign import Campaign, assign, composed, run_campaign
 from .honest import honest_assignments
 from .library import PUBLISHED, read_published, read_scripts
+from .partial import partial_repairs
 from .right_campaign import RightCampaign, run_right_campaign
 from .workers import frame_scripts, lie_scripts, lying_edits, right_answer_by_hand
 
@@ -51,7 +52,11 @@ def _run(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         assignments = honest_assignments(folders, options.demo, options.repetitions, _say)
         return run_campaign(Campaign(options.seed, assignments, options.out), _say, summarize_honest)
     scripts = [script for script in _scripts(options) if options.only is None or options.only in script.name]
-    return run_campaign(Campaign(options.seed, assign(scripts, folders, options.demo), options.out), _say)
+    assignments = assign(scripts, folders, options.demo)
+    if options.layers:
+        partial = partial_repairs(options.demo, options.seed)
+        assignments += tuple(one for one in partial if options.only is None or options.only in one.script.name)
+    return run_campaign(Campaign(options.seed, assignments, options.out), _say)
 
 
 def _parse(argv: list[str] | None) -> argparse.Namespace:
@@ -59,7 +64,11 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="seed of composed scripts and of drawn rewrites")
     parser.add_argument("--count", type=int, default=0, help="how many composed scripts")
     parser.add_argument("--scripts", action="store_true", help="all written and published scripts, and honest ones")
-    parser.add_argument("--layers", action="store_true", help="all lying workers, hostile frames and lying edits")
+    parser.add_argument(
+        "--layers",
+        action="store_true",
+        help="all lying workers, hostile frames, lying edits, and partial repairs with lies",
+    )
     parser.add_argument("--only", help="only scripts or solutions whose name holds this text")
     parser.add_argument("--demo", type=Path, nargs="*", default=[], help="folders of synthesised tasks")
     parser.add_argument("--honest", action="store_true", help="honest attempts of every kind, and nothing else")

@@ -19,8 +19,10 @@ from ._laboratory import WORKSPACE, Laboratory, absolute_texts, read_results
 from ._tree import SourceTree
 
 PROGRAMS = tuple(PAYLOAD / f"{name}.py" for name in ("false_entries", "false_answers", "sibling_functions"))
+HONEST = "unrepaired"
+"""Answers as the package does: told first, so that a test that passes under it needs no lie."""
 ANSWERS = (
-    "unrepaired", "None", "True", "False", "0", "1", "empty text", "empty list", "empty dict", "empty tuple",
+    HONEST, "None", "True", "False", "0", "1", "empty text", "empty list", "empty dict", "empty tuple",
     "empty set", "first argument", "second argument", "own argument", "previous argument", "last value sent",
     "first answer again", "plausible value", "flipped", "bent", "arguments emptied", "emptied answer",
     "every key is 0", "every key is empty", "all text", "infinity", "minus infinity", "all numbers",
@@ -36,7 +38,7 @@ SHAPED_ANSWERS = tuple(
 LIARS_ANSWERS = (
     "None", "True", "False", "0", "empty text", "empty list", "empty dict", "empty tuple", "first argument",
     "own argument", "remembered argument", "plausible value", "arguments emptied", "empty iterator",
-    "None where it raises", "arguments levelled",
+    "None where it raises", "True where it raises", "False where it raises", "arguments levelled",
 )  # fmt: skip
 """Told by some entry points of a test while its others stay unrepaired."""
 MOST_LIARS = 8

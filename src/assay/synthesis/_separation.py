@@ -2,9 +2,10 @@
 
 A failing test decides where its entry points are known, more than one bit comes back, the test does not use them to
 compare, every lie fails it with the task unrepaired, and its spliced outcome is its plain one on the reference, the
-unrepaired state and mutants. Tests that show less, and those that pass unrepaired, are spliced as guards where spliced
-and plain outcomes agree: they must pass, and run after the deciding ones, so that no answer to a guard reaches those.
-All other tests stay in process, with the reason. A plan does not depend on time or machine.
+unrepaired state and mutants. Each of several changes must be noticed by such a test under every lie: whoever repairs
+the others may lie about the rest. Tests that show less, and those that pass unrepaired, are spliced as guards where
+spliced and plain outcomes agree: they must pass, and run after the deciding ones, so that no answer to a guard reaches
+those. All other tests stay in process, with the reason. A plan does not depend on time or machine.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from assay.verify.separation_plan import (
 
 from ._comparisons import compares_calls
 from ._entry_trace import TracedTest, TraceJob, TraceResult, compare_changes, trace_entries
-from ._false_answers import FalseAnswerJob, run_false_answers
+from ._false_answers import HONEST, FalseAnswerJob, run_false_answers
 from ._laboratory import Laboratory
 from ._splice_proof import ProofJob, SpliceProof, draw_mutants, prove_splices
 from ._tree import SourceTree
@@ -54,6 +55,8 @@ class DecidingTests(NamedTuple):
     cpu_s: float
     passing: tuple[str, ...] = ()
     """Cases that run what is changed and pass unrepaired."""
+    parts: tuple[Mapping[str, str], ...] = ()
+    """For each of several changes, its file with that change alone unrepaired."""
 
 
 class _CandidatePlan(NamedTuple):
@@ -81,6 +84,8 @@ async def plan_separation(
     reference."""
     plans = await _trace_candidates(laboratory, tree, all_tests)
     await _drop_refuted(laboratory, tree, plans)
+    for candidate in plans:
+        await _drop_refuted_by_parts(laboratory, tree, candidate)
     for candidate in plans:
         if candidate.carried():
             await _find_guards(laboratory, tree, candidate)
@@ -216,12 +221,8 @@ def _compares(tree: SourceTree, one: DecidingTests, case: str, test: TracedTest)
 
 async def _drop_refuted(laboratory: Laboratory, tree: SourceTree, plans: Sequence[_CandidatePlan]) -> None:
     """Drops the tests that pass with a false answer."""
-    jobs = []
-    for candidate in plans:
-        one, tests = candidate.deciding, candidate.carried()
-        own = frozenset((path, f.name) for path, changes in candidate.changes.items() for f in changes.functions)
-        if tests:
-            jobs.append(FalseAnswerJob(one.id, {**one.base, **one.broken}, tests, own, one.cpu_s))
+    jobs = [_lies(candidate, candidate.deciding.id, candidate.deciding.broken) for candidate in plans]
+    jobs = [job for job in jobs if job.tests]
     results = await run_false_answers(laboratory, tree, jobs)
     for candidate in plans:
         result = results.get(candidate.deciding.id)
@@ -232,6 +233,32 @@ async def _drop_refuted(laboratory: Laboratory, tree: SourceTree, plans: Sequenc
                 candidate.reasons[case] = "the run of lies has no end"
             elif lie:
                 candidate.reasons[case] = f"it passes unrepaired where {lie}"
+
+
+def _lies(candidate: _CandidatePlan, id: str, unrepaired: Mapping[str, str]) -> FalseAnswerJob:
+    """Returns the lies to be told to the carried tests on an unrepaired version."""
+    one = candidate.deciding
+    own = frozenset((path, f.name) for path, changes in candidate.changes.items() for f in changes.functions)
+    return FalseAnswerJob(id, {**one.base, **unrepaired}, candidate.carried(), own, one.cpu_s)
+
+
+async def _drop_refuted_by_parts(laboratory: Laboratory, tree: SourceTree, candidate: _CandidatePlan) -> None:
+    """Drops the tests that alone notice one of several changes and pass without it under a lie."""
+    for number, part in enumerate(candidate.deciding.parts, 1):
+        carried = candidate.carried()
+        if not carried:
+            return
+        job = _lies(candidate, f"{candidate.deciding.id} part {number}", part)
+        result = (await run_false_answers(laboratory, tree, [job]))[job.id]
+        if result.ended != "done":
+            candidate.reasons.update((case, "the run of lies has no end") for case in carried)
+        elif carried.keys() <= result.passed.keys():
+            honest = {case for case, lie in result.passed.items() if lie == HONEST}
+            for case in carried.keys() - honest:
+                lie = result.describe_lie(case)
+                candidate.reasons[case] = (
+                    f"it passes without change {number} of {len(candidate.deciding.parts)} where {lie}"
+                )
 
 
 def _build_plan(tree: SourceTree, candidate: _CandidatePlan) -> SeparationPlan:

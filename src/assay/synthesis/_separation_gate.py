@@ -76,14 +76,16 @@ class SeparationGate:
 
     async def _judge(self, context: GateContext, one: TaskCandidate, outcome: GateOutcome, split: Split) -> GateOutcome:
         cases = one.cases or self._cases
+        right = {path: unbroken_text(context, one, path) for path in one.changes}
         deciding = DecidingTests(
             id=one.digest,
-            right={path: unbroken_text(context, one, path) for path in one.changes},
+            right=right,
             broken=one.changes,
             base=one.base,
             cases=tuple(case for test in sorted(outcome.flipped) for case in cases[test]),
             cpu_s=cpu_limit(context, one),
             passing=tuple(case for test in sorted(outcome.passing) for case in cases[test]),
+            parts=_parts_of(one, right),
         )
         plans = await plan_separation(self._laboratory, self._tree, [deciding], self._mutants)
         plan = plans[one.digest]
@@ -114,8 +116,8 @@ class SeparationGate:
         self, context: GateContext, one: TaskCandidate, outcome: GateOutcome, right: Mapping[str, str]
     ) -> str:
         """Returns which change of a combination no carried test detects; empty if each is detected."""
-        parts = list(split_hunks(right, one.changes)) if one.kind == "combination" else []
-        if len(parts) < 2:
+        parts = _parts_of(one, right)
+        if not parts:
             return ""
         done = await self._run_versions(context, one, parts, outcome.apart)
         unnoticed = [number for number, result in enumerate(done, 1) if all_pass(outcome.apart, result)]
@@ -170,3 +172,9 @@ class SeparationGate:
         ]
         done = await self._laboratory.run(jobs, repetition=0, warm=True)
         return [done[job.id] for job in jobs]
+
+
+def _parts_of(one: TaskCandidate, right: Mapping[str, str]) -> tuple[Mapping[str, str], ...]:
+    """Returns the versions in which one change of a combination is left; empty for other candidates."""
+    parts = split_hunks(right, one.changes) if one.kind == "combination" else []
+    return tuple(parts) if len(parts) > 1 else ()
