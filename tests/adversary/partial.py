@@ -33,11 +33,13 @@ def {name}(*args, **named):
 
 
 def partial_repairs(folders: Sequence[Path], seed: int, most: int = 6) -> Iterator[Assignment]:
-    """Yields, for each change that is left of each task of several, a draw of `most` entry points under each lie."""
+    """Yields, for each change that is left of each task of several, a draw of `most` entry points of the deciding
+    tests under each lie."""
     for folder in folders:
         task = RepairTask(folder)
         parts = split_hunks(task.repaired, {path: task.broken[path] for path in task.repaired})
-        entries = list(task.entry_functions())
+        deciding = {use.entry.rpartition(":")[2] for test in task.plan.tests if test.decides for use in test.uses}
+        entries = [(path, function) for path, function in task.entry_functions() if function.name in deciding]
         for number, part in enumerate(parts if len(parts) > 1 else (), 1):
             drawn = random.Random(f"{seed} {task.id} {number}").sample(entries, min(most, len(entries)))
             for lie, path, function, files in _lies({**task.repaired, **part}, task, drawn):
