@@ -32,6 +32,7 @@ from assay.verify.transcript import Transcript
 
 JUDGE_PROGRAM = "/opt/assay-verify/bin/assay-judge"
 COVERED = ("/logs", "/tests", SOLUTION, "/run/verifier")
+_NUMBER = re.compile(r"[-+]?[0-9]+(?:[.,][0-9]+)*(?:[eE][-+]?[0-9]+)?", re.ASCII)
 LENT = ("/tests/", "/tmp/")
 """Folders of the script's own files that no list of changes contains; a file is copied when a command names it."""
 MOST_FILE, MOST_CHANGES, MOST_WORDS, MOST_RUNS, MOST_NAMES = 64 << 20, 2000, 5000, 200, 20
@@ -261,7 +262,7 @@ class JudgedPrograms:
         """Copies the files that the command names, and the declared inputs, into the judged sandbox."""
         named = _named_paths(request.argv, request.cwd, self._script.spec.workdir)
         places = (*named, *self._inputs)
-        lent = [path for path in places if path.startswith(LENT)]
+        lent = {path: path in self._inputs or named[path] for path in places if path.startswith(LENT)}
         changed = [c for c in await self._script.diff() if self._is_input(c) and _is_inside(c.path, places)]
         if len(changed) > MOST_CHANGES:
             raise VerifierError(
@@ -275,14 +276,16 @@ class JudgedPrograms:
         for change in changed:
             if change.type == "file" and change.kind != "removed":
                 await self._copy(change.path, (change.mode or 0o644) & 0o777)
-        for path in lent:
-            await self._copy(path, 0o755)
+        for path, with_folders in lent.items():
+            await self._copy(path, 0o755, with_folders=with_folders)
 
-    async def _copy(self, path: str, mode: int) -> None:
-        """Copies a file or folder of the script's sandbox, if it exists and can be read."""
+    async def _copy(self, path: str, mode: int, *, with_folders: bool = True) -> None:
+        """Copies a file or, `with_folders`, a folder of the script's sandbox, if it exists and can be read."""
         try:
             await self._judged.write(path, await self._script.read(path, limit=MOST_FILE), mode=mode)
         except IsADirectoryError:
+            if not with_folders:
+                return
             with tempfile.TemporaryDirectory(prefix="assay-judged-") as folder:
                 await self._script.download(path, Path(folder, "tree"), limit=MOST_FILE)
                 await self._judged.exec(["/bin/mkdir", "-p", "--", posixpath.dirname(path)], cwd="/")
@@ -295,19 +298,26 @@ class JudgedPrograms:
         return not own and not _is_inside(change.path, COVERED)
 
 
-def _named_paths(argv: tuple[str, ...], cwd: str, workdir: str) -> tuple[str, ...]:
+def _named_paths(argv: tuple[str, ...], cwd: str, workdir: str) -> dict[str, bool]:
     """Returns the absolute paths in a command's words, without the working directory, its parents and the verifier's
-    own.
+    own, and whether a slash shows that the word is a path.
+
+    A word without a slash is mostly data: a number names nothing, and another word names no folder. `prog 1 2` would
+    otherwise be lent the folder `1` of a case with its answer.
 
     Raises `ValueError` if there are too many words.
     """
     words = [word for text in argv for word in _WORDS.split(text) if word]
     if len(words) > MOST_WORDS:
         raise ValueError(f"a command of {len(words)} words; the files of at most {MOST_WORDS} can be brought to it")
-    paths = dict.fromkeys(posixpath.normpath(posixpath.join(cwd, word)) for word in words if "\0" not in word)
-    return tuple(
-        p for p in paths if not _is_inside(workdir, (p,)) and (p.startswith(LENT) or not _is_inside(p, COVERED))
-    )
+    named: dict[str, bool] = {}
+    for word in words:
+        if "\0" in word or _NUMBER.fullmatch(word):
+            continue
+        path = posixpath.normpath(posixpath.join(cwd, word))
+        if not _is_inside(workdir, (path,)) and (path.startswith(LENT) or not _is_inside(path, COVERED)):
+            named[path] = named.get(path, False) or "/" in word
+    return named
 
 
 def _is_inside(path: str, folders: tuple[str, ...]) -> bool:
