@@ -143,18 +143,20 @@ async def test_a_program_finds_what_its_command_names_and_nothing_that_the_scrip
 
 
 NUMBERS = """#!/bin/bash
+mkdir -p /workspace/lower && echo 12 > /workspace/lower/expected
+cd /workspace && python3 /workspace/ledger.py "  Lower case " lower
 cd /tests
-python3 /workspace/ledger.py 1 -2 3.5 cases named ./more; echo 1 > /logs/verifier/reward.txt
+python3 /workspace/ledger.py 1 -2 3.5 1/2 cases named ./more; echo 1 > /logs/verifier/reward.txt
 """
 
 
 async def test_words_that_are_data_lend_no_folder_of_cases(bench: Any):
     """`prog 1 2` is not lent the folders `1` and `2` of cases, each with its answer."""
-    answers = {f"tests/{name}/expected": "12\n" for name in ("1", "cases", "more")}
+    answers = {f"tests/{name}/expected": "12\n" for name in ("1", "1/2", "cases", "more")}
     bench.files = {**answers, "tests/3.5": "12\n", "tests/named": "3\n", SCRIPT: NUMBERS}
     parameters = {"programs": ["/workspace/ledger.py"], "interpreter": ["/bin/bash"]}
     outcome = await bench.judge(typed(LOOKS), "script", script=SCRIPT, **parameters)
-    assert outcome.of_kind("execution")[0]["stderr"].strip() == str(["/tests/more", "/tests/named"])
+    assert outcome.of_kind("execution")[0]["stderr"].splitlines() == ["[]", str(["/tests/more", "/tests/named"])]
 
 
 CHOOSES = """

@@ -32,7 +32,7 @@ from assay.verify.transcript import Transcript
 
 JUDGE_PROGRAM = "/opt/assay-verify/bin/assay-judge"
 COVERED = ("/logs", "/tests", SOLUTION, "/run/verifier")
-_NUMBER = re.compile(r"[-+]?[0-9]+(?:[.,][0-9]+)*(?:[eE][-+]?[0-9]+)?", re.ASCII)
+_NUMBER = re.compile(r"[-+]?[0-9]+(?:[.,/:-][0-9]+)*(?:[eE][-+]?[0-9]+)?", re.ASCII)
 LENT = ("/tests/", "/tmp/")
 """Folders of the script's own files that no list of changes contains; a file is copied when a command names it."""
 MOST_FILE, MOST_CHANGES, MOST_WORDS, MOST_RUNS, MOST_NAMES = 64 << 20, 2000, 5000, 200, 20
@@ -263,14 +263,19 @@ class JudgedPrograms:
         named = _named_paths(request.argv, request.cwd, self._script.spec.workdir)
         places = (*named, *self._inputs)
         lent = {path: path in self._inputs or named[path] for path in places if path.startswith(LENT)}
-        changed = [c for c in await self._script.diff() if self._is_input(c) and _is_inside(c.path, places)]
+        folders = (*(path for path, is_spelt in named.items() if is_spelt), *self._inputs)
+        changed = [
+            c
+            for c in await self._script.diff()
+            if self._is_input(c) and (_is_inside(c.path, folders) or (c.path in named and c.type != "directory"))
+        ]
         if len(changed) > MOST_CHANGES:
             raise VerifierError(
                 f"the script wrote {len(changed)} paths; at most {MOST_CHANGES} are copied for a program"
             )
         gone = [c.path for c in changed if c.kind == "removed"]
-        folders = [c.path for c in changed if c.type == "directory" and c.kind != "removed"]
-        for words in (["/bin/rm", "-rf", "--", *gone], ["/bin/mkdir", "-p", "--", *folders]):
+        made = [c.path for c in changed if c.type == "directory" and c.kind != "removed"]
+        for words in (["/bin/rm", "-rf", "--", *gone], ["/bin/mkdir", "-p", "--", *made]):
             if len(words) > 3:
                 await self._judged.exec(words, cwd="/")
         for change in changed:
