@@ -33,6 +33,7 @@ from assay.verify.transcript import Transcript
 JUDGE_PROGRAM = "/opt/assay-verify/bin/assay-judge"
 COVERED = ("/logs", "/tests", SOLUTION, "/run/verifier")
 _NUMBER = re.compile(r"[-+]?[0-9]+(?:[.,/:-][0-9]+)*(?:[eE][-+]?[0-9]+)?", re.ASCII)
+"""A number, fraction, date or time: data, also where a file has that name."""
 LENT = ("/tests/", "/tmp/")
 """Folders of the script's own files that no list of changes contains; a file is copied when a command names it."""
 MOST_FILE, MOST_CHANGES, MOST_WORDS, MOST_RUNS, MOST_NAMES = 64 << 20, 2000, 5000, 200, 20
