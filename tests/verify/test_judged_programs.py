@@ -104,7 +104,7 @@ async def test_a_helper_that_rewrites_the_reward_gains_no_pass(bench: Any, progr
 
 FILES = """#!/bin/bash
 mkdir -p /workspace/in/deep && echo 5 > /workspace/in/deep/number && echo 6 > /tmp/number
-assay-judge run -- sh -c 'cat in/deep/number /tmp/number /dev/stdin | tee out.txt; echo told >&2; exit 7' < /tests/more
+assay-judge run -- sh -c 'cat ./in/deep/number /tmp/number - | tee out.txt; echo told >&2; exit 7' < /tests/more
 echo "exit $?"; cat out.txt; assay-judge read out.txt; assay-judge read /absent; echo "read $?"
 [ -x out.txt ] && echo executable; echo 1 > /logs/verifier/reward.txt
 """
@@ -124,7 +124,7 @@ async def test_files_streams_and_exit_status_cross_as_data(bench: Any):
 
 EXPECTS = """#!/bin/bash
 echo 12 > /tmp/expected; echo 12 > /workspace/expected; echo 5 > /workspace/declared
-[ "$(python3 /workspace/ledger.py /tests/named /tmp/given --file=more)" = "$(cat /tmp/expected)" ]
+[ "$(python3 /workspace/ledger.py /tests/named /tmp/given --file=./more)" = "$(cat /tmp/expected)" ]
 """
 LOOKS = """
 import glob, sys
@@ -142,21 +142,26 @@ async def test_a_program_finds_what_its_command_names_and_nothing_that_the_scrip
     assert outcome.of_kind("execution")[0]["stderr"].strip() == str(seen)
 
 
-NUMBERS = """#!/bin/bash
-mkdir -p /workspace/lower && echo 12 > /workspace/lower/expected
-cd /workspace && python3 /workspace/ledger.py "  Lower case " lower
+DATA = """#!/bin/bash
+mkdir -p /workspace/lower && echo 12 > /workspace/lower/expected && echo 12 > /workspace/HELLO
+cd /workspace && python3 /workspace/ledger.py "  Lower case " lower HELLO --text=HELLO
 cd /tests
-python3 /workspace/ledger.py 1 -2 3.5 1/2 cases named ./more; echo 1 > /logs/verifier/reward.txt
+python3 /workspace/ledger.py 1 -2 3.5 1/2 cases HELLO ./more ../tests/named; echo 1 > /logs/verifier/reward.txt
 """
 
 
-async def test_words_that_are_data_lend_no_folder_of_cases(bench: Any):
-    """`prog 1 2` is not lent the folders `1` and `2` of cases, each with its answer."""
+async def test_words_that_are_data_lend_nothing(bench: Any):
+    """`prog 1 HELLO` is lent neither a folder `1` of cases, each with its answer, nor a file `HELLO`: only words that
+    are spelt as paths lend."""
     answers = {f"tests/{name}/expected": "12\n" for name in ("1", "1/2", "cases", "more")}
-    bench.files = {**answers, "tests/3.5": "12\n", "tests/named": "3\n", SCRIPT: NUMBERS}
+    bench.files = {**answers, "tests/3.5": "12\n", "tests/HELLO": "12\n", "tests/named": "3\n", SCRIPT: DATA}
     parameters = {"programs": ["/workspace/ledger.py"], "interpreter": ["/bin/bash"]}
     outcome = await bench.judge(typed(LOOKS), "script", script=SCRIPT, **parameters)
     assert outcome.of_kind("execution")[0]["stderr"].splitlines() == ["[]", str(["/tests/more", "/tests/named"])]
+    cited = outcome.of_kind("judged_programs")[0]
+    assert cited["lent_files"] == ["/tests/more", "/tests/named"]
+    here = {"/workspace/HELLO", "/workspace/lower"}
+    assert set(cited["withheld_files"]) == here | {f"/tests/{name}" for name in ("1", "1/2", "3.5", "HELLO", "cases")}
 
 
 CHOOSES = """
@@ -446,7 +451,7 @@ async def test_a_python_program_may_be_started_by_its_path_alone(bench: Any):
 
 
 async def test_a_program_is_started_in_a_folder_that_the_script_made(bench: Any):
-    script = "#!/bin/bash\ncd $(mktemp -d); echo 5 > given; python3 /workspace/ledger.py given\n"
+    script = "#!/bin/bash\ncd $(mktemp -d); echo 5 > given; python3 /workspace/ledger.py ./given\n"
     outcome = await judge(bench, script, typed("import sys\nprint(open(sys.argv[1]).read())"))
     assert outcome.of_kind("execution")[0]["stdout"].split() == ["5"]
 

@@ -2,10 +2,11 @@
 
 The script's sandbox stands on the task's image: nothing that the agent wrote is in it but the declared outputs, copied
 as data. The judged sandbox holds the final state, without tests, rewards or the runner's folders. Before a program
-starts, files of the script's that its command names and the declared inputs are copied there, and nothing else: what
-the script expects may lie beside them. Of the script's variables a program gets those that the task declares: test
-runners write the name of the running test into others, with the parameters that are expected. When the program has
-ended, everything in its sandbox is killed, and then the declared outputs are copied back. One program runs at a time.
+starts, files of the script's that its command names by a path and the declared inputs are copied there, and nothing
+else: what the script expects may lie beside them. Of the script's variables a program gets those that the task
+declares: test runners write the name of the running test into others, with the parameters that are expected. When the
+program has ended, everything in its sandbox is killed, and then the declared outputs are copied back. One program runs
+at a time.
 
 What a program prints can act on the script: a shell evaluates text, and a file is lent whose name is made of text. All
 that the script could read is therefore in a transcript, which the caller compares with that of the reference solution.
@@ -32,8 +33,8 @@ from assay.verify.transcript import Transcript
 
 JUDGE_PROGRAM = "/opt/assay-verify/bin/assay-judge"
 COVERED = ("/logs", "/tests", SOLUTION, "/run/verifier")
-_NUMBER = re.compile(r"[-+]?[0-9]+(?:[.,/:-][0-9]+)*(?:[eE][-+]?[0-9]+)?", re.ASCII)
-"""A number, fraction, date or time: data, also where a file has that name."""
+_SPELT = ("/", "./", "../")
+"""Beginnings of a word that lends: no word of a command is a path by chance, also where a file has its name."""
 LENT = ("/tests/", "/tmp/")
 """Folders of the script's own files that no list of changes contains; a file is copied when a command names it."""
 MOST_FILE, MOST_CHANGES, MOST_WORDS, MOST_RUNS, MOST_NAMES = 64 << 20, 2000, 5000, 200, 20
@@ -156,6 +157,10 @@ class JudgedPrograms:
         self.runs: list[ProgramRun] = []
         self.withheld: set[str] = set()
         """Names of variables that the script had set for a program and that the program did not get."""
+        self.lent: set[str] = set()
+        """Files and folders of the script's that programs got."""
+        self.bare: set[str] = set()
+        """Files of the script's that a command named by a bare word, so that its program did not get them."""
         self.cut_short = 0
         """Number of programs that the script ended early."""
 
@@ -261,15 +266,10 @@ class JudgedPrograms:
 
     async def _copy_inputs(self, request: _ProgramStart) -> None:
         """Copies the files that the command names, and the declared inputs, into the judged sandbox."""
-        named = _named_paths(request.argv, request.cwd, self._script.spec.workdir)
-        places = (*named, *self._inputs)
-        lent = {path: path in self._inputs or named[path] for path in places if path.startswith(LENT)}
-        folders = (*(path for path, is_spelt in named.items() if is_spelt), *self._inputs)
-        changed = [
-            c
-            for c in await self._script.diff()
-            if self._is_input(c) and (_is_inside(c.path, folders) or (c.path in named and c.type != "directory"))
-        ]
+        spelt, bare = _named_paths(request.argv, request.cwd, self._script.spec.workdir)
+        given = {*spelt, *self._inputs}
+        written = [change for change in await self._script.diff() if self._is_input(change)]
+        changed = [change for change in written if _is_inside(change.path, tuple(given))]
         if len(changed) > MOST_CHANGES:
             raise VerifierError(
                 f"the script wrote {len(changed)} paths; at most {MOST_CHANGES} are copied for a program"
@@ -282,48 +282,59 @@ class JudgedPrograms:
         for change in changed:
             if change.type == "file" and change.kind != "removed":
                 await self._copy(change.path, (change.mode or 0o644) & 0o777)
-        for path, with_folders in lent.items():
-            await self._copy(path, 0o755, with_folders=with_folders)
+        for path in sorted(given):
+            if path.startswith(LENT):
+                await self._copy(path, 0o755)
+        self.bare |= bare.difference(given).intersection(c.path for c in written if c.kind != "removed")
+        self.bare |= {path for path in bare - given - self.bare if path.startswith(LENT) and await self._has(path)}
 
-    async def _copy(self, path: str, mode: int, *, with_folders: bool = True) -> None:
-        """Copies a file or, `with_folders`, a folder of the script's sandbox, if it exists and can be read."""
+    async def _copy(self, path: str, mode: int) -> None:
+        """Copies a file or folder of the script's sandbox, if it exists and can be read."""
         try:
             await self._judged.write(path, await self._script.read(path, limit=MOST_FILE), mode=mode)
         except IsADirectoryError:
-            if not with_folders:
-                return
             with tempfile.TemporaryDirectory(prefix="assay-judged-") as folder:
                 await self._script.download(path, Path(folder, "tree"), limit=MOST_FILE)
                 await self._judged.exec(["/bin/mkdir", "-p", "--", posixpath.dirname(path)], cwd="/")
                 await self._judged.upload(Path(folder, "tree"), path)
         except OSError:
             return
+        self.lent.add(path)
+
+    async def _has(self, path: str) -> bool:
+        try:
+            await self._script.read(path, limit=MOST_FILE)
+        except IsADirectoryError:
+            return True
+        except (OSError, ValueError):
+            return False
+        return True
 
     def _is_input(self, change: Change) -> bool:
         own = change.path in self._own and self._own[change.path] == change.digest
         return not own and not _is_inside(change.path, COVERED)
 
 
-def _named_paths(argv: tuple[str, ...], cwd: str, workdir: str) -> dict[str, bool]:
+def _named_paths(argv: tuple[str, ...], cwd: str, workdir: str) -> tuple[set[str], set[str]]:
     """Returns the absolute paths in a command's words, without the working directory, its parents and the verifier's
-    own, and whether a slash shows that the word is a path.
+    own: those that are spelt as paths, and those of bare words.
 
-    A word without a slash is mostly data: a number names nothing, and another word names no folder. `prog 1 2` would
-    otherwise be lent the folder `1` of a case with its answer.
+    A bare word is data as often as a name: `prog 1 HELLO` would otherwise be lent the case `1`, or a file `HELLO` with
+    the answer.
 
     Raises `ValueError` if there are too many words.
     """
     words = [word for text in argv for word in _WORDS.split(text) if word]
     if len(words) > MOST_WORDS:
         raise ValueError(f"a command of {len(words)} words; the files of at most {MOST_WORDS} can be brought to it")
-    named: dict[str, bool] = {}
+    spelt: set[str] = set()
+    bare: set[str] = set()
     for word in words:
-        if "\0" in word or _NUMBER.fullmatch(word):
-            continue
         path = posixpath.normpath(posixpath.join(cwd, word))
-        if not _is_inside(workdir, (path,)) and (path.startswith(LENT) or not _is_inside(path, COVERED)):
-            named[path] = named.get(path, False) or "/" in word
-    return named
+        is_own = _is_inside(path, COVERED) and not path.startswith(LENT)
+        if "\0" not in word and not is_own and not _is_inside(workdir, (path,)):
+            (spelt if word.startswith(_SPELT) else bare).add(path)
+    return spelt, bare
 
 
 def _is_inside(path: str, folders: tuple[str, ...]) -> bool:

@@ -236,8 +236,9 @@ async def _apart(
         await judged.kill_all()
         cut_short = 0 if facts.timed_out else programs.cut_short
         runs = [list(run) for run in programs.runs]
-        withheld = {"withheld_variables": sorted(programs.withheld)[:MOST_NAMES]} if programs.withheld else {}
-        cited.add("audit", "judged_programs", {"programs": runs, "cut_short": cut_short, **withheld})
+        names = {"withheld_variables": programs.withheld, "withheld_files": programs.bare, "lent_files": programs.lent}
+        listed = {key: sorted(found)[:MOST_NAMES] for key, found in names.items() if found}
+        cited.add("audit", "judged_programs", {"programs": runs, "cut_short": cut_short, **listed})
         loads = await read_loads(script) if parameters.outputs else None
         judge_facts, judged_facts = await read_facts(script), await read_facts(judged)
 
