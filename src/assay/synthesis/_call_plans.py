@@ -31,12 +31,15 @@ from assay.verify.separation_plan import SeparationPlan, TestPlan
 from ._entry_trace import compare_changes
 from ._gates import all_pass
 from ._laboratory import WORKSPACE, Laboratory, import_paths
+from ._parts import separate_parts, split_hunks
 from ._releases import Release, apply_release
 from ._separation import DecidingTests
 from ._splice_proof import draw_mutants
 from ._tree import SourceTree
 
 APPROXIMATE = re.compile(r"\bapprox\b|almost|\ballclose\b|\bisclose\b")
+MOST_HUNKS = 12
+"""Number of runs of differing lines up to which each is left unrepaired alone; else all of one function together."""
 TOLERANCE = 1e-6
 """That of `pytest.approx`, where the tests compare approximately."""
 
@@ -66,21 +69,31 @@ async def plan_calls(
     if not draft.programs:
         return plan
     draft = await _add_releases(laboratory, tree, deciding, draft, measurement.releases)
-    failing = await find_failing_mutants(
-        laboratory, deciding, draw_mutants(deciding.right, changes, deciding.id, measurement.mutants), undecided
-    )
-    versions = await measure_draft(laboratory, deciding, draft, failing)
+    mutants = draw_mutants(deciding.right, changes, deciding.id, measurement.mutants)
+    parts = _partly_repaired(deciding)
+    failing, failing_parts = [
+        await find_failing_versions(laboratory, deciding, versions, undecided) for versions in (mutants, parts)
+    ]
+    versions = await measure_draft(laboratory, deciding, draft, failing, failing_parts)
     return _add_calls(plan, versions, undecided) if isinstance(versions, CallPlan) else plan
 
 
 async def measure_draft(
-    laboratory: Laboratory, deciding: DecidingTests, draft: CallPlan, mutants: Sequence[Mapping[str, str]]
+    laboratory: Laboratory,
+    deciding: DecidingTests,
+    draft: CallPlan,
+    mutants: Sequence[Mapping[str, str]],
+    parts: Sequence[Mapping[str, str]] = (),
 ) -> CallPlan | CallRefusal:
-    """Returns the plan of a draft, with the number of inputs that fails the unrepaired state and the mutants."""
+    """Returns the plan of a draft, with the number of inputs that fails the unrepaired state, the mutants, and each
+    state in which a part of the change is left unrepaired."""
     fixes = tuple(ReferenceFix(path, 0, text, deciding.right[path]) for path, text in sorted(deciding.broken.items()))
     state = await laboratory.snapshot_with({**deciding.base, **deciding.broken})
     try:
-        question = PowerQuestion(draft, fixes, tuple(_absolute_texts(texts) for texts in mutants), state)
+        wrong, partial = [
+            tuple(_absolute_texts({**deciding.right, **texts}) for texts in many) for many in (mutants, parts)
+        ]
+        question = PowerQuestion(draft, fixes, wrong, state, partial)
         return await measure_power(laboratory.backend, laboratory.spec, question, seed=deciding.id.encode())
     finally:
         await laboratory.backend.release(state)
@@ -175,14 +188,23 @@ def _absolute_texts(texts: Mapping[str, str]) -> dict[str, bytes]:
     return {f"{WORKSPACE}/{path}": text.encode() for path, text in texts.items()}
 
 
-async def find_failing_mutants(
-    laboratory: Laboratory, deciding: DecidingTests, mutants: Sequence[Mapping[str, str]], cases: Sequence[str]
+def _partly_repaired(deciding: DecidingTests) -> list[dict[str, str]]:
+    """Returns the versions in which one part of the change is left unrepaired; empty for a change of one part."""
+    parts = split_hunks(deciding.right, deciding.broken)
+    if len(parts) > MOST_HUNKS:
+        parts = separate_parts(deciding.right, deciding.broken)
+    return parts if len(parts) > 1 else []
+
+
+async def find_failing_versions(
+    laboratory: Laboratory, deciding: DecidingTests, versions: Sequence[Mapping[str, str]], cases: Sequence[str]
 ) -> list[Mapping[str, str]]:
-    """Returns the mutants that the tests fail: the others may be equivalent, and nothing is owed for them."""
+    """Returns the versions that the tests fail: others may be equivalent to the reference, and nothing is owed for
+    them."""
     jobs = [
-        Job(f"{deciding.id} calls {number}", tuple(cases), write={**deciding.base, **mutant}, cpu_s=deciding.cpu_s)
-        for number, mutant in enumerate(mutants)
+        Job(f"{deciding.id} calls {number}", tuple(cases), write={**deciding.base, **version}, cpu_s=deciding.cpu_s)
+        for number, version in enumerate(versions)
     ]
-    results = await laboratory.run(jobs, repetition=0)
+    results = await laboratory.run(jobs, repetition=0) if jobs else {}
     names = tuple({case.partition("[")[0] for case in cases})
-    return [mutant for job, mutant in zip(jobs, mutants, strict=True) if not all_pass(names, results[job.id])]
+    return [version for job, version in zip(jobs, versions, strict=True) if not all_pass(names, results[job.id])]

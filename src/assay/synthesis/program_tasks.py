@@ -38,7 +38,7 @@ from assay.verify.calls import (
 )
 from assay.verify.sanitise import opened
 
-from ._call_plans import find_failing_mutants, measure_draft
+from ._call_plans import find_failing_versions, measure_draft
 from ._entry_trace import compare_changes
 from ._manifest import remove_stale_tasks, write_manifest
 from ._opening import OpenedSource, open_source
@@ -200,7 +200,7 @@ class _ProgramTaskBuilder:
         if called is None or changes is None:
             return "the reference changes more than bodies of functions"
         drawn = draw_mutants(deciding.right, changes, deciding.id, self._config.mutants)
-        failing = await find_failing_mutants(laboratory, deciding, drawn, deciding.cases)
+        failing = await find_failing_versions(laboratory, deciding, drawn, deciding.cases)
         if not failing:
             return f"the tests fail none of {len(drawn)} drawn mutants"
         # The adapter is part of the unrepaired tree: mutants are programs of the same protocol.

@@ -12,6 +12,10 @@ from assay.records import Check, Evidence, Task, Trajectory, Verdict
 ReadTranscript = Callable[[], Trajectory]
 
 
+SEED_BYTES = 32
+"""Length of the seed of drawn inputs."""
+
+
 class CheckInput(NamedTuple):
     """Input of a check. The check opens its own sandboxes on `state`; no agent process is alive."""
 

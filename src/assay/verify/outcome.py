@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -40,7 +41,15 @@ from assay.verify.altered import (
 )
 from assay.verify.facts import judge_facts
 from assay.verify.host_load import measure_load
-from assay.verify.interface import CheckInput, CheckResult, OutcomeCheck, ReadTranscript, WorldCheck, WorldInput
+from assay.verify.interface import (
+    SEED_BYTES,
+    CheckInput,
+    CheckResult,
+    OutcomeCheck,
+    ReadTranscript,
+    WorldCheck,
+    WorldInput,
+)
 from assay.verify.sanitise import NotIsolated
 from assay.verify.unjudgeable import (
     JudgedRun,
@@ -122,7 +131,12 @@ async def _judge_or_retry(request: JudgeRequest, check: Check, prefix: str) -> C
 
 
 async def _judge_with_control(request: JudgeRequest, check: Check, prefix: str) -> CheckResult:
-    """Judges, with a control run over altered tests or over the unchanged state if the result needs one."""
+    """Judges, with a control run over altered tests or over the unchanged state if the result needs one.
+
+    All runs draw the same inputs: an attempt that prevents a result gets no second draw.
+    """
+    seed = request.seeds.get(check.name) or secrets.token_bytes(SEED_BYTES)
+    request = msgspec.structs.replace(request, seeds={**request.seeds, check.name: seed})
     run = await _judge(request, check, prefix)
     if failed_on_busy_host(run):
         run = replace_cut_short(run, await _judge(request, check, f"{prefix}repeated.", choose_patience(run)))

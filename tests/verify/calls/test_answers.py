@@ -109,6 +109,16 @@ HOSTILE = [
     b'[7,[[0,"ok"]]]',
     b'[7,[[0,"!","SystemExit"]]]',
     b'[7,[[0,"ok",1]],1]',
+    b'[7,[[0,"opaque",[]]]]',
+    b'[7,[[0,"skip",[[1]]]]]',
+    b'[7,[[0,"ok",["x","Span"]]]]',
+    b'[7,[[0,"ok",["x","Span",0]]]]',
+    b'[7,[[0,"ok",["x","Span",["l"]]]]]',
+    b'[7,[[0,"ok",["x","Span",["d",1,2]]]]]',
+    b'[7,[[0,"ok",["x","Span",["d","end",1,"end",2]]]]]',
+    b'[7,[[0,"ok",["x","Span",["d"],1,2]]]]',
+    b'[7,[[0,"ok",["b",0]]]]',
+    b'[7,[[0,"ok",["b",true]]]]',
     b'{"7":[[0,"ok",1]]}',
     b"[true,[]]",
     b"\xff\xfe",
@@ -121,7 +131,7 @@ def test_a_hostile_line_gives_no_answer(line: bytes) -> None:
 
 
 def test_what_a_worker_names_is_shown_without_control_characters() -> None:
-    found = read_answers(b'[7,[[0,"!","a\\u001b[2J",true]]]\n[8,[[0,"ok",["x","\\u001b[2J",0]]]]')
+    found = read_answers(b'[7,[[0,"!","a\\u001b[2J",true]]]\n[8,[[0,"ok",["x","\\u001b[2J",["d"]]]]]')
     assert [describe_answer(found[n]).isprintable() for n in (7, 8)] == [True, True]
 
 

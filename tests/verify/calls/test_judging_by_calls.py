@@ -114,6 +114,18 @@ async def test_a_worker_that_lies_about_its_run_fails(depot: Any, name: str) -> 
     assert outcome.verdict.status == "fail", outcome
 
 
+VETO = FORGED.replace('[number, [[0, "ok", 0]]]', '[number, "late"]').replace("threading", "sys") + "os._exit(0)\n"
+"""Claims that all answers came too late, at once."""
+
+
+async def test_an_attempt_that_rejects_its_inputs_gets_no_others(depot: Any) -> None:
+    outcome = await depot.judge(write_core(VETO + CORE.lstrip()))
+    assert (outcome.verdict.status, "agent_made_unjudgeable" in outcome.verdict.marks) == ("fail", True), outcome
+    asked = outcome.of_kind("calls")
+    assert len(asked) > 1
+    assert len({one["seed"] for one in asked}) == 1
+
+
 async def test_a_value_that_equals_anything_fails(depot: Any) -> None:
     equal = "return type('E', (), {'__eq__': lambda *_: True, '__iter__': lambda _: iter(())})()"
     names = ("median", "merged", "largest")

@@ -100,7 +100,7 @@ def _is_outcome(one: Any) -> bool:
         return len(one) >= 3 and all(_is_value(part) for part in one[2:])
     if one[1] == "!":
         return len(one) == 4 and isinstance(one[2], str) and len(one[2]) <= 300 and isinstance(one[3], bool)
-    return one[1] in ("skip", "opaque") and len(one) <= 3
+    return one[1] in ("skip", "opaque") and len(one) <= 3 and all(isinstance(part, str) for part in one[2:])
 
 
 def _all_values(parts: list[Any]) -> bool:
@@ -143,7 +143,10 @@ def _is_in_range(text: str) -> bool:
 
 
 def _is_instance_tree(rest: list[Any]) -> bool:
-    return len(rest) >= 2 and isinstance(rest[0], str) and type(rest[1]) is int and _all_values(rest[2:])
+    """Returns whether a class's name, fields by name, and perhaps contents follow."""
+    if not 2 <= len(rest) <= 3 or not isinstance(rest[0], str) or not isinstance(rest[1], list):
+        return False
+    return rest[1][:1] == ["d"] and _are_texts(["", *rest[1][1::2]]) and _all_values(rest[1:])
 
 
 def _are_texts(rest: list[Any]) -> bool:
@@ -168,6 +171,8 @@ _SHAPES: dict[str, Callable[[list[Any]], bool]] = {
     "t": _all_values,
     "S": _all_values,
     "F": _all_values,
+    "B": _all_values,
+    "b": lambda rest: len(rest) == 1 and type(rest[0]) is int and rest[0] > 0,
     "d": lambda rest: len(rest) % 2 == 0 and _all_values(rest),
     "r": lambda rest: len(rest) == 3 and _all_values(rest) and all(is_number(part) for part in rest),
     "g": lambda rest: len(rest) == 2 and _are_texts(rest),
@@ -222,6 +227,6 @@ def describe_value(tree: Any) -> str:
         return "{" + ", ".join(f"{describe_value(k)}: {describe_value(v)}" for k, v in pairs) + "}"
     if tree[0] == "v":
         return f"{tree[1]}({tree[2]})"[:100]
-    brackets = {"l": "[]", "t": "()", "S": "{}", "F": "{}"}.get(tree[0])
+    brackets = {"l": "[]", "t": "()", "S": "{}", "F": "{}", "B": "{}"}.get(tree[0])
     inner = ", ".join(describe_value(part) for part in tree[1:])
     return f"{brackets[0]}{inner}{brackets[1]}" if brackets else f"<{inner}>" if tree[0] == "x" else inner

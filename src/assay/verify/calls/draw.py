@@ -12,6 +12,8 @@ import math
 import random
 from typing import Any
 
+import msgspec
+
 from .plain_draw import draw_plain
 from .programs import CallProgram, handles
 
@@ -90,7 +92,7 @@ class _Draw:
                 holder[position] = self._changed(holder[position])
         if self._rng.random() < 0.35:
             self._change_steps()
-        return CallProgram(self._source.test, tuple(self._operations), self._source.observed)
+        return msgspec.structs.replace(self._source, operations=tuple(self._operations))
 
     def _change_steps(self) -> None:
         """Repeats steps that only change an object, with other data, or leaves one out."""

@@ -1,5 +1,7 @@
 """Compares two answers of call workers: sets and dictionaries without order, floats within a tolerance.
 
+Of instances, the fields that the reference's have are compared.
+
 Both trees are built once from their leaves up, and equal parts of either become one object. So most parts are compared
 by a number, whatever their size and order, and no two parts are compared twice. Invariant: the time grows with the
 sizes of the answers and at most `MAX_STEPS` comparisons, whatever a worker sends. Numbers are looked up by texts, whose
@@ -29,9 +31,9 @@ an input whose reference takes more is not fair."""
 MAX_UNORDERED = 200
 """Items of a set whose floats are matched one by one, where their order by rounded value does not match."""
 ULPS = 4
-_WIDTHS = {"S": 1, "F": 1, "x": 1, "d": 2}
+_WIDTHS = {"S": 1, "F": 1, "B": 1, "d": 2}
 """Collections without order, and the parts of an item of each."""
-_ORDERED = ("l", "t", "r", "I", "c")
+_ORDERED = ("l", "t", "r", "I", "c", "x")
 _NUMBER = "#"
 
 
@@ -68,10 +70,35 @@ def _same_outcome(one: Any, two: Any, tolerance: float, steps: Iterator[int]) ->
         return bool(one[2] == two[2])
     if one[1] != "ok" or repr(one) == repr(two):
         return True
-    values = _Values()
-    first, second = [[values.build(tree) for tree in outcome[2:]] for outcome in (one, two)]
+    values, names = _Values(), _field_names(one[2:])
+    first = [values.build(tree) for tree in one[2:]]
+    second = [values.build(_with_fields(tree, names)) for tree in two[2:]]
     matcher = _Matcher(first, tolerance, steps)
     return all(matcher.same(a, b, number) for number, (a, b) in enumerate(zip(first, second, strict=True)))
+
+
+def _field_names(trees: Sequence[Any]) -> dict[str, set[str]]:
+    """Returns the names of the fields of each class in the reference's answer."""
+    names: dict[str, set[str]] = {}
+    todo = list(trees)
+    while todo:
+        tree = todo.pop()
+        if isinstance(tree, list):
+            todo += tree[1:]
+            if tree[0] == "x":
+                names.setdefault(tree[1], set()).update(tree[2][1::2])
+    return names
+
+
+def _with_fields(tree: Any, names: dict[str, set[str]]) -> Any:
+    """Returns the tree without fields that the reference's instances do not have, such as caches."""
+    if not isinstance(tree, list):
+        return tree
+    if tree[0] == "x" and tree[1] in names:
+        pairs = zip(tree[2][1::2], tree[2][2::2], strict=True)
+        fields = [part for name, value in pairs if name in names[tree[1]] for part in (name, value)]
+        tree = ["x", tree[1], ["d", *fields], *tree[3:]]
+    return [tree[0], *(_with_fields(part, names) for part in tree[1:])]
 
 
 class _Value:
@@ -114,7 +141,7 @@ class _Values:
             return self._value(tag, (tree[1], _plain_key(*tree[1:])), ())
         if tag not in _WIDTHS and tag not in _ORDERED:
             return self._value(tag, tuple(tree[1:]), ())
-        head, inner = (tuple(tree[1:3]), tree[3:]) if tag == "x" else (None, tree[1:])
+        head, inner = (tree[1], tree[2:]) if tag == "x" else (None, tree[1:])
         parts, width = [self.build(part) for part in inner], _WIDTHS.get(tag, 1)
         items = [tuple(parts[at : at + width]) for at in range(0, len(parts), width)]
         if tag in _WIDTHS:

@@ -24,6 +24,7 @@ import msgspec
 from assay.environments.interface import Backend, Snapshot, WorkspaceSpec
 from assay.records import SandboxFacts, digest_record
 from assay.verdicts import NO_RESULT
+from assay.verify.interface import SEED_BYTES
 from assay.verify.sanitise import opened, require_mounts
 from assay.verify.separation import read_facts
 
@@ -35,7 +36,6 @@ from .reference import FairAnswers, answer_by_reference
 from .sandboxes import calls_spec
 from .stdio_worker import WorkerAnswers, answer_by_worker
 
-SEED_BYTES = 32
 WORKER_S = 2.0
 MARGIN = 1.25
 MAX_DRAWN = 800

@@ -1,8 +1,9 @@
 """Makes the plan for judging a task by calls, or refuses if calls cannot decide it.
 
 The unrepaired state and mutants of the reference answer the same drawn inputs as the reference. The number of inputs is
-the smallest for which the unrepaired state passes with a probability below 1e-3, an answer that is always the same one
-passes below 1e-3, and at least 95% of the mutants fail. All shares are measured on inputs that are fair to compare.
+the smallest for which the unrepaired state passes with a probability below 1e-3, each state in which one of several
+changes is left does as well, an answer that is always the same one passes below 1e-3, and at least 95% of the mutants
+fail. All shares are measured on inputs that are fair to compare.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ class PowerQuestion(NamedTuple):
     """Files of wrong solutions by absolute path, over the task's image; each fails the deciding tests."""
     state: Snapshot | None = None
     """The unrepaired state, if it is not the image."""
+    parts: tuple[Mapping[str, bytes], ...] = ()
+    """Of several changes, the files of the states in which one is left unrepaired: a draw must fail each."""
 
 
 class _Measurement(NamedTuple):
@@ -65,7 +68,8 @@ class _Measurement(NamedTuple):
     fair: FairAnswers
     asked: list[int]
     """Fair inputs, drawn from all, that the wrong solutions were asked."""
-    base: _WrongProgram
+    unrepaired: list[_WrongProgram]
+    """The unrepaired state, and those in which one of several changes is left."""
     mutants: list[_WrongProgram]
 
 
@@ -108,14 +112,15 @@ async def _measure(backend: Backend, spec: WorkspaceSpec, question: PowerQuestio
     asked = [(n, inputs[n]) for n in chosen]
     wrong = []
     async with opened(backend, calls_spec(spec), question.state) as workspace:
-        for texts in ({}, *question.mutants):
+        for texts in ({}, *question.parts, *question.mutants):
             await put_texts(workspace, texts)
             found = (await answer_by_worker(workspace, asked, draft, program_s=REFERENCE_S)).answers
             asked_now = {n for n in chosen if found.get(n) != "stopped"}
             wrong.append(
                 _WrongProgram({n for n in asked_now if _differs(fair.answers[n], found.get(n), draft)}, asked_now)
             )
-    return _Measurement(inputs, source, fair, chosen, wrong[0], wrong[1:])
+    count = 1 + len(question.parts)
+    return _Measurement(inputs, source, fair, chosen, wrong[:count], wrong[count:])
 
 
 class _DrawnInputs(NamedTuple):
@@ -150,7 +155,7 @@ def _plan(draft: CallPlan, measured: _Measurement) -> CallPlan | CallRefusal:
     drawn = sum(source in chosen for source in measured.source)
     if len(asked_inputs) < MIN_FAIR:
         return CallRefusal("no drawn input tells the unrepaired state from the reference")
-    base = _lower_bound(*measured.base.counts_among(asked_inputs))
+    base = min(_lower_bound(*one.counts_among(asked_inputs)) for one in measured.unrepaired)
     guessed = _guessed_share(measured, fair)
     if base <= 0 or guessed >= 1:
         return CallRefusal("too few answers tell the unrepaired state, or a constant, from the reference")
@@ -159,6 +164,7 @@ def _plan(draft: CallPlan, measured: _Measurement) -> CallPlan | CallRefusal:
     needed = max(MIN_INPUTS, _enough(1 - base, BASE_PASS), _enough(guessed, BASE_PASS), _for_mutants(shares))
     inputs = min(math.ceil(needed / 10) * 10, MAX_INPUTS)  # rounded: a plan hangs on no time that a call took
     killed = sum(share > 0 and (1 - share) ** inputs <= MUTANT_PASS for share in shares)
+    telling = measured.unrepaired[0].differing & asked_inputs
     plan = msgspec.structs.replace(
         draft,
         programs=tuple(draft.programs[n] for n in sorted(chosen)),
@@ -166,7 +172,7 @@ def _plan(draft: CallPlan, measured: _Measurement) -> CallPlan | CallRefusal:
         fair_share=max(0.04, math.floor(20 * len(fair) / drawn) / 20),
         base_share=math.floor(20 * base) / 20,
         mutants=(killed, len(shares)),
-        tests=tuple(sorted({draft.programs[measured.source[n]].test for n in measured.base.differing & asked_inputs})),
+        tests=tuple(sorted({draft.programs[measured.source[n]].test for n in telling})),
     )
     if max(_enough(1 - base, BASE_PASS), _enough(guessed, BASE_PASS)) > MAX_INPUTS:
         return CallRefusal(f"more than {MAX_INPUTS} inputs would be needed to fail the unrepaired state", plan)
@@ -180,7 +186,8 @@ def _useful_programs(measured: _Measurement, count: int) -> set[int]:
     drawn = Counter(measured.source)
     fair = Counter(measured.source[n] for n in measured.fair.answers)
     usable = [n for n in range(count) if fair[n] >= MIN_FAIR_SHARE * drawn[n]]
-    telling = Counter(measured.source[n] for wrong in (measured.base, *measured.mutants) for n in wrong.differing)
+    wrong = (*measured.unrepaired, *measured.mutants)
+    telling = Counter(measured.source[n] for one in wrong for n in one.differing)
     useful = [n for n in usable if telling[n]]
     return {*useful, *[n for n in usable if not telling[n]][: len(useful)]}
 

@@ -30,6 +30,8 @@ class RecordedOperation(msgspec.Struct, frozen=True):
     result: Literal["none", "data", "instance", "iterator", "raised", ""]
     of: str = ""
     """Type of the result or of the exception."""
+    compared: bool = False
+    """The test compares the result, or reads it in a way that is not recorded."""
 
 
 class Recording(msgspec.Struct, frozen=True):
@@ -38,13 +40,15 @@ class Recording(msgspec.Struct, frozen=True):
     failed: tuple[str, ...] = ()
 
 
-class CallProgram(msgspec.Struct, frozen=True):
+class CallProgram(msgspec.Struct, frozen=True, omit_defaults=True):
     """Program of operations, numbered in order, with gaps where some were added or removed."""
 
     test: str
     operations: tuple[Any, ...]
     observed: int
     """Answers are compared from the operation with this number on."""
+    compared: tuple[int, ...] = ()
+    """Operations whose results are shown whole, also where a builtin that hides their order or more takes them."""
 
 
 class ReferenceFix(msgspec.Struct, frozen=True):
@@ -93,7 +97,8 @@ class CallPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     fair_share: float = 1.0
     """Share of drawn inputs that were fair when the plan was made, rounded down."""
     base_share: float = 0.0
-    """Share of fair inputs that the unrepaired state answers differently: a lower confidence bound, rounded down."""
+    """Share of fair inputs that the unrepaired state, or a partly repaired one, answers differently: a lower confidence
+    bound, rounded down."""
     mutants: tuple[int, int] = (0, 0)
     """Number of mutants that failed a draw of `inputs`, and number of mutants."""
     tolerance: float = 0.0
@@ -183,7 +188,8 @@ def _renumbered(recording: Recording, target: RecordedOperation, numbers: list[i
     by_number = {one.n: one for one in recording.operations}
     new = {old: position for position, old in enumerate(numbers)}
     operations = tuple([new[n], *_moved(by_number[n].op[1:], new)] for n in numbers)
-    return CallProgram(target.test, operations, new[target.n])
+    compared = tuple(new[n] for n in numbers if by_number[n].compared)
+    return CallProgram(target.test, operations, new[target.n], compared)
 
 
 def _moved(tree: Any, new: dict[int, int]) -> Any:

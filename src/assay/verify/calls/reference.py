@@ -166,8 +166,10 @@ def _objection(answer: Answer | None, plan: CallPlan) -> str:
         return "the answer has no JSON form, or the call changes its arguments"
     if answer is None or isinstance(answer, str):
         return "the reference gives no answer in time"
-    if not answer or answer[0][1] in ("skip", "opaque"):
+    if not answer or answer[0][1] == "skip":
         return "the reference cannot be called with it"
+    if any(one[1] == "opaque" for one in answer):
+        return "the answer holds what cannot be compared as data"
     raised: list[Any] = [one for one in answer if one[1] == "!"]
     if any(not one[3] for one in raised):
         return "an error that the reference does not raise on purpose"

@@ -71,7 +71,9 @@ async def answer_calls(
 ) -> dict[int, Answer]:
     """Returns a worker's answers by input; those that it did not give are missing, or `LATE` if the overall limit ended
     it. Every process in the sandbox is dead when this returns."""
-    programs = tuple({"id": n, "operations": one.operations, "observed": one.observed} for n, one in inputs)
+    programs = tuple(
+        {"id": n, "operations": one.operations, "observed": one.observed, "compared": one.compared} for n, one in inputs
+    )
     wall_s = (60.0 + len(programs) * (2 * request.program_s + 0.2)) * request.patience
     whole = msgspec.structs.replace(request, programs=programs)
     result = await run_payload(workspace, "call_programs.py", whole, hash_seed, wall_s)

@@ -65,7 +65,7 @@ def perform(operation: list[Any], results: dict[int, Any]) -> Any:
 class Execution:
     """One program: its operations in order, and an answer for each that is observed."""
 
-    def __init__(self, operations: list[Any], roots: tuple[str, ...]) -> None:
+    def __init__(self, operations: list[Any], roots: tuple[str, ...], compared: tuple[int, ...] = ()) -> None:
         self._operations = operations
         self._roots = roots
         self._results: dict[int, Any] = {}
@@ -76,6 +76,8 @@ class Execution:
                 self._last_use[number] = operation[0]
             if operation[1] == "call" and operation[2][:2] == ["g", "builtins"] and operation[2][2] in CONSUMERS:
                 self._hidden.update(handles(operation[4]))
+        self._compared = frozenset(compared)
+        self._hidden -= self._compared
 
     def run(self, observed: int) -> list[Any]:
         """Runs all operations. Answers with `[number, outcome...]` for each from number `observed` on."""
@@ -105,11 +107,15 @@ class Execution:
         number = operation[0]
         encoder = value_codec.Encoder(nothing, nothing)
         if number in self._hidden or (number in self._last_use and hasattr(result, "__next__")):
-            return [["x", "", 0]]
-        shown = [encoder.encode(result)]
+            return [value_codec.HIDDEN]
+        shown = [_encode_unless_unread(encoder, result, is_read=number in self._compared)]
+        if operation[1] == "call" and operation[2][:2] == ["g", "builtins"]:  # changes no argument
+            return shown
         args, named = self._results.get(-1 - number, ((), {}))
-        after = [value for value in [*args, *named.values()] if isinstance(value, (list, dict, set))]
-        return shown + [encoder.encode(value) for value in after]
+        after = [value for value in [*args, *named.values()] if _can_change(value)]
+        return shown + [
+            _encode_unless_unread(encoder, value, is_read=isinstance(value, (list, dict, set))) for value in after
+        ]
 
     def _raised(self, exc: BaseException, kind: str) -> list[Any]:
         return ["!", value_codec.type_name(type(exc)), self._is_deliberate(exc, kind)]
@@ -125,6 +131,24 @@ class Execution:
             return False
         line = linecache.getline(trace.tb_frame.f_code.co_filename, trace.tb_lineno).strip()
         return line.startswith("raise") or ": raise " in line
+
+
+def _can_change(value: Any) -> bool:
+    """Returns whether a call may change an argument; iterators are not read, since that would use them up."""
+    if isinstance(value, (list, dict, set)):
+        return True
+    is_plain = callable(value) or isinstance(value, value_codec.BUILTIN_VALUES) or hasattr(value, "__next__")
+    return not is_plain and bool(value_codec.fields_of(value))
+
+
+def _encode_unless_unread(encoder: Any, value: Any, *, is_read: bool) -> Any:
+    """Returns the tree of a value; of one without a tree nothing, if the test reads it by later operations alone."""
+    try:
+        return encoder.encode(value)
+    except value_codec.EncodingError:
+        if is_read:
+            raise
+        return value_codec.HIDDEN
 
 
 def handles(tree: Any) -> list[int]:
@@ -180,7 +204,7 @@ def read_answer(source: int, until: float, limit: int) -> bytes | None:
 
 def execute_plainly(program: dict[str, Any], roots: tuple[str, ...]) -> Any:
     """Returns the answers of a program."""
-    return Execution(program["operations"], roots).run(program["observed"])
+    return Execution(program["operations"], roots, tuple(program.get("compared", ()))).run(program["observed"])
 
 
 def answer_of(program: dict[str, Any], request: dict[str, Any], execute: Any) -> bytes:

@@ -34,46 +34,56 @@ BUILTINS = (
     *("bool", "str", "repr", "int", "float", "abs", "round", "reversed", "enumerate", "zip", "isinstance"),
 )
 FRAME_FUNCTIONS = {"super", "locals", "globals", "vars", "eval", "exec", "dir", "breakpoint"}
+SEEN = "__assay_seen__"
 MAX_OPERATIONS = 6000
 """Limit of the operations of one file."""
 PYTEST_OPTIONS = ["-qq", "--tb=no", "--no-summary", "--import-mode=importlib", "-W", "ignore", "--assert=plain"]
 
 
 class Rewriter(ast.NodeTransformer):
-    """Routes a test file's operations on objects through the recorder."""
+    """Routes a test file's operations on objects through the recorder, and all other uses of them through `seen`."""
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        """Tells of each use of a variable."""
+        return _seen(node) if isinstance(node.ctx, ast.Load) and node.id not in FRAME_FUNCTIONS else node
 
     def visit_Call(self, node: ast.Call) -> Any:
         """Rewrites a call; a method call keeps its receiver."""
         func = node.func
         if isinstance(func, ast.Name) and func.id in FRAME_FUNCTIONS:
             return self.generic_visit(node)
-        node.args = [self.visit(arg) for arg in node.args]
-        node.keywords = [self.visit(keyword) for keyword in node.keywords]
+        node.args = [self._operand(arg) for arg in node.args]
+        for keyword in node.keywords:
+            keyword.value = self._operand(keyword.value) if keyword.arg else self.visit(keyword.value)
         if isinstance(func, ast.Attribute) and not _is_super(func.value):
-            first: list[Any] = [self.visit(func.value), ast.Constant(func.attr)]
-            return _hook("method", [*first, *node.args], node.keywords, node)
-        return _hook("call", [self.visit(func), *node.args], node.keywords, node)
+            first: list[Any] = [self._operand(func.value), ast.Constant(func.attr)]
+            return _seen(_hook("method", [*first, *node.args], node.keywords, node))
+        return _seen(_hook("call", [self._operand(func), *node.args], node.keywords, node))
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
-        self.generic_visit(node)
         if not isinstance(node.ctx, ast.Load) or _is_super(node.value):
-            return node
-        return _hook("attr", [node.value, ast.Constant(node.attr)], [], node)
+            return self.generic_visit(node)
+        return _seen(_hook("attr", [self._operand(node.value), ast.Constant(node.attr)], [], node))
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
-        self.generic_visit(node)
         if not isinstance(node.ctx, ast.Load) or _has_slice(node.slice):
-            return node
-        return _hook("item", [node.value, node.slice], [], node)
+            return self.generic_visit(node)
+        return _seen(_hook("item", [self._operand(node.value), self._operand(node.slice)], [], node))
+
+    def visit_Expr(self, node: ast.Expr) -> Any:
+        node.value = self._operand(node.value)
+        return node
 
     def visit_Assign(self, node: ast.Assign) -> Any:
         """Rewrites the assignment of one item."""
         target = node.targets[0]
-        self.generic_visit(node)
-        if len(node.targets) != 1 or not isinstance(target, ast.Subscript) or _has_slice(target.slice):
+        if len(node.targets) == 1 and isinstance(target, ast.Name):
+            node.value = self._operand(node.value)
             return node
-        call = _hook("set", [target.value, target.slice, node.value], [], node)
-        return ast.copy_location(ast.Expr(call), node)
+        if len(node.targets) != 1 or not isinstance(target, ast.Subscript) or _has_slice(target.slice):
+            return self.generic_visit(node)
+        parts = [self._operand(part) for part in (target.value, target.slice, node.value)]
+        return ast.copy_location(ast.Expr(_hook("set", parts, [], node)), node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
         """Leaves decorators, defaults and annotations unchanged."""
@@ -88,6 +98,16 @@ class Rewriter(ast.NodeTransformer):
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
         """Leaves annotations unchanged."""
         return node
+
+    def _operand(self, node: Any) -> Any:
+        """Returns an expression whose value only the recorder reads, or a variable takes."""
+        made = self.visit(node)
+        hooked = isinstance(made, ast.Call) and isinstance(made.func, ast.Name) and made.func.id == SEEN
+        return made.args[0] if hooked else made
+
+
+def _seen(node: Any) -> Any:
+    return _hook("seen", [node], [], node)
 
 
 def _is_super(node: Any) -> bool:
@@ -116,13 +136,14 @@ class Recorder:
         self._names: dict[int, Any] = {}
         self._busy = False
         self._reached = False
+        self._seen: set[int] = set()
         self.operations: list[dict[str, Any]] = []
         self.test = ""
         self.failed: set[str] = set()
 
     def install(self) -> None:
         """Puts the functions that rewritten files call where every module finds them."""
-        for name in ("method", "call", "attr", "item", "set"):
+        for name in ("method", "call", "attr", "item", "set", "seen"):
             setattr(builtins, "__assay_" + name + "__", getattr(self, "do_" + name))
 
     @pytest.hookimpl(tryfirst=True)
@@ -136,7 +157,11 @@ class Recorder:
 
     def do_call(self, *args: Any, **named: Any) -> Any:
         function, rest = args[0], args[1:]
+        if self._is_tracked(function) and not isinstance(function, type):
+            return self._record(lambda: function(*rest, **named), "method", [function, "__call__"], [list(rest), named])
         if self._busy or not self._is_known_callable(function, rest):
+            for value in (*rest, *named.values()):
+                self.do_seen(value)
             return function(*rest, **named)
         return self._record(lambda: function(*rest, **named), "call", [function], [list(rest), named])
 
@@ -165,6 +190,16 @@ class Recorder:
             assign()
             return
         self._record(assign, "set", [owner], [key, value])
+
+    def do_seen(self, value: Any) -> Any:
+        """Notes that the test does more with a result than what is recorded, and returns it."""
+        if self._is_tracked(value):
+            self._seen.add(self._numbers[id(value)])
+        return value
+
+    def records(self) -> list[dict[str, Any]]:
+        """Returns the operations."""
+        return [{**entry, "compared": entry["n"] in self._seen} for entry in self.operations]
 
     def _is_known_callable(self, function: Any, args: Any) -> bool:
         if getattr(function, "__module__", None) == "builtins" and getattr(function, "__name__", "") in BUILTINS:
@@ -200,6 +235,8 @@ class Recorder:
     def _record(self, act: Any, kind: str, owner: list[Any], rest: list[Any] | None) -> Any:
         operation = self._encode(kind, owner, rest)
         if operation is None or len(self.operations) >= MAX_OPERATIONS:
+            for value in (*owner, *_values_of(rest or ())):
+                self.do_seen(value)
             return act()
         number = len(self.operations)
         entry = {"n": number, "test": self.test, "op": [number, *operation], "target": False, "result": "", "of": ""}
@@ -287,6 +324,12 @@ class Recorder:
         self._reached = self._reached or known[0]
 
 
+def _values_of(rest: Any) -> Any:
+    """Yields the arguments of a call, or the key and value of a subscript."""
+    for part in rest:
+        yield from part.values() if isinstance(part, dict) else part if isinstance(part, list) else (part,)
+
+
 def _is_inside(name: str, target: str) -> bool:
     return name == target or name.startswith(target + ".") or ("." not in name and target.endswith("." + name))
 
@@ -355,7 +398,7 @@ def record_file(request: dict[str, Any], path: str, tests: list[str], out: int) 
     sys.meta_path.insert(0, Importer({path}))
     options = [*PYTEST_OPTIONS, "--rootdir=" + request["root"], "-c", os.devnull, "-p", "no:cacheprovider"]
     pytest.main([*options, *tests], plugins=[recorder])
-    answer = {"file": path, "operations": recorder.operations, "failed": sorted(recorder.failed)}
+    answer = {"file": path, "operations": recorder.records(), "failed": sorted(recorder.failed)}
     os.write(out, b"")
     with os.fdopen(os.dup(out), "wb") as file:
         file.write(json.dumps(answer, ensure_ascii=True, allow_nan=False).encode() + b"\n")

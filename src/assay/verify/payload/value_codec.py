@@ -4,23 +4,32 @@ Programs beside this one import it inside a sandbox. The host reads the same tre
 (`verify.calls.answers`), which trusts none of this output. Tags: `i` large integer, `f` float, `c` complex, `s`
 text with surrogates, `y` bytes, `l t S F` list, tuple, set, frozenset, `d` dict, `r` range, `o` result of an earlier
 operation, `g` module-level name, `v` value of another standard type as in `plain_values`, `I` prefix of an iterator,
-`x` instance.
+`x` instance: its class, its fields, and what it contains; `B` contents without order, `b` an instance around this one.
+
+Invariant: an instance is encoded with all that its class may compare, so that no answer agrees with another one whose
+contents nobody has seen. One that compares by more than its fields and contents has no encoding.
 """
 
 from __future__ import annotations
 
 import importlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+import types
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
 
 from plain_values import PLAIN_TYPES, read_input, write_plain  # type: ignore[import-not-found]  # a sibling
 
 MAX_NODES = 20_000
-MAX_DEPTH = 24
+MAX_DEPTH = 48
 MAX_ITEMS = 200
-"""Limit of the encoded items of an iterator or an instance."""
+"""Limit of the encoded items of an iterator."""
 SMALL = 1 << 53
+HEAP_TYPE = 1 << 9
+"""Flag of the classes that Python code makes."""
+HIDDEN = ["x", "", ["d"]]
+"""Tree of a result of which nothing is shown."""
+BUILTIN_VALUES = (bool, int, float, complex, str, bytes, bytearray, list, tuple, set, frozenset, dict, range)
 SEQUENCES = {"l": list, "t": tuple, "S": set, "F": frozenset}
 Handle = Callable[[Any], Any]
 
@@ -39,7 +48,7 @@ class Encoder:
     Args:
         handle_of: Returns the number of the operation that made an object, or None.
         name_of: Returns the module and name of a module-level object, or None.
-        instances: Encode instances by their contents; else they raise `EncodingError`.
+        instances: Encode instances by their fields and contents; else they raise `EncodingError`.
     """
 
     def __init__(self, handle_of: Handle, name_of: Callable[[Any], Any], *, instances: bool = True) -> None:
@@ -47,6 +56,8 @@ class Encoder:
         self._name_of = name_of
         self._instances = instances
         self._nodes = 0
+        self._around: list[Any] = []
+        """Instances that are being encoded, outermost first."""
 
     def encode(self, value: Any, depth: int = 0) -> Any:
         """Returns the tree. Raises `EncodingError`; exceptions of the value's own class are not caught."""
@@ -58,6 +69,8 @@ class Encoder:
         number = self._handle_of(value)
         if number is not None:
             return ["o", number]
+        if self._instances and has_own_state(value):
+            return self._instance(value, depth)
         scalar = encode_scalar(value)
         if scalar is not None:
             return scalar[0]
@@ -77,7 +90,7 @@ class Encoder:
             if plain is None:
                 raise EncodingError("no bounded text of a " + type(value).__name__)
             return ["v", *plain]
-        if isinstance(value, BaseException):
+        if isinstance(value, BaseException) and not self._instances:
             return ["e", type_name(type(value))]
         named = self._name_of(value)
         if named is not None:
@@ -90,17 +103,121 @@ class Encoder:
         return [self.encode(part, depth + 1) for pair in items for part in pair]
 
     def _instance(self, value: Any, depth: int) -> Any:
+        if isinstance(value, type):
+            return ["g", str(value.__module__), str(value.__qualname__)]
+        if isinstance(value, types.ModuleType):
+            return ["g", str(value.__name__), "module"]
+        if isinstance(value, types.FunctionType):
+            return self._function(value)
+        if isinstance(value, (types.MethodType, types.BuiltinFunctionType)):
+            return ["t", "method", value.__name__, self.encode(value.__self__, depth + 1)]
+        distance = next((n for n, one in enumerate(reversed(self._around), 1) if one is value), None)
+        if distance is not None:
+            return ["b", distance]
+        self._around.append(value)
+        try:
+            return self._contents(value, depth)
+        finally:
+            self._around.pop()
+
+    def _function(self, value: Any) -> Any:
+        """Returns the name of a function, if the name finds it; what another one does is not seen in it."""
+        try:
+            found = find_global(value.__module__, value.__qualname__)
+        except (ImportError, AttributeError):
+            found = None
+        if found is not value:
+            raise EncodingError("a function without a name of its own")
+        return ["g", value.__module__, value.__qualname__]
+
+    def _contents(self, value: Any, depth: int) -> Any:
         if isinstance(value, Iterator):
             items = [self.encode(item, depth + 1) for item in itertools.islice(value, MAX_ITEMS)]
             return ["I", len(items) < MAX_ITEMS, *items]
+        if callable(getattr(value, "tolist", None)) and not hasattr(value, "__dict__"):
+            return self.encode(value.tolist(), depth + 1)  # arrays and scalars of numerical libraries
+        if compares_contents(type(value)):
+            return self._held(value, depth)
+        fields, is_plain = fields_of(value), is_plain_class(type(value))
+        held = None if is_plain and fields else self._held(value, depth + 1)
+        if held is None and not fields and not is_plain:
+            raise EncodingError("nothing is seen of a " + type_name(type(value)))
+        if held is not None and not fields and not has_own_equality(type(value)):
+            return held
+        shown = ["d"]
+        for name in sorted(fields):
+            shown += [name, self.encode(fields[name], depth + 2)]
+        return ["x", type(value).__name__, shown, *([] if held is None else [held])]
+
+    def _held(self, value: Any, depth: int) -> Any:
+        """Returns what an instance contains as data; None if it contains nothing that can be listed."""
+        scalar = encode_scalar(value)
+        if scalar is not None:
+            return scalar[0]
+        if isinstance(value, (list, tuple, set, frozenset, dict)):
+            return self._container(value, depth)
+        if isinstance(value, BaseException):
+            return ["t"] + [self.encode(part, depth + 1) for part in value.args]
         if isinstance(value, Mapping):
-            return ["d", *self._pairs(itertools.islice(value.items(), MAX_ITEMS), depth)]
-        if hasattr(type(value), "__iter__") and hasattr(type(value), "__len__"):
-            items = [self.encode(item, depth + 1) for item in itertools.islice(iter(value), MAX_ITEMS)]
-            return (["l"] if hasattr(type(value), "index") else ["x", type(value).__name__, len(value)]) + items
-        if callable(getattr(value, "tolist", None)):  # arrays and scalars of numerical libraries
-            return self.encode(value.tolist(), depth + 1)
-        return ["x", type(value).__name__, 0]
+            return ["d", *self._pairs(self._listed(value.items()), depth)]
+        if defines(type(value), "__iter__") and defines(type(value), "__len__"):
+            items = [self.encode(item, depth + 1) for item in self._listed(value)]
+            return ["B" if isinstance(value, Set) else "l", *items]
+        return None
+
+    def _listed(self, items: Any) -> Any:
+        """Yields items, and raises `EncodingError` where there are too many."""
+        for number, item in enumerate(items):
+            if number > MAX_NODES:
+                raise EncodingError("too large or too deep")
+            yield item
+
+
+def has_own_state(value: Any) -> bool:
+    """Returns whether a value of a class that extends a builtin one has fields, or compares in its own way."""
+    kind = type(value)
+    if kind in BUILTIN_VALUES or not isinstance(value, BUILTIN_VALUES) or compares_contents(kind):
+        return False
+    return has_own_equality(kind) or bool(fields_of(value))
+
+
+def defines(kind: type, name: str) -> bool:
+    """Returns whether instances of a class have a special method; its metaclass may have one, too."""
+    return any(name in vars(base) for base in kind.__mro__)
+
+
+def is_plain_class(kind: type) -> bool:
+    """Returns whether a class and its bases are written in Python, so that fields are all the state there is."""
+    return all(base is object or base.__flags__ & HEAP_TYPE for base in kind.__mro__)
+
+
+def has_own_equality(kind: Any) -> bool:
+    """Returns whether Python code decides which values equal an instance."""
+    return isinstance(kind.__eq__, types.FunctionType)
+
+
+def compares_contents(kind: Any) -> bool:
+    """Returns whether instances are equal where their items are, by a class of the standard library."""
+    return has_own_equality(kind) and kind.__eq__.__module__ in ("_collections_abc", "collections.abc", "collections")
+
+
+def fields_of(value: Any) -> dict[str, Any]:
+    """Returns the fields of an instance by name: its dictionary and slots, without what its class computes or caches
+    under a name, and without names of the language."""
+    computed, fields = set(), {}
+    for base in reversed(type(value).__mro__):
+        for name, held in vars(base).items():
+            if isinstance(held, types.MemberDescriptorType):
+                try:
+                    fields[name] = held.__get__(value)
+                except AttributeError:
+                    continue
+            elif hasattr(type(held), "__get__"):
+                computed.add(name)
+    own = getattr(value, "__dict__", None)
+    if isinstance(own, dict):
+        fields.update({name: part for name, part in own.items() if isinstance(name, str) and name not in computed})
+    return {name: part for name, part in fields.items() if not (name.startswith("__") and name.endswith("__"))}
 
 
 def encode_scalar(value: Any) -> Any:
