@@ -14,6 +14,7 @@ from assay.environments.workspace.toolchain import ensure_toolchain
 from assay.settings import Settings
 from assay.synthesis._call_plans import CallMeasurement, plan_calls
 from assay.synthesis._laboratory import Laboratory
+from assay.synthesis._parts import partial_repairs
 from assay.synthesis._releases import Release
 from assay.synthesis._separation import DecidingTests
 from assay.synthesis._tree import load_source
@@ -76,7 +77,9 @@ async def make_plans(
         (top / path).parent.mkdir(parents=True, exist_ok=True)
         (top / path).write_text(text)
     case = f"{package.file}::{name}"
-    deciding = DecidingTests("one", {package.path: package.right}, {package.path: broken}, {}, (case,), 10.0)
+    right, wrong = {package.path: package.right}, {package.path: broken}
+    parts = partial_repairs(right, wrong)
+    deciding = DecidingTests("one", right, wrong, {}, (case,), 10.0, parts=parts)
     layer = await asyncio.to_thread(ensure_toolchain, Settings.from_environment().cache, ())
     backend, tree = NamespacesBackend(), load_source(str(top))
     try:

@@ -31,15 +31,12 @@ from assay.verify.separation_plan import SeparationPlan, TestPlan
 from ._entry_trace import compare_changes
 from ._gates import all_pass
 from ._laboratory import WORKSPACE, Laboratory, import_paths
-from ._parts import separate_parts, split_hunks
 from ._releases import Release, apply_release
 from ._separation import DecidingTests
 from ._splice_proof import draw_mutants
 from ._tree import SourceTree
 
 APPROXIMATE = re.compile(r"\bapprox\b|almost|\ballclose\b|\bisclose\b")
-MOST_HUNKS = 12
-"""Number of runs of differing lines up to which each is left unrepaired alone; else all of one function together."""
 TOLERANCE = 1e-6
 """That of `pytest.approx`, where the tests compare approximately."""
 
@@ -70,9 +67,8 @@ async def plan_calls(
         return plan
     draft = await _add_releases(laboratory, tree, deciding, draft, measurement.releases)
     mutants = draw_mutants(deciding.right, changes, deciding.id, measurement.mutants)
-    parts = _partly_repaired(deciding)
     failing, failing_parts = [
-        await find_failing_versions(laboratory, deciding, versions, undecided) for versions in (mutants, parts)
+        await find_failing_versions(laboratory, deciding, versions, undecided) for versions in (mutants, deciding.parts)
     ]
     versions = await measure_draft(laboratory, deciding, draft, failing, failing_parts)
     return _add_calls(plan, versions, undecided) if isinstance(versions, CallPlan) else plan
@@ -186,14 +182,6 @@ def find_tolerance(sources: Iterable[str]) -> float:
 
 def _absolute_texts(texts: Mapping[str, str]) -> dict[str, bytes]:
     return {f"{WORKSPACE}/{path}": text.encode() for path, text in texts.items()}
-
-
-def _partly_repaired(deciding: DecidingTests) -> list[dict[str, str]]:
-    """Returns the versions in which one part of the change is left unrepaired; empty for a change of one part."""
-    parts = split_hunks(deciding.right, deciding.broken)
-    if len(parts) > MOST_HUNKS:
-        parts = separate_parts(deciding.right, deciding.broken)
-    return parts if len(parts) > 1 else []
 
 
 async def find_failing_versions(

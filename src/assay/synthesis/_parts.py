@@ -16,6 +16,7 @@ from assay.code.source import SourceError, functions, parse
 from ._reference import merge_cases
 
 MOST_PARTS = 40
+MOST_HUNKS = 12
 MOST_COMPARED = 1_000_000
 """Maximum product of line counts that is compared line by line; larger regions count as changed throughout."""
 
@@ -73,6 +74,15 @@ def split_hunks(right: Mapping[str, str], broken: Mapping[str, str]) -> list[dic
             lines = [*old[: hunk.first], *new[hunk.other_first : hunk.other_last], *old[hunk.last :]]
             versions.append({path: "".join(lines)})
     return versions
+
+
+def partial_repairs(right: Mapping[str, str], broken: Mapping[str, str]) -> tuple[dict[str, str], ...]:
+    """Returns the versions in which one part of a change is left: each run of differing lines or, where there are many,
+    all in one function; empty for a change of one part."""
+    parts = split_hunks(right, broken)
+    if len(parts) > MOST_HUNKS:
+        parts = separate_parts(right, broken)
+    return tuple(parts[:MOST_PARTS]) if len(parts) > 1 else ()
 
 
 def return_constant(text: str, name: str, constant: str) -> str:

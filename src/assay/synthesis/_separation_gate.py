@@ -21,7 +21,7 @@ from ._candidates import TaskCandidate
 from ._entry_trace import compare_changes
 from ._gates import GateContext, GateOutcome, all_pass, cpu_limit, unbroken_text
 from ._laboratory import Laboratory
-from ._parts import split_hunks
+from ._parts import partial_repairs
 from ._progress import counted
 from ._releases import Release
 from ._separation import DecidingTests, find_carried_tests, plan_separation
@@ -85,7 +85,7 @@ class SeparationGate:
             cases=tuple(case for test in sorted(outcome.flipped) for case in cases[test]),
             cpu_s=cpu_limit(context, one),
             passing=tuple(case for test in sorted(outcome.passing) for case in cases[test]),
-            parts=_parts_of(one, right),
+            parts=partial_repairs(right, one.changes),
         )
         plans = await plan_separation(self._laboratory, self._tree, [deciding], self._mutants)
         plan = plans[one.digest]
@@ -116,7 +116,7 @@ class SeparationGate:
         self, context: GateContext, one: TaskCandidate, outcome: GateOutcome, right: Mapping[str, str]
     ) -> str:
         """Returns which change of a combination no carried test detects; empty if each is detected."""
-        parts = _parts_of(one, right)
+        parts = partial_repairs(right, one.changes) if one.kind == "combination" else ()
         if not parts:
             return ""
         done = await self._run_versions(context, one, parts, outcome.apart)
@@ -172,9 +172,3 @@ class SeparationGate:
         ]
         done = await self._laboratory.run(jobs, repetition=0, warm=True)
         return [done[job.id] for job in jobs]
-
-
-def _parts_of(one: TaskCandidate, right: Mapping[str, str]) -> tuple[Mapping[str, str], ...]:
-    """Returns the versions in which one change of a combination is left; empty for other candidates."""
-    parts = split_hunks(right, one.changes) if one.kind == "combination" else []
-    return tuple(parts) if len(parts) > 1 else ()

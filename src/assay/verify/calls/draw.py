@@ -18,6 +18,9 @@ from .plain_draw import draw_plain
 from .programs import CallProgram, handles
 
 GROWTH = 8
+FAR = 500
+"""Growth of few integers: not of sizes, which cost time."""
+SPACES = "\t\n\r\v\f\u00a0\u2003"
 MAX_SIZE = 4000
 """Nodes of a program's trees; one that grew beyond is drawn again."""
 AS_RECORDED = 0.05
@@ -141,7 +144,8 @@ class _Draw:
             return self._rng.choice(self._integers)
         if way < 0.6:
             return recorded + self._rng.choice((-1, 1))
-        drawn = _log_uniform(self._rng, GROWTH * max(abs(recorded), 2))
+        growth = FAR if way > 0.96 else GROWTH
+        drawn = _log_uniform(self._rng, growth * max(abs(recorded), 2))
         return -drawn if self._rng.random() < (0.5 if recorded < 0 else 0.07) else drawn
 
     def _real(self, recorded: float) -> float:
@@ -168,7 +172,9 @@ class _Draw:
         way = self._rng.random()
         if way < 0.7:
             return self._rng.choice(alphabet)
-        return chr(self._rng.randrange(32, 127) if way < 0.95 else self._rng.randrange(160, 0x2FF))
+        if way < 0.95:
+            return chr(self._rng.randrange(32, 127))
+        return self._rng.choice(SPACES) if way < 0.97 else chr(self._rng.randrange(160, 0x2FF))
 
     def _container(self, tree: list[Any]) -> list[Any]:
         width = 2 if tree[0] == "d" else 1
