@@ -137,8 +137,9 @@ def _can_change(value: Any) -> bool:
     """Returns whether a call may change an argument; iterators are not read, since that would use them up."""
     if isinstance(value, (list, dict, set)):
         return True
-    is_plain = callable(value) or isinstance(value, value_codec.BUILTIN_VALUES) or hasattr(value, "__next__")
-    return not is_plain and bool(value_codec.fields_of(value))
+    fixed = (*value_codec.BUILTIN_VALUES, *value_codec.PLAIN_TYPES)
+    is_fixed = callable(value) or isinstance(value, fixed) or hasattr(value, "__next__")
+    return not is_fixed and bool(value_codec.fields_of(value))
 
 
 def _encode_unless_unread(encoder: Any, value: Any, *, is_read: bool) -> Any:
