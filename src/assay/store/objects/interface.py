@@ -1,6 +1,7 @@
 """A place for objects that are created once and never changed: a bucket, a folder, or memory in a simulation.
 
-The one primitive is *create if absent*: S3, R2, Azure, GCS, SeaweedFS and folders have it, compare-and-swap they do not.
+The one primitive is *create if absent*: S3, R2, Azure, GCS, SeaweedFS and folders have it; not all of them have
+compare-and-swap.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ class ObjectStoreError(StoreError):
 class ObjectEntry(msgspec.Struct, frozen=True):
     key: str
     size: int
+    modified: float = 0.0
+    """Unix time at which it was created, as the place says; garbage collection compares it."""
 
 
 @runtime_checkable
@@ -37,7 +40,10 @@ class ObjectStore(Protocol):
         `ObjectStoreError`."""
 
     def list(self, prefix: str, *, after: str = "") -> AsyncIterator[Sequence[ObjectEntry]]:
-        """Yields pages of the objects whose keys begin with `prefix`, in the order of keys, after the key `after`."""
+        """Yields pages of the objects whose keys begin with `prefix`, in the order of keys, after the key `after`.
+
+        SeaweedFS orders folder by folder (`a/R/x` before `a/R-1/x`): `after` is only for keys that it orders alike.
+        """
 
     async def delete(self, key: str) -> None:
         """Deletes an object if it exists; for garbage collection and erasure only."""
