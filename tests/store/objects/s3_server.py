@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from xml.sax.saxutils import escape
 
 from aiohttp import web
@@ -19,11 +21,15 @@ class S3Server:
         self.objects: dict[str, bytes] = {}
         self.script: list[int | str] = []
         self.puts = 0
+        self.stalls_from: int | None = None
+        """The number of the first creation that is not answered."""
         self._honours_conditions = honours_conditions
 
     async def put(self, request: web.Request) -> web.StreamResponse:
         key, data = request.match_info["key"], await request.read()
         self.puts += 1
+        if self.stalls_from is not None and self.puts >= self.stalls_from:
+            await asyncio.sleep(60)
         word = self.script.pop(0) if self.script else None
         if word == "conflict":
             return web.Response(status=409, text="<Error><Code>ConditionalRequestConflict</Code></Error>")
@@ -42,6 +48,17 @@ class S3Server:
             return web.Response(status=404, text="<Error><Code>NoSuchKey</Code></Error>")
         return web.Response(body=data, headers={"ETag": '"1"', "Last-Modified": "Sat, 28 Nov 2026 05:00:00 GMT"})
 
+    async def list(self, request: web.Request) -> web.StreamResponse:
+        prefix = request.query.get("prefix", "")
+        found = "".join(
+            f"<Contents><Key>{escape(key)}</Key><Size>{len(data)}</Size>"
+            f"<LastModified>{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}.000Z</LastModified></Contents>"
+            for key, data in sorted(self.objects.items())
+            if key.startswith(prefix)
+        )
+        text = f"<ListBucketResult><IsTruncated>false</IsTruncated>{found}</ListBucketResult>"
+        return web.Response(text=text, content_type="application/xml")
+
     async def delete(self, request: web.Request) -> web.StreamResponse:
         text = await request.text()
         keys = [part.partition("</Key>")[0] for part in text.split("<Key>")[1:]]
@@ -57,6 +74,7 @@ async def serve_s3(server: S3Server) -> AsyncIterator[str]:
     app = web.Application(client_max_size=1 << 26)
     app.router.add_put("/bucket/{key:.+}", server.put)
     app.router.add_get("/bucket/{key:.+}", server.get)
+    app.router.add_get("/bucket", server.list)
     app.router.add_post("/bucket", server.delete)
     async with TestServer(app) as running:
         yield str(running.make_url("/")).rstrip("/")
