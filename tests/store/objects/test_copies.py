@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from assay.errors import StoreError, UserError
@@ -33,6 +34,7 @@ from assay.store.objects import (
     fetch_run,
     list_published,
     open_place,
+    publish,
     read_index,
 )
 from tests.store.conftest import write_run
@@ -68,6 +70,8 @@ async def test_a_fetched_copy_is_the_run(store: Path, tmp_path: Path) -> None:
     assert audit(copy, "r") == ()
     assert check_receipt(copy, "r", receipt).problems == ()
     assert query(copy, COUNT) == query(store, COUNT)
+    (events,) = tmp_path.glob("objects/runs/*/segments/*/events.parquet")
+    assert pq.read_metadata(events).num_rows == query(store, COUNT).rows[0][0]
 
 
 def _bytes_in(folder: Path) -> int:
@@ -212,6 +216,14 @@ async def test_an_object_that_was_cut_there_is_not_taken_for_the_blob(store: Pat
     place.objects = {blob: place.objects[blob][:-1]}
     with pytest.raises(StoreError, match=f"{blob} has 20 bytes in place of 21"):
         await Publisher(store, place).publish("r")
+
+
+async def test_what_is_too_large_for_one_request_is_refused_first(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publish, "MOST_OBJECT_BYTES", 4000)
+    place = SimulatedStore()
+    with pytest.raises(StoreError, match=r"sealed/\w+\.parquet has 0\.0 GiB.*nothing was copied"):
+        await Publisher(store, place).publish("r")
+    assert place.objects == {}
 
 
 async def test_a_run_name_is_no_path(store: Path, tmp_path: Path) -> None:

@@ -47,6 +47,10 @@ RELIED_S = GRACE_S / 2
 """Age up to which a publisher relies on such an object; the other half is for the rest of its work."""
 
 
+MOST_OBJECT_BYTES = 5 << 30
+"""What S3 takes in one request."""
+
+
 class CopyReport(msgspec.Struct, frozen=True):
     """A run that was copied to or from object storage."""
 
@@ -84,6 +88,8 @@ class Publisher:
         index = await read_index(self._place, run)
         files = [(entry, path) for entry, path in local.files if index.lacks(entry)]
         blobs = [entry for digest, size in local.blobs.items() if index.lacks(entry := blob_entry(digest, size))]
+        entries = [entry for entry, _ in files]
+        _require_size([*blobs, *entries])
         sources = {entry.key: path for entry, path in files}
         total = len(local.files) + len(local.blobs)
         sender = _Sender(self, Layout(self._root, run), sources, progress, total - len(files) - len(blobs), total)
@@ -91,7 +97,6 @@ class Publisher:
             prefixes = sorted({entry.key[: len(BLOBS_PREFIX) + 3] for entry in batch})
             await sender.send(batch, await self._existing(prefixes))
             await append_manifest(self._place, run, batch)
-        entries = [entry for entry, _ in files]
         if entries:
             await sender.send(entries, await self._existing([f"{RUNS_PREFIX}{run}/segments/"]))
         await append_manifest(self._place, run, entries, local.erased)
@@ -165,6 +170,15 @@ async def listed_keys(place: ObjectStore) -> set[str]:
     for run, count in (await list_published(place)).items():
         keys.update(entry.key for entry in (await read_index(place, run, count)).objects())
     return keys
+
+
+def _require_size(entries: Sequence[IndexEntry]) -> None:
+    large = next((entry for entry in entries if entry.size > MOST_OBJECT_BYTES), None)
+    if large is not None:
+        raise StoreError(
+            f"{large.path or large.digest} has {large.size / 2**30:.1f} GiB, and object stores take at most "
+            f"{MOST_OBJECT_BYTES >> 30} GiB in one request: nothing was copied"
+        )
 
 
 def _read_local(layout: Layout) -> _LocalRun:
