@@ -1,6 +1,6 @@
 """The durable truth of a run on many machines: create-only objects in a folder or a bucket."""
 
-from .check import PlaceReport, check_place
+from .check import ObjectCheckReport, check_place
 from .collect import CollectReport, collect_objects
 from .create_only import require_create_only
 from .fetch import fetch_run
@@ -14,10 +14,10 @@ __all__ = [
     "CollectReport",
     "CopyReport",
     "IndexEntry",
+    "ObjectCheckReport",
     "ObjectEntry",
     "ObjectStore",
     "ObjectStoreError",
-    "PlaceReport",
     "Publisher",
     "RunIndex",
     "UrlObjectStore",

@@ -12,7 +12,7 @@ from .interface import ObjectStore, ObjectStoreError
 from .transfer import Progress, read_verified, transfer
 
 
-class PlaceReport(msgspec.Struct, frozen=True):
+class ObjectCheckReport(msgspec.Struct, frozen=True):
     """The state of a place."""
 
     runs: int
@@ -23,7 +23,7 @@ class PlaceReport(msgspec.Struct, frozen=True):
     """Each names the key that is missing or damaged."""
 
 
-async def check_place(place: ObjectStore, progress: Progress = lambda _done, _total: None) -> PlaceReport:
+async def check_place(place: ObjectStore, progress: Progress = lambda _done, _total: None) -> ObjectCheckReport:
     """Reads all that the manifests of a place list, and recomputes every digest.
 
     The chains inside of a run are recomputed on a fetched copy (`audit`).
@@ -40,7 +40,7 @@ async def check_place(place: ObjectStore, progress: Progress = lambda _done, _to
     except ObjectStoreError:
         raise
     except StoreError as exc:
-        return PlaceReport(0, 0, 0, (str(exc),))
+        return ObjectCheckReport(0, 0, 0, (str(exc),))
     for run, count in runs.items():
         try:
             index = await read_index(place, run, count)
@@ -53,7 +53,7 @@ async def check_place(place: ObjectStore, progress: Progress = lambda _done, _to
         if not index.is_complete:
             problems.append(f"run {run} is not complete: repeat the copy that was interrupted")
     problems += await _check_objects(place, list(entries.values()), progress)
-    return PlaceReport(len(runs), len(entries), sum(entry.size for entry in entries.values()), tuple(problems))
+    return ObjectCheckReport(len(runs), len(entries), sum(entry.size for entry in entries.values()), tuple(problems))
 
 
 async def _check_objects(place: ObjectStore, entries: list[IndexEntry], progress: Progress) -> list[str]:

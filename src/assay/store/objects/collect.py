@@ -1,8 +1,8 @@
 """Garbage collection in object storage: deletes objects that no manifest lists and that are older than a grace.
 
-Such objects are left by interrupted copies and self-tests, and by erasures. Invariants: nothing is deleted before all
-manifests are read; the objects are listed before the manifests, and a publisher relies only on young or listed ones.
-Objects of other kinds (`runs/RUN/finals/...`) are never deleted, and while some exist, no blob is: their blobs are
+Such objects are left by interrupted copies and self-tests, and by erasures. Invariants: the manifests that decide are
+read after the objects are listed, and a publisher relies only on young or listed objects (`publish`), so that nothing
+is deleted that a manifest lists or is about to list. Objects of other kinds (`runs/RUN/finals/...`) are never deleted, and while some exist, no blob is: their blobs are
 listed nowhere.
 """
 
@@ -44,27 +44,33 @@ async def collect_objects(place: ObjectStore, *, dry_run: bool = True, min_age_s
         StoreError: A manifest cannot be read, or a run has objects of which this version does not know the blobs;
             nothing was deleted.
     """
-    stored = [one for prefix in (BLOBS_PREFIX, RUNS_PREFIX, SELF_TEST_PREFIX) for one in await _list(place, prefix)]
-    foreign = [one.key for one in stored if one.key.startswith(RUNS_PREFIX) and not _SEGMENT.fullmatch(one.key)]
-    if foreign:
+    stored, foreign = 0, None
+    unlisted: list[ObjectEntry] = []
+    listed = await listed_keys(place)  # bounds what is remembered of the objects
+    for prefix in (BLOBS_PREFIX, RUNS_PREFIX, SELF_TEST_PREFIX):
+        async for page in place.list(prefix):
+            stored += len(page)
+            unlisted += [one for one in page if one.key not in listed]
+            foreign = foreign or next((one.key for one in page if _is_foreign(one.key)), None)
+    if foreign is not None:
         raise StoreError(
-            f"{place}: {foreign[0]} is not part of a sealed run, and which blobs it refers to is listed nowhere. "
+            f"{place}: {foreign} is not part of a sealed run, and which blobs it refers to is listed nowhere. "
             "Nothing was deleted"
         )
     listed = await listed_keys(place)
+    unlisted = [one for one in unlisted if one.key not in listed]
     before = time.time() - min_age_s
-    unlisted = [one for one in stored if one.key not in listed]
     old = [one for one in unlisted if one.modified <= before]
     if not dry_run:
         await transfer([one.key for one in old], place.delete)
     return CollectReport(
         tuple(one.key for one in old),
         sum(one.size for one in old),
-        len(stored) - len(unlisted),
+        stored - len(unlisted),
         len(unlisted) - len(old),
         dry_run,
     )
 
 
-async def _list(place: ObjectStore, prefix: str) -> list[ObjectEntry]:
-    return [one async for page in place.list(prefix) for one in page]
+def _is_foreign(key: str) -> bool:
+    return key.startswith(RUNS_PREFIX) and _SEGMENT.fullmatch(key) is None

@@ -47,6 +47,7 @@ RELIED_S = GRACE_S / 2
 """Age up to which a publisher relies on such an object; the other half is for the rest of its work."""
 
 
+_SHARD = len(f"{BLOBS_PREFIX}ab/")
 MOST_OBJECT_BYTES = 5 << 30
 """What S3 takes in one request."""
 
@@ -94,23 +95,23 @@ class Publisher:
         total = len(local.files) + len(local.blobs)
         sender = _Sender(self, Layout(self._root, run), sources, progress, total - len(files) - len(blobs), total)
         for batch in in_batches(blobs):
-            prefixes = sorted({entry.key[: len(BLOBS_PREFIX) + 3] for entry in batch})
-            await sender.send(batch, await self._existing(prefixes))
+            await sender.send(batch, await self._existing(batch, {entry.key[:_SHARD] for entry in batch}))
             await append_manifest(self._place, run, batch)
         if entries:
-            await sender.send(entries, await self._existing([f"{RUNS_PREFIX}{run}/segments/"]))
+            await sender.send(entries, await self._existing(entries, {f"{RUNS_PREFIX}{run}/segments/"}))
         await append_manifest(self._place, run, entries, local.erased)
         return CopyReport(run, sender.sent, sender.bytes_sent, total - sender.sent)
 
-    async def _existing(self, prefixes: Sequence[str]) -> dict[str, ObjectEntry]:
-        """Returns the objects under some prefixes, by key."""
+    async def _existing(self, entries: Sequence[IndexEntry], prefixes: set[str]) -> dict[str, ObjectEntry]:
+        """Returns those of the objects that exist, which have one of some prefixes, by key."""
+        wanted = {entry.key for entry in entries}
         found: dict[str, ObjectEntry] = {}
 
         async def look(prefix: str) -> None:
             async for page in self._place.list(prefix):
-                found.update((one.key, one) for one in page)
+                found.update((one.key, one) for one in page if one.key in wanted)
 
-        await transfer(prefixes, look)
+        await transfer(sorted(prefixes), look)
         return found
 
     async def put(self, entry: IndexEntry, data: bytes, existing: ObjectEntry | None) -> bool:

@@ -14,6 +14,8 @@ from .interface import ObjectStore
 AT_ONCE = 16
 BYTES_AT_ONCE = 256 << 20
 """In memory; one object that is larger goes alone."""
+_INLINE_BYTES = 256 << 10
+"""Up to which hashing takes less time than handing it to a thread and back."""
 Progress = Callable[[int, int], None]
 """Takes how many objects are done, and of how many."""
 T = TypeVar("T")
@@ -37,7 +39,7 @@ async def transfer(
             try:
                 await work(item)
             finally:
-                await flight.leave(taken)
+                flight.leave(taken)
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -52,17 +54,17 @@ class _Flight:
 
     def __init__(self) -> None:
         self._bytes = 0
-        self._changed = asyncio.Condition()
+        self._freed = asyncio.Event()
 
     async def enter(self, size: int) -> None:
-        async with self._changed:
-            await self._changed.wait_for(lambda: not self._bytes or self._bytes + size <= BYTES_AT_ONCE)
-            self._bytes += size
+        while self._bytes and self._bytes + size > BYTES_AT_ONCE:
+            self._freed.clear()
+            await self._freed.wait()
+        self._bytes += size
 
-    async def leave(self, size: int) -> None:
-        async with self._changed:
-            self._bytes -= size
-            self._changed.notify_all()
+    def leave(self, size: int) -> None:
+        self._bytes -= size
+        self._freed.set()
 
 
 async def read_verified(place: ObjectStore, key: str, size: int, digest: str) -> bytes:
@@ -79,6 +81,7 @@ async def read_verified(place: ObjectStore, key: str, size: int, digest: str) ->
         raise StoreError(f"{place}: {key} has more than its {size:,} bytes: it was changed") from None
     if len(data) < size:
         raise StoreError(f"{place}: {key} was cut to {len(data):,} of {size:,} bytes: restore it from a copy")
-    if await asyncio.to_thread(digest_bytes, data) != digest:
+    computed = digest_bytes(data) if size <= _INLINE_BYTES else await asyncio.to_thread(digest_bytes, data)
+    if computed != digest:
         raise StoreError(f"{place}: {key} was changed: its bytes do not have its digest; restore it from a copy")
     return data
