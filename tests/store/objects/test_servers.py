@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import signal
 import socket
@@ -14,6 +15,8 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from assay.errors import StoreError
 from assay.store import audit
@@ -117,6 +120,39 @@ async def test_the_self_test_refuses_a_server_that_ignores_conditions(monkeypatc
         monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
         with pytest.raises(StoreError, match=r"s3://bucket overwrites an object that exists .*If-None-Match"):
             await require_create_only(open_place("s3://bucket"))
+
+
+CONDITIONS = {
+    "s3://box/pre": ("/box/pre/a/b", "If-None-Match", "*"),
+    "az://box/pre": ("/box/pre/a/b", "If-None-Match", "*"),
+    "gs://box/pre": ("/box/pre%2Fa%2Fb", "x-goog-if-generation-match", "0"),
+}
+
+
+@pytest.mark.parametrize(("url", "condition"), CONDITIONS.items())
+async def test_each_vendor_is_asked_in_its_own_words(
+    url: str, condition: tuple[str, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, str | None]] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        await request.read()
+        asked.append((request.raw_path, request.headers.get(condition[1])))
+        return web.Response(status=201, headers={"ETag": '"1"', "x-goog-generation": "1"})
+
+    app = web.Application()
+    app.router.add_put("/{key:.+}", answer)
+    async with TestServer(app) as running:
+        endpoint = str(running.make_url("/")).rstrip("/")
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        monkeypatch.setenv("AZURE_STORAGE_ENDPOINT", endpoint)
+        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "account")
+        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "a2V5a2V5")
+        account = {"gcs_base_url": endpoint, "disable_oauth": True, "client_email": "", "private_key": ""}
+        (tmp_path / "account.json").write_text(json.dumps({**account, "private_key_id": ""}))
+        monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT", str(tmp_path / "account.json"))
+        assert await open_place(url).create("a/b", b"1")
+    assert asked == [(condition[0], condition[2])]
 
 
 @pytest.fixture(scope="module")

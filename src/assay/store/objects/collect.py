@@ -2,8 +2,8 @@
 
 Such objects are left by interrupted copies and self-tests, and by erasures. Invariants: the manifests that decide are
 read after the objects are listed, and a publisher relies only on young or listed objects (`publish`), so that nothing
-is deleted that a manifest lists or is about to list. Objects of other kinds (`runs/RUN/finals/...`) are never deleted, and while some exist, no blob is: their blobs are
-listed nowhere.
+is deleted that a manifest lists or is about to list. Objects of other kinds (`runs/RUN/finals/...`) are never deleted,
+and while some exist, nothing is: their blobs are listed nowhere.
 """
 
 from __future__ import annotations

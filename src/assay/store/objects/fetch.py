@@ -18,6 +18,7 @@ from assay.errors import StoreError
 from assay.store.addenda import addendum_numbers
 from assay.store.database import WriterLock, store_errors
 from assay.store.layout import Layout
+from assay.store.seal import flush_to_disk
 from assay.store.sealed import file_digest
 
 from .index import IndexEntry, RunIndex, blob_entry, list_published, manifest_key, read_index
@@ -71,14 +72,23 @@ class _Fetch:
         self._done = len(self._index.files) - len(missing)
         await self._fetch_blobs()
         await transfer([e for e in missing if not _is_addendum(e)], self._fetch_file, size=lambda entry: entry.size)
+        addenda = [(entry, await self._read(entry)) for entry in missing if _is_addendum(entry)]
         await self._fetch_blobs()  # the folder's garbage collection may have removed some that waited long
         if self._sealed != self._layout.sealed:
-            with store_errors(self._layout.sealed):
-                self._sealed.replace(self._layout.sealed)
-            self._sealed = self._layout.sealed
-        for entry in sorted((e for e in missing if _is_addendum(e)), key=lambda e: int(self._path(e).stem)):
-            await self._fetch_file(entry)
+            await asyncio.to_thread(self._show)
+        for entry, data in sorted(addenda, key=lambda one: int(self._path(one[0]).stem)):
+            await asyncio.to_thread(_write, self._path(entry), data)
+            self._count(entry)
         return CopyReport(self._index.run, self._sent, self._bytes_sent, self._total - self._sent)
+
+    def _show(self) -> None:
+        """Renames the sealed files into place, after flushing them: the other copy may be removed then."""
+        with store_errors(self._layout.sealed):
+            for path in (*self._sealed.iterdir(), self._sealed):
+                flush_to_disk(path)
+            self._sealed.replace(self._layout.sealed)
+            flush_to_disk(self._layout.folder)
+        self._sealed = self._layout.sealed
 
     def _missing_files(self) -> list[IndexEntry]:
         """Returns the files that are not here.
@@ -117,16 +127,17 @@ class _Fetch:
         self._done = max(self._done, self._total - len(self._index.files) - len(missing))
 
         async def fetch(entry: IndexEntry) -> None:
-            data = await read_verified(self._place, entry.key, entry.size, entry.digest)
-            await asyncio.to_thread(blobs.put, data)
+            await asyncio.to_thread(blobs.put, await self._read(entry))
             self._count(entry)
 
         await transfer(missing, fetch, size=lambda entry: entry.size)
 
     async def _fetch_file(self, entry: IndexEntry) -> None:
-        data = await read_verified(self._place, entry.key, entry.size, entry.digest)
-        await asyncio.to_thread(_write, self._path(entry), data)
+        await asyncio.to_thread(_write, self._path(entry), await self._read(entry))
         self._count(entry)
+
+    async def _read(self, entry: IndexEntry) -> bytes:
+        return await read_verified(self._place, entry.key, entry.size, entry.digest)
 
     def _count(self, entry: IndexEntry) -> None:
         self._sent, self._bytes_sent, self._done = self._sent + 1, self._bytes_sent + entry.size, self._done + 1

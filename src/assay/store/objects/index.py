@@ -23,8 +23,8 @@ from assay.errors import StoreError
 from assay.records import DIGEST_PREFIX, canonical_bytes, digest_bytes
 from assay.store.layout import RUN_NAME
 
-from .interface import ObjectStore, ObjectStoreError
-from .transfer import transfer
+from .interface import ObjectStore
+from .transfer import create_or_find, transfer
 
 INDEX_PREFIX, RUNS_PREFIX, BLOBS_PREFIX = "index/", "runs/", "blobs/"
 SEAL_PATH = "sealed/seal.json"
@@ -119,7 +119,7 @@ async def list_published(place: ObjectStore) -> dict[str, int]:
     """Returns the names of the runs that have manifests, sorted, and how many each has.
 
     Raises:
-        StoreError: A manifest is missing, or an object under `index/` is none.
+        StoreError: A manifest is missing, or an object under `index/` is not a manifest.
     """
     return await _count_manifests(place, INDEX_PREFIX)
 
@@ -156,19 +156,9 @@ async def append_manifest(
         if not missing and not gone:
             return index
         data = canonical_bytes(IndexManifest(_VERSION, run, index.count, index.last, missing, gone))
-        await _create_manifest(place, manifest_key(run, index.count), data)
+        await create_or_find(place, manifest_key(run, index.count), data)
         await _read_on(place, index, index.count + 1)  # ours or the winner's; the next round tells
     raise StoreError(f"{place}: run {run} was published {MOST_LOST} times by others meanwhile: try again later")
-
-
-async def _create_manifest(place: ObjectStore, key: str, data: bytes) -> None:
-    """Creates a manifest unless its number is taken. A lost answer is resolved by asking again: whoever created it,
-    it is there."""
-    try:
-        await place.create(key, data)
-    except ObjectStoreError:
-        if await place.create(key, data):
-            return
 
 
 async def _count_manifests(place: ObjectStore, prefix: str) -> dict[str, int]:

@@ -39,7 +39,7 @@ from .index import (
     read_index,
 )
 from .interface import ObjectEntry, ObjectStore
-from .transfer import Progress, transfer
+from .transfer import Progress, create_or_find, transfer
 
 GRACE_S = 7 * 86400.0
 """Age below which garbage collection keeps an object that no manifest lists."""
@@ -125,7 +125,7 @@ class Publisher:
             if time.time() - existing.modified <= RELIED_S or entry.key in await self._listed_keys():
                 return False
             await self._place.delete(entry.key)
-        return await self._place.create(entry.key, data)
+        return await create_or_find(self._place, entry.key, data)
 
     async def _listed_keys(self) -> set[str]:
         """Returns the keys that the manifests of all runs list; read once."""

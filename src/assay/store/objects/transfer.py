@@ -9,7 +9,7 @@ from typing import TypeVar
 from assay.errors import StoreError
 from assay.records import digest_bytes
 
-from .interface import ObjectStore
+from .interface import ObjectStore, ObjectStoreError
 
 AT_ONCE = 16
 BYTES_AT_ONCE = 256 << 20
@@ -65,6 +65,15 @@ class _Flight:
     def leave(self, size: int) -> None:
         self._bytes -= size
         self._freed.set()
+
+
+async def create_or_find(place: ObjectStore, key: str, data: bytes) -> bool:
+    """Creates an object of which it does not matter who creates it: a lost answer is resolved by asking once more.
+    Returns whether this call knows that it created the object."""
+    try:
+        return await place.create(key, data)
+    except ObjectStoreError:
+        return await place.create(key, data)
 
 
 async def read_verified(place: ObjectStore, key: str, size: int, digest: str) -> bytes:
