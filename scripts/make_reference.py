@@ -110,6 +110,7 @@ from assay.rollout.rejudge.reverify import ReverificationResult
 from assay.rollout.schedule.policies import ALLOCATIONS
 from assay.statistics import AtK, Estimate, GroupSummary, OutcomeBounds
 from assay.store import AttemptRow, Erasure, ErasureReport, GcReport, SealReport, StoreProblem
+from assay.store.objects import CollectReport, CopyReport, ObjectCheckReport
 from assay.store.receipt import Signature, Statement
 from assay.store.tables import IN_QUERIES, TABLES, TIMES, VIEWS
 from assay.synthesis import SynthesisCost
@@ -342,6 +343,9 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
     ),
     "keys new": ({"file": "of the private key", "public": "ed25519:HEX"}, ()),
     "keys show": ({"public": "ed25519:HEX"}, ()),
+    "store copy": ({"(the whole)": "list of CopyReport, one a run"}, (CopyReport,)),
+    "store check": ({"(the whole)": "an ObjectCheckReport"}, (ObjectCheckReport,)),
+    "store gc": ({"(the whole)": "a CollectReport"}, (CollectReport,)),
     "store erase": ({"(the whole)": "an ErasureReport"}, (ErasureReport,)),
     "gc": ({"(the whole)": "a GcReport"}, (GcReport,)),
     "plugins": ({"plugins": "list of {kind, name, from, package}"}, ()),

@@ -26,6 +26,7 @@ SAYS = {
     "first_run.py": "pass reward 1; the test script ended with exit code 0",
     "jugs_world.py": "jugs-1-2 pass in 4 acts",
     "judge_a_run.py": "standing: fail",
+    "keep_runs.py": "events.parquet was cut to",
     "model_user.py": "unfaithful broke: user - the person left the script at turn 1: contradicted '1 bike_id'",
     "own_credit.py": "brevity aware   +0.50 +0.17",
     "prove_a_record.py": "its first 8 events differ from the receipt's",

@@ -67,7 +67,7 @@ VERBS = (
     Verb("keys", "receipt:keys", "Creates and shows the keys that sign receipts."),
     Verb("replay", "replay:replay", "Executes recorded actions again and reports divergences."),
     Verb("gc", "store:gc", "Deletes unreferenced blobs."),
-    Verb("store", "erase:app", "Erases stored secrets and personal data."),
+    Verb("store", "erase:app", "Copies runs to and from object storage; erases stored bytes."),
     Verb("agents", "agents:app", "Lists and installs command-line agents: Claude Code, Codex, ..."),
     Verb("plugins", "plugins:plugins", "Lists installed plugins and their origin."),
     Verb("check", "check:app", "Tests whether an environment meets its contract."),

@@ -1,4 +1,4 @@
-"""`assay store`: erases stored bytes."""
+"""`assay store`: copies runs to and from object storage, and erases stored bytes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ from typing import Annotated
 
 import typer
 
+from . import objects
 from .output import console, emit_json, quantity, say
 from .shared import JsonOption, StoreOption, settings_with
 
-_HELP = """Erases stored bytes, such as secrets and personal data.
+_HELP = """Copies runs to and from object storage; erases stored bytes, such as secrets and personal data.
 
 Examples:
+
+  assay store copy .assay s3://my-bucket/runs
+
+  assay store check s3://my-bucket/runs
 
   assay store erase blake3:5f3c... --reason "personal data, request 17" --dry-run
 
@@ -27,6 +32,9 @@ def _store() -> None:
 
 
 _store.__doc__ = _HELP
+app.command()(objects.copy)
+app.command()(objects.check)
+app.command()(objects.gc)
 
 
 @app.command()

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +27,14 @@ pages are written."""
 LOG_BYTES = 32 * 1024 * 1024
 """Size of the log before it is written to the file: many chains write the same pages again and again, and each is
 then written there once."""
+_MOUNTS = Path("/proc/self/mountinfo")
+_ESCAPE = re.compile(r"\\([0-7]{3})")
+_NETWORK_SOURCES = ("mountpoint-s3",)
+"""Programs that mount a bucket as plain `fuse`."""
+_NETWORK_TYPES = frozenset({
+    "nfs", "nfs4", "cifs", "smb3", "fuse.rclone", "fuse.s3fs", "fuse.gcsfuse", "fuse.goofys", "fuse.mount-s3",
+    "fuse.mountpoint-s3", "fuse.blobfuse2", "fuse.sshfs",
+})  # fmt: skip
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE events (
@@ -71,8 +80,11 @@ def connect(path: Path, *, create: bool = False, write: bool = False) -> sqlite3
     private copy, so that old runs stay readable from folders that cannot be written.
 
     Raises:
-        StoreError: It is missing, damaged, of a newer version, or cannot be read where it lies.
+        StoreError: It is missing, damaged, of a newer version, or cannot be read where it lies; or it would be
+            written on a network file system.
     """
+    if create or write:
+        _refuse_network_mount(path)
     if create:
         with store_errors(path):
             return _create(path)
@@ -91,6 +103,41 @@ def connect(path: Path, *, create: bool = False, write: bool = False) -> sqlite3
             connection.close()
             raise
         return connection
+
+
+def _refuse_network_mount(path: Path) -> None:
+    """Raises `StoreError` where the file would lie on a network file system or a mounted bucket: SQLite's log needs
+    shared memory and locks that these do not have, and a database there is damaged without a word."""
+    try:
+        mounts = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:  # not Linux
+        return
+    kind = network_mount(path.absolute().parent.resolve(), mounts)
+    if kind is not None:
+        raise StoreError(
+            f"{path.parent} lies on a network file system or a mounted bucket ({kind}), where a database that is "
+            "written can be damaged: write the run to a local folder (--store), and copy it when it is sealed with "
+            "`assay store copy`"
+        )
+
+
+def network_mount(folder: Path, mounts: str) -> str | None:
+    """Returns the file system type of a folder if it is a network file system or a mounted bucket, else None.
+
+    `mounts` has the form of `/proc/self/mountinfo`.
+    """
+    nearest, kind = -1, ""
+    for line in mounts.splitlines():
+        mount, _, rest = line.partition(" - ")
+        fields, described = mount.split(" "), rest.split(" ")
+        if len(fields) < 5 or len(described) < 2:
+            continue
+        point = Path(_ESCAPE.sub(lambda found: chr(int(found[1], 8)), fields[4]))
+        if folder.is_relative_to(point) and len(point.parts) >= nearest:  # a later mount covers an earlier one
+            nearest, kind = len(point.parts), described[0]
+            if described[0] == "fuse" and described[1] in _NETWORK_SOURCES:
+                kind = f"fuse.{described[1]}"
+    return kind if kind in _NETWORK_TYPES else None
 
 
 def _create(path: Path) -> sqlite3.Connection:

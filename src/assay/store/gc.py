@@ -65,7 +65,7 @@ def gc(root: Path, *, dry_run: bool = False, evidence: bool = False, min_age_s: 
             # It may have made a blob long before it commits the event that names it.
             before = min(before, _writer_started_at(layout))
         if layout.is_sealed or not evidence or written:
-            referred |= _referenced_addresses(layout)
+            referred |= referenced_addresses(layout)
     blobs = BlobStore(root / "blobs")
     removed, freed, kept, young = [], 0, 0, 0
     for address in list(blobs.addresses()):
@@ -82,7 +82,7 @@ def gc(root: Path, *, dry_run: bool = False, evidence: bool = False, min_age_s: 
     return GcReport(tuple(removed), freed, temporary, kept, young, dry_run)
 
 
-def _referenced_addresses(layout: Layout) -> set[bytes]:
+def referenced_addresses(layout: Layout) -> set[bytes]:
     """Returns every content address that a run references, as 32 bytes each."""
     found: set[bytes] = set()
     followed: set[str] = set()

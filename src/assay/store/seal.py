@@ -61,7 +61,7 @@ def seal(root: Path, run: str) -> SealReport:
         manifest = _write_sealed(store, folder)
         with store_errors(layout.sealed):
             folder.replace(layout.sealed)
-            _flush(layout.folder)
+            flush_to_disk(layout.folder)
         unfinished = tuple(r.chain for r in store.attempts() if r.finished is None)
     _remove_live(layout)
     after = _total_bytes(tuple(layout.sealed.iterdir()))
@@ -97,7 +97,7 @@ def _write_sealed(store: RunStore, folder: Path) -> SealManifest:
     with store_errors(path):
         path.write_bytes(manifest.written())
         for written in (*paths, path, folder):
-            _flush(written)
+            flush_to_disk(written)
     return manifest
 
 
@@ -142,7 +142,7 @@ def _remove_live(layout: Layout) -> None:
     shutil.rmtree(layout.tables, ignore_errors=True)  # kept for speed alone
 
 
-def _flush(path: Path) -> None:
+def flush_to_disk(path: Path) -> None:
     """Flushes a file to the disk: the replacement of the only copy must survive a power cut."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

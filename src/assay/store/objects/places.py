@@ -1,0 +1,241 @@
+"""Object stores behind URLs: buckets of S3, Google Cloud and Azure, and folders, all through `obstore`.
+
+Credentials, endpoint and region come from the variables that each vendor defines (`AWS_ENDPOINT_URL`,
+`AWS_ACCESS_KEY_ID`, `GOOGLE_APPLICATION_CREDENTIALS`, `AZURE_STORAGE_ACCOUNT_NAME`, ...), which `obstore` reads.
+
+Invariant: `create` reports False only for an object that exists. A conflict (409) or a failure (503, a broken
+connection) is tried again; if the object exists after a failed try, whose answer may be lost, its content decides.
+Covered: no error names a credential. Not covered: an object above 5 GiB, which S3 does not take in one request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from assay.errors import MissingLibraryError, UserError
+
+from .interface import ObjectEntry, ObjectStoreError
+
+TRIES = 6
+FOLDER_TRIES = 2
+"""An error of a disk does not pass by itself."""
+FIRST_DELAY_S = 0.1
+"""Before the second try; doubled for each later one, with a jitter of a half."""
+REQUEST_TIMEOUT_S = 300
+PAGE = 1000
+BUCKET_SCHEMES = ("s3", "gs", "az")
+_URL = re.compile(r"([a-z][a-z0-9+.-]*)://(.*)", re.IGNORECASE | re.DOTALL)
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[^/?#@\s]+)*/?")
+_QUERY = re.compile(r"(://[^\s?]*)\?\S+")
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+
+
+def is_url(text: str) -> bool:
+    """Returns whether a text names an object store by a URL, and not a folder by its path."""
+    return _URL.fullmatch(text) is not None
+
+
+class UrlObjectStore:
+    """An `ObjectStore` behind obstore. Its text is the URL."""
+
+    def __init__(self, url: str, store: Any, *, once: Any, remote: bool) -> None:
+        """Takes a store that repeats failed requests and one (`once`) that does not, and whether it is a bucket, which
+        lists its keys in order."""
+        self.url = url
+        self._store = store
+        self._once = once
+        self._remote = remote
+
+    def __str__(self) -> str:
+        return self.url
+
+    async def create(self, key: str, data: bytes) -> bool:
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, BaseError, GenericError
+
+        _require_plain(key)
+        failure: Exception | None = None
+        for attempt in range(TRIES if self._remote else FOLDER_TRIES):
+            if attempt:
+                await asyncio.sleep(FIRST_DELAY_S * 2 ** (attempt - 1) * random.uniform(0.5, 1.5))
+            try:
+                await obstore.put_async(self._once, key, data, mode="create")
+            except AlreadyExistsError:
+                if await self._is_decided(key, data, failure):
+                    return False
+            except GenericError as exc:
+                failure = exc
+            except (BaseError, OSError) as exc:
+                raise self._failed("create", key, exc) from None
+            else:
+                return True
+        reason = failure or "another request for the same key was under way (409) each time"
+        raise self._failed("create", key, reason)
+
+    async def _is_decided(self, key: str, data: bytes, failure: Exception | None) -> bool:
+        """Returns whether another's object exists; a refusal without one was a conflict.
+
+        Raises `ObjectStoreError` if a try failed and the object has the same content: it may be that try's.
+        """
+        try:
+            existing = await (self.read(key) if failure else self.read(key, limit=0))
+        except FileNotFoundError:
+            return False
+        except ValueError:
+            return True
+        if failure is None or existing != data:
+            return True
+        raise self._failed("create", key, f"the answer was lost, and the same content is there now; {_line(failure)}")
+
+    async def read(self, key: str, *, limit: int | None = None) -> bytes:
+        import obstore
+        from obstore.exceptions import BaseError
+
+        _require_plain(key)
+        try:
+            answer = await obstore.get_async(self._store, key)
+            size = int(answer.meta["size"])
+            too_long = limit is not None and size > limit
+            data = b"" if too_long else bytes(await answer.bytes_async())
+        except FileNotFoundError:
+            raise FileNotFoundError(f"{self}: {key} does not exist") from None
+        except (BaseError, OSError) as exc:
+            raise self._failed("read", key, exc) from None
+        if too_long:
+            raise ValueError(f"{self}: {key} has {size:,} bytes, more than {limit:,}")
+        if len(data) != size:
+            raise self._failed("read", key, f"{len(data):,} of {size:,} bytes came")
+        return data
+
+    async def list(self, prefix: str, *, after: str = "") -> AsyncIterator[Sequence[ObjectEntry]]:
+        import obstore
+        from obstore.exceptions import BaseError
+
+        folder = prefix.rpartition("/")[0]
+        stream = obstore.list(
+            self._store, folder or None, offset=after if after and self._remote else None, chunk_size=PAGE
+        )
+        unsorted: list[ObjectEntry] = []
+        try:
+            async for page in stream:
+                entries = [_entry(meta) for meta in page]
+                wanted = [one for one in entries if one.key.startswith(prefix) and one.key > after]
+                if not self._remote:
+                    unsorted += wanted
+                elif wanted:
+                    yield wanted
+        except FileNotFoundError:
+            return
+        except (BaseError, OSError) as exc:
+            raise self._failed("list", prefix, exc) from None
+        if unsorted:
+            yield sorted(unsorted, key=lambda one: one.key)
+
+    async def delete(self, key: str) -> None:
+        import obstore
+        from obstore.exceptions import BaseError
+
+        _require_plain(key)
+        try:
+            await obstore.delete_async(self._store, key)
+        except FileNotFoundError:
+            return
+        except (BaseError, OSError) as exc:
+            raise self._failed("delete", key, exc) from None
+
+    def _failed(self, verb: str, key: str, reason: object) -> ObjectStoreError:
+        return ObjectStoreError(f"{self}: cannot {verb} {key or 'the objects'}: {_line(reason)}")
+
+
+def open_place(url: str, *, create: bool = False) -> UrlObjectStore:
+    """Opens an object store: `s3://BUCKET/PREFIX`, `gs://...`, `az://CONTAINER/PREFIX`, `file:///FOLDER`, or the path
+    of a folder. `create` makes the folder if it is missing; a bucket must exist. `memory://` is for tests.
+
+    Raises:
+        UserError: The URL is invalid or names an unknown kind, or the folder does not exist.
+        MissingLibraryError: obstore is not installed.
+    """
+    found = _URL.fullmatch(url)
+    scheme, rest = ("file", url) if found is None else (found[1].lower(), found[2])
+    if scheme not in (*BUCKET_SCHEMES, "file", "memory"):
+        raise UserError(
+            f"{scheme}:// is not a kind of object store: use s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, "
+            "az://CONTAINER/PREFIX or file:///FOLDER"
+        )
+    try:
+        from obstore import store as stores
+    except ImportError as exc:
+        raise MissingLibraryError(
+            "a store in object storage needs obstore, which is not installed: pip install 'assay[cloud]'"
+        ) from exc
+    if scheme == "memory":
+        memory = stores.MemoryStore()
+        return UrlObjectStore("memory://", memory, once=memory, remote=False)
+    if scheme == "file":
+        return _open_folder(rest, stores, create=create)
+    if not _BUCKET.fullmatch(rest):  # it may hold a password, so it is not repeated
+        raise UserError(
+            f"the {scheme}:// URL is invalid: write {scheme}://BUCKET/PREFIX, without credentials, query or "
+            "fragment; credentials belong in the environment"
+        )
+    return _open_bucket(f"{scheme}://{rest.rstrip('/')}", stores)
+
+
+def _open_folder(text: str, stores: Any, *, create: bool) -> UrlObjectStore:
+    folder = Path(text).expanduser().absolute()
+    if text.startswith("//") or not text:
+        raise UserError(f"file://{text[:80]} is not a folder's URL: write file:///FOLDER")
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file, not a folder of objects")
+    if not create and not folder.is_dir():
+        raise UserError(f"{folder} does not exist: name a folder of objects")
+    if next(folder.glob("runs/*/manifest.json"), None) is not None:
+        raise UserError(f"{folder} is a store, whose `assay gc` would delete objects: name another folder")
+    from obstore.exceptions import BaseError
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        local = stores.LocalStore(folder)
+    except (BaseError, OSError) as exc:
+        raise UserError(f"{folder} cannot be used as a folder of objects: {_line(exc)}") from None
+    return UrlObjectStore(f"file://{folder}", local, once=local, remote=False)
+
+
+def _open_bucket(url: str, stores: Any) -> UrlObjectStore:
+    from obstore.exceptions import BaseError
+
+    options = {"timeout": timedelta(seconds=REQUEST_TIMEOUT_S), "allow_http": True}  # the endpoint says which
+    backoff = {"init_backoff": timedelta(seconds=FIRST_DELAY_S), "max_backoff": timedelta(seconds=5), "base": 2}
+    repeated = {"max_retries": TRIES - 1, "retry_timeout": timedelta(seconds=60), "backoff": backoff}
+    try:
+        store, once = (
+            stores.from_url(url, client_options=options, retry_config=config)
+            for config in (repeated, {**repeated, "max_retries": 0})
+        )
+    except (BaseError, OSError, ValueError) as exc:
+        raise UserError(f"{url} cannot be opened: {_line(exc)}") from None
+    return UrlObjectStore(url, store, once=once, remote=True)
+
+
+def _entry(meta: Any) -> ObjectEntry:
+    return ObjectEntry(meta["path"], int(meta["size"]), meta["last_modified"].timestamp())
+
+
+def _require_plain(key: str) -> None:
+    if any(part in ("", ".", "..") for part in key.split("/")):
+        raise ValueError(f"{key!r} is not a key: use plain segments joined by /")
+
+
+def _line(reason: object) -> str:
+    """Returns the first line of an error, without the body of the answer, and without queries of URLs, which may be
+    signed."""
+    text = str(reason).strip() or type(reason).__name__
+    code = _CODE.search(text)
+    line = _QUERY.sub(r"\1", text.splitlines()[0].partition(": <")[0])
+    return line if code is None else f"{line} ({code[1]})"
