@@ -164,6 +164,35 @@ async def test_words_that_are_data_lend_nothing(bench: Any):
     assert set(cited["withheld_files"]) == here | {f"/tests/{name}" for name in ("1", "1/2", "3.5", "HELLO", "cases")}
 
 
+ROUND_TRIP = """#!/bin/bash
+score=1
+same() { [ "$(python3 /workspace/ledger.py $1 /tests/case.$2)" = "$(cat /tests/case.$3)" ] || score=0; }
+same encode txt enc; same decode enc txt; same decode enc txt
+echo $score > /logs/verifier/reward.txt
+"""
+CODEC = """import codecs, sys
+what, path = sys.argv[1:]
+print(codecs.encode(open(path).read(), "rot13") if what == "encode" else %s)
+"""
+
+
+@pytest.mark.parametrize("decodes", ['codecs.decode(open(path).read(), "rot13")', 'open("/tests/case.txt").read()'])
+async def test_a_file_that_was_lent_once_is_no_expected_answer_later(bench: Any, decodes: str):
+    bench.files = {"tests/case.txt": "hello\n", "tests/case.enc": "uryyb\n", SCRIPT: ROUND_TRIP}
+    bench.solution = typed(CODEC % 'codecs.decode(open(path).read(), "rot13")')
+    outcome = await bench.judge(
+        typed(CODEC % decodes),
+        "script",
+        script=SCRIPT,
+        interpreter=["/bin/bash"],
+        programs=["/workspace/ledger.py"],
+    )
+    assert outcome.verdict.rewards == {"reward": 1.0}
+    assert outcome.verdict.separation == "same-process"
+    difference = outcome.of_kind("separation")[0]["reference_difference"]
+    assert "gives the content of /tests/case.txt, which an earlier command was lent" in difference
+
+
 CHOOSES = """
 import os, sys, time
 if sys.argv[1:] == ["which"]:

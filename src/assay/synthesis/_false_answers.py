@@ -26,9 +26,9 @@ ANSWERS = (
     "empty set", "first argument", "second argument", "own argument", "previous argument", "last value sent",
     "first answer again", "plausible value", "flipped", "bent", "arguments emptied", "emptied answer",
     "every key is 0", "every key is empty", "all text", "infinity", "minus infinity", "all numbers",
-    "remembered argument", "empty iterator", "None where it raises", "True where it raises", "False where it raises",
-    "empty list where it raises", "own argument where it raises",
-    "raise AttributeError", "raise IndexError", "raise KeyError", "raise TypeError", "arguments levelled",
+    "nan", "all parts", "remembered argument", "empty iterator", "None where it raises", "True where it raises",
+    "False where it raises", "empty list where it raises", "own argument where it raises", "raise AttributeError",
+    "raise IndexError", "raise KeyError", "raise TypeError", "arguments levelled",
 )  # fmt: skip
 """Names in the table of `payload/false_answers.py`, and exceptions that Python's own protocols take for an answer."""
 SHAPED_ANSWERS = tuple(

@@ -21,6 +21,7 @@ import posixpath
 import re
 import stat
 import tempfile
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +30,7 @@ import msgspec
 from assay.environments.interface import Change, ExecResult, Mount, PipedExec, Workspace, WorkspaceSpec
 from assay.environments.solution import SOLUTION
 from assay.errors import AssayError, TaskError, VerifierError
-from assay.verify.transcript import Transcript
+from assay.verify.transcript import StreamDigest, Transcript, digest_of, text_digest
 
 JUDGE_PROGRAM = "/opt/assay-verify/bin/assay-judge"
 COVERED = ("/logs", "/tests", SOLUTION, "/run/verifier")
@@ -163,6 +164,10 @@ class JudgedPrograms:
         """Files of the script's that a command named by a bare word, so that its program did not get them."""
         self.cut_short = 0
         """Number of programs that the script ended early."""
+        self.repeated = ""
+        """Command that gave the script the content of a file which an earlier command was lent, and that file; empty if
+        none did."""
+        self._lent_texts: dict[bytes, str] = {}
 
     async def prepare(self, programs: tuple[str, ...]) -> None:
         """Writes a stand-in at each program's path, and copies the current outputs."""
@@ -201,6 +206,7 @@ class JudgedPrograms:
         except (OSError, ValueError):
             return {"error": f"{request.path} cannot be read"}  # no word of it is chosen by who put it there
         self._transcript.add_file(request.path, data)
+        self._note_repeated(request.path, [digest_of(data)], set())
         await asyncio.to_thread(_write_all, out, data)
         return {"exit": 0}
 
@@ -212,22 +218,23 @@ class JudgedPrograms:
             raise
 
     async def _run(self, request: _ProgramStart, fds: list[int]) -> dict[str, Any]:
-        await self._copy_inputs(request)
+        given = await self._copy_inputs(request)
         own = {**self._script.spec.image.env, **self._script.spec.env}
         changed = {name for name, text in request.env.items() if own.get(name) != text}
         self.withheld |= set(sorted(changed - {*self._variables, *_OF_A_SHELL})[:MOST_NAMES])
         if request.cwd.startswith("/") and not _is_inside(request.cwd, COVERED):  # as from `cd $(mktemp -d)`
             await self._judged.exec(["/bin/mkdir", "-p", "--", request.cwd], cwd="/")
-        result = await self._run_copied(request, fds)
+        result = await self._run_copied(request, fds, given)
         if len(self.runs) < MOST_RUNS:
             words = tuple(word[:200] for word in request.argv[:10])
             self.runs.append(ProgramRun(words, result.exit_code, round(result.duration_s, 6)))
-        await self._copy_outputs()
+        await self._copy_outputs(given)
         await self._note_own()
         return {"exit": result.exit_code}
 
-    async def _run_copied(self, request: _ProgramStart, fds: list[int]) -> ExecResult:
-        """Runs a program whose output is copied to the script's descriptors, and adds it to the transcript."""
+    async def _run_copied(self, request: _ProgramStart, fds: list[int], given: set[str]) -> ExecResult:
+        """Runs a program whose output is copied to the script's descriptors, and adds it to the transcript. `given` are
+        the paths that it is lent."""
         joined = os.path.sameopenfile(fds[1], fds[2])
         copies = self._transcript.open_copies(fds[1:2] if joined else fds[1:])
         code = None
@@ -251,8 +258,17 @@ class JudgedPrograms:
             finally:
                 digests = await asyncio.shield(asyncio.gather(*(copy.finish() for copy in copies)))
                 self._transcript.add(" ".join(request.argv), code, digests)
+                self._note_repeated(" ".join(request.argv), digests, given)
 
-    async def _copy_outputs(self) -> None:
+    def _note_repeated(self, name: str, streams: Sequence[StreamDigest], given: set[str]) -> None:
+        """Notes a result that is the content of a file which an earlier command was lent, and this one is not: the
+        program may have kept the file, and the script may compare with it."""
+        for stream in streams:
+            path = self._lent_texts.get(stream.text, "") if stream.text else ""
+            if path and not self.repeated and not _is_inside(path, tuple(given)):
+                self.repeated = f"{name[:200]!r} gives the content of {path}, which an earlier command was lent"
+
+    async def _copy_outputs(self, given: Set[str] = frozenset()) -> None:
         """Copies each declared output to the script's sandbox as a data file without execute permission."""
         for path in self._outputs:
             try:
@@ -262,10 +278,12 @@ class JudgedPrograms:
                 await self._script.exec(["/bin/rm", "-f", "--", path], cwd="/")
             else:
                 self._transcript.add_file(path, data)
+                self._note_repeated(path, [digest_of(data)], {*given, *self._inputs})
                 await self._script.write(path, data, mode=0o644)
 
-    async def _copy_inputs(self, request: _ProgramStart) -> None:
-        """Copies the files that the command names, and the declared inputs, into the judged sandbox."""
+    async def _copy_inputs(self, request: _ProgramStart) -> set[str]:
+        """Copies the files that the command names, and the declared inputs, into the judged sandbox; returns their
+        paths."""
         spelt, bare = _named_paths(request.argv, request.cwd, self._script.spec.workdir)
         given = {*spelt, *self._inputs}
         written = [change for change in await self._script.diff() if self._is_input(change)]
@@ -287,16 +305,23 @@ class JudgedPrograms:
                 await self._copy(path, 0o755)
         self.bare |= bare.difference(given).intersection(c.path for c in written if c.kind != "removed")
         self.bare |= {path for path in bare - given - self.bare if path.startswith(LENT) and await self._has(path)}
+        return given
 
     async def _copy(self, path: str, mode: int) -> None:
         """Copies a file or folder of the script's sandbox, if it exists and can be read."""
         try:
-            await self._judged.write(path, await self._script.read(path, limit=MOST_FILE), mode=mode)
+            data = await self._script.read(path, limit=MOST_FILE)
+            await self._judged.write(path, data, mode=mode)
+            self._lent_texts.setdefault(text_digest(data), path)
         except IsADirectoryError:
             with tempfile.TemporaryDirectory(prefix="assay-judged-") as folder:
                 await self._script.download(path, Path(folder, "tree"), limit=MOST_FILE)
                 await self._judged.exec(["/bin/mkdir", "-p", "--", posixpath.dirname(path)], cwd="/")
                 await self._judged.upload(Path(folder, "tree"), path)
+                for file in Path(folder, "tree").rglob("*"):
+                    if file.is_file() and not file.is_symlink():
+                        inner = f"{path}/{file.relative_to(Path(folder, 'tree'))}"
+                        self._lent_texts.setdefault(text_digest(file.read_bytes()), inner)
         except OSError:
             return
         self.lent.add(path)

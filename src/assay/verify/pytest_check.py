@@ -2,11 +2,12 @@
 
 Where the task has a separation plan (`tests/separation.json`), the tests that it carries run with the original package
 in a sandbox that holds nothing of the agent's; the entry points that the plan names are called in a second sandbox with
-the final state, across two pipes (`verify.splice`), or are asked fresh inputs (`verify.calls`). All other tests run in
-process, apart and after, in a fork of the final state: test files are mounted read-only over whatever stands at their
-place, and a trusted parent starts pytest with the tool layer's own interpreter, the standard library before any import
-root, and records each result as it comes (`assay_supervisor.runner`). A pass needs all tests, a run that reached its
-end, and no doubt. The verdict's `separation` is the grade of the tests that must change to passing.
+the final state, across two pipes (`verify.splice`), or are asked fresh inputs (`verify.calls`). All other tests, and
+those whose calls were asked, run in process, apart and after, in a fork of the final state: test files are mounted
+read-only over whatever stands at their place, and a trusted parent starts pytest with the tool layer's own interpreter,
+the standard library before any import root, and records each result as it comes (`assay_supervisor.runner`). A pass
+needs all tests, a run that reached its end, and no doubt. The verdict's `separation` is the grade of the tests that
+must change to passing.
 
 Covered in process: edited, deleted and skipped tests; configuration; exit codes; an early exit; printed results;
 stand-ins for modules; a patched runner (canaries, and a second run over altered tests: `verify.altered`); values that
@@ -118,6 +119,13 @@ class _Part(NamedTuple):
     grade: Separation
     report: dict[str, Any] | None = None
     """The runner's report; None if no tests ran."""
+    confirms: tuple[str, ...] = ()
+    """Tests of another part that ran once more, for no grade of their own."""
+
+    @property
+    def weight(self) -> int:
+        """Number of tests in the score: what is only confirmed counts twice if it is not."""
+        return len(self.tests) if self.ruling.status == "pass" else len(self.tests or self.confirms)
 
 
 class PytestCheck:
@@ -134,7 +142,7 @@ class PytestCheck:
         separation = await asyncio.to_thread(load_plan, given.folder)
         parts = await _judge_parts(given, plan, separation, cited)
         _cite_report(cited, [part.report for part in parts if part.report is not None])
-        ruling = merge_rulings([(part.ruling, len(part.tests)) for part in parts])
+        ruling = merge_rulings([(part.ruling, part.weight) for part in parts])
         grade, grades = _grades(plan.parameters, parts)
         files = plan.digest if separation is None else digest_bytes(plan.digest.encode() + encode_plan(separation))
         ruling = ruling._replace(marks=tuple(sorted(frozenset().union(*(part.marks for part in parts)))))
@@ -157,8 +165,10 @@ async def _judge_parts(
             parts.append(await _judge_spliced(given, plan, SplicedTests(separation, carried, undoing), cited))
     judged = {name for part in parts for name in part.tests}
     rest = tuple(name for name in wanted if name not in judged)
-    if rest or not judged:
-        parts.append(await _judge_in_process(given, plan, rest, undoing, cited))
+    # What passes from outside must pass in process, too: a test may assert what no pipe and no drawn input shows.
+    passed = tuple(name for name in wanted if name in judged and all(part.ruling.status == "pass" for part in parts))
+    if rest or passed or not judged:
+        parts += await _judge_in_process(given, plan, rest, passed, undoing, cited)
     return tuple(parts)
 
 
@@ -201,20 +211,56 @@ async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: SplicedTests, 
 
 
 async def _judge_in_process(
-    given: CheckInput, plan: _Plan, names: tuple[str, ...], undoing: CleanupPlan, cited: CitedEvidence
-) -> _Part:
-    """Runs tests in a fork of the final state, in one process with the code under test."""
-    plan = _of_tests(plan, names)
+    given: CheckInput,
+    plan: _Plan,
+    names: tuple[str, ...],
+    confirmed: tuple[str, ...],
+    undoing: CleanupPlan,
+    cited: CitedEvidence,
+) -> list[_Part]:
+    """Runs tests in a fork of the final state, in one process with the code under test: those that are judged by it
+    alone, and those that are confirmed."""
+    wanted = (*names, *confirmed)
+    plan = _of_tests(plan, wanted)
     spec = verifier_spec(given.spec, plan.mounts, plan.parameters.env)
     async with opened(given.backend, spec, given.state) as workspace:
         findings = await clean(workspace, undoing)
         cited.findings(findings)
         run = await _run(workspace, given, plan)
-    facts = _facts(plan, run, findings.untrusted(plan.parameters.allow))
+    untrusted = findings.untrusted(plan.parameters.allow)
     _cite(cited, run)
+    parts = []
+    if names or not confirmed:
+        facts = _facts(_of_tests(plan, names), run, untrusted)
+        ruling = rule(facts)
+        left = ("left_processes",) if run.alive else ()
+        marks = {*findings.marks, *ruling.marks, *left, *_no_result(ruling, facts)}
+        parts.append(_Part(ruling, frozenset(marks), names, "same-process", _without_passes(run.report, confirmed)))
+    if confirmed:
+        facts = _facts(_of_tests(plan, confirmed), run, ())
+        ruling = _confirm(facts)
+        marks = {*findings.marks, *ruling.marks, *_no_result(ruling, facts)}
+        report = None if parts else _without_passes(run.report, confirmed)
+        parts.append(_Part(ruling, frozenset(marks), (), "same-process", report, confirmed))
+    return parts
+
+
+def _confirm(facts: PytestFacts) -> Ruling:
+    """Returns the ruling over tests that pass from outside. A doubt counts for nothing: who forges a result in process
+    gains none outside."""
     ruling = rule(facts)
-    marks = {*findings.marks, *ruling.marks, *(("left_processes",) if run.alive else ()), *_no_result(ruling, facts)}
-    return _Part(ruling, frozenset(marks), names, "same-process", run.report)
+    if ruling.status == "unknown" and not came_to_no_result(facts):
+        ruling = Ruling("pass", 1.0, "", ruling.marks)
+    return ruling._replace(reason="they pass in process, too") if ruling.status == "pass" else ruling
+
+
+def _without_passes(report: dict[str, Any] | None, names: Sequence[str]) -> dict[str, Any] | None:
+    """Returns a report without the tests that another report tells as passed."""
+    if report is None:
+        return None
+    told = set(names)
+    tests = [one for one in report["tests"] if one.get("id") not in told or one.get("status") != "passed"]
+    return {**report, "tests": tests}
 
 
 def _no_result(ruling: Ruling, facts: PytestFacts) -> tuple[str, ...]:
@@ -238,7 +284,9 @@ def _grades(parameters: PytestParameters, parts: Sequence[_Part]) -> tuple[Separ
         if part.tests:
             counts[part.grade] = counts.get(part.grade, 0) + len(part.tests)
     deciding = set(parameters.expected)
-    grades = [part.grade for part in parts if not deciding or deciding & set(part.tests)]
+    grades = [part.grade for part in parts if part.tests and (not deciding or deciding & set(part.tests))]
+    if not grades:  # no test is named
+        grades = [part.grade for part in parts]
     return weakest(grades), counts
 
 

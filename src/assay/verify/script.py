@@ -252,7 +252,7 @@ async def _apart(
 
     difference = ""
     if left.rewards.values and headline(left.rewards.values) > 0:
-        difference = await find_reference_difference(given, transcript, run_again)
+        difference = programs.repeated or await find_reference_difference(given, transcript, run_again)
     separation = cite_separation(
         cited, judge_facts, [judged_facts], image=base.image.digest, loads=loads, difference=difference
     )

@@ -36,6 +36,14 @@ class StreamDigest(NamedTuple):
     size: int
     digest: bytes
     is_cut: bool = False
+    text: bytes = b""
+    """`text_digest` of these bytes."""
+
+
+def text_digest(data: bytes) -> bytes:
+    """Returns the digest of bytes without white space at their end; empty if nothing is left."""
+    text = data.rstrip()
+    return hashlib.blake2b(text).digest() if text else b""
 
 
 class Reading(NamedTuple):
@@ -50,6 +58,10 @@ class Reading(NamedTuple):
     name: str
     exit_code: int | None
     streams: tuple[StreamDigest, ...]
+
+
+def digest_of(data: bytes) -> StreamDigest:
+    return StreamDigest(len(data), hashlib.blake2b(data).digest(), text=text_digest(data))
 
 
 class Transcript:
@@ -79,7 +91,7 @@ class Transcript:
 
     def add_file(self, path: str, data: bytes | None) -> None:
         """Adds a file of the judged programs; None if it is missing."""
-        self.add(path, None, [] if data is None else [StreamDigest(len(data), hashlib.blake2b(data).digest())])
+        self.add(path, None, [] if data is None else [digest_of(data)])
 
     def find_difference(self, reference: Transcript) -> str:
         """Returns the first difference from the reference's transcript in words; empty if both are equal."""
@@ -126,6 +138,7 @@ class OutputCopy:
         self._killed, self._kill = os.pipe()
         self._left, self._drains = limit, drains
         self._digest, self._size, self._is_cut, self._is_counted = hashlib.blake2b(), 0, False, True
+        self._text, self._space = hashlib.blake2b(), b""
         self._stop_at, self._drained = 0.0, 0
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
         self._thread = threading.Thread(target=self._copy, daemon=True)
@@ -137,7 +150,8 @@ class OutputCopy:
         os.close(self._kill)
         await self._ended.wait()
         os.close(self._killed)
-        return StreamDigest(self._size, self._digest.digest(), not self._is_counted)
+        text = self._text.digest() if self._size > len(self._space) else b""
+        return StreamDigest(self._size, self._digest.digest(), not self._is_counted, text)
 
     def _copy(self) -> None:
         with contextlib.closing(_Descriptor(self._source)), contextlib.closing(_Descriptor(self._target)):
@@ -179,6 +193,11 @@ class OutputCopy:
         self._left = None if self._left is None else self._left - len(counted)
         self._digest.update(counted)
         self._size += len(counted)
+        body = counted.rstrip()
+        if body or len(self._space) > PIECE:
+            self._text.update(self._space + body)
+            self._space = b""
+        self._space += counted[len(body) :]
 
     def _write(self, piece: bytes) -> None:
         try:

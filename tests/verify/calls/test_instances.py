@@ -57,6 +57,10 @@ class Version(str):
     __hash__ = str.__hash__
 
 
+class Label(str):
+    __slots__ = ()
+
+
 class Frozen(Mapping[str, int]):
     def __init__(self, **held: int) -> None:
         self._held = held
@@ -124,6 +128,9 @@ def tree(name: str) -> Node:
         (ValueError("a"), ValueError("b")),
         (collections.Counter("ab"), collections.Counter("aab")),
         (collections.deque([1, 2]), collections.deque([2, 1])),
+        (collections.deque([1, 2]), [1, 2]),
+        (collections.OrderedDict(a=1, b=2), collections.OrderedDict(b=2, a=1)),
+        (Label("a"), "a"),
         (re.compile("a"), re.compile("b")),
         (functools.partial(int, "1"), functools.partial(int, "2")),
         (Span, Node),
@@ -142,7 +149,7 @@ def test_what_an_instance_holds_is_compared(one: Any, two: Any) -> None:
 def test_an_instance_that_leads_back_to_itself_has_an_end() -> None:
     assert encoded(tree("b"))[2][2] == [
         "l",
-        *(["x", "Node", ["d", "children", ["l"], "name", name, "parent", ["b", 2]]] for name in "ab"),
+        *(["x", f"{__name__}.Node", ["d", "children", ["l"], "name", name, "parent", ["b", 2]]] for name in "ab"),
     ]
 
 
@@ -173,3 +180,23 @@ def test_contents_that_do_not_end_have_no_encoding() -> None:
 
     with pytest.raises(codec.EncodingError):
         encoded(Endless())
+
+
+def test_state_that_a_writing_descriptor_keeps_under_its_own_name_is_seen() -> None:
+    class Positive:
+        def __set_name__(self, owner: type, name: str) -> None:
+            self.name = name
+
+        def __get__(self, held: Any, owner: type) -> Any:
+            return held.__dict__[self.name]
+
+        def __set__(self, held: Any, value: int) -> None:
+            held.__dict__[self.name] = abs(value)
+
+    class Size:
+        width = Positive()
+
+        def __init__(self, width: int) -> None:
+            self.width = width
+
+    assert not same_answer(read(Size(1)), read(Size(2)))

@@ -25,6 +25,7 @@ from entry_records import named_arguments  # type: ignore[import-not-found]
 from value_shapes import CONTAINERS, PLAIN, fields_of  # type: ignore[import-not-found]
 
 MOST_ITEMS = 10_000
+MOST_CHARACTERS = 60
 
 
 class FunctionCall(NamedTuple):
@@ -265,6 +266,18 @@ def _all_text(call: FunctionCall) -> Any:
     return " ".join([*(part for part in texts if type(part) is str), *map(str, range(-999, 10_000)), string.printable])
 
 
+def _all_parts(call: FunctionCall) -> Any:
+    """Answers with every part of the own argument: the pieces of a text, or the items and their pairs."""
+    argument = own_argument(call)
+    if type(argument) is str:
+        starts = range(min(len(argument), MOST_CHARACTERS))
+        return [argument[start:end] for start in starts for end in range(start + 1, start + 1 + MOST_CHARACTERS)]
+    if type(argument) not in CONTAINERS:
+        return [argument]
+    items = list(argument)[:MOST_CHARACTERS]
+    return [*items, *((one, two) for one in items for two in items)]
+
+
 ANSWERS: dict[str, Callable[[Any], Any]] = {
     "unrepaired": UNCHANGED,
     "None": lambda _call: None,
@@ -294,6 +307,8 @@ ANSWERS: dict[str, Callable[[Any], Any]] = {
     "all text": _all_text,
     "infinity": lambda _call: math.inf,
     "minus infinity": lambda _call: -math.inf,
+    "nan": lambda _call: math.nan,
+    "all parts": _all_parts,
     "all numbers": lambda _call: range(-9999, 10_000),
     "empty iterator": lambda _call: _some(()),
     "arguments levelled": _levelled,

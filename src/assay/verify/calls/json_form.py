@@ -106,7 +106,7 @@ def json_answer(answer: Answer | None, program: CallProgram) -> Answer | None:
     if outcome[1] == "!":
         return ((0, "!", outcome[2].rpartition(".")[2], outcome[3]),)
     args, named = program.operations[0][4:6]
-    sent = [tree for tree in [*args, *[tree for _, tree in named]] if isinstance(tree, list) and tree[0] in "ldS"]
+    sent = [tree for tree in [*args, *[tree for _, tree in named]] if isinstance(tree, list) and tree[0] in "ltdS"]
     if list(outcome[3:]) != sent:
         return NO_FORM
     try:

@@ -21,6 +21,7 @@ import select
 import signal
 import sys
 import time
+import types
 from typing import Any
 
 FOLDER = str(pathlib.Path(__file__).resolve().parent)
@@ -28,6 +29,8 @@ sys.path.insert(0, FOLDER)
 import value_codec  # type: ignore[import-not-found]  # noqa: E402 - a sibling, by the folder above
 
 sys.path.remove(FOLDER)
+FIXED = (bool, int, float, complex, str, bytes, frozenset, range, *value_codec.PLAIN_TYPES)
+"""Types of which no call changes a value."""
 CONSUMERS = ("sorted", "set", "frozenset", "len", "sum", "min", "max", "any", "all", "dict")
 """Builtins that hide the order, or more, of their arguments."""
 
@@ -106,15 +109,21 @@ class Execution:
     def _read_back(self, operation: list[Any], result: Any) -> list[Any]:
         number = operation[0]
         encoder = value_codec.Encoder(nothing, nothing)
-        if number in self._hidden or (number in self._last_use and hasattr(result, "__next__")):
+        if number in self._last_use and hasattr(result, "__next__"):
+            if number in self._compared:
+                raise value_codec.EncodingError("an iterator that the test reads in two ways")
+            return [value_codec.HIDDEN]
+        if number in self._hidden:
             return [value_codec.HIDDEN]
         shown = [_encode_unless_unread(encoder, result, is_read=number in self._compared)]
         if operation[1] == "call" and operation[2][:2] == ["g", "builtins"]:  # changes no argument
             return shown
         args, named = self._results.get(-1 - number, ((), {}))
-        after = [value for value in [*args, *named.values()] if _can_change(value)]
+        owner = [value_codec.decode(operation[2], self._results)] if operation[1] in ("method", "set") else []
+        after = [value for value in [*owner, *args, *named.values()] if _can_change(value)]
         return shown + [
-            _encode_unless_unread(encoder, value, is_read=isinstance(value, (list, dict, set))) for value in after
+            _encode_unless_unread(encoder, value, is_read=isinstance(value, value_codec.BUILTIN_VALUES))
+            for value in after
         ]
 
     def _raised(self, exc: BaseException, kind: str) -> list[Any]:
@@ -135,11 +144,10 @@ class Execution:
 
 def _can_change(value: Any) -> bool:
     """Returns whether a call may change an argument; iterators are not read, since that would use them up."""
-    if isinstance(value, (list, dict, set)):
-        return True
-    fixed = (*value_codec.BUILTIN_VALUES, *value_codec.PLAIN_TYPES)
-    is_fixed = callable(value) or isinstance(value, fixed) or hasattr(value, "__next__")
-    return not is_fixed and bool(value_codec.fields_of(value))
+    if isinstance(value, (type, type(contextlib))) or value is None or hasattr(value, "__next__"):
+        return False
+    functions = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
+    return type(value) not in FIXED and not isinstance(value, functions)
 
 
 def _encode_unless_unread(encoder: Any, value: Any, *, is_read: bool) -> Any:

@@ -16,6 +16,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import json
+import operator
 import os
 import pathlib
 import sys
@@ -35,6 +36,14 @@ BUILTINS = (
 )
 FRAME_FUNCTIONS = {"super", "locals", "globals", "vars", "eval", "exec", "dir", "breakpoint"}
 SEEN = "__assay_seen__"
+OPERATORS: dict[str, Any] = {
+    **{name: getattr(operator, name.lower()) for name in ("Add", "Sub", "Mod", "Pow", "Lt", "Gt", "Invert")},
+    **{"Mult": operator.mul, "Div": operator.truediv, "FloorDiv": operator.floordiv, "MatMult": operator.matmul},
+    **{"LShift": operator.lshift, "RShift": operator.rshift, "BitOr": operator.or_, "BitXor": operator.xor},
+    **{"USub": operator.neg, "UAdd": operator.pos},
+    **{"BitAnd": operator.and_, "LtE": operator.le, "GtE": operator.ge, "In": operator.contains},
+}
+"""Operators by their names in a syntax tree; each is recorded as a call of its function."""
 MAX_OPERATIONS = 6000
 """Limit of the operations of one file."""
 PYTEST_OPTIONS = ["-qq", "--tb=no", "--no-summary", "--import-mode=importlib", "-W", "ignore", "--assert=plain"]
@@ -97,7 +106,30 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
         """Leaves annotations unchanged."""
+        if node.value is not None:
+            node.value = self._operand(node.value) if isinstance(node.target, ast.Name) else self.visit(node.value)
         return node
+
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
+        return self._operation(type(node.op).__name__, [node.left, node.right], node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        return self._operation(type(node.op).__name__, [node.operand], node)
+
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        """Rewrites an order or a membership; operands of other comparisons are read whole."""
+        if len(node.ops) != 1 or type(node.ops[0]).__name__ not in OPERATORS:
+            return self.generic_visit(node)
+        return self._operation(type(node.ops[0]).__name__, [node.left, *node.comparators], node)
+
+    def _operation(self, name: str, operands: list[Any], node: Any) -> Any:
+        """Rewrites an operator as a call of its function in the module `operator`."""
+        if name not in OPERATORS:
+            return self.generic_visit(node)
+        parts = [self._operand(operand) for operand in operands]
+        if name == "In":  # as the function's arguments
+            parts.reverse()
+        return _seen(_hook("call", [_hook("operator", [ast.Constant(name)], [], node), *parts], [], node))
 
     def _operand(self, node: Any) -> Any:
         """Returns an expression whose value only the recorder reads, or a variable takes."""
@@ -143,7 +175,7 @@ class Recorder:
 
     def install(self) -> None:
         """Puts the functions that rewritten files call where every module finds them."""
-        for name in ("method", "call", "attr", "item", "set", "seen"):
+        for name in ("method", "call", "attr", "item", "set", "seen", "operator"):
             setattr(builtins, "__assay_" + name + "__", getattr(self, "do_" + name))
 
     @pytest.hookimpl(tryfirst=True)
@@ -191,6 +223,9 @@ class Recorder:
             return
         self._record(assign, "set", [owner], [key, value])
 
+    def do_operator(self, name: str) -> Any:
+        return OPERATORS[name]
+
     def do_seen(self, value: Any) -> Any:
         """Notes that the test does more with a result than what is recorded, and returns it."""
         if self._is_tracked(value):
@@ -202,6 +237,8 @@ class Recorder:
         return [{**entry, "compared": entry["n"] in self._seen} for entry in self.operations]
 
     def _is_known_callable(self, function: Any, args: Any) -> bool:
+        if any(function is known for known in OPERATORS.values()):
+            return any(self._is_tracked(a) for a in args)
         if getattr(function, "__module__", None) == "builtins" and getattr(function, "__name__", "") in BUILTINS:
             return builtins.__dict__.get(function.__name__) is function and any(self._is_tracked(a) for a in args)
         return self._name_of(function) is not None
@@ -211,6 +248,8 @@ class Recorder:
 
     def _name_of(self, value: Any) -> Any:
         """Returns module and name of a module-level object of the package, of builtins, or of a library's function."""
+        if isinstance(value, type(operator.add)) and value in OPERATORS.values():
+            return "operator", value.__name__
         if not callable(value) and not self._is_package(type(value)):
             return None
         if not self._names:

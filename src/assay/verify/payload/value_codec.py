@@ -12,6 +12,7 @@ contents nobody has seen. One that compares by more than its fields and contents
 
 from __future__ import annotations
 
+import collections
 import importlib
 import itertools
 import types
@@ -29,6 +30,7 @@ HEAP_TYPE = 1 << 9
 """Flag of the classes that Python code makes."""
 HIDDEN = ["x", "", ["d"]]
 """Tree of a result of which nothing is shown."""
+EQUAL_DICTS = (collections.Counter, collections.defaultdict)
 BUILTIN_VALUES = (bool, int, float, complex, str, bytes, bytearray, list, tuple, set, frozenset, dict, range)
 SEQUENCES = {"l": list, "t": tuple, "S": set, "F": frozenset}
 Handle = Callable[[Any], Any]
@@ -136,24 +138,24 @@ class Encoder:
             return ["I", len(items) < MAX_ITEMS, *items]
         if callable(getattr(value, "tolist", None)) and not hasattr(value, "__dict__"):
             return self.encode(value.tolist(), depth + 1)  # arrays and scalars of numerical libraries
-        if compares_contents(type(value)):
+        if compares_contents(type(value)) and not isinstance(value, collections.OrderedDict):
             return self._held(value, depth)
         fields, is_plain = fields_of(value), is_plain_class(type(value))
         held = None if is_plain and fields else self._held(value, depth + 1)
         if held is None and not fields and not is_plain:
             raise EncodingError("nothing is seen of a " + type_name(type(value)))
-        if held is not None and not fields and not has_own_equality(type(value)):
-            return held
         shown = ["d"]
         for name in sorted(fields):
             shown += [name, self.encode(fields[name], depth + 2)]
-        return ["x", type(value).__name__, shown, *([] if held is None else [held])]
+        return ["x", type_name(type(value)), shown, *([] if held is None else [held])]
 
     def _held(self, value: Any, depth: int) -> Any:
         """Returns what an instance contains as data; None if it contains nothing that can be listed."""
         scalar = encode_scalar(value)
         if scalar is not None:
             return scalar[0]
+        if isinstance(value, collections.OrderedDict):  # two of them are equal in one order alone
+            return ["l"] + [["t", *self._pairs([pair], depth + 2)] for pair in value.items()]
         if isinstance(value, (list, tuple, set, frozenset, dict)):
             return self._container(value, depth)
         if isinstance(value, BaseException):
@@ -174,11 +176,12 @@ class Encoder:
 
 
 def has_own_state(value: Any) -> bool:
-    """Returns whether a value of a class that extends a builtin one has fields, or compares in its own way."""
+    """Returns whether a value is of a class of Python code that extends a builtin one, but for a dictionary of the
+    standard library that equals every other one with its items."""
     kind = type(value)
-    if kind in BUILTIN_VALUES or not isinstance(value, BUILTIN_VALUES) or compares_contents(kind):
+    if kind in BUILTIN_VALUES or not isinstance(value, BUILTIN_VALUES) or kind in EQUAL_DICTS:
         return False
-    return has_own_equality(kind) or bool(fields_of(value))
+    return kind is collections.OrderedDict or bool(kind.__flags__ & HEAP_TYPE)
 
 
 def defines(kind: type, name: str) -> bool:
@@ -212,8 +215,8 @@ def fields_of(value: Any) -> dict[str, Any]:
                     fields[name] = held.__get__(value)
                 except AttributeError:
                     continue
-            elif hasattr(type(held), "__get__"):
-                computed.add(name)
+            elif hasattr(type(held), "__get__") and not hasattr(type(held), "__set__"):
+                computed.add(name)  # what a descriptor that writes keeps under its own name is state
     own = getattr(value, "__dict__", None)
     if isinstance(own, dict):
         fields.update({name: part for name, part in own.items() if isinstance(name, str) and name not in computed})
