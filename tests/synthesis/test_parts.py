@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.code.batches import JobResult, RunOutcome
-from assay.synthesis._parts import find_causes, return_constant, separate_parts, split_hunks
+from assay.synthesis._parts import (
+    MOST_PARTS,
+    find_causes,
+    partial_repairs,
+    return_constant,
+    separate_parts,
+    split_hunks,
+)
 
 pytestmark = pytest.mark.quick
 RIGHT = "A = 1\n\n\ndef f():\n    x = 1\n    y = 2\n    z = 3\n    return x\n\n\ndef g():\n    return 1\n"
@@ -53,3 +60,18 @@ def test_causes_are_the_parts_that_alone_make_a_test_fail() -> None:
     ]
     found = find_causes(["a", "b", "c", "d"], results)
     assert found == {"a": ("part 0",), "b": ("part 1",), "c": ("c",), "d": ("part 0", "part 1")}
+
+
+def test_functions_that_are_missing_together_are_parts() -> None:
+    head, one, two = "a = 1\n", "def f():\n    return 1\n\n\n", "def g():\n    return 2\n\n\n"
+    parts = partial_repairs({"m.py": head + one + two + "b = 2\n"}, {"m.py": head + "b = 2\n"})
+    assert [part["m.py"] for part in parts] == [head + two + "b = 2\n", head + one + "b = 2\n"]
+
+
+@pytest.mark.parametrize("count", [1, 2, 13, 60])
+def test_each_of_many_runs_of_lines_is_left_alone_where_all_are_in_one_function(count: int) -> None:
+    right = "def f():\n" + "".join(f"    a = {n}\n    b = 0\n" for n in range(count))
+    broken = right.replace("a = ", "c = ")
+    parts = partial_repairs({"m.py": right}, {"m.py": broken})
+    assert len(parts) == (0 if count == 1 else min(count, MOST_PARTS))
+    assert all(part["m.py"] not in (right, broken) for part in parts)

@@ -7,6 +7,7 @@ reverted alone, and the failing tests are run: a part that makes a test fail is 
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -66,22 +67,37 @@ def separate_parts(right: Mapping[str, str], broken: Mapping[str, str]) -> list[
 
 
 def split_hunks(right: Mapping[str, str], broken: Mapping[str, str]) -> list[dict[str, str]]:
-    """Returns for each run of differing lines its file, with only that run broken."""
+    """Returns for each run of differing lines its file, with only that run broken; a run in which several functions are
+    missing is divided into these."""
     versions: list[dict[str, str]] = []
     for path in sorted(broken):
         old, new = right[path].splitlines(keepends=True), broken[path].splitlines(keepends=True)
-        for hunk in diff_hunks(right[path], broken[path]):
+        starts = [first - 1 for _, first, _ in _functions(right[path])]
+        hunks = [part for hunk in diff_hunks(right[path], broken[path]) for part in _divided(hunk, starts)]
+        for hunk in hunks:
             lines = [*old[: hunk.first], *new[hunk.other_first : hunk.other_last], *old[hunk.last :]]
             versions.append({path: "".join(lines)})
     return versions
+
+
+def _divided(hunk: Hunk, starts: Sequence[int]) -> Iterator[Hunk]:
+    """Divides lines that are missing in the broken text where functions begin."""
+    inside = [start for start in starts if hunk.first < start < hunk.last]
+    if hunk.other_first < hunk.other_last or not inside:
+        yield hunk
+        return
+    places = [hunk.first, *sorted(set(inside)), hunk.last]
+    for first, last in itertools.pairwise(places):
+        yield Hunk(first, last, hunk.other_first, hunk.other_last)
 
 
 def partial_repairs(right: Mapping[str, str], broken: Mapping[str, str]) -> tuple[dict[str, str], ...]:
     """Returns the versions in which one part of a change is left: each run of differing lines or, where there are many,
     all in one function; empty for a change of one part."""
     parts = split_hunks(right, broken)
-    if len(parts) > MOST_HUNKS:
-        parts = separate_parts(right, broken)
+    grouped = separate_parts(right, broken) if len(parts) > MOST_HUNKS else []
+    if len(grouped) > 1:
+        parts = grouped
     return tuple(parts[:MOST_PARTS]) if len(parts) > 1 else ()
 
 

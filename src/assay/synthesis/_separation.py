@@ -110,7 +110,7 @@ async def _prove_plan(laboratory: Laboratory, tree: SourceTree, candidate: _Cand
     if not candidate.carried():
         return SpliceProof({}, (), {})
     drawn = draw_mutants(one.right, candidate.changes, one.id, mutants)
-    job = ProofJob(one.id, _build_plan(tree, candidate), one.base, one.broken, drawn, one.cpu_s)
+    job = ProofJob(one.id, _build_plan(tree, candidate), one.base, one.broken, drawn, one.cpu_s, one.parts)
     proven = (await prove_splices(laboratory, tree, [job]))[one.id]
     objections, in_order = _objections(candidate, proven), _is_in_order(candidate, proven)
     if not candidate.guards or (in_order and not objections):

@@ -55,6 +55,8 @@ class ProofJob(NamedTuple):
     mutants: tuple[Mapping[str, str], ...]
     """Texts of the reference with one change each."""
     cpu_s: float
+    parts: tuple[Mapping[str, str], ...] = ()
+    """Texts of the versions in which one part of the change is left unrepaired."""
 
 
 class VersionResult(msgspec.Struct, frozen=True):
@@ -121,7 +123,8 @@ async def prove_splices(laboratory: Laboratory, tree: SourceTree, jobs: Sequence
 
 def _versions(job: ProofJob) -> dict[str, Mapping[str, str]]:
     mutants = {f"mutant {number}": mutant for number, mutant in enumerate(job.mutants, 1)}
-    return {"reference": {}, "unrepaired": job.broken, **mutants}
+    parts = {f"part {number}": part for number, part in enumerate(job.parts, 1)}
+    return {"reference": {}, "unrepaired": job.broken, **parts, **mutants}
 
 
 def _cases(job: ProofJob) -> tuple[str, ...]:

@@ -31,8 +31,8 @@ import value_codec  # type: ignore[import-not-found]  # noqa: E402 - a sibling, 
 sys.path.remove(FOLDER)
 FIXED = (bool, int, float, complex, str, bytes, frozenset, range, *value_codec.PLAIN_TYPES)
 """Types of which no call changes a value."""
-CONSUMERS = ("sorted", "set", "frozenset", "len", "sum", "min", "max", "any", "all", "dict")
-"""Builtins that hide the order, or more, of their arguments."""
+CONSUMERS = ("sorted", "list", "tuple", "set", "frozenset", "len", "sum", "min", "max", "any", "all", "dict")
+"""Builtins that hide the type, the order, or more, of their arguments."""
 
 
 class OutOfTime(BaseException):
