@@ -29,7 +29,7 @@ from assay.rollout.schedule.policies import policy_named
 from assay.tasks import LoadedTask
 
 from .bucket import Bucket, BucketFaults, BucketView
-from .nodes import NodeSettings, SimulatedNode, Tally
+from .nodes import Mistake, NodeSettings, SimulatedNode, Tally
 from .virtual_time import run_virtual
 
 
@@ -58,7 +58,7 @@ class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     failed: float = 0.002
     lost: float = 0.002
     lost_messages: float = 0.002
-    token_per_session: bool = False
+    mistake: Mistake = "none"
 
     @property
     def nodes(self) -> int:
@@ -172,7 +172,7 @@ class SimulatedCluster:
             config.wall_s,
             config.retried,
             config.lost_messages,
-            config.token_per_session,
+            config.mistake,
             success_rate,
         )
         names = [f"node-{number}" for number in range(config.nodes)]

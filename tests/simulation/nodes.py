@@ -30,6 +30,11 @@ from .bucket import Bucket, BucketView
 UNANSWERED_S = 3600.0
 
 
+Mistake = Literal["none", "session token", "refused create wins"]
+"""A known mistake of the protocol. `session token`: all commits of an agent's session have one token. `refused create
+wins`: a trial whose create was refused takes the object for its own, unread."""
+
+
 class Tally:
     """What all nodes did, dead ones included."""
 
@@ -54,8 +59,7 @@ class NodeSettings(NamedTuple):
     retried: float
     """Share of trials that an infrastructure failure ends."""
     lost_messages: float
-    token_per_session: bool = False
-    """True for the protocol's known mistake: all trials of an agent's session have one token."""
+    mistake: Mistake = "none"
     scores: Callable[[str], float] = lambda _: 0.5
     """Success rate of a task."""
 
@@ -63,12 +67,16 @@ class NodeSettings(NamedTuple):
 class TallyingAgent(NodeAgent):
     """An agent that tallies what its commits say."""
 
-    def __init__(self, tally: Tally, *args: object, **kwargs: object) -> None:
+    def __init__(self, tally: Tally, mistake: Mistake, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
-        self._tally = tally
+        self._tally, self._mistake = tally, mistake
 
     async def _commit(self, lease: Lease, token: str, outcome: TrialOutcome) -> tuple[Ending, TrialResult | None]:
+        if self._mistake == "session token":
+            token = self._session
         ending, result = await super()._commit(lease, token, outcome)
+        if ending == "superseded" and self._mistake == "refused create wins":
+            ending = "final"
         if ending == "final":
             self._tally.wins[lease.run, lease.attempt] += 1
         elif ending == "superseded":
@@ -92,16 +100,16 @@ class SimulatedNode:
         """Starts a new agent, which knows nothing of the one before."""
         loop = asyncio.get_running_loop()
         view = self._view = BucketView(self._bucket)
-        session = f"{self._rng.getrandbits(128):032x}"
 
         def make_token() -> str:
-            return session if self._settings.token_per_session else f"{self._rng.getrandbits(128):032x}"
+            return f"{self._rng.getrandbits(128):032x}"
 
         async def run_trial(lease: Lease, starting: asyncio.Semaphore) -> TrialOutcome:
             return await self._run_trial(view, lease, starting)
 
         agent = self.agent = TallyingAgent(
             self._tally,
+            self._settings.mistake,
             AgentConfig(self.name, slots=self._settings.slots, starting=16),
             view,
             run_trial,
