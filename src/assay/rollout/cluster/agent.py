@@ -250,7 +250,9 @@ class NodeAgent:
             one.phase = "uploading"
             self._running -= 1
             self._start_trials()
-        if one.is_cut and one.task is not None:
+        if one.task is not None and one.task.cancelling():
+            if not one.is_cut:
+                raise asyncio.CancelledError
             one.task.uncancel()  # the trial is over; its upload goes on
         if outcome is None:
             self._report_end(one, token, "interrupted" if self._draining else "crashed")
