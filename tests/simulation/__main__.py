@@ -1,23 +1,27 @@
 """`python -m tests.simulation --slots N --attempts N --seeds N --out JSON`: simulates runs on many nodes, seed by seed.
 
-Exit code 0 where each seed has 0 attempts missing, 0 counted twice and every superseded trial stored, at 100
-microseconds of CPU an attempt or less; else 1. This is a simulation under virtual time in one process.
+Exit code 0 where each seed has 0 attempts missing, 0 counted twice and every superseded trial stored; else 1. The
+result says whether the CPU time an attempt is within its bar of 100 microseconds; it depends on what else the machine
+does, so a reference is measured beside it. This is a simulation under virtual time in one process.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import logging
 import resource
 import statistics
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from .cluster import SimulationConfig, SimulationResult, simulate
+from .virtual_time import run_virtual
 
 MOST_CPU_US = 100.0
 
@@ -38,11 +42,12 @@ def main(arguments: list[str] | None = None) -> int:
         results.append(result)
         sys.stdout.write(f"{line(result)}\n")
         sys.stdout.flush()
+        if given.out is not None:
+            given.out.write_text(json.dumps(summarize(results), indent=2) + "\n", encoding="utf-8")
     found = summarize(results)
-    if given.out is not None:
-        given.out.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    sys.stdout.write(f"{'the bar is met' if found['met'] else 'THE BAR IS NOT MET'}\n")
-    return 0 if found["met"] else 1
+    for name in ("each attempt is decided once", "cpu within bar"):
+        sys.stdout.write(f"{name}: {'yes' if found[name] else 'NO'}\n")
+    return 0 if found["each attempt is decided once"] else 1
 
 
 def line(result: SimulationResult) -> str:
@@ -60,11 +65,25 @@ def summarize(results: list[SimulationResult]) -> dict[str, Any]:
     cpu = [result.cpu_us_an_attempt for result in results]
     return {
         "what": "a simulation under virtual time in one process; no real node, network or object store took part",
-        "met": all(result.problems == 0 for result in results) and statistics.median(cpu) <= MOST_CPU_US,
+        "each attempt is decided once": all(result.problems == 0 for result in results),
+        "cpu within bar": statistics.median(cpu) <= MOST_CPU_US,
+        "cpu_us_of_one_virtual_sleep": round(reference_us(), 1),
         "cpu_us_an_attempt": {"median": round(statistics.median(cpu), 1), "highest": round(max(cpu), 1)},
         "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "seeds": [msgspec.to_builtins(result) for result in results],
     }
+
+
+def reference_us() -> float:
+    """Returns the CPU time of one `asyncio.sleep` under virtual time, in microseconds."""
+
+    async def sleep_often() -> None:
+        for _ in range(20_000):
+            await asyncio.sleep(1.0)
+
+    began = time.process_time()
+    run_virtual(sleep_often())
+    return (time.process_time() - began) / 20_000 * 1e6
 
 
 if __name__ == "__main__":

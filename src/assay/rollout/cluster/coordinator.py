@@ -11,7 +11,6 @@ leased twice, and the trial that commits second is superseded.
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 import random
 from collections.abc import Callable, Sequence
@@ -20,13 +19,12 @@ from typing import Literal
 import msgspec
 
 from assay.errors import UserError
-from assay.rollout.limits.run_budget import ModelUse
 from assay.rollout.schedule.runner import retry_wait_s
 from assay.store.objects.interface import ObjectStore
 
 from .commits import list_finals, new_token, read_cuts, read_finals
 from .epochs import RoundRecord, publish_round, read_rounds, take_epoch
-from .placement import RunDemand, add_use, divide_slots, use_of_result
+from .placement import RunDemand, divide_slots, use_of_result
 from .run_state import ClusterRun, LeaseTimes, RunState
 from .transport import (
     AgentDirectory,
@@ -176,9 +174,9 @@ class Coordinator:
         """Sums up the model use of all trials that are in the store."""
         run = state.run.name
         finals = await read_finals(self._objects, run, state.finals())
-        results = [record.body.result for record in (*finals.values(), *await read_cuts(self._objects, run))]
-        uses = [use_of_result(result) for result in results if result is not None]
-        state.used, state.ended = functools.reduce(add_use, uses, ModelUse()), len(uses)
+        for record in (*finals.values(), *await read_cuts(self._objects, run)):
+            if record.body.result is not None:
+                state.add_use(record.token, use_of_result(record.body.result))
 
     def _go_on(self, state: RunState) -> None:
         """Begins the next round of a run whose round is finished, or ends the run."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import string
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import lru_cache
@@ -27,13 +28,16 @@ MOST_NAME = 180
 
 _T = TypeVar("_T")
 _PLAIN = string.ascii_letters + string.digits + "._@-"
+_PLAIN_TEXT = re.compile(r"[A-Za-z0-9._@=-]+")
 _ESCAPES = {code: f"={code:02x}" for code in range(128) if chr(code) not in _PLAIN}
 
 
 def object_name(text: str) -> str:
     """Returns a text as one segment of a key: other characters become `=` and the two hex digits of each byte. Distinct
     texts have distinct names."""
-    name = text.translate(_ESCAPES)
+    name = text.replace("=", "=3d").replace("/", "=2f")
+    if not _PLAIN_TEXT.fullmatch(name):
+        name = text.translate(_ESCAPES)
     if not name.isascii():
         name = "".join(c if c.isascii() else "".join(f"={byte:02x}" for byte in c.encode()) for c in name)
     if 0 < len(name) <= MOST_NAME:

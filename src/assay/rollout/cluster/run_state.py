@@ -83,6 +83,7 @@ class RunState:
         self.used = ModelUse()
         self.ended = 0
         """Trials that ended, whose use is in `used`."""
+        self._used_tokens: set[str] = set()
         self._requirements = [run.require(task) for task in run.tasks]
         self._next_numbers = [0] * len(run.tasks)
         self._histories: list[list[tuple[float | None, int]]] = [[] for _ in run.tasks]
@@ -248,6 +249,13 @@ class RunState:
         """Makes an attempt wait again after `hold_back`."""
         self.release(attempt, "")
 
+    def add_use(self, token: str, use: ModelUse) -> None:
+        """Adds the model use of one trial, unless it was added before. Without a budget nothing is counted."""
+        if not self.run.budget.is_unlimited and token not in self._used_tokens:
+            self._used_tokens.add(token)
+            self.used = add_use(self.used, use)
+            self.ended += 1
+
     def add_end(self, end: TrialEnd, agent: str) -> int | None:
         """Records the end of a lease of an agent.
 
@@ -258,8 +266,7 @@ class RunState:
             StoreError: Too many trials of the attempt ended without a record.
         """
         if end.ending != "returned":
-            self.used = add_use(self.used, end.use)
-            self.ended += 1
+            self.add_use(end.token, end.use)
         one = self._open.get(end.attempt)
         if one is None:
             return None
