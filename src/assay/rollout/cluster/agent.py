@@ -63,7 +63,7 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Trials that wait for upload may take this much; above it nothing starts."""
 
 
-class _HeldLease:
+class _LeaseState:
     """A lease and its phase. The task is that of its trial, once that runs."""
 
     __slots__ = ("is_cut", "lease", "phase", "received_at", "started_at", "task")
@@ -103,8 +103,8 @@ class NodeAgent:
         self._make_token = make_token
         self._session = make_token()
         self._epochs: dict[str, int] = {}
-        self._leases: dict[LeaseRef, _HeldLease] = {}
-        self._waiting: deque[_HeldLease] = deque()
+        self._leases: dict[LeaseRef, _LeaseState] = {}
+        self._waiting: deque[_LeaseState] = deque()
         self._running = 0
         self._spooled_bytes = 0
         self._ends: dict[str, TrialEnd] = {}
@@ -191,7 +191,7 @@ class NodeAgent:
             else:
                 self._epochs[lease.run] = lease.epoch
                 capacity -= 1
-                one = self._leases[ref] = _HeldLease(lease, now)
+                one = self._leases[ref] = _LeaseState(lease, now)
                 self._waiting.append(one)
         self._start_trials()
         return GrantReply(tuple(refused))
@@ -235,7 +235,7 @@ class NodeAgent:
             self._running += 1
             one.task = self._group.create_task(self._run_lease(one))
 
-    async def _run_lease(self, one: _HeldLease) -> None:
+    async def _run_lease(self, one: _LeaseState) -> None:
         token = self._make_token()
         outcome = None
         try:
@@ -269,7 +269,7 @@ class NodeAgent:
                 one.is_cut = True
                 one.task.cancel()
 
-    async def _upload(self, one: _HeldLease, token: str, outcome: TrialOutcome) -> None:
+    async def _upload(self, one: _LeaseState, token: str, outcome: TrialOutcome) -> None:
         """Commits a trial, or stores it as cut, however long the store does not answer."""
         lease, size = one.lease, len(outcome.body.events)
         self._spooled_bytes += size
@@ -299,7 +299,7 @@ class NodeAgent:
 
     def _report_end(
         self,
-        one: _HeldLease,
+        one: _LeaseState,
         token: str,
         ending: Ending,
         result: TrialResult | None = None,

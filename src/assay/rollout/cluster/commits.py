@@ -44,7 +44,7 @@ CutReason = Literal["superseded", "retried", "interrupted"]
 
 
 class TrialBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """What a trial leaves: its chain, compressed, and what the coordinator needs without reading that."""
+    """The record of a trial: its chain, compressed, and the result, which a coordinator reads without the chain."""
 
     chain: Name
     retry: Number
@@ -135,11 +135,11 @@ async def commit_final(
     try:
         record = decode_record(stored, run, attempt)
     except StoreError:
-        await keep_cut(objects, run, attempt, token, body, "superseded", patience_s)
+        await keep_cut(objects, run, attempt, token, body, "superseded", patience_s=patience_s)
         raise
     if record.token == token:
         return CommitResult("won", record.body.result)
-    await keep_cut(objects, run, attempt, token, body, "superseded", patience_s)
+    await keep_cut(objects, run, attempt, token, body, "superseded", patience_s=patience_s)
     return CommitResult("superseded", record.body.result)
 
 
@@ -150,6 +150,7 @@ async def keep_cut(
     token: str,
     body: TrialBody,
     reason: CutReason,
+    *,
     patience_s: float | None = None,
 ) -> None:
     """Stores a trial that decides nothing. Raises `ObjectStoreError`; the call may be repeated."""

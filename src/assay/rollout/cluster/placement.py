@@ -22,7 +22,7 @@ FIRST_ATTEMPTS = 16
 
 
 class NodeResources(msgspec.Struct, frozen=True):
-    """What a node can run, as its agent reports it."""
+    """The capabilities of a node, as its agent reports them."""
 
     isolation: tuple[str, ...] = ()
     """Names of the sandbox backends that work there."""
@@ -32,7 +32,7 @@ class NodeResources(msgspec.Struct, frozen=True):
 
 
 class Requirements(NamedTuple):
-    """What an attempt needs of a node."""
+    """The capabilities that an attempt needs of a node."""
 
     isolation: str | None = None
     """Name of a sandbox backend; None: any node."""
@@ -105,7 +105,7 @@ class AttemptQueue:
 
 
 class RunDemand(NamedTuple):
-    """What one run asks of the slots of an agent."""
+    """The demand of one run for the slots of an agent."""
 
     run: str
     weight: float
