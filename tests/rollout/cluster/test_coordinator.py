@@ -9,12 +9,13 @@ import msgspec
 import pytest
 
 from assay.errors import StoreError, UserError
-from assay.rollout.cluster import transport
+from assay.rollout.cluster.agent import AgentConfig, NodeAgent, TrialOutcome
 from assay.rollout.cluster.coordinator import Coordinator, CoordinatorConfig
 from assay.rollout.cluster.epochs import RoundRecord, publish_round, read_rounds, take_epoch
 from assay.rollout.cluster.objects import numbered_key
+from assay.rollout.cluster.placement import NodeResources
 from assay.rollout.cluster.run_state import LeaseTimes, RunState
-from assay.rollout.cluster.transport import GrantRequest, Lease, PollRequest
+from assay.rollout.cluster.transport import GrantRequest, InProcessAgents, Lease, PollRequest
 from assay.rollout.limits.run_budget import BudgetLimits
 from assay.rollout.schedule.allocation import Grant
 from assay.rollout.schedule.policies import policy_named
@@ -22,6 +23,7 @@ from tests.simulation.bucket import Bucket, BucketFaults, BucketView
 from tests.simulation.cluster import SHARES, SimulatedCluster, SimulationConfig, make_runs
 from tests.simulation.virtual_time import run_virtual
 
+NODE = NodeResources(("namespaces",), 0, frozenset())
 TOKENS = "a" * 32, "b" * 32
 
 
@@ -225,7 +227,7 @@ def test_a_run_ends_when_its_budget_is_used_up_also_over_a_new_coordinator() -> 
 def test_runs_of_one_name_and_impossible_times_are_refused() -> None:
     cluster = _cluster()
     with pytest.raises(UserError, match="one name"):
-        Coordinator(BucketView(cluster.bucket), cluster.runs * 2, transport.InProcessAgents({}))
+        Coordinator(BucketView(cluster.bucket), cluster.runs * 2, InProcessAgents({}))
     with pytest.raises(UserError, match="answer_s"):
         CoordinatorConfig(poll_s=5.0, answer_s=5.0)
 
@@ -256,3 +258,70 @@ def test_a_bucket_keeps_the_first_object() -> None:
     bucket = Bucket(BucketFaults(), _cluster().rng)
     assert [bucket.create("k", b"1"), bucket.create("k", b"2")] == [True, False]
     assert bucket.objects == {"k": b"1"}
+
+
+def test_a_full_spool_stops_an_agent_until_the_store_answers() -> None:
+    cluster = _cluster(median_s=50.0, spread=0.0)
+
+    async def program() -> list[int]:
+        cluster.start_nodes()
+        agent = cluster.nodes["node-0"].agent
+        assert agent is not None
+        agent.config = AgentConfig("node-0", slots=4, spool_bytes=0)
+        cluster.bucket.outage_until = 100.0
+        await asyncio.sleep(0)
+        capacities = []
+        await agent.grant(GrantRequest((_lease(),)))
+        for at in (10.0, 70.0, 130.0):
+            await asyncio.sleep(at - asyncio.get_running_loop().time())
+            capacities.append((await agent.poll(PollRequest({}))).capacity)
+        return capacities
+
+    assert run_virtual(program()) == [4, 0, 5]
+
+
+def test_few_sandboxes_start_at_once() -> None:
+    highest = 0
+
+    async def program() -> None:
+        starting = 0
+
+        async def run_trial(lease: Lease, semaphore: asyncio.Semaphore) -> TrialOutcome:
+            nonlocal highest, starting
+            async with semaphore:
+                starting += 1
+                highest = max(highest, starting)
+                await asyncio.sleep(1.0)
+                starting -= 1
+            raise RuntimeError("the sandbox did not start")
+
+        agent = NodeAgent(AgentConfig("a", slots=8, starting=3), BucketView(_cluster().bucket), run_trial)
+        serving = asyncio.create_task(agent.serve())
+        await asyncio.sleep(0)
+        await agent.grant(GrantRequest(tuple(_lease(attempt=f"t@{number}") for number in range(8))))
+        await asyncio.sleep(5.0)
+        report = await agent.poll(PollRequest({"fixed": 1}))
+        assert [end.ending for end in report.ends] == ["crashed"] * 8
+        await agent.drain()
+        await serving
+
+    run_virtual(program())
+    assert highest == 3
+
+
+def test_an_attempt_whose_trials_leave_no_record_ends_the_run() -> None:
+    cluster = _cluster()
+
+    async def fail(lease: Lease, semaphore: asyncio.Semaphore) -> TrialOutcome:
+        raise RuntimeError("no sandbox")
+
+    async def program() -> None:
+        view = BucketView(cluster.bucket)
+        agent = NodeAgent(AgentConfig("a", slots=8), view, fail, lambda: NODE)
+        serving = asyncio.create_task(agent.serve())
+        with pytest.raises(StoreError, match="left no record"):
+            await Coordinator(view, cluster.runs, InProcessAgents({"a": agent})).serve()
+        await agent.drain()
+        await serving
+
+    run_virtual(program())
