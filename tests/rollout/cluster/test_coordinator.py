@@ -325,3 +325,36 @@ def test_an_attempt_whose_trials_leave_no_record_ends_the_run() -> None:
         await serving
 
     run_virtual(program())
+
+
+def test_an_agent_that_drains_at_once_gives_everything_back() -> None:
+    cluster = _cluster()
+
+    async def program() -> list[str]:
+        cluster.start_nodes()
+        agent = cluster.nodes["node-0"].agent
+        assert agent is not None
+        await asyncio.sleep(0)
+        await agent.grant(GrantRequest(tuple(_lease(attempt=f"t@{number}") for number in range(5))))
+        await agent.drain()
+        assert asyncio.get_running_loop().time() < 1.0
+        return [end.ending for end in (await agent.poll(PollRequest({"fixed": 1}))).ends]
+
+    assert run_virtual(program()) == ["returned"] * 5
+
+
+def test_a_drain_ends_in_time_while_the_store_does_not_answer() -> None:
+    cluster = _cluster()
+    cluster.bucket.outage_until = 1e9
+
+    async def program() -> float:
+        cluster.start_nodes()
+        agent = cluster.nodes["node-0"].agent
+        assert agent is not None
+        await asyncio.sleep(0)
+        await agent.grant(GrantRequest((_lease(),)))
+        await asyncio.sleep(1.0)
+        await agent.drain(within_s=20.0)
+        return asyncio.get_running_loop().time()
+
+    assert 20.0 <= run_virtual(program()) <= 22.0

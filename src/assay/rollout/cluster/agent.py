@@ -71,7 +71,7 @@ class _LeaseState:
     def __init__(self, lease: Lease, received_at: float) -> None:
         self.lease, self.received_at, self.started_at = lease, received_at, 0.0
         self.is_cut = False
-        self.phase: Literal["waiting", "running", "uploading"] = "waiting"
+        self.phase: Literal["waiting", "starting", "running", "uploading"] = "waiting"
         self.task: asyncio.Task[None] | None = None
 
 
@@ -231,12 +231,20 @@ class NodeAgent:
         now = self._clock()
         while self._waiting and self._running < self.config.slots:
             one = self._waiting.popleft()
-            one.phase, one.started_at = "running", now
+            one.phase, one.started_at = "starting", now
             self._running += 1
             one.task = self._group.create_task(self._run_lease(one))
 
     async def _run_lease(self, one: _LeaseState) -> None:
+        if self._draining:
+            self._running -= 1
+            self._report_end(one, self._make_token(), "returned")
+        else:
+            await self._run_and_upload(one)
+
+    async def _run_and_upload(self, one: _LeaseState) -> None:
         token = self._make_token()
+        one.phase = "running"
         outcome = None
         try:
             with boundary(EnvironmentFailure, f"running {one.lease.attempt}"):
@@ -260,7 +268,8 @@ class NodeAgent:
             await self._upload(one, token, outcome)
 
     def _cut_trials(self, *, late_only: bool) -> None:
-        """Cancels running trials; their records so far are uploaded."""
+        """Cancels running trials, whose records so far are uploaded. A task that has not begun is left alone: cancelled,
+        it would never report its end."""
         now = self._clock()
         for one in self._leases.values():
             if one.phase != "running" or one.task is None or one.is_cut:
