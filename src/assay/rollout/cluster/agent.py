@@ -268,8 +268,10 @@ class NodeAgent:
             await self._upload(one, token, outcome)
 
     def _cut_trials(self, *, late_only: bool) -> None:
-        """Cancels running trials, whose records so far are uploaded. A task that has not begun is left alone: if it were
-        cancelled, it would never report its end."""
+        """Cancels running trials, whose records so far are uploaded.
+
+        A task that has not begun is left alone: if it were cancelled, it would never report its end.
+        """
         now = self._clock()
         for one in self._leases.values():
             if one.phase != "running" or one.task is None or one.is_cut:
