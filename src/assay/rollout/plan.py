@@ -47,6 +47,11 @@ class PlannedAttempt(NamedTuple):
         return f"{self.id}.{retry}"
 
 
+def attempt_id(task: str, number: int) -> str:
+    """Returns the id of a task's attempt with this number."""
+    return f"{task}@{number}"
+
+
 def attempt_seed(run_seed: int, task_digest: str, agent: str, number: int) -> int:
     """Derives a seed in [0, 2**63) deterministically."""
     text = f"{run_seed}\0{task_digest}\0{agent}\0{number}".encode()
@@ -66,7 +71,7 @@ def plan(tasks: Sequence[LoadedTask], agent: str, attempts: int, *, seed: int, l
     """Plans all attempts; each task's first attempt precedes any second one, so an interrupted run covers all tasks."""
     return [
         PlannedAttempt(
-            id=f"{loaded.task.id}@{number}",
+            id=attempt_id(loaded.task.id, number),
             loaded=loaded,
             number=number,
             seed=attempt_seed(seed, loaded.task.digest, agent, number),

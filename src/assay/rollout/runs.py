@@ -315,7 +315,7 @@ async def _run(
     config = resources.config
     progress.opened(store.run, store.attempts())
     progress.bound(BudgetLimits(config.budget_usd, config.budget_calls))
-    services = _services(store, resources, contracts)._replace(checks=checks)
+    services = make_services(store, resources, contracts)._replace(checks=checks)
     if config.in_rounds:
         rounds = RoundResources(config, resources.agent, store, resources.preparer, partial(run_plan, services))
         await run_rounds(rounds, tasks, progress)
@@ -332,10 +332,11 @@ async def run_attempts(
     contracts: ActiveContracts | None = None,
 ) -> None:
     """Runs the missing attempts of a plan, under `contracts`. Raises `StoreError` if the record cannot be written."""
-    await run_plan(_services(store, resources, contracts), planned, progress)
+    await run_plan(make_services(store, resources, contracts), planned, progress)
 
 
-def _services(store: RunStore, resources: RunResources, contracts: ActiveContracts | None) -> Services:
+def make_services(store: RunStore, resources: RunResources, contracts: ActiveContracts | None) -> Services:
+    """Returns what the attempts of a run share."""
     config, agent = resources.config, resources.agent
     make_site = _SiteFactory(resources, store, TaskArchive(store.blobs, Redactor(resources.secrets)))
     limits = BudgetLimits(config.budget_usd, config.budget_calls)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, NamedTuple, Protocol
 
 import msgspec
@@ -105,6 +105,14 @@ def spread_evenly(attempts: int, tasks: Sequence[int]) -> list[Grant]:
     each, over = divmod(attempts, len(tasks))
     shares = [each + (place < over) for place in range(len(tasks))]
     return [Grant(task, share) for task, share in zip(tasks, shares, strict=True) if share]
+
+
+def interleave_grants(grants: Sequence[Grant]) -> Iterator[Grant]:
+    """Yields a grant for each of its attempts; each grant's first attempt precedes any second one."""
+    for place in range(max((grant.attempts for grant in grants), default=0)):
+        for grant in grants:
+            if place < grant.attempts:
+                yield grant
 
 
 class UniformOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

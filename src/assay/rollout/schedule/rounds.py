@@ -20,9 +20,16 @@ from assay.records import Trajectory
 from assay.rollout.attempt.preparation import Preparer
 from assay.rollout.config import RunConfig
 from assay.rollout.limits.early_stop import EARLY_STOP, HOPELESS, StopRule, fit_stop_rule, is_control, longest_lengths
-from assay.rollout.plan import PlannedAttempt, attempt_seed, merge_limits
+from assay.rollout.plan import PlannedAttempt, attempt_id, attempt_seed, merge_limits
 from assay.rollout.progress import ForwardedProgress, Progress
-from assay.rollout.schedule.allocation import Anchor, Grant, Policy, StatePath, TaskHistory
+from assay.rollout.schedule.allocation import (
+    Anchor,
+    Grant,
+    Policy,
+    StatePath,
+    TaskHistory,
+    interleave_grants,
+)
 from assay.rollout.schedule.fork_states import ForkOrigin, fork_states, path_of
 from assay.rollout.schedule.policies import CURRICULA, policy_named
 from assay.store import AttemptRow, RunStore
@@ -140,16 +147,14 @@ class _Rounds:
         """Returns the attempts of a round; each grant's first attempt precedes any second one."""
         next_number = [len(taken) for taken in self._attempts]
         plans = []
-        for place in range(max(grant.attempts for grant in grants)):
-            for grant in grants:
-                if place < grant.attempts:
-                    plans.append((self._plan(grant.task, next_number[grant.task]), grant.anchor))
-                    next_number[grant.task] += 1
+        for grant in interleave_grants(grants):
+            plans.append((self._plan(grant.task, next_number[grant.task]), grant.anchor))
+            next_number[grant.task] += 1
         return plans
 
     def _plan(self, task: int, number: int) -> PlannedAttempt:
         config, loaded = self._resources.config, self._tasks[task]
-        name = f"{loaded.task.id}@{number}"
+        name = attempt_id(loaded.task.id, number)
         extra_config: dict[str, Any] = {"allocation": {"policy": config.allocate, "round": self._number}}
         rule = None
         if config.early_stop is not None:

@@ -75,6 +75,11 @@ async def _with_retries(services: Services, attempt: PlannedAttempt, first: int,
         if not result.retry:
             return result
         progress.retrying(attempt, result)
-        wait = BACKOFF_S * 2 ** (retry - first) * (0.5 + jitter.random())
-        await asyncio.sleep(min(60.0, max(wait, result.retry_after_s or 0.0)))
+        await asyncio.sleep(retry_wait_s(retry - first, jitter, result.retry_after_s))
         retry += 1
+
+
+def retry_wait_s(earlier: int, jitter: random.Random, retry_after_s: float | None) -> float:
+    """Returns the seconds to wait before a trial after `earlier` retries and one more failure."""
+    wait = BACKOFF_S * 2.0**earlier * (0.5 + jitter.random())
+    return min(60.0, max(wait, retry_after_s or 0.0))

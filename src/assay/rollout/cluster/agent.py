@@ -1,0 +1,323 @@
+"""The node agent: runs many trials in one event loop, and commits each as its last act.
+
+An agent takes leases up to 1.25 times its slots, so that a slot that falls free has work before the next poll. It
+bounds running trials (slots), sandboxes that are starting, concurrent uploads, and the bytes that wait for upload:
+above that bound it starts no trial and takes no lease until the store accepts uploads again.
+
+Invariant: an end is reported after the store has the trial, and until a coordinator has received it. An agent that is
+told to drain starts nothing, gives back its waiting leases, interrupts its running trials and uploads their chains as
+`cut/`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import signal
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from assay.errors import AssayError, EnvironmentFailure, StoreError, boundary
+from assay.rollout.attempt.trial import TrialResult
+from assay.rollout.limits.run_budget import ModelUse
+from assay.store.objects.interface import ObjectStore
+
+from .commits import TrialBody, commit_final, keep_cut, new_token
+from .placement import NodeResources, use_of_result
+from .transport import NO_USE, AgentReport, Ending, GrantReply, GrantRequest, Lease, LeaseRef, PollRequest, TrialEnd
+
+SCAN_S = 30.0
+"""From one look for trials that outlived their leases to the next, in polls."""
+
+_log = logging.getLogger(__name__)
+
+
+class TrialOutcome(NamedTuple):
+    """A recorded trial."""
+
+    ending: Literal["final", "retry", "interrupted"]
+    body: TrialBody
+
+
+RunTrial = Callable[[Lease, asyncio.Semaphore], Awaitable[TrialOutcome]]
+"""Runs and records one trial. Holds the semaphore while its sandbox starts. If it is cancelled, it returns its record
+so far as `interrupted`, and raises `CancelledError` only without one."""
+
+
+class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Bounds of one agent."""
+
+    name: str
+    """Unique among the agents of a cluster, stable over restarts."""
+    slots: int = 64
+    """Trials that run at once."""
+    starting: int = 16
+    """Sandboxes that start at once."""
+    uploads: int = 32
+    """Trials that are uploaded at once."""
+    spool_bytes: int = 256 << 20
+    """Trials that wait for upload may take this much; above it nothing starts."""
+
+
+class _LeaseState:
+    """A lease and its phase. The task is that of its trial, once that runs."""
+
+    __slots__ = ("is_cut", "lease", "phase", "received_at", "started_at", "task")
+
+    def __init__(self, lease: Lease, received_at: float) -> None:
+        self.lease, self.received_at, self.started_at = lease, received_at, 0.0
+        self.is_cut = False
+        self.phase: Literal["waiting", "starting", "running", "uploading"] = "waiting"
+        self.task: asyncio.Task[None] | None = None
+
+
+class NodeAgent:
+    """The agent of one node. Its `poll` and `grant` are the link that a coordinator uses."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        objects: ObjectStore,
+        run_trial: RunTrial,
+        resources: Callable[[], NodeResources] = NodeResources,
+        *,
+        clock: Callable[[], float] | None = None,
+        make_token: Callable[[], str] = new_token,
+    ) -> None:
+        """Creates an agent, which starts nothing before `serve` runs.
+
+        Args:
+            config: Its bounds.
+            objects: Where it commits.
+            run_trial: Runs one trial.
+            resources: Says what the node can run now.
+            clock: A monotonic clock in seconds; None is that of the event loop.
+            make_token: Makes the token of a trial.
+        """
+        self.config, self._objects, self._run_trial, self._resources = config, objects, run_trial, resources
+        self._clock = clock or (lambda: asyncio.get_running_loop().time())
+        self._make_token = make_token
+        self._session = make_token()
+        self._epochs: dict[str, int] = {}
+        self._leases: dict[LeaseRef, _LeaseState] = {}
+        self._waiting: deque[_LeaseState] = deque()
+        self._running = 0
+        self._spooled_bytes = 0
+        self._ends: dict[str, TrialEnd] = {}
+        self._starting = asyncio.Semaphore(config.starting)
+        self._uploads = asyncio.Semaphore(config.uploads)
+        self._group: asyncio.TaskGroup | None = None
+        self._draining = False
+        self._scan_at = -math.inf
+        self._stopped = asyncio.Event()
+        self._idle = asyncio.Event()
+
+    async def serve(self) -> None:
+        """Runs trials until `drain` has ended. Cancelling it ends the agent at once, as a kill does."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            self._start_trials()
+            try:
+                await self._stopped.wait()
+            finally:
+                self._group = None  # nothing starts while the others are cancelled
+
+    def drain_on_sigterm(self, within_s: float = 20.0) -> None:
+        """Drains the agent when the process gets SIGTERM, which ends `serve`. Called in the loop of `serve`."""
+
+        def begin() -> None:
+            if self._group is not None and not self._draining:
+                self._group.create_task(self.drain(within_s))
+
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, begin)
+
+    async def drain(self, within_s: float = 20.0) -> None:
+        """Gives back all leases, uploads what is recorded, and stops the agent after at most `within_s` seconds."""
+        self._draining = True
+        for one in self._waiting:
+            self._report_end(one, self._make_token(), "returned")
+        self._waiting.clear()
+        self._cut_trials(late_only=False)
+        try:
+            async with asyncio.timeout(within_s):
+                while self._leases:
+                    self._idle.clear()
+                    await self._idle.wait()
+        except TimeoutError:
+            _log.warning("agent %s: %d trials were not uploaded in time", self.config.name, len(self._leases))
+            for one in self._leases.values():
+                if one.task is not None:
+                    one.task.cancel()
+        self._stopped.set()
+
+    async def poll(self, request: PollRequest) -> AgentReport:
+        """Returns the state of the agent. Leases that waited too long are among its ends, as `returned`."""
+        stale = self._learn_epochs(request.epochs)
+        self._forget_ends(request.received)
+        self._end_late_leases()
+        epochs = request.epochs
+        leases: tuple[LeaseRef, ...] = ()
+        if request.all_leases:
+            leases = tuple(ref for ref in self._leases if ref.run in epochs and ref.run not in stale)
+        return AgentReport(
+            self.config.name,
+            self._session,
+            self._capacity(),
+            self._running,
+            len(self._waiting),
+            len(self._leases) - self._running - len(self._waiting),
+            self._resources(),
+            stale,
+            tuple([end for end in self._ends.values() if end.run in epochs and end.run not in stale]),
+            leases,
+        )
+
+    async def grant(self, request: GrantRequest) -> GrantReply:
+        """Takes leases up to its capacity, and starts what has a free slot."""
+        self._forget_ends(request.received)
+        capacity, now, refused = self._capacity(), self._clock(), []
+        for lease in request.leases:
+            ref = lease.ref
+            if lease.epoch < self._epochs.get(lease.run, 0):
+                refused.append(ref)
+            elif ref in self._leases:
+                continue  # repeated: the answer to the first request was lost
+            elif capacity <= 0:
+                refused.append(ref)
+            else:
+                self._epochs[lease.run] = lease.epoch
+                capacity -= 1
+                one = self._leases[ref] = _LeaseState(lease, now)
+                self._waiting.append(one)
+        self._start_trials()
+        return GrantReply(tuple(refused))
+
+    def _learn_epochs(self, epochs: dict[str, int]) -> dict[str, int]:
+        """Returns the runs of which a higher epoch is known."""
+        stale = {}
+        for run, epoch in epochs.items():
+            highest = self._epochs.get(run, 0)
+            if epoch < highest:
+                stale[run] = highest
+            else:
+                self._epochs[run] = epoch
+        return stale
+
+    def _forget_ends(self, tokens: tuple[str, ...]) -> None:
+        for token in tokens:
+            self._ends.pop(token, None)
+
+    def _capacity(self) -> int:
+        if self._draining or self._spooled_bytes > self.config.spool_bytes:
+            return 0
+        return max(0, math.ceil(1.25 * self.config.slots) - self._running - len(self._waiting))
+
+    def _end_late_leases(self) -> None:
+        """Gives back leases that waited too long, and cuts trials that outlived theirs."""
+        now = self._clock()
+        if now >= self._scan_at:
+            self._scan_at = now + SCAN_S
+            self._cut_trials(late_only=True)
+        while self._waiting and now - self._waiting[0].received_at > self._waiting[0].lease.start_within_s:
+            self._report_end(self._waiting.popleft(), self._make_token(), "returned")
+
+    def _start_trials(self) -> None:
+        if self._draining or self._group is None or self._spooled_bytes > self.config.spool_bytes:
+            return
+        now = self._clock()
+        while self._waiting and self._running < self.config.slots:
+            one = self._waiting.popleft()
+            one.phase, one.started_at = "starting", now
+            self._running += 1
+            one.task = self._group.create_task(self._run_lease(one))
+
+    async def _run_lease(self, one: _LeaseState) -> None:
+        if self._draining:
+            self._running -= 1
+            self._report_end(one, self._make_token(), "returned")
+        else:
+            await self._run_and_upload(one)
+
+    async def _run_and_upload(self, one: _LeaseState) -> None:
+        token = self._make_token()
+        one.phase = "running"
+        outcome = None
+        try:
+            with boundary(EnvironmentFailure, f"running {one.lease.attempt}"):
+                outcome = await self._run_trial(one.lease, self._starting)
+        except AssayError as exc:
+            _log.warning("agent %s: a trial of %s ended without a record: %s", self.config.name, one.lease.attempt, exc)
+        except asyncio.CancelledError:
+            if not one.is_cut:
+                raise
+        finally:
+            one.phase = "uploading"
+            self._running -= 1
+            self._start_trials()
+        if one.task is not None and one.task.cancelling():
+            if not one.is_cut:
+                raise asyncio.CancelledError
+            one.task.uncancel()  # the trial is over; its upload goes on
+        if outcome is None:
+            self._report_end(one, token, "interrupted" if self._draining else "crashed")
+        else:
+            await self._upload(one, token, outcome)
+
+    def _cut_trials(self, *, late_only: bool) -> None:
+        """Cancels running trials, whose records so far are uploaded.
+
+        A task that has not begun is left alone: if it were cancelled, it would never report its end.
+        """
+        now = self._clock()
+        for one in self._leases.values():
+            if one.phase != "running" or one.task is None or one.is_cut:
+                continue
+            if not late_only or now - one.started_at > one.lease.lifetime_s:
+                one.is_cut = True
+                one.task.cancel()
+
+    async def _upload(self, one: _LeaseState, token: str, outcome: TrialOutcome) -> None:
+        """Commits a trial, or stores it as cut, however long the store does not answer."""
+        lease, size = one.lease, len(outcome.body.events)
+        self._spooled_bytes += size
+        try:
+            async with self._uploads:
+                ending, result = await self._commit(lease, token, outcome)
+        finally:
+            self._spooled_bytes -= size
+            self._start_trials()
+        use = NO_USE if outcome.body.result is None else use_of_result(outcome.body.result)
+        self._report_end(one, token, ending, result, use)
+
+    async def _commit(self, lease: Lease, token: str, outcome: TrialOutcome) -> tuple[Ending, TrialResult | None]:
+        run, attempt, body = lease.run, lease.attempt, outcome.body
+        if outcome.ending == "final":
+            try:
+                commit = await commit_final(self._objects, run, attempt, token, body)
+            except StoreError:
+                _log.exception("agent %s: the final record of %s is damaged", self.config.name, attempt)
+                return "superseded", None
+            return ("final" if commit.outcome == "won" else "superseded"), commit.result
+        reason: Literal["retried", "interrupted"] = "retried" if outcome.ending == "retry" else "interrupted"
+        await keep_cut(self._objects, run, attempt, token, body, reason)
+        if outcome.ending == "interrupted" and not self._draining:
+            return "crashed", None  # it outlived its lease
+        return outcome.ending, body.result
+
+    def _report_end(
+        self,
+        one: _LeaseState,
+        token: str,
+        ending: Ending,
+        result: TrialResult | None = None,
+        use: ModelUse = NO_USE,
+    ) -> None:
+        lease = one.lease
+        del self._leases[lease.ref]
+        self._ends[token] = TrialEnd(lease.run, lease.attempt, token, ending, result, use)
+        if not self._leases:
+            self._idle.set()

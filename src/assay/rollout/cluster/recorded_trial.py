@@ -1,0 +1,156 @@
+"""Runs leases as recorded trials: the same trial as on one machine, over a run store on the node's own disk.
+
+The node's store is a spool: each trial's chain is read from it exactly as it was committed there, and the object store
+decides. A node that runs an attempt again gives it a chain of its own. Blobs are the caller's: they must be in shared
+storage before a chain that names them is committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from assay.errors import UserError
+from assay.records import Isolation, Task
+from assay.rollout.attempt.recorded_attempt import LiveAttempt
+from assay.rollout.attempt.site import NO_CHECKS, AttemptSite
+from assay.rollout.attempt.trial import Services, TrialResult, run_trial
+from assay.rollout.config import RunConfig
+from assay.rollout.limits.run_budget import BudgetLimits
+from assay.rollout.plan import PlannedAttempt, attempt_id, attempt_seed, merge_limits
+from assay.rollout.recording.recorder import Recorder
+from assay.rollout.schedule.policies import policy_named
+from assay.rollout.schedule.rounds import levels_of
+from assay.store import RunStore
+from assay.tasks import LoadedTask, TaskStep
+from assay.verify import CheckResult, RunChecks
+
+from .agent import TrialOutcome
+from .commits import TrialBody, pack_trial
+from .run_state import ClusterRun
+from .transport import Lease
+
+Plan = Callable[[LoadedTask, int, int], PlannedAttempt]
+StoreBlobs = Callable[[str], Awaitable[None]]
+"""Puts the blobs that a chain names into shared storage."""
+
+
+def attempt_planner(config: RunConfig, agent: str) -> Plan:
+    """Returns the function that plans an attempt from its task, number and round; agent and coordinator use the same.
+
+    Raises:
+        UserError: The configuration needs what only one machine offers: early stopping.
+    """
+    if config.early_stop is not None:
+        raise UserError("early_stop is fitted to whole trajectories: it runs on one machine only")
+
+    def plan(loaded: LoadedTask, number: int, round_number: int) -> PlannedAttempt:
+        allocation: dict[str, Any] = {"allocation": {"policy": config.allocate, "round": round_number}}
+        return PlannedAttempt(
+            id=attempt_id(loaded.task.id, number),
+            loaded=loaded,
+            number=number,
+            seed=attempt_seed(config.seed, loaded.task.digest, agent, number),
+            limits=merge_limits(config.limits, loaded.task.limits),
+            extra_config=allocation if config.in_rounds else {},
+        )
+
+    return plan
+
+
+def cluster_run(name: str, config: RunConfig, tasks: Sequence[LoadedTask], agent: str) -> ClusterRun:
+    """Returns the run of a configuration for a coordinator. Raises `UserError` if it can run on one machine only."""
+    return ClusterRun(
+        name,
+        tasks,
+        config.total(len(tasks)),
+        policy_named(config.allocate, config.allocate_options),
+        attempt_planner(config, agent),
+        levels=levels_of(config, tasks),
+        retries=config.retries,
+        budget=BudgetLimits(config.budget_usd, config.budget_calls),
+    )
+
+
+class LocalTrials:
+    """Runs the leases of one run on a node. An instance is the `run_trial` of an agent."""
+
+    def __init__(
+        self, services: Services, tasks: Sequence[LoadedTask], plan: Plan, store_blobs: StoreBlobs | None = None
+    ) -> None:
+        """Creates the runner.
+
+        Args:
+            services: Those of the run, over the node's own store; without a budget, which the coordinator keeps.
+            tasks: The tasks of the run.
+            plan: `attempt_planner` of the run's configuration.
+            store_blobs: None if the blob store of `services` is shared by all nodes.
+        """
+        self._services, self._plan, self._store_blobs = services, plan, store_blobs
+        self._tasks: Mapping[str, LoadedTask] = {loaded.task.id: loaded for loaded in tasks}
+
+    async def __call__(self, lease: Lease, starting: asyncio.Semaphore) -> TrialOutcome:
+        """Runs one trial. Raises `StoreError`, and `UserError` if the node does not have the task."""
+        if lease.run != self._services.run or lease.task not in self._tasks:
+            raise UserError(f"task {lease.task!r} of run {lease.run!r} is not on this node")
+        planned = self._plan(self._tasks[lease.task], lease.number, lease.round)
+        services = self._services._replace(make_site=lambda one: _BoundedSite(self._services.make_site(one), starting))
+        retry = self._unused_retry(planned, lease.retry)
+        try:
+            result = await run_trial(services, planned, retry, may_retry=lease.may_retry)
+        except asyncio.CancelledError:
+            if services.store.row(planned.chain(retry)) is None:
+                raise
+            return TrialOutcome("interrupted", self._pack(planned.chain(retry), retry, None))
+        if self._store_blobs is not None:
+            await self._store_blobs(planned.chain(retry))
+        return TrialOutcome("retry" if result.retry else "final", self._pack(planned.chain(retry), retry, result))
+
+    def _unused_retry(self, planned: PlannedAttempt, first: int) -> int:
+        retry = first
+        while self._services.store.row(planned.chain(retry)) is not None:
+            retry += 1
+        return retry
+
+    def _pack(self, chain: str, retry: int, result: TrialResult | None) -> TrialBody:
+        return pack_chain(self._services.store, chain, retry, result)
+
+
+def pack_chain(store: RunStore, chain: str, retry: int, result: TrialResult | None) -> TrialBody:
+    """Returns the body of a recorded trial. Raises `StoreError` if it is absent or too large."""
+    links = list(store.links(chain))
+    return pack_trial(chain, retry, links[-1].digest, [link.body for link in links], result)
+
+
+class _BoundedSite:
+    """A site that opens under a semaphore."""
+
+    def __init__(self, site: AttemptSite, starting: asyncio.Semaphore) -> None:
+        self._site, self._starting = site, starting
+        self.isolation: Isolation | None = site.isolation
+        self.artifacts: dict[str, str] = site.artifacts
+
+    async def open(self, attempt: LiveAttempt, recorder: Recorder) -> None:
+        async with self._starting:
+            await self._site.open(attempt, recorder)
+        self.isolation = self._site.isolation
+
+    def resolved(self, task: Task) -> Task:
+        return self._site.resolved(task)
+
+    async def enter(self, step: TaskStep | None, recorder: Recorder) -> None:
+        await self._site.enter(step, recorder)
+
+    async def settle(self, recorder: Recorder, step: TaskStep | None, *, last: bool) -> None:
+        await self._site.settle(recorder, step, last=last)
+        self.artifacts = self._site.artifacts
+
+    async def judge(self, task: Task, more: RunChecks = NO_CHECKS) -> tuple[CheckResult, ...]:
+        return await self._site.judge(task, more)
+
+    async def is_host_working(self) -> bool:
+        return await self._site.is_host_working()
+
+    async def close(self) -> None:
+        await self._site.close()

@@ -1,0 +1,147 @@
+"""Messages between the coordinator and node agents: plain data, a few hundred bytes a lease, never a trajectory.
+
+The coordinator calls agents; an agent calls nobody, so it needs no address of a coordinator and outlives any. Durations
+are sent, never times of day: the clocks of nodes differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, Protocol
+
+import msgspec
+
+from assay.errors import EnvironmentFailure
+from assay.rollout.attempt.trial import TrialResult
+from assay.rollout.limits.run_budget import ModelUse
+
+from .placement import NodeResources
+
+Ending = Literal["final", "superseded", "retry", "crashed", "interrupted", "returned"]
+NO_USE = ModelUse()
+
+
+class UnreachableAgentError(EnvironmentFailure):
+    """An agent did not answer. What was asked of it may have been done."""
+
+
+class LeaseRef(NamedTuple):
+    """Names a lease at an agent."""
+
+    run: str
+    attempt: str
+
+
+class Lease(msgspec.Struct, frozen=True, gc=False):
+    """Leave to run one trial of one attempt."""
+
+    run: str
+    epoch: int
+    attempt: str
+    task: str
+    number: int
+    seed: int
+    round: int
+    retry: int
+    """Number of the trial, from 0."""
+    may_retry: bool
+    """True if an infrastructure failure allows another trial."""
+    start_within_s: float
+    """An agent gives back a lease that it could not start within this time."""
+    lifetime_s: float
+    """Seconds that the trial may take once it started; then it is interrupted."""
+
+    @property
+    def ref(self) -> LeaseRef:
+        return LeaseRef(self.run, self.attempt)
+
+
+class TrialEnd(msgspec.Struct, frozen=True, gc=False):
+    """The end of a lease."""
+
+    run: str
+    attempt: str
+    token: str
+    """Of the trial; of nothing else where none began."""
+    ending: Ending
+    """`final`, `superseded`: the attempt has a final object. `retry`: an infrastructure failure was recorded.
+    `crashed`: the trial ended without a record, or outlived its lease. `interrupted`: cut off by an agent that drains.
+    `returned`: never started."""
+    result: TrialResult | None = None
+    """For `final` and `superseded`, the result of the attempt, whichever trial decided it."""
+    use: ModelUse = NO_USE
+    """Model use of this trial, as far as it is recorded."""
+
+
+class PollRequest(msgspec.Struct, frozen=True, gc=False):
+    """Asks an agent how it is."""
+
+    epochs: dict[str, int]
+    """The coordinator's epoch of each of its runs."""
+    received: tuple[str, ...] = ()
+    """Tokens of the ends that the coordinator has received; the agent forgets these."""
+    all_leases: bool = False
+    """True to get the leases that the agent holds."""
+
+
+class AgentReport(msgspec.Struct, frozen=True, gc=False):
+    """The state of an agent."""
+
+    agent: str
+    session: str
+    """Random, of this start of the agent: another session has lost all leases of the one before."""
+    capacity: int
+    """Leases that it takes now; 0 while it drains or its upload spool is full."""
+    running: int
+    waiting: int
+    uploading: int
+    resources: NodeResources
+    stale: dict[str, int] = {}
+    """The runs of the request of which the agent knows a higher epoch, and that epoch."""
+    ends: tuple[TrialEnd, ...] = ()
+    """Of the runs of the request; each is repeated until it is received."""
+    leases: tuple[LeaseRef, ...] = ()
+    """If they were asked for: of the runs of the request, those whose end is not among `ends`."""
+
+
+class GrantRequest(msgspec.Struct, frozen=True, gc=False):
+    """Grants leases to an agent."""
+
+    leases: tuple[Lease, ...]
+    received: tuple[str, ...] = ()
+
+
+class GrantReply(msgspec.Struct, frozen=True, gc=False):
+    """The leases of a request that the agent did not take."""
+
+    refused: tuple[LeaseRef, ...] = ()
+
+
+class AgentLink(Protocol):
+    """Reaches one agent. Each method raises `UnreachableAgentError`, or does not answer at all."""
+
+    async def poll(self, request: PollRequest) -> AgentReport:
+        """Returns the state of the agent."""
+        ...
+
+    async def grant(self, request: GrantRequest) -> GrantReply:
+        """Grants leases; repeating a request changes nothing."""
+        ...
+
+
+class AgentDirectory(Protocol):
+    """Finds agents."""
+
+    def agents(self) -> Mapping[str, AgentLink]:
+        """Returns the agents that exist now, by name; must not block."""
+        ...
+
+
+class InProcessAgents:
+    """Agents of the same process; their own methods are the link."""
+
+    def __init__(self, agents: Mapping[str, AgentLink]) -> None:
+        self._agents = agents
+
+    def agents(self) -> Mapping[str, AgentLink]:
+        return self._agents
