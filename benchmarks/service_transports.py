@@ -1,4 +1,4 @@
-"""Cost of a call of a service at the server, by transport: in process, through MCP and through HTTP.
+"""Cost of a call of a service at the server, by transport: in process, through MCP (pipe and HTTP) and through HTTP.
 
 An HTTP request that calls nothing shows the share of the HTTP server and of the kernel.
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import statistics
 import sys
@@ -25,7 +26,7 @@ import msgspec
 from assay.environments.services.declaration import Service
 from assay.environments.services.schema import identifier
 from assay.environments.services.served_tools import ServedTools
-from assay.environments.services.serving import serve_http
+from assay.environments.services.serving import serve_http, serve_lines
 from assay.environments.services.transaction import Generator, Transaction
 from assay.environments.services.world import ServiceWorld
 from benchmarks._report import Report, Target, options
@@ -49,6 +50,16 @@ with socket.create_connection(("127.0.0.1", port)) as connection:
             if line.lower().startswith(b"content-length:"):
                 size = int(line.split(b":")[1])
         file.read(size)
+"""
+LINES = """
+import os, sys
+count, length = (int(word) for word in sys.argv[1:])
+request = sys.stdin.buffer.read(length)
+for _ in range(count):
+    os.write(3, request)
+    answer = b""
+    while not answer.endswith(b"\\n"):
+        answer += os.read(4, 1 << 16)
 """
 notes = Service("notes", "Notes.")
 NoteId = Annotated[str, identifier("note", "N-")]
@@ -106,7 +117,11 @@ async def measure(calls: int, rounds: int) -> list[dict[str, Any]]:
         for _ in range(calls):
             await world.call("read_note", arguments)
 
+    async def call_by_pipe() -> None:
+        await _run_lines(ServedTools(world), calls, json.dumps(message).encode() + b"\n")
+
     rows = [{"what": "a call in process", "count": calls, "cpu_us": await _median_us(call_in_process, rounds, calls)}]
+    piped = {"what": "an MCP call over a pipe", "count": calls, "cpu_us": await _median_us(call_by_pipe, rounds, calls)}
     listener = socket.create_server(("127.0.0.1", 0))
     async with serve_http(ServedTools(world), listener):
         port = listener.getsockname()[1]
@@ -116,7 +131,7 @@ async def measure(calls: int, rounds: int) -> list[dict[str, Any]]:
                 await _run_client(port, calls, request)
 
             rows.append({"what": what, "count": calls, "cpu_us": await _median_us(call, rounds, calls)})
-    return rows
+    return [*rows, piped]
 
 
 async def _run_client(port: int, calls: int, request: bytes) -> None:
@@ -125,6 +140,32 @@ async def _run_client(port: int, calls: int, request: bytes) -> None:
     await client.communicate(request)
     if client.returncode != 0:
         raise RuntimeError("the client failed")
+
+
+async def _run_lines(tools: ServedTools, calls: int, request: bytes) -> None:
+    """Serves a client over two pipes, as over its standard streams."""
+    (asked, ask), (told, tell) = os.pipe(), os.pipe()
+    words = (sys.executable, "-c", f"import os; os.dup2({ask}, 3); os.dup2({told}, 4)\n{LINES}")
+    client = await asyncio.create_subprocess_exec(
+        *words, str(calls), str(len(request)), stdin=asyncio.subprocess.PIPE, pass_fds=(ask, told)
+    )
+    os.close(ask)
+    os.close(told)
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    source, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(asked, "rb"))
+    serving = loop.create_task(serve_lines(tools, reader, lambda answer: _write_all(tell, answer)))
+    await client.communicate(request)
+    await serving
+    source.close()
+    os.close(tell)
+    if client.returncode != 0:
+        raise RuntimeError("the client failed")
+
+
+def _write_all(target: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(target, data) :]
 
 
 def _request(path: str, body: Any) -> bytes:
