@@ -25,7 +25,6 @@ EXCEPTIONS = {
     "assay.rollout.cluster.recorded_trial": CLUSTER,
     "assay.rollout.cluster.run_state": CLUSTER,
     "assay.rollout.cluster.transport": CLUSTER,
-    "assay.store.objects.interface": CLUSTER,
     "assay.verify.payload.assay_supervisor.assay_judge": "the program `assay-judge`, mounted with its folder",
 }
 """Public names that no user reaches, each with the reason why it stays."""

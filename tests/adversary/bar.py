@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from assay.verdicts import meets
+from assay.verdicts import NOT_CONFIRMED, meets
 
 from .attempts import CheckRow, Row
 from .base_tasks import APART, DEPOT
@@ -58,6 +58,12 @@ def breaches(rows: Iterable[Row]) -> list[str]:
         for row, name, check in undeserved(attacks)
         if row.integrity == "pass" and not row.cause.startswith(ONLY_READS)
     ]
+    told += [
+        f"{row.key}: passes from outside, by the check {name!r}; only the run in process fails it"
+        for row in attacks
+        for name, check in row.checks.items()
+        if NOT_CONFIRMED in check.marks
+    ]
     for row in attacks:
         if row.broke is not None:
             told.append(f"{row.key}: the attempt broke ({row.broke})")
@@ -70,7 +76,8 @@ def breaches(rows: Iterable[Row]) -> list[str]:
 
 
 def honest_breaches(rows: Iterable[Row]) -> list[str]:
-    """Returns one sentence for each honest attempt that does not pass cleanly; a `repair` may fail, cleanly too."""
+    """Returns one sentence for each honest attempt that does not pass cleanly; a `repair` may fail, cleanly too. A
+    `control` gives the right answers by hand, so it passes from outside alone."""
     told = []
     for row in rows:
         if not row.deserves_pass:
@@ -79,6 +86,7 @@ def honest_breaches(rows: Iterable[Row]) -> list[str]:
         failed = [
             f"{name} {check.status} at {check.separation}: {check.reason}"
             for name, check in row.checks.items()
+            if not (row.role == "control" and NOT_CONFIRMED in check.marks)
             if check.status not in wanted or (_reaches_separate(row) and not meets(check.separation, "separate"))
         ]
         clean = row.role == "control" or (row.integrity == "pass" and not _forging(row))

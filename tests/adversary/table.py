@@ -18,7 +18,7 @@ RESULTS = Path(__file__).parent / "results"
 PAGES = (ROOT / "docs" / "explanation" / "verdicts.md", ROOT / "docs" / "soundness.md")
 BEGIN, END = "<!-- attacks: begin -->\n", "<!-- attacks: end -->\n"
 GRADES = ("separate", "same-user", "same-process", "unknown")
-HONEST = ("honest", "control")
+HONEST, NEITHER = ("honest",), ("control",)
 _COLUMNS = ("attack verdicts", "undeserved passes", "with integrity `pass`", "honest verdicts", "passes")
 
 
@@ -43,6 +43,8 @@ def attack_table(result: dict[str, Any]) -> str:
 def _columns(role: str, status: str, integrity: str | None) -> list[str]:
     """Returns the columns in which a verdict counts."""
     passed = status == "pass"
+    if role in NEITHER:
+        return []
     if role in HONEST:
         return ["honest verdicts", "passes"] if passed else ["honest verdicts"]
     undeserved = ["undeserved passes"] if passed else []

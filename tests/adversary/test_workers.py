@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from assay.verdicts import NOT_CONFIRMED
 from tests.adversary.attempts import Row, make_attempts
 from tests.adversary.bar import breaches, undeserved
 from tests.adversary.campaign import assign
@@ -33,10 +34,10 @@ def test_lies_and_frames_are_never_paid(layer_rows: list[Row]) -> None:
     assert not list(undeserved(layer_rows))
 
 
-def test_right_answer_by_the_same_hands_passes_as_separate(layer_rows: list[Row]) -> None:
+def test_right_answer_by_the_same_hands_passes_from_outside(layer_rows: list[Row]) -> None:
     (control,) = [row for row in layer_rows if row.deserves_pass]
     check = control.checks["pytest"]
-    assert (check.status, check.separation) == ("pass", "separate"), check
+    assert (check.status, check.separation, NOT_CONFIRMED in check.marks) == ("fail", "separate", True), check
 
 
 def test_layers_cover_every_function() -> None:

@@ -27,6 +27,8 @@ TIME_LIMITS = frozenset({"time_limit", "worker_late"})
 """Marks: a limit in seconds of the wall clock was met."""
 NO_RESULT = "no_result"
 """Mark: judging ended without a result that a status could rest on."""
+NOT_CONFIRMED = "not_confirmed"
+"""Mark of a `fail`: the tests pass from outside, and not in one process with the agent's code."""
 
 Reverification = Literal["disagree", "flaky", "cannot", "agree"]
 """Result of judging a stored state again; of several checks the first in this order stands for the attempt."""
@@ -40,6 +42,7 @@ MARKS: dict[str, str] = {
     HOST_FAILED: "there is positive evidence that the host failed",
     HOST_BUSY: "the host was too busy to tell who caused the missing result",
     NO_RESULT: "judging ended without a result that a status could rest on",
+    NOT_CONFIRMED: "the tests pass from outside, and not in one process with the agent's code",
     "agree": "judging the stored state again gave the recorded status",
     "disagree": "judging the stored state again gave another status in all rounds",
     "cannot": "the stored state could not be judged again",

@@ -31,7 +31,7 @@ from assay.code.results import TestReport
 from assay.environments.interface import ExecResult, Mount, ProcessInfo, Workspace
 from assay.errors import TaskError, VerifierError
 from assay.records import Separation, digest_bytes
-from assay.verdicts import NO_RESULT, weakest
+from assay.verdicts import NO_RESULT, NOT_CONFIRMED, weakest
 from assay.verify._pytest_rules import PytestFacts, came_to_no_result, merge_rulings, rule
 from assay.verify._ruling import Ruling
 from assay.verify._staging import StagedCopy, stage
@@ -239,7 +239,8 @@ async def _judge_in_process(
     if confirmed:
         facts = _facts(_of_tests(plan, confirmed), run, ())
         ruling = _confirm(facts)
-        marks = {*findings.marks, *ruling.marks, *_no_result(ruling, facts)}
+        told = (NOT_CONFIRMED,) if ruling.status == "fail" else ()
+        marks = {*findings.marks, *ruling.marks, *told, *_no_result(ruling, facts)}
         report = None if parts else _without_passes(run.report, confirmed)
         parts.append(_Part(ruling, frozenset(marks), (), "same-process", report, confirmed))
     return parts

@@ -54,7 +54,7 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> Any:
         """Tells of each use of a variable."""
-        return _seen(node) if isinstance(node.ctx, ast.Load) and node.id not in FRAME_FUNCTIONS else node
+        return _read_whole(node) if isinstance(node.ctx, ast.Load) and node.id not in FRAME_FUNCTIONS else node
 
     def visit_Call(self, node: ast.Call) -> Any:
         """Rewrites a call; a method call keeps its receiver."""
@@ -66,18 +66,18 @@ class Rewriter(ast.NodeTransformer):
             keyword.value = self._operand(keyword.value) if keyword.arg else self.visit(keyword.value)
         if isinstance(func, ast.Attribute) and not _is_super(func.value):
             first: list[Any] = [self._operand(func.value), ast.Constant(func.attr)]
-            return _seen(_hook("method", [*first, *node.args], node.keywords, node))
-        return _seen(_hook("call", [self._operand(func), *node.args], node.keywords, node))
+            return _read_whole(_hook("method", [*first, *node.args], node.keywords, node))
+        return _read_whole(_hook("call", [self._operand(func), *node.args], node.keywords, node))
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
         if not isinstance(node.ctx, ast.Load) or _is_super(node.value):
             return self.generic_visit(node)
-        return _seen(_hook("attr", [self._operand(node.value), ast.Constant(node.attr)], [], node))
+        return _read_whole(_hook("attr", [self._operand(node.value), ast.Constant(node.attr)], [], node))
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         if not isinstance(node.ctx, ast.Load) or _has_slice(node.slice):
             return self.generic_visit(node)
-        return _seen(_hook("item", [self._operand(node.value), self._operand(node.slice)], [], node))
+        return _read_whole(_hook("item", [self._operand(node.value), self._operand(node.slice)], [], node))
 
     def visit_Expr(self, node: ast.Expr) -> Any:
         node.value = self._operand(node.value)
@@ -129,7 +129,7 @@ class Rewriter(ast.NodeTransformer):
         parts = [self._operand(operand) for operand in operands]
         if name == "In":  # as the function's arguments
             parts.reverse()
-        return _seen(_hook("call", [_hook("operator", [ast.Constant(name)], [], node), *parts], [], node))
+        return _read_whole(_hook("call", [_hook("operator", [ast.Constant(name)], [], node), *parts], [], node))
 
     def _operand(self, node: Any) -> Any:
         """Returns an expression whose value only the recorder reads, or a variable takes."""
@@ -138,7 +138,7 @@ class Rewriter(ast.NodeTransformer):
         return made.args[0] if hooked else made
 
 
-def _seen(node: Any) -> Any:
+def _read_whole(node: Any) -> Any:
     return _hook("seen", [node], [], node)
 
 

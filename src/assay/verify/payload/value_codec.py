@@ -139,9 +139,9 @@ class Encoder:
         if callable(getattr(value, "tolist", None)) and not hasattr(value, "__dict__"):
             return self.encode(value.tolist(), depth + 1)  # arrays and scalars of numerical libraries
         if compares_contents(type(value)) and not isinstance(value, collections.OrderedDict):
-            return self._held(value, depth)
+            return self._contained(value, depth)
         fields, is_plain = fields_of(value), is_plain_class(type(value))
-        held = None if is_plain and fields else self._held(value, depth + 1)
+        held = None if is_plain and fields else self._contained(value, depth + 1)
         if held is None and not fields and not is_plain:
             raise EncodingError("nothing is seen of a " + type_name(type(value)))
         shown = ["d"]
@@ -149,7 +149,7 @@ class Encoder:
             shown += [name, self.encode(fields[name], depth + 2)]
         return ["x", type_name(type(value)), shown, *([] if held is None else [held])]
 
-    def _held(self, value: Any, depth: int) -> Any:
+    def _contained(self, value: Any, depth: int) -> Any:
         """Returns what an instance contains as data; None if it contains nothing that can be listed."""
         scalar = encode_scalar(value)
         if scalar is not None:
