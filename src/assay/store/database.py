@@ -35,6 +35,8 @@ _NETWORK_TYPES = frozenset({
     "nfs", "nfs4", "cifs", "smb3", "fuse.rclone", "fuse.s3fs", "fuse.gcsfuse", "fuse.goofys", "fuse.mount-s3",
     "fuse.mountpoint-s3", "fuse.blobfuse2", "fuse.sshfs",
 })  # fmt: skip
+_NETWORK_MOUNT = re.compile(r" - (?:nfs|cifs|smb3|fuse)")
+"""Found in a list of mounts with one of these: most have none, and need no other look."""
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE events (
@@ -126,6 +128,8 @@ def network_mount(folder: Path, mounts: str) -> str | None:
 
     `mounts` has the form of `/proc/self/mountinfo`.
     """
+    if _NETWORK_MOUNT.search(mounts) is None:
+        return None
     nearest, kind = -1, ""
     for line in mounts.splitlines():
         mount, _, rest = line.partition(" - ")
