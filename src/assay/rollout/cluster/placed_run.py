@@ -314,7 +314,9 @@ class _PlacedRun:
                 f"{self._place}: {fetched.finals} of {self._run.total} finals of {self._run.name} are there"
             )
         if fetched.kept_apart:
-            self._progress.inform(f"{fetched.kept_apart} superseded trials stay in {self._place}, and do not count")
+            self._progress.inform(
+                f"{fetched.kept_apart} superseded or interrupted trials stay in {self._place}, and do not count"
+            )
 
     def _remove_leftovers(self) -> None:
         """Removes token and logs of local nodes, unless a node left trials behind."""
