@@ -144,5 +144,7 @@ async def test_the_announced_certificate_is_accepted_and_no_other(tmp_path: Path
                     await link.poll(PollRequest({}))
     with pytest.raises(ValueError, match="without a certificate"):
         HttpAgentLink("a", "https://127.0.0.1:1", TOKEN)
+    with pytest.raises(ValueError, match="show the token"):
+        HttpAgentLink("a", "http://10.0.0.1:1", TOKEN)
     with pytest.raises(ValueError, match="invalid certificate"):
         HttpAgentLink("a", "https://127.0.0.1:1", TOKEN, "no PEM")

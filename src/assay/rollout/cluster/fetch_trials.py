@@ -18,6 +18,7 @@ from assay.rollout.plan import PlannedAttempt
 from assay.store import AttemptRow, RunStore
 from assay.store.chain import decode_raw
 from assay.store.objects.interface import ObjectStore
+from assay.store.objects.transfer import AT_ONCE, transfer
 
 from .commits import TrialRecord, list_finals, read_final, read_record, unpack_events
 from .objects import final_key, list_pages, object_name, run_prefix
@@ -47,15 +48,25 @@ async def fetch_trials(store: RunStore, objects: ObjectStore, planned: Sequence[
     names = await list_finals(objects, store.run)
     there = [one for one in planned if object_name(one.id) in names]
     present = {row.attempt for row in store.attempts() if row.final}
-    for one in there:
-        if one.id not in present:
-            await _fetch_final(store, objects, one)
+    missing = [one for one in there if one.id not in present]
+    for start in range(0, len(missing), AT_ONCE):
+        await _fetch_finals(store, objects, missing[start : start + AT_ONCE])
     return FetchResult(len(there), await _fetch_cuts(store, objects))
 
 
-async def _fetch_final(store: RunStore, objects: ObjectStore, planned: PlannedAttempt) -> None:
+async def _fetch_finals(store: RunStore, objects: ObjectStore, batch: Sequence[PlannedAttempt]) -> None:
+    records: dict[str, TrialRecord] = {}
+
+    async def read(planned: PlannedAttempt) -> None:
+        records[planned.id] = await read_final(objects, store.run, planned.id)
+
+    await transfer(batch, read)
+    for planned in batch:
+        await _add_final(store, objects, planned, records.pop(planned.id))
+
+
+async def _add_final(store: RunStore, objects: ObjectStore, planned: PlannedAttempt, record: TrialRecord) -> None:
     key = final_key(store.run, planned.id)
-    record = await read_final(objects, store.run, planned.id)
 
     def check(row: AttemptRow) -> None:
         chain = planned.chain(record.body.retry)

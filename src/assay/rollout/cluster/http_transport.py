@@ -16,6 +16,7 @@ import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -186,6 +187,8 @@ class HttpAgentLink:
         """
         if url.startswith("https:") and certificate is None:
             raise ValueError("an https address without a certificate")
+        if url.startswith("http:") and not _is_loopback(urlsplit(url).hostname or ""):
+            raise ValueError("an address beyond loopback without TLS, which would show the token")
         try:
             tls = None if certificate is None else _client_tls(certificate)
         except ssl.SSLError as exc:

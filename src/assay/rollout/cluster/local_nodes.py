@@ -109,7 +109,13 @@ async def _serve(orders: NodeOrders) -> int:
 
     leave = LeaveRequest()
     loop = asyncio.get_running_loop()
-    loop.add_reader(sys.stdin.fileno(), lambda: leave.set("alone"))
+    pipe = sys.stdin.fileno()
+
+    def on_closed() -> None:
+        loop.remove_reader(pipe)  # a closed pipe stays readable
+        leave.set("alone")
+
+    loop.add_reader(pipe, on_closed)
     loop.add_signal_handler(signal.SIGTERM, lambda: leave.set("told"))
     settings = Settings.from_environment()
     settings = msgspec.structs.replace(settings, store=Path(orders.store), cache=Path(orders.cache))

@@ -110,7 +110,7 @@ async def serve_node(
     listener = open_listener(config.listen, *files)
     name = f"{config.name or socket.gethostname()}-{secrets.token_hex(4)}"
     root = settings.store / "nodes" / config.run / name
-    certificate = None if files[0] is None else files[0].read_text(encoding="ascii")
+    certificate = None if files[0] is None else files[0].read_text(encoding="ascii", errors="ignore")
     with contextlib.closing(listener.socket):
         async with open_resources(run.config, settings, run.tasks, run.agent) as resources:
             with RunStore.create(root, config.run, {}) as store:

@@ -93,7 +93,7 @@ async def start_placed_run(
     _require_token(options)
     prepared = prepare_run(config, settings, progress, parts=parts)
     run = cluster_run(prepared.name, prepared.config, prepared.tasks, prepared.agent.name)
-    place = open_place(resolve_place(options.place, settings), create=True)
+    place = _open_shared(resolve_place(options.place, settings))
     await require_create_only(place)
     published = PublishedRun(1, run.name, new_run_id(), str(Path.cwd()), prepared.manifest)
     if await read_published(place, run.name) is not None:
@@ -143,12 +143,20 @@ async def resume_placed_run(
             raise UserError("the contracts of the run have changed since it began: put them back, or start a new run")
         options = options or PlacedRunOptions(label.url, label.nodes)
         _require_token(options)
-        place = open_place(options.place or label.url, create=True)
+        place = _open_shared(options.place or label.url)
+        await list_finals(place, name, PATIENCE_S)
         shared = {key: value for key, value in manifest.items() if key not in (PLACE, *ADDED_KEYS)}
         await publish_run(place, PublishedRun(1, name, label.id, str(Path.cwd()), shared))
         run = cluster_run(name, config, tasks, str(manifest["agent"]))
         await _PlacedRun(store, place, run, settings, options, progress).complete()
     return RunSummary(name, settings.store)
+
+
+def _open_shared(url: str) -> UrlObjectStore:
+    """Opens a place that other processes see."""
+    if url.lower().startswith("memory:"):
+        raise UserError("memory:// is for tests: nodes do not see it; name a bucket or file:///FOLDER")
+    return open_place(url, create=True)
 
 
 async def _open_store(name: str, settings: Settings, options: PlacedRunOptions | None) -> RunStore:
