@@ -100,6 +100,8 @@ from assay.records import (
     VerdictAdded,
 )
 from assay.rollout.audit.stored import AuditReport
+from assay.rollout.cluster.node_config import NodeConfig
+from assay.rollout.cluster.run_status import ClusterStatus, NodeStatus
 from assay.rollout.config import RunConfig
 from assay.rollout.exchange.config import ExportConfig, ImportConfig, RecordConfig, ServeConfig
 from assay.rollout.exchange.exporting import ExportReport
@@ -188,6 +190,9 @@ WALLS = {
     "The check `script`": "assay.verify.script",
     "The check `pytest`": "assay.verify.pytest_check",
     "The stored record": "assay.store.audit",
+    "Records of many machines": "assay.rollout.cluster.commits",
+    "Calls to node agents": "assay.rollout.cluster.http_transport",
+    "Trials fetched from nodes": "assay.rollout.cluster.fetch_trials",
     "Byte by byte": "assay.store.byte_check",
     "Receipts": "assay.store.receipt",
     "Signatures": "assay.store.signing",
@@ -239,6 +244,8 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
         (GroupSummary, Estimate, OutcomeBounds, AtK),
     ),
     "resume": (_RUN_RESULT, ()),
+    "node": ({"agent": "its name", "url": "its address", "slots": "attempts at once; printed once it listens"}, ()),
+    "status": ({"(the whole)": "a ClusterStatus"}, (ClusterStatus, NodeStatus)),
     "gateway": (
         {"run": "its name", "sessions": "list of {url, key, model}; printed when they are open"},
         (),
@@ -514,6 +521,7 @@ def configuration_page() -> str:
     made += "\n" + struct_section(Limits, "Limits of an attempt: `[limits]`, `--max-...`")
     made += "\n" + struct_section(ServeConfig, "The gateway alone: `assay gateway`")
     made += "\n" + struct_section(RecordConfig, "One command: `assay record`")
+    made += "\n" + struct_section(NodeConfig, "A node of a run: `assay node`")
     made += "\n" + struct_section(RolloutServiceConfig, "Rollouts for trainers: `assay serve`")
     made += "\n" + struct_section(BatchRequest, "A batch: the body of `POST /v1/batches`", "###")
     made += "\n" + struct_section(PolicyRequest, "Its policy", "###")

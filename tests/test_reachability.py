@@ -10,21 +10,11 @@ import pytest
 from scripts.reachability import list_unreached
 
 ROOT = Path(__file__).parent.parent
-CLUSTER = "until an engine that places agents is a choice of `assay run`"
 EXCEPTIONS = {
     "assay.learning.ablation": "for agents that improve: per-step effects for a later credit method",
     "assay.lazy_exports": "makes the `__getattr__` of packages, while they are imported",
     "assay.agents.cheats.payload.reports.forge_once": "called by name in a source that a cheat writes into the sandbox",
     "assay.environments.workspace.launcher.init.main": "started by file in a sandbox without the launcher",
-    "assay.rollout.cluster.agent": CLUSTER,
-    "assay.rollout.cluster.commits": CLUSTER,
-    "assay.rollout.cluster.coordinator": CLUSTER,
-    "assay.rollout.cluster.epochs": CLUSTER,
-    "assay.rollout.cluster.objects": CLUSTER,
-    "assay.rollout.cluster.placement": CLUSTER,
-    "assay.rollout.cluster.recorded_trial": CLUSTER,
-    "assay.rollout.cluster.run_state": CLUSTER,
-    "assay.rollout.cluster.transport": CLUSTER,
     "assay.verify.payload.assay_supervisor.assay_judge": "the program `assay-judge`, mounted with its folder",
 }
 """Public names that no user reaches, each with the reason why it stays."""

@@ -4,6 +4,7 @@
 |---|---|---|
 | `ASSAY_CACHE` | where tool layers and built images are kept | `$XDG_CACHE_HOME/assay`, else `~/.cache/assay` |
 | `ASSAY_STORE` | the folder of runs and blobs | `.assay` in the working directory |
+| `ASSAY_NODE_TOKEN` | the token that a run's command and its nodes share; never recorded | none |
 | `ASSAY_PRICES` | a TOML file of what models cost; none is built in | none |
 | `OPENAI_BASE_URL` | where `--model openai:NAME` asks | none |
 | `OPENAI_API_KEY` | the credential for it; never recorded | none |
@@ -31,6 +32,7 @@ class Settings(msgspec.Struct, frozen=True):
     anthropic_base_url: str | None = None
     anthropic_api_key: str | None = None
     prices: Path | None = None
+    node_token: str | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -45,6 +47,7 @@ class Settings(msgspec.Struct, frozen=True):
             anthropic_base_url=variables.get("ANTHROPIC_BASE_URL"),
             anthropic_api_key=variables.get("ANTHROPIC_API_KEY") or None,
             prices=Path(variables["ASSAY_PRICES"]) if variables.get("ASSAY_PRICES") else None,
+            node_token=variables.get("ASSAY_NODE_TOKEN") or None,
         )
 
     @staticmethod
@@ -54,7 +57,8 @@ class Settings(msgspec.Struct, frozen=True):
 
     def secrets(self) -> dict[str, str]:
         """Returns credentials by variable name. Records, errors and logs must not contain them."""
-        credentials = {name.upper(): getattr(self, name) for name in self.__struct_fields__ if name.endswith("_key")}
+        named = [name for name in self.__struct_fields__ if name.endswith(("_key", "_token"))]
+        credentials = {name.upper(): getattr(self, name) for name in named}
         for name in (n for n in self.__struct_fields__ if n.endswith("_base_url") and getattr(self, n)):
             for key, value in parse_qsl(urlsplit(getattr(self, name)).query):
                 credentials[f"{name.upper()}?{key}"] = value

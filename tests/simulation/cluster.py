@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -23,7 +23,7 @@ from assay.rollout.cluster.epochs import RoundRecord
 from assay.rollout.cluster.objects import cut_key, final_key, run_prefix
 from assay.rollout.cluster.placement import Requirements
 from assay.rollout.cluster.run_state import ClusterRun
-from assay.rollout.cluster.transport import InProcessAgents, PollRequest
+from assay.rollout.cluster.transport import AgentLink, PollRequest
 from assay.rollout.plan import PlannedAttempt, attempt_id, attempt_seed
 from assay.rollout.schedule.policies import policy_named
 from assay.tasks import LoadedTask
@@ -363,3 +363,13 @@ def simulate(config: SimulationConfig) -> SimulationResult:
         virtual_s = run_virtual(_simulate(cluster))
     cpu_s = time.process_time() - began
     return cluster.result(cpu_s, virtual_s)
+
+
+class InProcessAgents:
+    """Agents of the same process; their own methods are the link."""
+
+    def __init__(self, agents: Mapping[str, AgentLink]) -> None:
+        self._agents = agents
+
+    def agents(self) -> Mapping[str, AgentLink]:
+        return self._agents

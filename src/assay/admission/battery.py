@@ -23,7 +23,8 @@ from assay.rollout.admitted import BATTERY
 from assay.rollout.attempt.models import resolve_model_name
 from assay.rollout.limits.run_budget import BudgetLimits, estimate_use
 from assay.rollout.progress import ForwardedProgress, Progress
-from assay.rollout.runs import RunResources, open_resources, require_same_tasks, run_attempts
+from assay.rollout.run_manifest import require_same_tasks
+from assay.rollout.runs import RunResources, open_resources, run_attempts
 from assay.settings import Settings
 from assay.store import ADMISSION, RunStore
 from assay.tasks import LoadedTask, find_tasks

@@ -30,7 +30,8 @@ from assay.records import canonical_bytes, digest_bytes
 from assay.rollout.attempt.preparation import Preparer
 from assay.rollout.plan import PlannedAttempt, merge_limits
 from assay.rollout.progress import Progress
-from assay.rollout.runs import RunResources, new_run_name, open_resources, run_attempts
+from assay.rollout.run_manifest import new_run_name
+from assay.rollout.runs import RunResources, open_resources, run_attempts
 from assay.settings import Settings
 from assay.store import RunStore
 from assay.tasks import LoadedTask, find_tasks

@@ -41,6 +41,8 @@ VERBS = (
     Verb("run", "run:run", "Runs an agent on tasks and verifies the final states."),
     Verb("sweep", "sweep:sweep", "Runs an agent under growing disturbance: outcome, safety by dose."),
     Verb("resume", "run:resume", "Completes the missing attempts of an interrupted run."),
+    Verb("node", "cluster:node", "Runs attempts of a run on another machine."),
+    Verb("status", "cluster:status", "Shows the state of a run on many machines."),
     Verb("gateway", "gateway:gateway", "Runs the recording gateway alone, in front of any model."),
     Verb("record", "record:record", "Records any command in this folder, without a task."),
     Verb("serve", "serve:serve", "Serves verified, credited rollouts to trainers over HTTP."),

@@ -13,6 +13,7 @@ from assay.api.summaries import required_separation
 from assay.errors import UserError
 from assay.rollout.config import RunConfig, to_toml
 
+from .cluster import NodesOption, PlaceOption, TokenFileOption, read_placement
 from .options import takes_config
 from .output import emit_json, say
 from .shared import JsonOption, StoreOption, pick_run, settings_with
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from assay.records import Separation
     from assay.rollout import RunSummary
+    from assay.rollout.cluster.placed_run import PlacedRunOptions
     from assay.settings import Settings
 
 
@@ -56,6 +58,9 @@ def run(
     fail_under: FailUnderOption = None,
     junit: JUnitOption = None,
     *,
+    place: PlaceOption = None,
+    nodes: NodesOption = None,
+    token_file: TokenFileOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Runs an agent on tasks, each attempt in a fresh sandbox, judged in a fresh fork of its final state.
@@ -81,6 +86,10 @@ def run(
       assay run tasks/ --agent my_agent.py --agent-option depth=3 --config run.toml --dry-run
 
       assay run tasks/ --agent my_agent.py --fail-under 0.8 --junit report.xml
+
+      assay run tasks/ --agent my_agent.py --nodes 2
+
+      assay run tasks/ --agent my_agent.py --run big --nodes external --place s3://my-bucket/runs --token-file token
     """
     if dry_run:
         sys.stdout.write(to_toml(config, several))
@@ -93,8 +102,17 @@ def run(
     settings = settings_with(store)
     _require_writable(junit)
     cells = plan_grid(config, several["agent"] or (config.agent,), several["model"])
+    options = read_placement(place, nodes, token_file, settings)
+    if options is not None and len(cells) > 1:
+        raise UserError("several agents or models make several runs: start one command for each to run them on nodes")
     with display() as progress, resumable(progress):
-        summaries = asyncio.run(run_grid(cells, settings, progress, ask=build_confirmation(progress)))
+        if options is None:
+            summaries = asyncio.run(run_grid(cells, settings, progress, ask=build_confirmation(progress)))
+        else:
+            from assay.rollout.cluster.placed_run import start_placed_run
+
+            cell = cells[0]
+            summaries = (asyncio.run(start_placed_run(cell.config, settings, progress, options, cell.parts)),)
     _report(summaries, settings, ResultOptions(fail_under, junit), as_json=as_json)
 
 
@@ -110,6 +128,9 @@ def resume(
     budget_calls: Annotated[
         int | None, typer.Option("--budget-calls", help="Replace the run's budget in model calls.", show_default=False)
     ] = None,
+    place: PlaceOption = None,
+    nodes: NodesOption = None,
+    token_file: TokenFileOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Completes the missing attempts of an interrupted run: nothing is lost, nothing runs twice.
@@ -121,8 +142,11 @@ def resume(
       assay resume my-run --store /data/assay
 
       assay resume my-run --budget-usd 20
+
+      assay resume big --place s3://my-bucket/runs --nodes external --token-file token
     """
     from assay.rollout import read_grid, resume_run, run_grid
+    from assay.rollout.cluster.placed_run import resume_placed_run
     from assay.rollout.limits.run_budget import BudgetLimits
     from assay.store import list_runs
 
@@ -132,15 +156,30 @@ def resume(
     _require_writable(junit)
     given = budget_usd is not None or budget_calls is not None
     budget = BudgetLimits(budget_usd, budget_calls) if given else None
-    cells = () if run in list_runs(settings.store) else read_grid(settings.store, run)
+    placement = _resumed_placement(run, settings, place, nodes, token_file)
+    cells = () if placement or run in list_runs(settings.store) else read_grid(settings.store, run)
     with display() as progress, resumable(progress):
         ask = build_confirmation(progress)
         if cells:
             summaries = asyncio.run(run_grid(cells, settings, progress, ask=ask, resume=True, budget=budget))
+        elif placement is not None:
+            summaries = (asyncio.run(resume_placed_run(run, settings, progress, placement, budget)),)
         else:
             name = pick_run(run, settings)
             summaries = (asyncio.run(resume_run(name, settings, progress, ask=ask, budget=budget)),)
     _report(summaries, settings, ResultOptions(fail_under, junit), as_json=as_json)
+
+
+def _resumed_placement(
+    run: str, settings: Settings, place: str | None, nodes: str | None, token_file: Path | None
+) -> PlacedRunOptions | None:
+    """Returns where the rest of a run is done, by default where it was begun."""
+    from assay.rollout.cluster.placed_run import find_label
+
+    label = find_label(run, settings)
+    if label is not None:
+        place, nodes = place or label.url, nodes or ("external" if label.nodes is None else str(label.nodes))
+    return read_placement(place, nodes, token_file, settings)
 
 
 def _report(summaries: Sequence[RunSummary], settings: Settings, options: ResultOptions, *, as_json: bool) -> None:

@@ -1,1 +1,1 @@
-"""Bounded HTTP/1.1 client and server of the gateway, of services and of the rollout service; `httptools` parses."""
+"""Bounded HTTP/1.1 client and server: gateway, services, rollout service, node agents; `httptools` parses."""

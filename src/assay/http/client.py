@@ -45,9 +45,11 @@ class ClientLimits(NamedTuple):
 
 
 class HttpClient:
-    """Posts to `url`; `headers` go with every request."""
+    """Posts to `url`; `headers` go with every request. `tls` replaces the system's certificate authorities."""
 
-    def __init__(self, url: str, headers: Mapping[str, str], patience: ClientLimits) -> None:
+    def __init__(
+        self, url: str, headers: Mapping[str, str], patience: ClientLimits, tls: ssl.SSLContext | None = None
+    ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ValueError(f"no address of an HTTP server: {parts.scheme}://{parts.hostname or ''}")
@@ -63,7 +65,7 @@ class HttpClient:
         self._buffer = allocate_read_buffer()
         self._idle: list[_ClientConnection] = []
         self._busy: set[_ClientConnection] = set()
-        self._tls: ssl.SSLContext | None = None
+        self._tls = tls
         self._sweeper: asyncio.TimerHandle | None = None
 
     def post(self, body: bytes, headers: Mapping[str, str]) -> _PendingExchange:

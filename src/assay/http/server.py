@@ -6,7 +6,7 @@ The app decides by a request's head (`App.accept`) whether its body is read. A r
 Covered: header sections are bounded in size and time, bodies in time (the app bounds their size), connections and
 pipelined requests in number; a request with two lengths, or one that is not HTTP, closes its connection.
 
-Not covered: TLS, compression, HTTP/2. Servers here listen on loopback addresses.
+Not covered: compression, HTTP/2. A server that listens beyond loopback is given a certificate (`HttpServer.listen`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import asyncio
 import logging
 import resource
 import socket
+import ssl
 import sys
 from collections import deque
 from collections.abc import Coroutine, Mapping
@@ -126,10 +127,10 @@ class HttpServer:
         for connection in tuple(self.connections):
             connection.transport.abort()
 
-    async def listen(self, listener: socket.socket) -> asyncio.Server:
-        """Serves on a listening socket and owns it."""
+    async def listen(self, listener: socket.socket, tls: ssl.SSLContext | None = None) -> asyncio.Server:
+        """Serves on a listening socket and owns it; with `tls`, over TLS only."""
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: _Connection(self, loop), sock=listener, backlog=1024)
+        server = await loop.create_server(lambda: _Connection(self, loop), sock=listener, backlog=1024, ssl=tls)
         self._listeners.add(server)
         return server
 

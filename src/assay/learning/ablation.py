@@ -23,7 +23,8 @@ from assay.rollout.progress import Progress, Tally
 from assay.rollout.rejudge.config import ReplayConfig
 from assay.rollout.rejudge.recorded_task import RecordedTasks, recorded_config
 from assay.rollout.rejudge.replay import plan_replay, replay_obstacle, select_attempts
-from assay.rollout.runs import new_run_name, open_resources, run_attempts
+from assay.rollout.run_manifest import new_run_name
+from assay.rollout.runs import open_resources, run_attempts
 from assay.settings import Settings
 from assay.store import RunStore
 

@@ -23,7 +23,7 @@ _EXPORTS = {
     "TrialResult": "attempt.trial",
     "plan_grid": "grid",
     "read_grid": "grid",
-    "require_finished": "runs",
+    "require_finished": "run_manifest",
     "resume_run": "runs",
     "reverify": "rejudge.reverify",
     "run_grid": "grid",
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from .grid import GridCell, plan_grid, read_grid, run_grid
     from .plan import PlannedAttempt
     from .progress import Progress, Tally
-    from .runs import RunParts, RunSummary, require_finished, resume_run, start_run
+    from .run_manifest import require_finished
+    from .runs import RunParts, RunSummary, resume_run, start_run
 
 __getattr__ = lazy_getattr(__name__, _EXPORTS)

@@ -29,7 +29,8 @@ from assay.tasks import LoadedTask
 from .config import RunConfig
 from .progress import ForwardedProgress, Progress
 from .run_inputs import RunInputs
-from .runs import RunParts, RunSummary, new_run_name, read_config, resume_run, start_run
+from .run_manifest import new_run_name, read_config
+from .runs import RunParts, RunSummary, resume_run, start_run
 
 GRID = "grid"
 """Key of a run's manifest: the grid's `name`, `agents` and `models`, or the sweep's `name`, `disturb` and `doses`."""

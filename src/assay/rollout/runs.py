@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -49,7 +48,7 @@ from assay.rollout.recording.task_archive import TaskArchive
 from assay.rollout.schedule.rounds import RoundResources, levels_of, run_rounds
 from assay.rollout.schedule.runner import run_plan
 from assay.settings import Settings
-from assay.store import ADMISSION, RunStore
+from assay.store import RunStore
 from assay.tasks import LoadedTask
 from assay.verify import RunChecks
 
@@ -59,6 +58,7 @@ from .disturbed_tasks import disturb_tasks
 from .plan import PlannedAttempt, plan
 from .progress import Progress
 from .run_inputs import RunInputs, find_recorded_tasks
+from .run_manifest import PLACE, new_run_name, read_manifest, require_same_tasks
 
 
 class RunParts(NamedTuple):
@@ -82,6 +82,60 @@ class RunSummary(NamedTuple):
 
     run: str
     store: Path
+
+
+class PreparedRun(NamedTuple):
+    """A run that was checked and not started."""
+
+    name: str
+    config: RunConfig
+    """With the names of its models resolved."""
+    inputs: RunInputs
+    agent: Agent
+    contracts: tuple[Contract, ...]
+    checks: RunChecks
+    manifest: dict[str, Any]
+
+    @property
+    def tasks(self) -> tuple[LoadedTask, ...]:
+        return self.inputs.tasks
+
+
+def prepare_run(
+    config: RunConfig,
+    settings: Settings,
+    progress: Progress,
+    *,
+    tasks: Sequence[LoadedTask] | None = None,
+    parts: RunParts | None = None,
+    inputs: RunInputs | None = None,
+) -> PreparedRun:
+    """Checks a configuration and loads what it names. Raises `UserError` if it cannot work. See `start_run`."""
+    parts = parts or RunParts()
+    models = {name: resolve_model_name(getattr(config, name), settings) for name in ("model", "user_model")}
+    config = msgspec.structs.replace(config, **models)
+    inputs = inputs or RunInputs(config, settings.store, tasks)
+    found = inputs.tasks
+    certificates = require_admitted(settings.store, found) if config.admitted else {}
+    contracts = load_run_contracts(config, found)
+    _require_user_model(config, found)
+    levels_of(config, found)  # a curriculum without levels ends the run before it begins
+    require_other_names(parts.checks, found)
+    agent = _make_agent(config, parts)
+    for warning in (*inputs.warnings, *_unused_model(config, agent)):
+        progress.warn(warning)
+    manifest = {
+        "config": msgspec.to_builtins(config),
+        "tasks": {t.task.id: t.task.digest for t in found},
+        "agent": agent.name,
+        "assay_version": __version__,
+        **({"contracts": {c.name: c.digest for c in contracts}} if contracts else {}),
+        **({"checks": parts.checks.digests()} if parts.checks.checks else {}),
+        **({"objects": list(parts.objects)} if parts.objects else {}),
+        **parts.labels,
+        **({"certificates": {t: [c.run, c.chain, c.head] for t, c in certificates.items()}} if certificates else {}),
+    }
+    return PreparedRun(config.run or new_run_name(agent.name), config, inputs, agent, contracts, parts.checks, manifest)
 
 
 async def start_run(
@@ -111,42 +165,20 @@ async def start_run(
         UserError: The configuration cannot work; nothing was started.
         StoreError: The record cannot be written; committed events stay, and `resume_run` continues.
     """
-    parts = parts or RunParts()
-    models = {name: resolve_model_name(getattr(config, name), settings) for name in ("model", "user_model")}
-    config = msgspec.structs.replace(config, **models)
-    inputs = inputs or RunInputs(config, settings.store, tasks)
-    found = inputs.tasks
-    certificates = require_admitted(settings.store, found) if config.admitted else {}
-    contracts = _contracts(config, found)
-    _require_user_model(config, found)
-    levels_of(config, found)  # a curriculum without levels ends the run before it begins
-    require_other_names(parts.checks, found)
-    agent = _make_agent(config, parts)
-    for warning in (*inputs.warnings, *_unused_model(config, agent)):
-        progress.warn(warning)
-    name = config.run or new_run_name(agent.name)
-    manifest = {
-        "config": msgspec.to_builtins(config),
-        "tasks": {t.task.id: t.task.digest for t in found},
-        "agent": agent.name,
-        "assay_version": __version__,
-        **({"contracts": {c.name: c.digest for c in contracts}} if contracts else {}),
-        **({"checks": parts.checks.digests()} if parts.checks.checks else {}),
-        **({"objects": list(parts.objects)} if parts.objects else {}),
-        **parts.labels,
-        **({"certificates": {t: [c.run, c.chain, c.head] for t, c in certificates.items()}} if certificates else {}),
-    }
+    prepared = prepare_run(config, settings, progress, tasks=tasks, parts=parts, inputs=inputs)
+    config, found, agent = prepared.config, prepared.tasks, prepared.agent
     async with open_resources(config, settings, found, agent, backend) as resources:
         if resources.model is not None:  # under the name that its attempts carry
             model = resources.model.backend.name
-            estimate = inputs.history.estimate(agent.name, model, config.total(len(found)))
+            estimate = prepared.inputs.history.estimate(agent.name, model, config.total(len(found)))
             progress.inform(estimate.sentence())
-        with RunStore.create(settings.store, name, manifest) as store:
-            await _run(store, resources, found, progress, ActiveContracts(contracts, ask), parts.checks)
-    return RunSummary(name, settings.store)
+        with RunStore.create(settings.store, prepared.name, prepared.manifest) as store:
+            contracts = ActiveContracts(prepared.contracts, ask)
+            await _run(store, resources, found, progress, contracts, prepared.checks)
+    return RunSummary(prepared.name, settings.store)
 
 
-def _contracts(config: RunConfig, tasks: Sequence[LoadedTask]) -> tuple[Contract, ...]:
+def load_run_contracts(config: RunConfig, tasks: Sequence[LoadedTask]) -> tuple[Contract, ...]:
     """Loads the run's contracts, and checks those of the tasks, so that an invalid one fails before the run begins."""
     contracts = load_contracts(config.contracts)
     for loaded in tasks:
@@ -174,14 +206,16 @@ async def resume_run(
         StoreError: The run does not exist, is sealed, or another process is writing it.
     """
     with RunStore.open(settings.store, run, write=True) as store:
-        config, recorded = _read_manifest(store)
+        if PLACE in store.manifest():
+            raise UserError(f"run {run!r} is done by nodes: finish it with `assay resume {run}`")
+        config, recorded = read_manifest(store)
         parts = parts or RunParts()
         _require_same_parts(store, parts)
         if budget is not None:
             config = msgspec.structs.replace(config, budget_usd=budget.cost_usd, budget_calls=budget.calls)
         found = find_recorded_tasks(config) if tasks is None else disturb_tasks(tasks, config.disturb)
         require_same_tasks(recorded, found)
-        contracts = _contracts(config, found)
+        contracts = load_run_contracts(config, found)
         if {c.name: c.digest for c in contracts} != store.manifest().get("contracts", {}):
             raise UserError("the contracts of the run have changed since it began: put them back, or start a new run")
         # A name that was made from what the agent is may have been made in another way then.
@@ -202,68 +236,6 @@ def _require_same_parts(store: RunStore, parts: RunParts) -> None:
         )
     if parts.checks.digests() != manifest.get("checks", {}):
         raise UserError("the checks of the run have changed since it began: put them back, or start a new run")
-
-
-def require_finished(root: Path, run: str) -> None:
-    """Raises `UserError` if an attempt of a live run has not ended."""
-    with RunStore.open(root, run) as store:
-        if store.is_sealed:
-            return
-        uncertified = _uncertified(store)
-        if uncertified:
-            raise UserError(
-                f"{uncertified} tasks of the admission {run!r} have no certificate yet, and a sealed run can never be "
-                f"resumed: finish it with `assay admit --resume {run}`, or seal it unfinished with --unfinished"
-            )
-        try:
-            config, tasks = _read_manifest(store)
-        except UserError:  # made by other means: it consists of what has begun
-            planned = 0
-        else:
-            planned = config.total(len(tasks))
-        rows = store.attempts()
-    ended = {row.attempt for row in rows if row.final}
-    left = max(planned, len({row.attempt for row in rows})) - len(ended)
-    if left > 0:
-        raise UserError(
-            f"{left} attempts of run {run!r} have not ended, and a sealed run can never be resumed: finish it with "
-            f"`assay resume {run}`, or seal it unfinished with --unfinished"
-        )
-
-
-def _uncertified(store: RunStore) -> int:
-    """Returns the number of unfinished tasks of an admission; 0 for any other run."""
-    manifest = store.manifest()
-    if ADMISSION not in manifest:
-        return 0
-    certified = {row.task for row in store.attempts() if row.agent == ADMISSION and row.final}
-    return sum(task not in certified for task in manifest.get("tasks", {}))
-
-
-def _read_manifest(store: RunStore) -> tuple[RunConfig, dict[str, str]]:
-    manifest = store.manifest()
-    try:
-        return msgspec.convert(manifest["config"], RunConfig), msgspec.convert(manifest["tasks"], dict[str, str])
-    except (KeyError, msgspec.ValidationError) as exc:
-        if ADMISSION in manifest:
-            raise UserError(
-                f"run {store.run!r} is an admission: go on with `assay admit --resume {store.run}`"
-            ) from exc
-        raise UserError(
-            f"run {store.run!r} does not say how it was made ({exc}): it was not made by `assay run`, or by another "
-            "version; start a new run"
-        ) from exc
-
-
-def read_config(store: RunStore) -> RunConfig:
-    """Returns a run's configuration. Raises `UserError` if `assay run` did not make the run."""
-    return _read_manifest(store)[0]
-
-
-def new_run_name(agent: str) -> str:
-    """Returns a name that sorts by time."""
-    short = "".join(c if c.isalnum() or c in "-_" else "-" for c in agent)[:40].strip("-") or "agent"
-    return f"{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() // 1000 % 1_000_000:06d}-{short}"
 
 
 class RunResources(NamedTuple):
@@ -468,21 +440,3 @@ async def _backend(config: RunConfig, tasks: Sequence[LoadedTask], agent: Agent)
         yield backend
     finally:
         await backend.close()
-
-
-def require_same_tasks(recorded: dict[str, Any], found: Sequence[LoadedTask]) -> None:
-    present = {t.task.id: t.task.digest for t in found}
-    changed = [task for task, digest in recorded.items() if present.get(task) != digest]
-    renamed = {t.task.digest: t.task.id for t in found if t.task.id not in recorded}
-    if changed and recorded[changed[0]] in renamed:
-        raise UserError(
-            f"task {changed[0]!r} of the run is called {renamed[recorded[changed[0]]]!r} now ({len(changed)} in all): "
-            "its folder was renamed, or this version of Assay names generated tasks differently; finish the run under "
-            "the old names, or start a new run"
-        )
-    if changed:
-        what = "is gone" if changed[0] not in present else "has changed"
-        raise UserError(
-            f"task {changed[0]!r} {what} since the run began ({len(changed)} in all): put the tasks back as they "
-            "were, or start a new run"
-        )

@@ -89,10 +89,22 @@ def referenced_addresses(layout: Layout) -> set[bytes]:
     with RunStore.open(layout.root, layout.run) as store, store.snapshot():
         segments = [segment.links for segment in addendum_links(layout)]
         for stored in chain.from_iterable((store.links(), *segments)):
-            found.update(_find_addresses(stored.body))
-            found.update(_listed_addresses(store.blobs, stored, followed))
+            found.update(_event_addresses(store.blobs, stored, followed))
         found.update(_find_addresses(msgspec.json.encode(store.manifest())))
     return found
+
+
+def chain_blobs(store: RunStore, name: str) -> list[str]:
+    """Returns the content addresses of all stored blobs that one chain references."""
+    followed: set[str] = set()
+    found = {one for stored in store.links(name) for one in _event_addresses(store.blobs, stored, followed)}
+    addresses = sorted(DIGEST_PREFIX + raw.hex() for raw in found)
+    return [address for address in addresses if store.blobs.path(address).is_file()]
+
+
+def _event_addresses(blobs: BlobStore, stored: Link, followed: set[str]) -> Iterator[bytes]:
+    yield from _find_addresses(stored.body)
+    yield from _listed_addresses(blobs, stored, followed)
 
 
 def _listed_addresses(blobs: BlobStore, stored: Link, followed: set[str]) -> Iterator[bytes]:

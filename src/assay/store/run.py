@@ -29,7 +29,7 @@ from assay.records import (
 )
 
 from .assemble import assemble
-from .chain import Link, decode_event, link_digest
+from .chain import Link, decode_event, decode_raw, link_digest
 from .database import WriterLock, connect, store_errors
 from .group_commit import GroupCommit
 from .layout import Layout
@@ -179,6 +179,25 @@ class RunStore:
         for on_committed, one in watched:
             on_committed(one.body, len(one.raw))
         return [builder.fields["head"] or GENESIS for builder in builders]
+
+    def add_chain(
+        self, chain: str, events: Sequence[bytes], head: str, check: Callable[[AttemptRow], None] = lambda _: None
+    ) -> None:
+        """Adds a chain that another store recorded, byte for byte, in one transaction; `check` may raise to prevent it.
+
+        Raises:
+            StoreError: The chain exists, or the events are damaged or do not give its head; nothing was added.
+        """
+        connection, builder = self._writable(), RowBuilder(self.run, chain)
+        if self.row(chain) is not None:
+            raise StoreError(f"run {self.run!r} has a chain {chain!r} already")
+        encoded = [_Encoded(raw, decode_raw(chain, index, raw)) for index, raw in enumerate(events)]
+        rows = _link_events(chain, encoded, builder)
+        if builder.fields["head"] != head:
+            raise StoreError(f"the events of chain {chain} do not give its head: they were changed")
+        check(builder.row())
+        with store_errors(self.layout.sqlite):
+            self._commit(connection, rows, [(chain, builder.encode())])
 
     def _commit(
         self, connection: sqlite3.Connection, rows: list[tuple[Any, ...]], sums: list[tuple[str, bytes]]

@@ -11,12 +11,13 @@ import msgspec
 import pytest
 
 from assay.errors import StoreError, UserError
+from assay.http.bearer import load_token
 from assay.http.server import HttpServer, ServerLimits
 from assay.learning.service.app import RolloutApp
 from assay.learning.service.config import BatchRequest, require_policies, run_config
 from assay.learning.service.ledger import Ledger
 from assay.learning.service.rows import read_page
-from assay.learning.service.serve import _load_token, serve_rollouts
+from assay.learning.service.serve import serve_rollouts
 from assay.learning.service.service_config import RolloutServiceConfig
 from assay.learning.service.worker import BatchWorker
 from assay.settings import Settings
@@ -197,13 +198,13 @@ def test_pages_go_on_where_the_last_one_ended(tmp_path: Path) -> None:
 
 def test_a_token_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "token"
-    token = _load_token(path)
+    token = load_token(path)
     assert len(token) >= 32
     assert path.stat().st_mode & 0o777 == 0o600
-    assert _load_token(path) == token
+    assert load_token(path) == token
     path.chmod(0o644)
     with pytest.raises(UserError, match="chmod 600"):
-        _load_token(path)
+        load_token(path)
 
 
 async def test_two_services_do_not_share_a_store(tmp_path: Path) -> None:

@@ -15,12 +15,12 @@ from assay.rollout.cluster.epochs import RoundRecord, publish_round, read_rounds
 from assay.rollout.cluster.objects import numbered_key
 from assay.rollout.cluster.placement import NodeResources
 from assay.rollout.cluster.run_state import LeaseTimes, RunState
-from assay.rollout.cluster.transport import GrantRequest, InProcessAgents, Lease, PollRequest
+from assay.rollout.cluster.transport import GrantRequest, Lease, PollRequest
 from assay.rollout.limits.run_budget import BudgetLimits
 from assay.rollout.schedule.allocation import Grant
 from assay.rollout.schedule.policies import policy_named
 from tests.simulation.bucket import Bucket, BucketFaults, BucketView
-from tests.simulation.cluster import SHARES, SimulatedCluster, SimulationConfig, make_runs
+from tests.simulation.cluster import SHARES, InProcessAgents, SimulatedCluster, SimulationConfig, make_runs
 from tests.simulation.virtual_time import run_virtual
 
 NODE = NodeResources(("namespaces",), 0, frozenset())

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import signal
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -20,13 +18,14 @@ from assay.rollout.cluster.agent import AgentConfig, NodeAgent
 from assay.rollout.cluster.commits import TrialRecord, read_cuts, read_finals, unpack_events
 from assay.rollout.cluster.coordinator import Coordinator, CoordinatorConfig
 from assay.rollout.cluster.recorded_trial import LocalTrials, attempt_planner, cluster_run
-from assay.rollout.cluster.transport import InProcessAgents, PollRequest
+from assay.rollout.cluster.transport import PollRequest
 from assay.rollout.runs import make_services, open_resources
 from assay.settings import Settings
 from assay.store import RunStore, decode_body
 from assay.store.chain import Link
 from assay.tasks import LoadedTask, find_tasks
 from tests.simulation.bucket import Bucket, BucketFaults, BucketView
+from tests.simulation.cluster import InProcessAgents
 
 TASKS = "family:grid,n=6,size=3"
 
@@ -90,7 +89,7 @@ def _outcome(record: TrialRecord) -> str | None:
     return record.body.result.outcome
 
 
-async def test_sigterm_gives_back_leases_and_uploads_cut_chains(tmp_path: Path) -> None:
+async def test_draining_gives_back_leases_and_uploads_cut_chains(tmp_path: Path) -> None:
     config = _config(attempts=3)
     tasks = find_tasks(config.tasks)
     view = BucketView(Bucket(BucketFaults(0.0, 0.0, delay_s=0.0), random.Random(1)))
@@ -110,10 +109,8 @@ async def test_sigterm_gives_back_leases_and_uploads_cut_chains(tmp_path: Path) 
         )
         await asyncio.sleep(1.0)
         coordinator.cancel()
-        node.drain_on_sigterm()
-        os.kill(os.getpid(), signal.SIGTERM)
-        await asyncio.wait_for(serving, 10.0)
-        asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
+        await node.drain(10.0)
+        await serving
         report = await node.poll(PollRequest({"whole": 1}, all_leases=True))
     assert sorted(end.ending for end in report.ends) == ["interrupted", "interrupted", "returned"]
     assert (report.capacity, report.leases) == (0, ())

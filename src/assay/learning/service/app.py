@@ -16,8 +16,6 @@ other machines. The service listens on loopback; use a proxy in front of it.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
@@ -26,6 +24,7 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from assay.errors import AssayError, UserError
+from assay.http.bearer import BearerToken
 from assay.http.messages import BodyBuffer, RequestHead, Response
 from assay.http.server import ResponseWriter
 from assay.tasks.sources import task_count
@@ -54,16 +53,13 @@ class RolloutApp:
 
     def __init__(self, config: RolloutServiceConfig, ledger: Ledger, worker: BatchWorker, token: str) -> None:
         self._config, self._ledger, self._worker = config, ledger, worker
-        self._token = hashlib.blake2b(token.encode()).digest()
+        self._token = BearerToken(token)
         self.active_requests = 0
 
     def accept(self, head: RequestHead) -> _Call | Response:
-        authorization = head.headers.get("authorization", "")
-        digest = hashlib.blake2b(authorization.removeprefix("Bearer ").strip().encode()).digest()
-        if not authorization.startswith("Bearer ") or not hmac.compare_digest(digest, self._token):
-            return _error_response(
-                401, "this service wants its token: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"}
-            )
+        refusal = self._token.refusal(head, "this service")
+        if refusal is not None:
+            return refusal
         if self.active_requests >= MAX_CONCURRENT_REQUESTS:
             return _error_response(429, "too many concurrent requests; retry later", {"Retry-After": "1"})
         try:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import secrets
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from assay.errors import StoreError, UserError, boundary
+from assay.errors import StoreError
+from assay.http.bearer import load_token
 from assay.http.server import HttpServer, ServerLimits
 from assay.rollout.exchange.standalone_gateway import listening
 from assay.settings import Settings
@@ -23,7 +22,6 @@ from .service_config import RolloutServiceConfig
 from .worker import BatchWorker
 
 BOUNDS = ServerLimits(header_s=20.0, body_s=60.0, connections=256)
-MAX_TOKEN_CHARS = 4096
 
 
 class ServiceAddress(NamedTuple):
@@ -50,7 +48,7 @@ async def serve_rollouts(
     token_file = Path(config.token_file) if config.token_file else ledger.folder / "token"
     with _service_lock(ledger.folder), listening(config.port) as listener:
         worker = BatchWorker(config, settings, ledger)
-        app = RolloutApp(config, ledger, worker, _load_token(token_file))
+        app = RolloutApp(config, ledger, worker, load_token(token_file))
         async with HttpServer(app, BOUNDS) as server:
             port = listener.getsockname()[1]
             await server.listen(listener)
@@ -69,23 +67,6 @@ async def _run_until(until: Awaitable[object], worker: BatchWorker) -> None:
         await asyncio.wait({working, ending})
     if not working.cancelled():
         working.result()
-
-
-def _load_token(path: Path) -> str:
-    if not path.exists():
-        with boundary(StoreError, f"writing {path}"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w") as file:
-                file.write(secrets.token_urlsafe(32) + "\n")
-    with boundary(StoreError, f"reading {path}"):
-        if path.stat().st_mode & 0o077:
-            raise UserError(f"{path} can be read by others: chmod 600 it")
-        with path.open(encoding="utf-8") as file:
-            token = file.read(MAX_TOKEN_CHARS).strip()
-    if len(token) < 16 or not token.isascii() or any(c.isspace() for c in token):
-        raise UserError(f"{path} holds no token: at least 16 characters without spaces; delete it for a fresh one")
-    return token
 
 
 @contextlib.contextmanager

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import signal
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Literal, NamedTuple
@@ -115,6 +114,7 @@ class NodeAgent:
         self._scan_at = -math.inf
         self._stopped = asyncio.Event()
         self._idle = asyncio.Event()
+        self._received = asyncio.Event()
 
     async def serve(self) -> None:
         """Runs trials until `drain` has ended. Cancelling it ends the agent at once, as a kill does."""
@@ -126,14 +126,16 @@ class NodeAgent:
             finally:
                 self._group = None  # nothing starts while the others are cancelled
 
-    def drain_on_sigterm(self, within_s: float = 20.0) -> None:
-        """Drains the agent when the process gets SIGTERM, which ends `serve`. Called in the loop of `serve`."""
+    async def wait_received(self) -> None:
+        """Waits until a coordinator has received all ends."""
+        while self._ends:
+            self._received.clear()
+            await self._received.wait()
 
-        def begin() -> None:
-            if self._group is not None and not self._draining:
-                self._group.create_task(self.drain(within_s))
-
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, begin)
+    @property
+    def leases(self) -> int:
+        """Number of leases whose trials are not in the store yet."""
+        return len(self._leases)
 
     async def drain(self, within_s: float = 20.0) -> None:
         """Gives back all leases, uploads what is recorded, and stops the agent after at most `within_s` seconds."""
@@ -210,6 +212,7 @@ class NodeAgent:
     def _forget_ends(self, tokens: tuple[str, ...]) -> None:
         for token in tokens:
             self._ends.pop(token, None)
+        self._received.set()
 
     def _capacity(self) -> int:
         if self._draining or self._spooled_bytes > self.config.spool_bytes:

@@ -56,6 +56,8 @@ class TrialBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fals
     """Bytes of the events, not compressed."""
     events: bytes
     """Zstandard of the MessagePack array of the events' exact bytes."""
+    blobs: tuple[Digest, ...] = ()
+    """Blobs that the events name; they were put into the store before."""
 
 
 class TrialRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
@@ -87,13 +89,20 @@ def new_token() -> str:
     return secrets.token_hex(16)
 
 
-def pack_trial(chain: str, retry: int, head: str, events: Sequence[bytes], result: TrialResult | None) -> TrialBody:
+def pack_trial(
+    chain: str,
+    retry: int,
+    head: str,
+    events: Sequence[bytes],
+    result: TrialResult | None,
+    blobs: tuple[str, ...] = (),
+) -> TrialBody:
     """Returns the body of a trial from the exact bytes of its events. Raises `StoreError` if they are too many."""
     raw = _ENCODER.encode(events)
     if len(raw) > MOST_EVENT_BYTES:
         raise StoreError(f"chain {chain} has {len(raw)} bytes: at most {MOST_EVENT_BYTES} can be committed")
     packed: bytes = _zstd().compress(raw, asbytes=True)
-    return TrialBody(chain, retry, len(events), head, result, len(raw), packed)
+    return TrialBody(chain, retry, len(events), head, result, len(raw), packed, blobs)
 
 
 def unpack_events(body: TrialBody) -> tuple[bytes, ...]:
@@ -169,8 +178,18 @@ async def list_finals(objects: ObjectStore, run: str, patience_s: float | None =
 
 async def read_final(objects: ObjectStore, run: str, attempt: str, patience_s: float | None = None) -> TrialRecord:
     """Returns the final record of an attempt. Raises `ObjectStoreError`, or `StoreError` if it is absent or damaged."""
-    data = await read_object(objects, final_key(run, attempt), limit=MOST_OBJECT_BYTES, patience_s=patience_s)
-    return decode_record(data, run, attempt)
+    return await read_record(objects, final_key(run, attempt), run, attempt, patience_s)
+
+
+async def read_record(
+    objects: ObjectStore, key: str, run: str, attempt: str | None, patience_s: float | None = None
+) -> TrialRecord:
+    """Returns the record at a key, of this attempt (None: any). Raises as `read_final`; the message names the key."""
+    data = await read_object(objects, key, limit=MOST_OBJECT_BYTES, patience_s=patience_s)
+    try:
+        return decode_record(data, run, attempt)
+    except StoreError as exc:
+        raise StoreError(f"{key}: {exc}") from exc
 
 
 async def read_finals(
@@ -194,8 +213,7 @@ async def read_cuts(objects: ObjectStore, run: str, patience_s: float | None = N
     records = []
     async for page in list_pages(objects, f"{run_prefix(run)}cut/", patience_s):
         for entry in page:
-            data = await read_object(objects, entry.key, limit=MOST_OBJECT_BYTES, patience_s=patience_s)
-            records.append(decode_record(data, run, None))
+            records.append(await read_record(objects, entry.key, run, None, patience_s))
     return records
 
 

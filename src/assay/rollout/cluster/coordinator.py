@@ -19,6 +19,7 @@ from typing import Literal
 import msgspec
 
 from assay.errors import UserError
+from assay.rollout.progress import Progress
 from assay.rollout.schedule.runner import retry_wait_s
 from assay.store.objects.interface import ObjectStore
 
@@ -100,13 +101,18 @@ class Coordinator:
         directory: AgentDirectory,
         config: CoordinatorConfig | None = None,
         *,
+        progress: Progress | None = None,
         make_token: Callable[[], str] = new_token,
     ) -> None:
-        """Creates a coordinator, which does nothing before `serve`. Raises `UserError` if two runs share a name."""
+        """Creates a coordinator, which does nothing before `serve`. Raises `UserError` if two runs share a name.
+
+        `progress` is told of all runs together; an attempt counts as started when it is leased.
+        """
         if len({run.name for run in runs}) != len(runs):
             raise UserError(f"two runs have one name: {', '.join(sorted(run.name for run in runs))}")
         self._objects, self._runs, self._directory = objects, runs, directory
         self._config = config or CoordinatorConfig()
+        self._progress = progress
         self._token = make_token()
         self._jitter = random.Random(self._token)
         self._agents: dict[str, _Agent] = {}
@@ -151,6 +157,9 @@ class Coordinator:
             if not run.budget.is_unlimited:
                 await self._restore_use(state)
             self._states[run.name] = state
+        if self._progress is not None:
+            done = sum(len(state.finals()) for state in self._states.values())
+            self._progress.begin(total=sum(run.total for run in self._runs), done=done)
         for agent, (request, report) in reports.items():
             self._read_report(agent, request, report)
 
@@ -314,7 +323,13 @@ class Coordinator:
             self._go_on(self._states[run])
 
     def _read_end(self, agent: _Agent, state: RunState, end: TrialEnd) -> None:
+        planned = None if self._progress is None else state.planned(end.attempt)
         earlier = state.add_end(end, agent.name)
+        if planned is not None and self._progress is not None and end.result is not None:
+            if end.ending == "retry":
+                self._progress.retrying(planned, end.result)
+            elif end.ending in ("final", "superseded"):
+                self._progress.finished(planned, end.result)
         if earlier is not None:
             after_s = None if end.result is None else end.result.retry_after_s
             wait_s = retry_wait_s(earlier - 1, self._jitter, after_s)
@@ -364,6 +379,9 @@ class Coordinator:
         slack = self._loop.time() + self._config.misses * self._config.poll_s
         for lease in leases:
             agent.deadlines[lease.ref] = slack + lease.start_within_s + lease.lifetime_s
+            planned = None if self._progress is None else self._states[lease.run].planned(lease.attempt)
+            if self._progress is not None and planned is not None:
+                self._progress.started(planned)
         return leases
 
     async def _grant(self, agent: _Agent, leases: Sequence[Lease]) -> None:

@@ -60,6 +60,11 @@ async def take_epoch(objects: ObjectStore, run: str, token: str) -> int:
         epoch += 1
 
 
+async def count_epochs(objects: ObjectStore, run: str) -> int:
+    """Returns the highest epoch that a coordinator of a run has taken; 0 without one."""
+    return await _count(objects, run, "epochs")
+
+
 async def publish_round(objects: ObjectStore, record: RoundRecord) -> RoundRecord:
     """Publishes the grants of a round; returns the record that holds from now on, which may be another coordinator's.
 

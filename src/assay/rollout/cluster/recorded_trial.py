@@ -32,8 +32,8 @@ from .run_state import ClusterRun
 from .transport import Lease
 
 Plan = Callable[[LoadedTask, int, int], PlannedAttempt]
-StoreBlobs = Callable[[str], Awaitable[None]]
-"""Puts the blobs that a chain names into shared storage."""
+StoreBlobs = Callable[[str], Awaitable[tuple[str, ...]]]
+"""Puts the blobs that a chain names into shared storage, and returns their digests."""
 
 
 def attempt_planner(config: RunConfig, agent: str) -> Plan:
@@ -102,10 +102,8 @@ class LocalTrials:
         except asyncio.CancelledError:
             if services.store.row(planned.chain(retry)) is None:
                 raise
-            return TrialOutcome("interrupted", self._pack(planned.chain(retry), retry, None))
-        if self._store_blobs is not None:
-            await self._store_blobs(planned.chain(retry))
-        return TrialOutcome("retry" if result.retry else "final", self._pack(planned.chain(retry), retry, result))
+            return TrialOutcome("interrupted", await self._pack(planned.chain(retry), retry, None))
+        return TrialOutcome("retry" if result.retry else "final", await self._pack(planned.chain(retry), retry, result))
 
     def _unused_retry(self, planned: PlannedAttempt, first: int) -> int:
         retry = first
@@ -113,14 +111,27 @@ class LocalTrials:
             retry += 1
         return retry
 
-    def _pack(self, chain: str, retry: int, result: TrialResult | None) -> TrialBody:
-        return pack_chain(self._services.store, chain, retry, result)
+    async def _pack(self, chain: str, retry: int, result: TrialResult | None) -> TrialBody:
+        blobs = () if self._store_blobs is None else await _finish(self._store_blobs(chain))
+        return pack_chain(self._services.store, chain, retry, result, blobs)
 
 
-def pack_chain(store: RunStore, chain: str, retry: int, result: TrialResult | None) -> TrialBody:
+async def _finish(storing: Awaitable[tuple[str, ...]]) -> tuple[str, ...]:
+    """Awaits the upload of an ended trial's blobs. The first cancellation comes too late to cut the trial; the second
+    ends the upload."""
+    task = asyncio.ensure_future(storing)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        return await task
+
+
+def pack_chain(
+    store: RunStore, chain: str, retry: int, result: TrialResult | None, blobs: tuple[str, ...] = ()
+) -> TrialBody:
     """Returns the body of a recorded trial. Raises `StoreError` if it is absent or too large."""
     links = list(store.links(chain))
-    return pack_trial(chain, retry, links[-1].digest, [link.body for link in links], result)
+    return pack_trial(chain, retry, links[-1].digest, [link.body for link in links], result, blobs)
 
 
 class _BoundedSite:

@@ -163,6 +163,11 @@ class RunState:
             if (task, number) not in open_numbers
         ]
 
+    def attempts(self) -> list[PlannedAttempt]:
+        """Returns all attempts so far, without their rounds; each task's first attempt precedes any second one."""
+        granted = [(number, task) for task, numbers in enumerate(self._next_numbers) for number in range(numbers)]
+        return [self.run.plan(self.run.tasks[task], number, 0) for number, task in sorted(granted)]
+
     def unread_finals(self) -> list[str]:
         """Returns the attempts of the current round that are closed and whose scores are unknown."""
         names = (self._name(*one) for one in self._current)
@@ -230,6 +235,11 @@ class RunState:
             start_within_s=self._times.start_within_s,
             lifetime_s=wall_s + self._times.grace_s,
         )
+
+    def planned(self, attempt: str) -> PlannedAttempt | None:
+        """Returns an attempt of the current round; None if it has a final record."""
+        one = self._open.get(attempt)
+        return None if one is None else self.run.plan(self.run.tasks[one.task], one.number, self.rounds - 1)
 
     def release(self, attempt: str, agent: str) -> None:
         """Makes an attempt wait again if this agent holds it and it is open."""

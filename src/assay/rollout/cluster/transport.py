@@ -135,13 +135,3 @@ class AgentDirectory(Protocol):
     def agents(self) -> Mapping[str, AgentLink]:
         """Returns the agents that exist now, by name; must not block."""
         ...
-
-
-class InProcessAgents:
-    """Agents of the same process; their own methods are the link."""
-
-    def __init__(self, agents: Mapping[str, AgentLink]) -> None:
-        self._agents = agents
-
-    def agents(self) -> Mapping[str, AgentLink]:
-        return self._agents

@@ -41,7 +41,7 @@ from assay.rollout.exchange.folder_state import FolderState
 from assay.rollout.limits.meter import Meter
 from assay.rollout.recording.recorder import Recorder
 from assay.rollout.recording.redaction import Redactor
-from assay.rollout.runs import new_run_name
+from assay.rollout.run_manifest import new_run_name
 from assay.settings import Settings
 from assay.store import RunStore
 

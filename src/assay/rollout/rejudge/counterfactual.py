@@ -27,7 +27,8 @@ from assay.rollout.progress import Progress, Tally
 from assay.rollout.rejudge.config import ReplayConfig
 from assay.rollout.rejudge.recorded_task import RecordedTasks, priors_of, recorded_config
 from assay.rollout.rejudge.replay import plan_replay, replay_obstacle, select_attempts
-from assay.rollout.runs import RunResources, new_run_name, open_resources, run_attempts
+from assay.rollout.run_manifest import new_run_name
+from assay.rollout.runs import RunResources, open_resources, run_attempts
 from assay.settings import Settings
 from assay.store import AttemptRow, RunStore
 from assay.tasks import LoadedTask

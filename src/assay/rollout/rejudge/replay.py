@@ -32,7 +32,8 @@ from assay.rollout.rejudge.recorded_task import (
     sandbox_steps,
     variation_of,
 )
-from assay.rollout.runs import new_run_name, open_resources, run_attempts
+from assay.rollout.run_manifest import new_run_name
+from assay.rollout.runs import open_resources, run_attempts
 from assay.settings import Settings
 from assay.store import ADMISSION, AttemptRow, BlobStore, RunStore, annotate_all
 from assay.tasks import LoadedTask

@@ -1,0 +1,196 @@
+"""`assay node` and `assay status`: runs on many machines."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from assay.errors import UserError
+from assay.rollout.cluster.node_config import NodeConfig
+
+from .options import takes_config
+from .output import console, emit_json, quantity, say
+from .shared import JsonOption, StoreOption, settings_with
+
+if TYPE_CHECKING:
+    from assay.rollout.cluster.place_records import AgentAnnouncement
+    from assay.rollout.cluster.placed_run import PlacedRunOptions
+    from assay.rollout.cluster.run_status import ClusterStatus
+    from assay.settings import Settings
+
+PlaceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--place",
+        metavar="URL",
+        help="Object storage through which nodes do the attempts: s3://BUCKET/PREFIX, gs://..., az://... or "
+        "file:///FOLDER. [default with --nodes N: the folder objects in the store]",
+        show_default=False,
+    ),
+]
+NodesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--nodes",
+        metavar="N|external",
+        help="Run the attempts in N node processes on this machine, each with --concurrency attempts at once; or wait "
+        "for nodes that you start with `assay node`.",
+        show_default=False,
+    ),
+]
+TokenFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        help="File with the token that command and nodes share. [default: $ASSAY_NODE_TOKEN]",
+        show_default=False,
+    ),
+]
+
+
+def read_placement(
+    place: str | None, nodes: str | None, token_file: Path | None, settings: Settings
+) -> PlacedRunOptions | None:
+    """Returns where the attempts of a run are done; None for this process. Raises `UserError`."""
+    if place is None and nodes is None:
+        return None
+    from assay.rollout.cluster.placed_run import PlacedRunOptions
+
+    if nodes is None:
+        raise UserError("--place needs --nodes: a number of node processes on this machine, or `external`")
+    if nodes == "external":
+        return PlacedRunOptions(place, None, read_node_token(token_file, settings))
+    if not nodes.isascii() or not nodes.isdigit() or int(nodes) < 1:
+        raise UserError(f"--nodes {nodes}: give a number from 1, or `external`")
+    return PlacedRunOptions(place, int(nodes))
+
+
+def read_node_token(token_file: Path | None, settings: Settings) -> str | None:
+    """Returns the token of a file, else that of the environment; None without one. Raises `UserError`."""
+    from assay.http.bearer import load_token, require_token
+
+    if token_file is None:
+        if settings.node_token is not None:
+            require_token(settings.node_token, "$ASSAY_NODE_TOKEN")
+        return settings.node_token
+    if not token_file.is_file():
+        raise UserError(f"--token-file {token_file} does not exist: put a random text into it, and chmod 600 it")
+    return load_token(token_file)
+
+
+@takes_config(NodeConfig, arguments=("run",))
+def node(config: NodeConfig, store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Runs attempts of a run that `assay run --nodes external` started, on this machine, until the run is complete.
+
+    The node reads the run's configuration from the place, and its tasks from the same paths as on the machine where the
+    run was started. SIGTERM and Ctrl-C give back what has not begun and upload what is under way.
+
+    Examples:
+
+      assay node my-run --place s3://my-bucket/runs --token-file token
+
+      assay node my-run --place file:///shared/objects --token-file token --slots 16 --listen 0.0.0.0:7070
+      --tls-cert node.pem --tls-key node.key
+    """
+    from assay.rollout.cluster.node import serve_node
+
+    settings = settings_with(store)
+    token = read_node_token(None if config.token_file is None else Path(config.token_file), settings)
+    if token is None:
+        raise UserError("a node needs a token: --token-file FILE, or $ASSAY_NODE_TOKEN")
+
+    async def serve_until_signalled() -> int:
+        import signal
+
+        from assay.rollout.cluster.node import LeaveRequest
+
+        leave = LeaveRequest()
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+
+        def on_signal() -> None:
+            if leave.event.is_set() and task is not None:
+                task.cancel()
+            say("leaving: giving back leases, uploading what is under way")
+            leave.set("told")
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, on_signal)
+        return await serve_node(config, token, settings, leave, lambda one: _show_node(one, as_json=as_json))
+
+    try:
+        left = asyncio.run(serve_until_signalled())
+    except asyncio.CancelledError:
+        raise typer.Exit(130) from None
+    if left:
+        say(f"assay: {quantity(left, 'attempt')} could not be uploaded in time: they are run again by other nodes")
+        raise typer.Exit(3)
+
+
+def _show_node(announced: AgentAnnouncement, *, as_json: bool) -> None:
+    import sys
+
+    if as_json:
+        emit_json({"agent": announced.agent, "url": announced.url, "slots": announced.slots})
+    else:
+        console().print(f"node {announced.agent} at {announced.url}, {announced.slots} slots")
+    sys.stdout.flush()
+
+
+def status(
+    run: Annotated[str, typer.Argument(help="Name of the run.")],
+    place: PlaceOption = None,
+    store: StoreOption = None,
+    token_file: TokenFileOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Shows a run on nodes: decided attempts, what the nodes do now, superseded trials, errors by boundary.
+
+    Reads the place, and asks the nodes; works while the run goes on, and without the command that started it. Exits
+    with 1 if an object of the run is damaged.
+
+    Examples:
+
+      assay status my-run
+
+      assay status my-run --place s3://my-bucket/runs --token-file token --json
+    """
+    from assay.rollout.cluster.placed_run import find_place, local_token_file
+    from assay.rollout.cluster.run_status import read_status
+    from assay.store.objects import open_place
+
+    settings = settings_with(store)
+    url = place or find_place(run, settings)
+    token = read_node_token(token_file, settings)
+    private = local_token_file(settings, run)
+    if token is None and private.is_file():
+        token = read_node_token(private, settings)
+    found = asyncio.run(read_status(open_place(url), run, token))
+    if as_json:
+        emit_json(found)
+    else:
+        _print_status(found)
+    if found.problems:
+        raise typer.Exit(1)
+
+
+def _print_status(found: ClusterStatus) -> None:
+    shown = console()
+    outcomes = "".join(f", {count} {name}" for name, count in found.outcomes.items())
+    shown.print(f"run {found.run} in {found.place}: {found.finals} of {quantity(found.attempts, 'attempt')}{outcomes}")
+    shown.print(f"now: {found.running} running, {quantity(found.leases, 'lease')}")
+    shown.print(f"not counted: {found.superseded} superseded, {found.retried} retried, {found.interrupted} interrupted")
+    if found.errors:
+        shown.print("errors: " + ", ".join(f"{count} {name}" for name, count in found.errors.items()))
+    for one in found.nodes:
+        load = (
+            "" if one.running is None else f"; {one.running} running, {one.waiting} waiting, {one.uploading} uploading"
+        )
+        shown.print(f"node {one.agent} at {one.url}: {one.state}, {one.slots} slots{load}")
+    for problem in found.problems:
+        shown.print(f"damaged: {problem}")
+    if not found.ended:
+        say(f"not complete; if no command coordinates it: assay resume {found.run}")

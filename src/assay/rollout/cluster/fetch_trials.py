@@ -1,0 +1,115 @@
+"""Copies the trials of a run from the place into a store, where they are an ordinary run.
+
+Finals decide their attempts; retried and interrupted trials are copied beside them, as an ordinary run keeps them.
+Superseded trials stay in the place, under `cut/`: their chains have the names of the finals, and they never count.
+
+Invariant: chains are copied byte for byte and recomputed. Covered: a final that is damaged, of another attempt, task or
+seed, or that states another outcome than its chain; it is refused with its key. Not covered: see `commits`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from assay.errors import StoreError
+from assay.records import AttemptStarted
+from assay.rollout.plan import PlannedAttempt
+from assay.store import AttemptRow, RunStore
+from assay.store.chain import decode_raw
+from assay.store.objects.interface import ObjectStore
+from assay.store.objects.transfer import AT_ONCE, transfer
+
+from .commits import TrialRecord, list_finals, read_final, read_record, unpack_events
+from .objects import final_key, list_pages, object_name, run_prefix
+from .shared_blobs import fetch_blobs
+
+
+class FetchResult(NamedTuple):
+    """Trials of a run, after a fetch."""
+
+    finals: int
+    """Finals that are in the store now."""
+    kept_apart: int
+    """Superseded trials, and others whose chain has the name of a chain in the store: they stay in the place."""
+
+
+async def fetch_trials(store: RunStore, objects: ObjectStore, planned: Sequence[PlannedAttempt]) -> FetchResult:
+    """Copies the trials that the store lacks. Repeating it is safe.
+
+    Args:
+        store: The run, open for writing.
+        objects: The place.
+        planned: All attempts of the run.
+
+    Raises:
+        StoreError: A record or a blob is damaged or missing; the message names its key. What was copied stays.
+    """
+    names = await list_finals(objects, store.run)
+    there = [one for one in planned if object_name(one.id) in names]
+    present = {row.attempt for row in store.attempts() if row.final}
+    missing = [one for one in there if one.id not in present]
+    for start in range(0, len(missing), AT_ONCE):
+        await _fetch_finals(store, objects, missing[start : start + AT_ONCE])
+    return FetchResult(len(there), await _fetch_cuts(store, objects))
+
+
+async def _fetch_finals(store: RunStore, objects: ObjectStore, batch: Sequence[PlannedAttempt]) -> None:
+    records: dict[str, TrialRecord] = {}
+
+    async def read(planned: PlannedAttempt) -> None:
+        records[planned.id] = await read_final(objects, store.run, planned.id)
+
+    await transfer(batch, read)
+    for planned in batch:
+        await _add_final(store, objects, planned, records.pop(planned.id))
+
+
+async def _add_final(store: RunStore, objects: ObjectStore, planned: PlannedAttempt, record: TrialRecord) -> None:
+    key = final_key(store.run, planned.id)
+
+    def check(row: AttemptRow) -> None:
+        chain = planned.chain(record.body.retry)
+        expected = ("final", chain, planned.id, planned.loaded.task.digest, planned.seed, True)
+        found = (record.kind, row.chain, row.attempt, row.task_digest, row.seed, row.final)
+        result = record.body.result
+        if found != expected:
+            raise StoreError(f"its chain is not a finished trial of {planned.id!r} of this run")
+        if result is None or (result.outcome, result.broke) != (row.outcome, row.broke):
+            raise StoreError("its result is not that of its chain")
+
+    try:
+        await _add(store, objects, record, check)
+    except StoreError as exc:
+        raise StoreError(f"{objects}: {key} is refused: {exc}") from exc
+
+
+async def _fetch_cuts(store: RunStore, objects: ObjectStore) -> int:
+    """Copies retried and interrupted trials whose chains' names are free; returns the number of the others."""
+    apart = 0
+    async for page in list_pages(objects, f"{run_prefix(store.run)}cut/"):
+        for entry in page:
+            record = await read_record(objects, entry.key, store.run, None)
+            row = store.row(record.body.chain)
+            if record.kind == "superseded" or (row is not None and row.head != record.body.head):
+                apart += 1
+            elif row is None:
+                try:
+                    await _add(store, objects, record, _require_undecided)
+                except StoreError as exc:
+                    raise StoreError(f"{objects}: {entry.key} is refused: {exc}") from exc
+    return apart
+
+
+def _require_undecided(row: AttemptRow) -> None:
+    if row.final:
+        raise StoreError("its chain decides an attempt")
+
+
+async def _add(store: RunStore, objects: ObjectStore, record: TrialRecord, check: Callable[[AttemptRow], None]) -> None:
+    events = unpack_events(record.body)
+    started = decode_raw(record.body.chain, 0, events[0]) if events else None
+    if not isinstance(started, AttemptStarted) or started.run != store.run:
+        raise StoreError("its chain is not of this run")
+    await fetch_blobs(objects, store.blobs, record.body.blobs)  # before the chain that names them
+    store.add_chain(record.body.chain, events, record.body.head, check)

@@ -1,0 +1,244 @@
+"""The coordinator's calls to node agents over HTTP: `POST /v1/poll` and `POST /v1/grant`, JSON bodies, a bearer token.
+
+Covered: a request without the token is refused before its body is read; bodies are bounded in size and time, and
+decoded into typed structs; a malformed, oversized or late reply counts as a missed poll. An agent that listens beyond
+loopback needs a certificate, which its announcement carries: the coordinator accepts that one only.
+
+Not covered: someone who has the token, who can lease attempts and end them; someone who can write to the place, who can
+announce an agent and gets the token from the coordinator's calls. Both may run code on the nodes already.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from assay.errors import AssayError, UserError
+from assay.http.bearer import BearerToken
+from assay.http.client import ClientLimits, HttpClient, ResponseTooLargeError
+from assay.http.messages import BodyBuffer, RequestHead, Response
+from assay.http.server import ResponseWriter, ServerLimits
+
+from .transport import AgentLink, AgentReport, GrantReply, GrantRequest, PollRequest, UnreachableAgentError
+
+MAX_REQUEST_BYTES = 8 << 20
+MAX_REPLY_BYTES = 64 << 20
+SERVER_LIMITS = ServerLimits(header_s=10.0, body_s=30.0, connections=64)
+CLIENT_LIMITS = ClientLimits(connect_s=10.0, exchange_s=30.0, most_bytes=MAX_REPLY_BYTES)
+IGNORED_AFTER = 10
+"""Failed calls in a row after which an agent is called less often."""
+SKIPPED_CALLS = 10
+"""Calls of an ignored agent that fail without a request, before the next that makes one."""
+
+_Reply = TypeVar("_Reply", AgentReport, GrantReply)
+
+
+class AgentRefusalError(UnreachableAgentError):
+    """The agent answered that it does not serve this caller: a wrong token, or another version."""
+
+
+class NodeListener(NamedTuple):
+    """A listening socket and its TLS settings."""
+
+    socket: socket.socket
+    tls: ssl.SSLContext | None
+    host: str
+    port: int
+
+
+def open_listener(address: str, certificate: Path | None, key: Path | None) -> NodeListener:
+    """Listens on `HOST:PORT`; port 0 lets the system pick one.
+
+    Raises:
+        UserError: The address is invalid or not available, a file cannot be read, or the address is not a loopback one
+            and there is no certificate.
+    """
+    host, separator, text = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not separator or not host or not text.isascii() or not text.isdigit() or int(text) > 65535:
+        raise UserError(f"--listen {address!r} is not of the form HOST:PORT, such as 127.0.0.1:0")
+    if (certificate is None) != (key is None):
+        raise UserError("--tls-cert and --tls-key belong together: give both")
+    if certificate is None and not _is_loopback(host):
+        raise UserError(
+            f"--listen {address} can be reached from other machines: give --tls-cert and --tls-key (a self-signed "
+            "certificate will do), or listen on 127.0.0.1 behind a tunnel"
+        )
+    tls = None if certificate is None or key is None else _server_tls(certificate, key)
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, int(text)), family=family, backlog=64)
+    except OSError as exc:
+        raise UserError(f"--listen {address}: {exc.strerror or exc}") from exc
+    listener.setblocking(False)
+    return NodeListener(listener, tls, host, listener.getsockname()[1])
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _server_tls(certificate: Path, key: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ValueError) as exc:  # an SSLError is an OSError
+        raise UserError(f"{certificate} and {key} are not a certificate and its key (PEM): {exc}") from exc
+    return context
+
+
+def _client_tls(certificate: str) -> ssl.SSLContext:
+    """Returns settings that accept one certificate only, whatever name it carries."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = False  # the certificate itself is known
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.load_verify_locations(cadata=certificate)
+    return context
+
+
+class AgentApp:
+    """The HTTP application of a node agent."""
+
+    def __init__(self, agent: AgentLink, token: str) -> None:
+        self._token = BearerToken(token)
+        self._routes: dict[str, _Route] = {
+            "/v1/poll": _Route(msgspec.json.Decoder(PollRequest), agent.poll),
+            "/v1/grant": _Route(msgspec.json.Decoder(GrantRequest), agent.grant),
+        }
+
+    def accept(self, head: RequestHead) -> _AgentCall | Response:
+        refusal = self._token.refusal(head, "this node")
+        if refusal is not None:
+            return refusal
+        route = self._routes.get(head.target)
+        if route is None:
+            return _error_response(404, "no such resource: POST /v1/poll or /v1/grant")
+        if head.method != "POST":
+            return _error_response(405, "use POST")
+        return _AgentCall(route)
+
+
+class _Route(NamedTuple):
+    decoder: msgspec.json.Decoder[Any]
+    call: Callable[[Any], Awaitable[AgentReport | GrantReply]]
+
+
+class _AgentCall:
+    def __init__(self, route: _Route) -> None:
+        self._route = route
+        self._body = BodyBuffer()
+
+    def feed(self, data: bytes) -> Response | None:
+        if len(self._body) + len(data) > MAX_REQUEST_BYTES:
+            return _error_response(413, f"a body of more than {MAX_REQUEST_BYTES} bytes")
+        self._body.add(data)
+        return None
+
+    def timed_out(self) -> Response:
+        return _error_response(408, "the body did not arrive in time")
+
+    async def answer(self, reply: ResponseWriter) -> None:
+        try:
+            request = self._route.decoder.decode(self._body.drain())
+        except (msgspec.DecodeError, ValueError, RecursionError) as exc:
+            reply.send(_error_response(400, f"invalid request: {exc}"))
+            return
+        try:
+            reply.send(Response(200, msgspec.json.encode(await self._route.call(request)), {}))
+        except AssayError as exc:
+            reply.send(_error_response(500, str(exc)[:500]))
+
+    def release(self) -> None:
+        self._body.drain()
+
+
+def _error_response(status: int, message: str) -> Response:
+    return Response(status, msgspec.json.encode({"error": {"message": message}}), {})
+
+
+class HttpAgentLink:
+    """Calls one agent over HTTP. An agent that failed several times in a row is called less often."""
+
+    def __init__(self, name: str, url: str, token: str, certificate: str | None = None) -> None:
+        """Creates a link, which connects at its first call.
+
+        Args:
+            name: Name of the agent, for messages.
+            url: `http://HOST:PORT`, or `https://` with the certificate.
+            token: Bearer token of the agent.
+            certificate: Its certificate in PEM.
+
+        Raises:
+            ValueError: The URL or the certificate is invalid.
+        """
+        if url.startswith("https:") and certificate is None:
+            raise ValueError("an https address without a certificate")
+        if url.startswith("http:") and not _is_loopback(urlsplit(url).hostname or ""):
+            raise ValueError("an address beyond loopback without TLS, which would show the token")
+        try:
+            tls = None if certificate is None else _client_tls(certificate)
+        except ssl.SSLError as exc:
+            raise ValueError(f"an invalid certificate: {exc}") from exc
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        self.name, self.url = name, url
+        self._poll = HttpClient(f"{url}/v1/poll", headers, CLIENT_LIMITS, tls)
+        self._grant = HttpClient(f"{url}/v1/grant", headers, CLIENT_LIMITS, tls)
+        self._failures = self._skipped = 0
+        self.problem: str | None = None
+        """The error of the last call that failed; None after a good one."""
+        self.is_refused = False
+        """True if the agent answered the last call with a refusal."""
+
+    async def poll(self, request: PollRequest) -> AgentReport:
+        return await self._call(self._poll, request, AgentReport)
+
+    async def grant(self, request: GrantRequest) -> GrantReply:
+        return await self._call(self._grant, request, GrantReply)
+
+    async def close(self) -> None:
+        """Closes the connections. Idempotent."""
+        await self._poll.close()
+        await self._grant.close()
+
+    async def _call(self, client: HttpClient, request: PollRequest | GrantRequest, kind: type[_Reply]) -> _Reply:
+        if self._failures >= IGNORED_AFTER and self._skipped < SKIPPED_CALLS:
+            self._skipped += 1
+            raise UnreachableAgentError(self.problem or f"agent {self.name} does not answer")
+        self._skipped = 0
+        self._failures += 1  # also where the call is cancelled because it takes too long
+        try:
+            reply = await self._exchange(client, request, kind)
+        except UnreachableAgentError as exc:
+            self.problem, self.is_refused = str(exc), isinstance(exc, AgentRefusalError)
+            raise
+        self._failures, self.problem, self.is_refused = 0, None, False
+        return reply
+
+    async def _exchange(self, client: HttpClient, request: PollRequest | GrantRequest, kind: type[_Reply]) -> _Reply:
+        try:
+            async with client.post(msgspec.json.encode(request), {}) as response:
+                status, body = response.status, await response.read()
+        except (OSError, TimeoutError, ResponseTooLargeError) as exc:
+            what = type(exc).__name__ if not str(exc) else str(exc)
+            raise UnreachableAgentError(f"agent {self.name} at {self.url} cannot be reached: {what}") from exc
+        if status != 200:
+            text = body[:300].decode("utf-8", "replace")
+            raise AgentRefusalError(f"agent {self.name} at {self.url} refused a call ({status}): {text}")
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except (msgspec.DecodeError, ValueError, RecursionError) as exc:
+            raise AgentRefusalError(f"agent {self.name} at {self.url} sent an invalid reply: {exc}") from exc

@@ -1,0 +1,141 @@
+"""Nodes on the machine of the run's command: processes that it starts, and that end with it.
+
+A node reads its orders as one line of JSON from standard input, so that no token is in an argument or a variable. When
+that pipe closes, because the command ended in whatever way, the node uploads what is under way and leaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from assay.errors import AssayError, EnvironmentFailure
+from assay.settings import Settings
+
+from .node_config import NodeConfig
+
+DRAIN_S = 10.0
+MOST_LOG_BYTES = 2_000
+
+
+class NodeOrders(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The line that a node reads."""
+
+    config: NodeConfig
+    token: str
+    store: str
+    cache: str
+
+
+class LocalNodes:
+    """Node processes. Use as a context manager, which ends them."""
+
+    def __init__(self, count: int, orders: NodeOrders, folder: Path, warn: Callable[[str], None]) -> None:
+        """Creates the nodes, which write their logs to `folder`. A node that fails is reported by `warn`."""
+        self._count, self._orders, self._folder, self._warn = count, orders, folder, warn
+        self.processes: list[asyncio.subprocess.Process] = []
+
+    async def __aenter__(self) -> Self:
+        try:
+            for number in range(self._count):
+                self.processes.append(await self._start(number))
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def _start(self, number: int) -> asyncio.subprocess.Process:
+        config = msgspec.structs.replace(self._orders.config, name=f"local-{number}")
+        line = msgspec.json.encode(msgspec.structs.replace(self._orders, config=config)) + b"\n"
+        with self._log(number).open("ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-P", "-m", __name__),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C reaches the command alone
+            )
+        assert process.stdin is not None
+        with contextlib.suppress(ConnectionError):  # it ended; `watch` says why
+            process.stdin.write(line)
+            await process.stdin.drain()
+        return process
+
+    async def watch(self) -> None:
+        """Reports nodes that end. Raises `EnvironmentFailure` when none is left."""
+        async with asyncio.TaskGroup() as group:
+            for number, process in enumerate(self.processes):
+                group.create_task(self._watch(number, process))
+        raise EnvironmentFailure(f"all local nodes have ended; their logs are in {self._folder}")
+
+    async def _watch(self, number: int, process: asyncio.subprocess.Process) -> None:
+        code = await process.wait()
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        last = self._last_line(number)
+        self._warn(f"local node {number} ended ({how}); its attempts are run elsewhere{f': {last}' if last else ''}")
+
+    def _last_line(self, number: int) -> str:
+        lines = self._log(number).read_bytes()[-MOST_LOG_BYTES:].decode("utf-8", "replace").split("\n")
+        return next((line for line in reversed(lines) if line.strip()), "")
+
+    def _log(self, number: int) -> Path:
+        return self._folder / f"node-{number}.log"
+
+    async def __aexit__(self, *_: object) -> None:
+        """Lets all nodes leave, and kills those that take too long."""
+        for process in self.processes:
+            if process.stdin is not None:
+                process.stdin.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(2 * DRAIN_S):
+                for process in self.processes:
+                    await process.wait()
+        for process in self.processes:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+
+async def _serve(orders: NodeOrders) -> int:
+    from .node import LeaveRequest, serve_node  # late: the parent needs no agent
+
+    leave = LeaveRequest()
+    loop = asyncio.get_running_loop()
+    pipe = sys.stdin.fileno()
+
+    def on_closed() -> None:
+        loop.remove_reader(pipe)  # a closed pipe stays readable
+        leave.set("alone")
+
+    loop.add_reader(pipe, on_closed)
+    loop.add_signal_handler(signal.SIGTERM, lambda: leave.set("told"))
+    settings = Settings.from_environment()
+    settings = msgspec.structs.replace(settings, store=Path(orders.store), cache=Path(orders.cache))
+    return await serve_node(orders.config, orders.token, settings, leave)
+
+
+def main() -> int:
+    """Runs one node by the orders on standard input; returns the exit code."""
+    line = bytearray()
+    while not line.endswith(b"\n"):  # unbuffered, so that the closing of the pipe stays to be seen
+        piece = os.read(sys.stdin.fileno(), 1 << 16)
+        if not piece:
+            return 0
+        line += piece
+    try:
+        return min(1, asyncio.run(_serve(msgspec.json.decode(line, type=NodeOrders))))
+    except AssayError as exc:
+        sys.stderr.write(f"assay: {exc}\n")
+        return 3
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,38 @@
+"""Configuration of a node. Imports no server: `assay node --help` shows the options."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Configuration of one node of a run."""
+
+    run: str
+    """Name of the run, as `assay run --run` was given."""
+    place: str
+    """URL of the object storage that the run was given."""
+    token_file: str | None = None
+    """File with the token that the run's command and its nodes share; default: $ASSAY_NODE_TOKEN."""
+    listen: str = "127.0.0.1:0"
+    """HOST:PORT to listen on; port 0 lets the system pick one. Beyond loopback `tls_cert` and `tls_key` are needed."""
+    advertise: str | None = None
+    """HOST under which the run's command reaches this node; default: the host of `listen`, or this machine's name
+    where that is 0.0.0.0 or ::."""
+    tls_cert: str | None = None
+    """File with the certificate (PEM), which may be self-signed: the run's command accepts this one only."""
+    tls_key: str | None = None
+    """File with the private key of the certificate (PEM)."""
+    slots: Count | None = None
+    """Attempts that run at once; default: the run's concurrency."""
+    name: str | None = None
+    """Name of the node in messages; default: that of the machine."""
+    drain_s: Seconds = 20.0
+    """Seconds in which SIGTERM and Ctrl-C upload what is under way; a second signal ends the node at once."""
+    wait_s: Seconds = 600.0
+    """Seconds to wait for the run to be started."""

@@ -1,0 +1,333 @@
+"""Runs whose attempts are done by nodes: starts and resumes them, and makes the finals an ordinary run of the store.
+
+The coordinator runs in the process of the command. The run's manifest names the place, so that `assay resume RUN` finds
+it; a store without the run reads its manifest from the place. Attempts are counted from the place alone: whatever died,
+a resumed run does exactly what is missing there.
+
+Not sent to nodes: what no file or name says (Python objects), and what one process decides from whole trajectories
+(early stopping, forks). Such a run is refused before anything starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.errors import BudgetExceededError, StoreError, UserError
+from assay.http.bearer import load_token, require_token
+from assay.rollout.config import RunConfig
+from assay.rollout.limits.run_budget import BudgetLimits
+from assay.rollout.progress import Progress
+from assay.rollout.run_inputs import find_recorded_tasks
+from assay.rollout.run_manifest import PLACE, parse_manifest, require_same_tasks
+from assay.rollout.runs import RunParts, RunSummary, load_run_contracts, prepare_run
+from assay.rollout.schedule.policies import policy_named
+from assay.settings import Settings
+from assay.store import RunStore, list_runs
+from assay.store.objects import UrlObjectStore, open_place, require_create_only
+
+from .commits import list_finals
+from .coordinator import Coordinator, CoordinatorConfig, RunEnd
+from .epochs import read_rounds
+from .fetch_trials import fetch_trials
+from .local_nodes import DRAIN_S, LocalNodes, NodeOrders
+from .node_config import NodeConfig
+from .place_records import AnnouncedAgents, PublishedRun, new_run_id, publish_end, publish_run, read_published
+from .recorded_trial import cluster_run
+from .run_state import ClusterRun, LeaseTimes, RunState
+
+LOCAL_TIMES = CoordinatorConfig(poll_s=0.5, answer_s=0.45, misses=10)
+EXTERNAL_TIMES = CoordinatorConfig(poll_s=2.0, answer_s=1.9, misses=15)
+ADDED_KEYS = ("run", "schema_version", "created")
+"""Keys of a manifest that its store adds."""
+PATIENCE_S = 30.0
+"""A place that does not answer for so long ends the command before it starts."""
+
+
+class PlacedRunOptions(NamedTuple):
+    """Where the attempts of a run are done."""
+
+    place: str | None
+    """URL of the object storage; None: the folder `objects` of the store, for local nodes."""
+    nodes: int | None
+    """Number of local nodes; None: nodes that others start with `assay node`."""
+    token: str | None = None
+    """Token of nodes that others start."""
+    times: CoordinatorConfig | None = None
+    """Times of the coordinator; None: those that fit the kind of nodes."""
+
+
+class RunPlacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The key `place` of a run's manifest."""
+
+    url: str
+    id: str
+    """Id of the published run."""
+    nodes: int | None
+    """Local nodes; None: nodes that others start."""
+
+
+def resolve_place(place: str | None, settings: Settings) -> str:
+    """Returns the URL of a place; by default the folder `objects` of the store."""
+    return place or f"file://{settings.store.absolute() / 'objects'}"
+
+
+async def start_placed_run(
+    config: RunConfig, settings: Settings, progress: Progress, options: PlacedRunOptions, parts: RunParts | None = None
+) -> RunSummary:
+    """Runs a configuration on nodes to its end.
+
+    Raises:
+        UserError: The configuration cannot be sent to nodes, or cannot work; nothing was started.
+        StoreError: The place is unsuitable, or a record there is damaged.
+        EnvironmentFailure: All local nodes have ended.
+        BudgetExceededError: The budget is used up.
+    """
+    _require_sendable(config, parts or RunParts())
+    _require_token(options)
+    prepared = prepare_run(config, settings, progress, parts=parts)
+    run = cluster_run(prepared.name, prepared.config, prepared.tasks, prepared.agent.name)
+    place = _open_shared(resolve_place(options.place, settings))
+    await require_create_only(place)
+    published = PublishedRun(1, run.name, new_run_id(), str(Path.cwd()), prepared.manifest)
+    if await read_published(place, run.name) is not None:
+        raise UserError(
+            f"{place} holds a run {run.name!r} already: go on with `assay resume {run.name} --place {place}`, or "
+            "choose another name with --run"
+        )
+    label = RunPlacement(str(place), published.id, options.nodes)
+    manifest = {**prepared.manifest, PLACE: msgspec.to_builtins(label)}
+    with RunStore.create(settings.store, run.name, manifest) as store:
+        await publish_run(place, published)
+        await _PlacedRun(store, place, run, settings, options, progress).complete()
+    return RunSummary(run.name, settings.store)
+
+
+async def resume_placed_run(
+    name: str,
+    settings: Settings,
+    progress: Progress,
+    options: PlacedRunOptions | None = None,
+    budget: BudgetLimits | None = None,
+) -> RunSummary:
+    """Completes a run on nodes.
+
+    Args:
+        name: The run.
+        settings: Where the store is. A store without the run gets it from `options.place`.
+        progress: Receives progress.
+        options: Replace what the run's manifest says.
+        budget: Replaces the budget of the run's configuration.
+
+    Raises:
+        UserError: A task or a contract has changed since the run began, or the place holds another run of that name.
+        StoreError, EnvironmentFailure, BudgetExceededError: As `start_placed_run`.
+    """
+    with await _open_store(name, settings, options) as store:
+        label = read_label(store)
+        if label is None:
+            raise UserError(f"run {name!r} has no place: finish it with `assay resume {name}` without --place")
+        manifest = store.manifest()
+        config, recorded = parse_manifest(manifest)
+        if budget is not None:
+            config = msgspec.structs.replace(config, budget_usd=budget.cost_usd, budget_calls=budget.calls)
+        tasks = find_recorded_tasks(config)
+        require_same_tasks(recorded, tasks)
+        if {c.name: c.digest for c in load_run_contracts(config, tasks)} != manifest.get("contracts", {}):
+            raise UserError("the contracts of the run have changed since it began: put them back, or start a new run")
+        options = options or PlacedRunOptions(label.url, label.nodes)
+        _require_token(options)
+        place = _open_shared(options.place or label.url)
+        await list_finals(place, name, PATIENCE_S)
+        shared = {key: value for key, value in manifest.items() if key not in (PLACE, *ADDED_KEYS)}
+        await publish_run(place, PublishedRun(1, name, label.id, str(Path.cwd()), shared))
+        run = cluster_run(name, config, tasks, str(manifest["agent"]))
+        await _PlacedRun(store, place, run, settings, options, progress).complete()
+    return RunSummary(name, settings.store)
+
+
+def _open_shared(url: str) -> UrlObjectStore:
+    """Opens a place that other processes see."""
+    if url.lower().startswith("memory:"):
+        raise UserError("memory:// is for tests: nodes do not see it; name a bucket or file:///FOLDER")
+    return open_place(url, create=True)
+
+
+async def _open_store(name: str, settings: Settings, options: PlacedRunOptions | None) -> RunStore:
+    """Opens the run for writing, or creates it from the place."""
+    if name in list_runs(settings.store):
+        return RunStore.open(settings.store, name, write=True)
+    if options is None or options.place is None:
+        raise UserError(f"no run is called {name!r} in {settings.store}: name the place that holds it with --place")
+    place = open_place(options.place)
+    await list_finals(place, name, PATIENCE_S)
+    published = await read_published(place, name)
+    if published is None:
+        raise UserError(f"{place} holds no run {name!r}: start it with `assay run`")
+    label = RunPlacement(str(place), published.id, options.nodes)
+    return RunStore.create(settings.store, name, {**published.manifest, PLACE: msgspec.to_builtins(label)})
+
+
+def read_label(store: RunStore) -> RunPlacement | None:
+    """Returns the place of a run; None for a run of one machine. Raises `StoreError` if the manifest is damaged."""
+    label = store.manifest().get(PLACE)
+    try:
+        return None if label is None else msgspec.convert(label, RunPlacement)
+    except msgspec.ValidationError as exc:
+        raise StoreError(f"the manifest of run {store.run!r} is damaged: place: {exc}") from exc
+
+
+def find_label(run: str, settings: Settings) -> RunPlacement | None:
+    """Returns the place of a run of the store; None for an unknown run, or one of one machine."""
+    if run not in list_runs(settings.store):
+        return None
+    with RunStore.open(settings.store, run) as store:
+        return read_label(store)
+
+
+def find_place(run: str, settings: Settings) -> str:
+    """Returns the URL of the place that a run's manifest names. Raises `UserError` without one."""
+    label = find_label(run, settings)
+    if label is None:
+        raise UserError(f"{settings.store} has no run {run!r} on nodes: name its place with --place")
+    return label.url
+
+
+def _require_sendable(config: RunConfig, parts: RunParts) -> None:
+    """Raises `UserError` if a configuration cannot be carried out by other processes."""
+    remedy = "leave out --nodes and --place to run it on this machine"
+    if parts.objects or parts.checks.checks:
+        names = ", ".join(parts.objects) or "checks"
+        raise UserError(
+            f"nodes cannot be given Python objects ({names}): put the agent into a file and name it as path.py:Class, "
+            f"or {remedy}"
+        )
+    if config.early_stop is not None:
+        raise UserError(f"--early-stop is fitted to whole trajectories in one process: leave it out, or {remedy}")
+    if policy_named(config.allocate, config.allocate_options).wants_paths:
+        raise UserError(
+            f"--allocate {config.allocate} forks attempts, whose states stay on one machine: choose another, or "
+            f"{remedy}"
+        )
+    for model in (config.model, config.user_model):
+        if model is not None and model.startswith("replay:"):
+            raise UserError(f"--model {model} reads this machine's store, which nodes do not have: {remedy}")
+
+
+def _require_token(options: PlacedRunOptions) -> None:
+    if options.nodes is not None:
+        if options.nodes < 1:
+            raise UserError(f"--nodes {options.nodes}: give a number from 1, or `external`")
+        return
+    if options.place is None:
+        raise UserError("--nodes external needs --place, which all nodes can reach")
+    if options.token is None:
+        raise UserError(
+            "nodes and command need a common token: put a random text of 16 characters or more into a file that only "
+            "you can read, and give both --token-file FILE (or $ASSAY_NODE_TOKEN)"
+        )
+    require_token(options.token, "--token-file or $ASSAY_NODE_TOKEN")
+
+
+def local_token_file(settings: Settings, run: str) -> Path:
+    """Returns the path of the token of a run's local nodes, so that `assay status` can ask them."""
+    return settings.store / "nodes" / run / "token"
+
+
+class _PlacedRun:
+    """A run that is open for writing in the store and published in the place."""
+
+    def __init__(
+        self,
+        store: RunStore,
+        place: UrlObjectStore,
+        run: ClusterRun,
+        settings: Settings,
+        options: PlacedRunOptions,
+        progress: Progress,
+    ) -> None:
+        self._store, self._place, self._run = store, place, run
+        self._settings, self._options, self._progress = settings, options, progress
+
+    async def complete(self) -> None:
+        """Runs what is missing, and fetches all trials."""
+        self._progress.opened(self._run.name, self._store.attempts())
+        self._progress.bound(self._run.budget)
+        if len(await list_finals(self._place, self._run.name, PATIENCE_S)) < self._run.total:
+            end = await self._coordinate()
+        else:
+            end = "complete"
+        if end == "taken over":
+            raise UserError(f"another command has taken over run {self._run.name!r}, and goes on with it")
+        await self._fetch(is_complete=end == "complete")
+        if end == "out of budget":
+            raise BudgetExceededError(f"the budget of run {self._run.name} is used up")
+        await publish_end(self._place, self._run.name)
+        self._remove_leftovers()
+
+    async def _coordinate(self) -> RunEnd:
+        options, run = self._options, self._run
+        token = options.token if options.nodes is None else load_token(local_token_file(self._settings, run.name))
+        assert token is not None  # `_require_token`
+        times = options.times or (EXTERNAL_TIMES if options.nodes is None else LOCAL_TIMES)
+        directory = AnnouncedAgents(self._place, run.name, token, self._progress.warn)
+        coordinator = Coordinator(self._place, [run], directory, times, progress=self._progress)
+        async with self._nodes(token) as watched, contextlib.aclosing(directory):
+            await directory.refresh()
+            serving = asyncio.create_task(coordinator.serve())
+            tasks: set[asyncio.Task[Any]] = {serving, asyncio.create_task(directory.watch(times.poll_s))}
+            if watched is not None:
+                tasks.add(asyncio.create_task(watched.watch()))
+            try:
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.wait(tasks)
+            for task in sorted(done, key=lambda one: one is not serving):
+                ends: dict[str, RunEnd] = task.result()
+                if task is serving:
+                    return ends[run.name]
+        raise AssertionError("a watch has ended without an error")
+
+    @contextlib.asynccontextmanager
+    async def _nodes(self, token: str) -> AsyncIterator[LocalNodes | None]:
+        """Starts local nodes, if the run has some."""
+        if self._options.nodes is None:
+            self._progress.inform(
+                f"waiting for nodes: start each with `assay node {self._run.name} --place {self._place} --token-file "
+                "FILE`"
+            )
+            yield None
+            return
+        folder = local_token_file(self._settings, self._run.name).parent
+        config = NodeConfig(run=self._run.name, place=str(self._place), drain_s=DRAIN_S)
+        store, cache = self._settings.store.absolute(), self._settings.cache.absolute()
+        orders = NodeOrders(config, token, str(store), str(cache))
+        async with LocalNodes(self._options.nodes, orders, folder, self._progress.warn) as nodes:
+            yield nodes
+
+    async def _fetch(self, *, is_complete: bool) -> None:
+        state = RunState(self._run, 0, LeaseTimes())
+        state.restore(await read_rounds(self._place, self._run.name), set())
+        fetched = await fetch_trials(self._store, self._place, state.attempts())
+        if is_complete and fetched.finals != self._run.total:
+            raise StoreError(
+                f"{self._place}: {fetched.finals} of {self._run.total} finals of {self._run.name} are there"
+            )
+        if fetched.kept_apart:
+            self._progress.inform(
+                f"{fetched.kept_apart} superseded or interrupted trials stay in {self._place}, and do not count"
+            )
+
+    def _remove_leftovers(self) -> None:
+        """Removes token and logs of local nodes, unless a node left trials behind."""
+        folder = local_token_file(self._settings, self._run.name).parent
+        if folder.is_dir() and not any(path.is_dir() for path in folder.iterdir()):
+            shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,57 @@
+"""Blobs of a run on many machines: `blobs/ab/HEX` in the place, put there before the trial that names them commits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+
+from assay.errors import StoreError
+from assay.records import digest_bytes
+from assay.store import BlobStore, RunStore
+from assay.store.gc import chain_blobs
+from assay.store.objects.index import blob_entry
+from assay.store.objects.interface import ObjectStore
+from assay.store.objects.transfer import create_or_find, transfer
+
+from .objects import answered, read_object
+
+MOST_BLOB_BYTES = 5 << 30
+"""The largest object that S3 takes in one request."""
+
+
+class BlobUploader:
+    """Puts the blobs of a node's chains into the place. An instance is the `store_blobs` of `LocalTrials`."""
+
+    def __init__(self, store: RunStore, objects: ObjectStore) -> None:
+        self._store, self._objects = store, objects
+        self._shared: set[str] = set()
+
+    async def __call__(self, chain: str) -> tuple[str, ...]:
+        """Uploads what is not there yet, however long the place does not answer; returns the digests."""
+        digests = await asyncio.to_thread(_read_digests, self._store.layout.root, self._store.run, chain)
+        await transfer([one for one in digests if one not in self._shared], self._upload)
+        return tuple(digests)
+
+    async def _upload(self, digest: str) -> None:
+        data = await asyncio.to_thread(self._store.blobs.get, digest)
+        await answered(lambda: create_or_find(self._objects, blob_entry(digest, 0).key, data))
+        self._shared.add(digest)
+
+
+def _read_digests(root: Path, run: str, chain: str) -> list[str]:
+    with RunStore.open(root, run) as store:  # SQLite connections belong to one thread
+        return chain_blobs(store, chain)
+
+
+async def fetch_blobs(objects: ObjectStore, blobs: BlobStore, digests: Iterable[str]) -> None:
+    """Copies blobs from the place that are not here. Raises `StoreError`, with the key of a missing or changed one."""
+
+    async def fetch(digest: str) -> None:
+        key = blob_entry(digest, 0).key
+        data = await read_object(objects, key, limit=MOST_BLOB_BYTES)
+        if await asyncio.to_thread(digest_bytes, data) != digest:
+            raise StoreError(f"{key} was changed: its bytes do not have its digest; restore it from a copy")
+        await asyncio.to_thread(blobs.put, data)
+
+    await transfer([one for one in digests if not blobs.has(one)], fetch)

@@ -1,0 +1,105 @@
+"""Reads how a run was made from its manifest, and compares it with what is there now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.errors import UserError
+from assay.store import ADMISSION, RunStore
+from assay.tasks import LoadedTask
+
+from .config import RunConfig
+
+PLACE = "place"
+"""Key of the manifest of a run that nodes do: where they commit."""
+
+
+def parse_manifest(manifest: Mapping[str, Any]) -> tuple[RunConfig, dict[str, str]]:
+    """Returns the configuration, and the digests of the tasks by id. Raises `KeyError`, `msgspec.ValidationError`."""
+    return msgspec.convert(manifest["config"], RunConfig), msgspec.convert(manifest["tasks"], dict[str, str])
+
+
+def require_finished(root: Path, run: str) -> None:
+    """Raises `UserError` if an attempt of a live run has not ended."""
+    with RunStore.open(root, run) as store:
+        if store.is_sealed:
+            return
+        uncertified = _uncertified(store)
+        if uncertified:
+            raise UserError(
+                f"{uncertified} tasks of the admission {run!r} have no certificate yet, and a sealed run can never be "
+                f"resumed: finish it with `assay admit --resume {run}`, or seal it unfinished with --unfinished"
+            )
+        try:
+            config, tasks = read_manifest(store)
+        except UserError:  # made by other means: it consists of what has begun
+            planned = 0
+        else:
+            planned = config.total(len(tasks))
+        rows = store.attempts()
+    ended = {row.attempt for row in rows if row.final}
+    left = max(planned, len({row.attempt for row in rows})) - len(ended)
+    if left > 0:
+        raise UserError(
+            f"{left} attempts of run {run!r} have not ended, and a sealed run can never be resumed: finish it with "
+            f"`assay resume {run}`, or seal it unfinished with --unfinished"
+        )
+
+
+def _uncertified(store: RunStore) -> int:
+    """Returns the number of unfinished tasks of an admission; 0 for any other run."""
+    manifest = store.manifest()
+    if ADMISSION not in manifest:
+        return 0
+    certified = {row.task for row in store.attempts() if row.agent == ADMISSION and row.final}
+    return sum(task not in certified for task in manifest.get("tasks", {}))
+
+
+def read_manifest(store: RunStore) -> tuple[RunConfig, dict[str, str]]:
+    """Returns a run's configuration, and the digests of its tasks by id. Raises `UserError` without them."""
+    manifest = store.manifest()
+    try:
+        return parse_manifest(manifest)
+    except (KeyError, msgspec.ValidationError) as exc:
+        if ADMISSION in manifest:
+            raise UserError(
+                f"run {store.run!r} is an admission: go on with `assay admit --resume {store.run}`"
+            ) from exc
+        raise UserError(
+            f"run {store.run!r} does not say how it was made ({exc}): it was not made by `assay run`, or by another "
+            "version; start a new run"
+        ) from exc
+
+
+def read_config(store: RunStore) -> RunConfig:
+    """Returns a run's configuration. Raises `UserError` if `assay run` did not make the run."""
+    return read_manifest(store)[0]
+
+
+def new_run_name(agent: str) -> str:
+    """Returns a name that sorts by time."""
+    short = "".join(c if c.isalnum() or c in "-_" else "-" for c in agent)[:40].strip("-") or "agent"
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() // 1000 % 1_000_000:06d}-{short}"
+
+
+def require_same_tasks(recorded: dict[str, Any], found: Sequence[LoadedTask]) -> None:
+    present = {t.task.id: t.task.digest for t in found}
+    changed = [task for task, digest in recorded.items() if present.get(task) != digest]
+    renamed = {t.task.digest: t.task.id for t in found if t.task.id not in recorded}
+    if changed and recorded[changed[0]] in renamed:
+        raise UserError(
+            f"task {changed[0]!r} of the run is called {renamed[recorded[changed[0]]]!r} now ({len(changed)} in all): "
+            "its folder was renamed, or this version of Assay names generated tasks differently; finish the run under "
+            "the old names, or start a new run"
+        )
+    if changed:
+        what = "is gone" if changed[0] not in present else "has changed"
+        raise UserError(
+            f"task {changed[0]!r} {what} since the run began ({len(changed)} in all): put the tasks back as they "
+            "were, or start a new run"
+        )

@@ -1,0 +1,129 @@
+"""Trials from the place become an ordinary run: byte for byte, once each, and damaged ones are refused by key."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from assay.errors import StoreError
+from assay.rollout import RunConfig, Tally, TrialResult, start_run
+from assay.rollout.cluster.commits import TrialRecord, commit_final, keep_cut, new_token
+from assay.rollout.cluster.fetch_trials import FetchResult, fetch_trials
+from assay.rollout.cluster.objects import final_key
+from assay.rollout.cluster.recorded_trial import attempt_planner, pack_chain
+from assay.rollout.cluster.shared_blobs import BlobUploader
+from assay.rollout.plan import PlannedAttempt
+from assay.settings import Settings
+from assay.store import AttemptRow, RunStore, audit
+from assay.tasks import find_tasks
+from tests.simulation.bucket import Bucket, BucketFaults, BucketView
+
+CONFIG = RunConfig(tasks=("family:grid,n=2,size=3",), agent="expert", agent_options={"noise": 0.5}, run="r", attempts=2)
+
+
+def _result(row: AttemptRow) -> TrialResult:
+    return TrialResult(row.outcome, row.score, row.ended, row.stopped, row.broke, row.error, row.metrics)
+
+
+@pytest.fixture(scope="module")
+def committed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes]]:
+    root = tmp_path_factory.mktemp("committed")
+    return root, asyncio.run(_commit(root))
+
+
+async def _commit(root: Path) -> dict[str, bytes]:
+    """Runs the configuration on one machine, and commits its trials as a node does, each with a superseded one."""
+    await start_run(CONFIG, Settings(root, root / "one"), Tally())
+    bucket, view = _open({})
+    with RunStore.open(root / "one", "r") as store:
+        upload = BlobUploader(store, view)
+        for row in store.attempts():
+            body = pack_chain(store, row.chain, row.retry, _result(row), await upload(row.chain))
+            await commit_final(view, "r", row.attempt, new_token(), body)
+            await keep_cut(view, "r", row.attempt, new_token(), body, "superseded")
+    return bucket.objects
+
+
+def _open(objects: dict[str, bytes]) -> tuple[Bucket, BucketView]:
+    bucket = Bucket(BucketFaults(0.0, 0.0, delay_s=0.0), random.Random(1))
+    for key, data in objects.items():
+        bucket.create(key, data)
+    return bucket, BucketView(bucket)
+
+
+def _plan() -> list[PlannedAttempt]:
+    plan = attempt_planner(CONFIG, "expert")
+    return [plan(loaded, number, 0) for number in range(2) for loaded in find_tasks(CONFIG.tasks)]
+
+
+def _chains(root: Path) -> dict[str, tuple[str, bool, list[bytes]]]:
+    with RunStore.open(root, "r") as store:
+        return {r.chain: (r.head, r.final, [link.body for link in store.links(r.chain)]) for r in store.attempts()}
+
+
+async def test_finals_are_copied_once_and_superseded_trials_stay(
+    committed: tuple[Path, dict[str, bytes]], tmp_path: Path
+) -> None:
+    _, view = _open(committed[1])
+    with RunStore.create(tmp_path, "r", {}) as store:
+        for _ in range(2):
+            assert await fetch_trials(store, view, _plan()) == FetchResult(4, 4)
+    assert _chains(tmp_path) == _chains(committed[0] / "one")
+    assert audit(tmp_path, "r") == ()
+
+
+def _change(**fields: Any) -> Callable[[TrialRecord, TrialRecord], TrialRecord]:
+    return lambda one, _: msgspec.structs.replace(one, body=msgspec.structs.replace(one.body, **fields))
+
+
+DAMAGE: dict[str, tuple[Callable[[TrialRecord, TrialRecord], TrialRecord], str]] = {
+    "another attempt's": (lambda _, other: other, "it was moved"),
+    "another attempt's, renamed": (
+        lambda one, other: msgspec.structs.replace(other, attempt=one.attempt),
+        "not a finished trial",
+    ),
+    "another's events": (
+        lambda one, other: msgspec.structs.replace(
+            one, body=msgspec.structs.replace(one.body, events=other.body.events, size=other.body.size)
+        ),
+        "do not give its head",
+    ),
+    "another result": (
+        _change(result=TrialResult("pass", 1.0, None, None, "store", None, {})),
+        "not that of its chain",
+    ),
+    "no result": (_change(result=None), "not that of its chain"),
+    "not final": (lambda one, _: msgspec.structs.replace(one, kind="retried"), "not a finished trial"),
+    "another chain": (_change(retry=7), "not a finished trial"),
+    "a missing blob": (_change(blobs=("blake3:" + "0" * 64,)), "is missing"),
+}
+
+
+@pytest.mark.parametrize(("damage", "message"), DAMAGE.values(), ids=DAMAGE)
+async def test_a_damaged_final_is_refused_with_its_key(
+    committed: tuple[Path, dict[str, bytes]],
+    tmp_path: Path,
+    damage: Callable[[TrialRecord, TrialRecord], TrialRecord],
+    message: str,
+) -> None:
+    planned, (bucket, view) = _plan(), _open(committed[1])
+    keys = [final_key("r", one.id) for one in planned]
+    one, other = (msgspec.msgpack.decode(bucket.objects[key], type=TrialRecord) for key in keys[:2])
+    bucket.objects[keys[0]] = msgspec.msgpack.encode(damage(one, other))
+    with RunStore.create(tmp_path, "r", {}) as store:
+        with pytest.raises(StoreError, match=message) as refused:
+            await fetch_trials(store, view, planned)
+        assert store.row(planned[0].chain(0)) is None
+    assert keys[0] in str(refused.value)
+
+
+async def test_a_final_of_another_seed_is_refused(committed: tuple[Path, dict[str, bytes]], tmp_path: Path) -> None:
+    planned = [one._replace(seed=one.seed + 1) for one in _plan()]
+    with RunStore.create(tmp_path, "r", {}) as store, pytest.raises(StoreError, match="not a finished trial"):
+        await fetch_trials(store, _open(committed[1])[1], planned)
