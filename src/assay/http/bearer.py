@@ -8,11 +8,9 @@ import os
 import secrets
 from pathlib import Path
 
-import msgspec
-
 from assay.errors import StoreError, UserError, boundary
 
-from .messages import RequestHead, Response
+from .messages import RequestHead, Response, error_response
 
 MAX_TOKEN_CHARS = 4096
 
@@ -29,7 +27,7 @@ class BearerToken:
         if hmac.compare_digest(_hash_token(token.strip()), self._digest) and scheme == "Bearer":
             return None
         message = f"{name} wants its token: Authorization: Bearer TOKEN"
-        return Response(401, msgspec.json.encode({"error": {"message": message}}), {"WWW-Authenticate": "Bearer"})
+        return error_response(401, message, {"WWW-Authenticate": "Bearer"})
 
 
 def _hash_token(token: str) -> bytes:

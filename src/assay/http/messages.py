@@ -28,6 +28,11 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     headers: Mapping[str, str]
 
 
+def error_response(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Returns a response whose JSON body is `{"error": {"message": ...}}`."""
+    return Response(status, msgspec.json.encode({"error": {"message": message}}), headers or {})
+
+
 class BodyBuffer:
     """Accumulates bytes; its memory does not exceed them even if they arrive one by one."""
 

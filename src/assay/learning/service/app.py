@@ -25,7 +25,7 @@ import msgspec
 
 from assay.errors import AssayError, UserError
 from assay.http.bearer import BearerToken
-from assay.http.messages import BodyBuffer, RequestHead, Response
+from assay.http.messages import BodyBuffer, RequestHead, Response, error_response
 from assay.http.server import ResponseWriter
 from assay.tasks.sources import task_count
 
@@ -61,16 +61,16 @@ class RolloutApp:
         if refusal is not None:
             return refusal
         if self.active_requests >= MAX_CONCURRENT_REQUESTS:
-            return _error_response(429, "too many concurrent requests; retry later", {"Retry-After": "1"})
+            return error_response(429, "too many concurrent requests; retry later", {"Retry-After": "1"})
         try:
             route = self._route(head)
         except ValueError as exc:
-            return _error_response(400, f"invalid request URL: {exc}")
+            return error_response(400, f"invalid request URL: {exc}")
         if isinstance(route, Response):
             return route
         length = head.headers.get("content-length", "0")
         if not length.isascii() or not length.isdecimal() or len(length) > 12 or int(length) > MAX_BODY_BYTES:
-            return _error_response(413, f"a body of {length[:20]} bytes; at most {MAX_BODY_BYTES}")
+            return error_response(413, f"a body of {length[:20]} bytes; at most {MAX_BODY_BYTES}")
         return _Call(self, route)
 
     def _route(self, head: RequestHead) -> _Route | Response:
@@ -78,43 +78,43 @@ class RolloutApp:
         query = dict(parse_qsl(parts.query, max_num_fields=10))
         if parts.path == "/v1/batches":
             known = {"GET": _Route(lambda _: self._list_batches()), "POST": _Route(self._submit, has_body=True)}
-            return known.get(head.method) or _error_response(
+            return known.get(head.method) or error_response(
                 405, "GET lists, POST asks for a batch", {"Allow": "GET, POST"}
             )
         match = _BATCH.fullmatch(parts.path)
         if match is None:
-            return _error_response(404, f"no resource at {parts.path[:100]}; batches are at /v1/batches")
+            return error_response(404, f"no resource at {parts.path[:100]}; batches are at /v1/batches")
         batch = self._ledger.find(match[1])
         if batch is None:
-            return _error_response(404, f"unknown batch {match[1]!r}")
+            return error_response(404, f"unknown batch {match[1]!r}")
         routes = {
             ("GET", None): _Route(lambda _: self._status(batch, query)),
             ("GET", "rows"): _Route(lambda _: self._rows(batch, query)),
             ("POST", "cancel"): _Route(lambda _: self._cancel(batch)),
             ("DELETE", None): _Route(lambda _: self._delete(batch)),
         }
-        return routes.get((head.method, match[2])) or _error_response(405, f"{head.method[:20]} is not supported")
+        return routes.get((head.method, match[2])) or error_response(405, f"{head.method[:20]} is not supported")
 
     async def _submit(self, body: bytes) -> Response:
         try:
             request = _DECODER.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-            return _error_response(400, f"the body is not a batch request: {exc}")
+            return error_response(400, f"the body is not a batch request: {exc}")
         if self._ledger.find(request.id) is None:
             waiting = sum(not one.is_over for one in self._ledger.all())
             if waiting >= self._config.waiting:
-                return _error_response(429, f"{waiting} batches are waiting; retry later", {"Retry-After": "10"})
+                return error_response(429, f"{waiting} batches are waiting; retry later", {"Retry-After": "10"})
             if len(self._ledger.all()) >= self._config.kept:
-                return _error_response(507, f"{self._config.kept} batches are remembered: DELETE some that are over")
+                return error_response(507, f"{self._config.kept} batches are remembered: DELETE some that are over")
         try:
             run_settings = run_config(self._config, request, f"batch-{request.id}")
             self._require_bounded(request, run_settings.tasks)
         except UserError as exc:
-            return _error_response(400, str(exc))
+            return error_response(400, str(exc))
         try:
             batch, new = self._ledger.add(request)
         except UserError as exc:
-            return _error_response(409, str(exc))
+            return error_response(409, str(exc))
         self._worker.wake()
         return _json_response(201 if new else 200, self._batch_fields(batch))
 
@@ -133,33 +133,33 @@ class RolloutApp:
     async def _status(self, batch: LedgerBatch, query: dict[str, str]) -> Response:
         wait_s = _query_number(query, "wait", 0, MAX_WAIT_S)
         if wait_s is None:
-            return _error_response(400, f"wait is seconds, from 0 to {MAX_WAIT_S}")
+            return error_response(400, f"wait is seconds, from 0 to {MAX_WAIT_S}")
         if wait_s:
             await self._worker.wait_for_change(batch.request.id, wait_s)
         now = self._ledger.find(batch.request.id)
         return (
             _json_response(200, self._batch_fields(now))
             if now is not None
-            else _error_response(404, "the batch was forgotten meanwhile")
+            else error_response(404, "the batch was forgotten meanwhile")
         )
 
     async def _rows(self, batch: LedgerBatch, query: dict[str, str]) -> Response:
         if batch.state != "done":
-            return _error_response(409, f"batch {batch.request.id!r} is {batch.state}: it has no rows (yet)")
+            return error_response(409, f"batch {batch.request.id!r} is {batch.state}: it has no rows (yet)")
         after, most = _query_number(query, "after", 0, 2**62), _query_number(query, "most", 100, 1000)
         if after is None or most is None or most < 1:
-            return _error_response(400, "after is a cursor that `next` gave, most a number from 1 to 1000")
+            return error_response(400, "after is a cursor that `next` gave, most a number from 1 to 1000")
         try:
             return Response(200, read_page(self._ledger.rows_path(batch), after, most), {})
         except UserError as exc:
-            return _error_response(400, str(exc))
+            return error_response(400, str(exc))
 
     async def _cancel(self, batch: LedgerBatch) -> Response:
         return _json_response(200, self._batch_fields(await self._worker.cancel(batch)))
 
     async def _delete(self, batch: LedgerBatch) -> Response:
         if not batch.is_over or self._worker.is_running(batch):
-            return _error_response(409, f"batch {batch.request.id!r} is {batch.state}: cancel it first")
+            return error_response(409, f"batch {batch.request.id!r} is {batch.state}: cancel it first")
         self._ledger.delete(batch)
         return Response(204, b"", {})
 
@@ -185,20 +185,20 @@ class _Call:
 
     def feed(self, data: bytes) -> Response | None:
         if not self._route.has_body:
-            return _error_response(400, "no body is wanted here")
+            return error_response(400, "no body is wanted here")
         if len(self._body) + len(data) > MAX_BODY_BYTES:
-            return _error_response(413, f"a body of more than {MAX_BODY_BYTES} bytes")
+            return error_response(413, f"a body of more than {MAX_BODY_BYTES} bytes")
         self._body.add(data)
         return None
 
     def timed_out(self) -> Response:
-        return _error_response(408, "the body did not arrive in time")
+        return error_response(408, "the body did not arrive in time")
 
     async def answer(self, reply: ResponseWriter) -> None:
         try:
             reply.send(await self._route.answer(self._body.drain()))
         except AssayError as exc:
-            reply.send(_error_response(500, str(exc)[:500]))
+            reply.send(error_response(500, str(exc)[:500]))
 
     def release(self) -> None:
         if self._counted:
@@ -215,7 +215,3 @@ def _query_number(query: dict[str, str], name: str, default: int, most: int) -> 
 
 def _json_response(status: int, data: Any) -> Response:
     return Response(status, msgspec.json.encode(data), {})
-
-
-def _error_response(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
-    return Response(status, msgspec.json.encode({"error": {"message": message}}), headers or {})

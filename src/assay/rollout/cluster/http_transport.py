@@ -23,7 +23,7 @@ import msgspec
 from assay.errors import AssayError, UserError
 from assay.http.bearer import BearerToken
 from assay.http.client import ClientLimits, HttpClient, ResponseTooLargeError
-from assay.http.messages import BodyBuffer, RequestHead, Response
+from assay.http.messages import BodyBuffer, RequestHead, Response, error_response
 from assay.http.server import ResponseWriter, ServerLimits
 
 from .transport import AgentLink, AgentReport, GrantReply, GrantRequest, PollRequest, UnreachableAgentError
@@ -126,9 +126,9 @@ class AgentApp:
             return refusal
         route = self._routes.get(head.target)
         if route is None:
-            return _error_response(404, "no such resource: POST /v1/poll or /v1/grant")
+            return error_response(404, "no such resource: POST /v1/poll or /v1/grant")
         if head.method != "POST":
-            return _error_response(405, "use POST")
+            return error_response(405, "use POST")
         return _AgentCall(route)
 
 
@@ -144,30 +144,26 @@ class _AgentCall:
 
     def feed(self, data: bytes) -> Response | None:
         if len(self._body) + len(data) > MAX_REQUEST_BYTES:
-            return _error_response(413, f"a body of more than {MAX_REQUEST_BYTES} bytes")
+            return error_response(413, f"a body of more than {MAX_REQUEST_BYTES} bytes")
         self._body.add(data)
         return None
 
     def timed_out(self) -> Response:
-        return _error_response(408, "the body did not arrive in time")
+        return error_response(408, "the body did not arrive in time")
 
     async def answer(self, reply: ResponseWriter) -> None:
         try:
             request = self._route.decoder.decode(self._body.drain())
         except (msgspec.DecodeError, ValueError, RecursionError) as exc:
-            reply.send(_error_response(400, f"invalid request: {exc}"))
+            reply.send(error_response(400, f"invalid request: {exc}"))
             return
         try:
             reply.send(Response(200, msgspec.json.encode(await self._route.call(request)), {}))
         except AssayError as exc:
-            reply.send(_error_response(500, str(exc)[:500]))
+            reply.send(error_response(500, str(exc)[:500]))
 
     def release(self) -> None:
         self._body.drain()
-
-
-def _error_response(status: int, message: str) -> Response:
-    return Response(status, msgspec.json.encode({"error": {"message": message}}), {})
 
 
 class HttpAgentLink:

@@ -49,7 +49,7 @@ RELIED_S = GRACE_S / 2
 
 _SHARD = len(f"{BLOBS_PREFIX}ab/")
 MOST_OBJECT_BYTES = 5 << 30
-"""What S3 takes in one request."""
+"""Limit of S3 for one request."""
 
 
 class CopyReport(msgspec.Struct, frozen=True):
