@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -37,12 +39,26 @@ def wait_until_writing(store: Path, process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.005)
 
 
+def events(store: Path) -> int:
+    with contextlib.closing(sqlite3.connect(store / "runs" / "long" / "run.sqlite")) as database:
+        return int(database.execute("SELECT count(*) FROM events").fetchone()[0])
+
+
+def wait_until_in_steps(store: Path, process: subprocess.Popen[bytes]) -> None:
+    """Until it wrote more events than its eight attempts have before their first steps, however slow the machine is."""
+    before = events(store)
+    while process.poll() is None and events(store) < before + 64:
+        time.sleep(0.005)
+
+
 @pytest.fixture(scope="module")
 def killed_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store, moments = tmp_path_factory.mktemp("store"), random.Random(11)
-    for _ in range(KILLS):
+    for kill in range(KILLS):
         process = start(store)
         wait_until_writing(store, process)
+        if kill % 2:
+            wait_until_in_steps(store, process)
         time.sleep(moments.uniform(0.0, 0.12))
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
