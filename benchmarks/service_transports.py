@@ -1,6 +1,7 @@
 """Cost of a call of a service at the server, by transport: in process, through MCP (pipe and HTTP) and through HTTP.
 
-An HTTP request that calls nothing shows the share of the HTTP server and of the kernel.
+Two rows show what a transport costs before it calls anything: a bare asyncio protocol that writes a fixed response
+(the event loop and the kernel, the limit of any server on asyncio), and an HTTP request that calls nothing.
 
 The client is another process that sends prepared requests over one connection and reads the answers; its CPU is not
 counted. A call reads one row of a table of a thousand; the in-process row is the same call without a transport.
@@ -34,6 +35,8 @@ from benchmarks._report import Report, Target, options
 HOW = "one core for the server, the client on another; medians over rounds; CPU microseconds of the server's process"
 COLUMNS = ("what", "count", "cpu_us", "transport_us")
 FLOOR = "an HTTP request that calls nothing"
+BARE = "a bare asyncio protocol"
+BARE_RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n" + b'{"status":"ok"}'
 MOST_US = 100.0
 """Largest cost that a transport may add to a call."""
 CLIENT = """
@@ -90,9 +93,10 @@ def main(words: Sequence[str] | None = None) -> None:
     calls, rounds = (500, 3) if asked.quick else (5_000, 5)
     found = asyncio.run(measure(calls, rounds))
     plain = found[0]["cpu_us"]
-    for row in found[2:]:
+    calling = [row for row in found[1:] if row["what"] not in (BARE, FLOOR)]
+    for row in calling:
         row["transport_us"] = row["cpu_us"] - plain
-    targets = [Target(f"added by {row['what']}", "us", MOST_US, row["transport_us"]) for row in found[2:]]
+    targets = [Target(f"added by {row['what']}", "us", MOST_US, row["transport_us"]) for row in calling]
     Report("service_transports", HOW, found, targets, {}).finish(COLUMNS, asked.into)
 
 
@@ -131,7 +135,26 @@ async def measure(calls: int, rounds: int) -> list[dict[str, Any]]:
                 await _run_client(port, calls, request)
 
             rows.append({"what": what, "count": calls, "cpu_us": await _median_us(call, rounds, calls)})
+    bare = await asyncio.get_running_loop().create_server(_BareProtocol, "127.0.0.1", 0)
+    async with bare:
+        port = bare.sockets[0].getsockname()[1]
+
+        async def call_bare() -> None:
+            await _run_client(port, calls, requests[FLOOR])
+
+        rows.insert(1, {"what": BARE, "count": calls, "cpu_us": await _median_us(call_bare, rounds, calls)})
     return [*rows, piped]
+
+
+class _BareProtocol(asyncio.Protocol):
+    """Answers whatever it reads with the same bytes."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.write = transport.write
+
+    def data_received(self, data: bytes) -> None:
+        self.write(BARE_RESPONSE)
 
 
 async def _run_client(port: int, calls: int, request: bytes) -> None:

@@ -21,6 +21,7 @@ def test_services_are_measured_by_each_transport(tmp_path: Path) -> None:
     rows = json.loads((tmp_path / "service_transports.json").read_text())["rows"]
     assert [row["what"] for row in rows] == [
         "a call in process",
+        "a bare asyncio protocol",
         "an HTTP request that calls nothing",
         "an MCP call over HTTP",
         "an HTTP call",
