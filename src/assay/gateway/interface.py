@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
-from assay.records import BranchCause, SpanProof, Usage
+from assay.records import BranchCause, SpanProof, Usage, WeightSpan
 
 _Total = TypeVar("_Total")
 
@@ -96,6 +96,8 @@ class ModelReply(msgspec.Struct, frozen=True, gc=False):
     completion_token_ids: tuple[int, ...] | None = None
     logprobs: tuple[float, ...] | None = None
     weight_version: str | None = None
+    weight_spans: tuple[WeightSpan, ...] = ()
+    """As in `ModelCall`."""
 
 
 @runtime_checkable
@@ -141,6 +143,8 @@ class TokenReply(msgspec.Struct, frozen=True):
     finish_reason: str
     """`stop` (a stop token, which is the last of `token_ids`, or a stop text) or `length`."""
     weight_version: str | None = None
+    weight_spans: tuple[WeightSpan, ...] = ()
+    """`weight_version` and `weight_spans` are as in `ModelCall`."""
     tries: int = 1
     cached_tokens: int | None = None
     """Prompt tokens found in the backend's cache; None if unknown."""

@@ -41,6 +41,7 @@ class TurnSpan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     state: str | None = None
     """State digest before the turn, or the name of the task's initial state; None if not observed."""
     weight_version: str | None = None
+    """Version of the weights that sampled the first token; `TrainingRow.versions` has each token's."""
     certified: bool = False
     trained: bool = True
     """False for context trained in another row, and for uncertified spans."""

@@ -126,11 +126,7 @@ class _RowBuilder:
         """Builds a row. `before` holds the tokens of earlier rows; its own are added."""
         pieces = self._pieces(row)
         turns = tuple(self._turn(span) for span in row.spans)
-        names = tuple(dict.fromkeys(t.weight_version for t in turns if t.weight_version is not None))
-        versions = np.full(len(row.token_ids), -1, dtype=np.int16)
-        for turn in turns:
-            if turn.weight_version is not None:
-                versions[turn.start : turn.end] = names.index(turn.weight_version)
+        versions, names = _versions(row)
         temperatures = {turn.sampling.get("temperature") for turn in turns if turn.trained}
         first_trained = next((span for span in row.spans if span.trained), row.spans[-1])
         first = self._calls[first_trained.call]
@@ -194,6 +190,26 @@ class _RowBuilder:
             finish=_finish(call),
             **facts,
         )
+
+
+def _versions(row: TokenRow) -> tuple[np.ndarray[Any, np.dtype[np.int16]], tuple[str, ...]]:
+    """Returns each token's index into the names of the weight versions, -1 if unknown, and the names.
+
+    Where a server names several versions without positions, all tokens count as the first one's, which is the oldest:
+    a bound on their age then holds.
+    """
+    versions = np.full(len(row.token_ids), -1, dtype=np.int16)
+    numbers: dict[str, int] = {}
+    for span in row.spans:
+        start = span.start
+        if span.weight_version is not None:
+            versions[start : span.end] = numbers.setdefault(span.weight_version, len(numbers))
+        for part in span.weight_spans:
+            if part.end is not None:
+                end = min(span.start + part.end, span.end)
+                versions[start:end] = numbers.setdefault(part.version, len(numbers))
+                start = end
+    return versions, tuple(numbers)
 
 
 def _logprobs(row: TokenRow) -> np.ndarray[Any, np.dtype[np.float32]]:

@@ -4,7 +4,7 @@ Reading a record needs this package and msgspec, nothing else. Fields are docume
 Schema comes from `msgspec.json.schema(Trajectory)`.
 """
 
-from ._call import BranchCause, ModelCall, RawBody, SpanProof, Usage
+from ._call import BranchCause, ModelCall, RawBody, SpanProof, Usage, WeightSpan
 from ._canonical import DIGEST_PREFIX, canonical_bytes, decode, digest_bytes, digest_record, require_finite
 from ._event import (
     GENESIS,
@@ -75,6 +75,7 @@ __all__ = [
     "VerdictAdded",
     "VerdictKind",
     "VerdictStatus",
+    "WeightSpan",
     "canonical_bytes",
     "decode",
     "digest_bytes",

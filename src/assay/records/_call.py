@@ -59,6 +59,14 @@ class SpanProof(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """First token position at which the contexts differ, if known."""
 
 
+class WeightSpan(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Sampled tokens of one version of the weights, of a call during which the weights were replaced."""
+
+    version: str
+    end: int | None = None
+    """Position after its last token, counted from the first sampled token; None if the server does not say."""
+
+
 class ModelCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One exchange with a model."""
 
@@ -109,6 +117,8 @@ class ModelCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     redactions: tuple[str, ...] = ()
     """Redacted from request, response, error and lineage before storage, as in `RawBody`."""
     weight_version: str | None = None
-    """Version of the model's weights, if the backend reports it."""
+    """Version of the weights that sampled the first token, if the backend reports it."""
+    weight_spans: tuple[WeightSpan, ...] = ()
+    """Versions of the weights in the order in which they sampled; empty if one version sampled every token."""
     actor: Actor = "agent"
     """Whose turn the call makes; `user` for a simulated person."""

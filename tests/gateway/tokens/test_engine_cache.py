@@ -81,6 +81,37 @@ async def test_other_weights_come_between_answers_with_their_version(engine: Any
         await engine.load({"nothing": next(iter(state.values()))}, "broken")
 
 
+async def test_weights_replaced_in_flight_sample_the_rest_and_the_reply_says_from_where(engine: Any) -> None:
+    alone = await engine.generate(PROMPT, {"seed": 1, "max_tokens": 40})
+    state = {name: tensor.clone() for name, tensor in engine._model.state_dict().items()}
+    sampled: list[int] = []
+    begun = asyncio.Event()
+
+    async def note(tokens: Any) -> None:
+        sampled.extend(tokens)
+        if len(sampled) >= 5:
+            begun.set()
+
+    under_way = asyncio.create_task(engine.generate(PROMPT, {"seed": 1, "max_tokens": 400}, on_tokens=note))
+    await begun.wait()
+    await engine.load({name: tensor * 0.5 for name, tensor in state.items()}, "halved", in_flight=True)
+    reply = await under_way
+    first, second = reply.weight_spans
+    assert (reply.weight_version, first.version, second.version) == (
+        alone.weight_version,
+        alone.weight_version,
+        "halved",
+    )
+    assert 5 <= first.end < second.end == len(reply.token_ids) == 400
+    shared = min(first.end, 40)
+    assert reply.token_ids[:shared] == alone.token_ids[:shared]
+    head, tail = reply.token_ids[: first.end], reply.token_ids[first.end :]
+    assert far(engine.score([*PROMPT, *head], tail, {}), reply.logprobs[first.end :]) < 1e-4
+    await engine.load(state, "as before", in_flight=True)
+    assert far(engine.score(PROMPT, head, {}), reply.logprobs[: first.end]) < 1e-4
+    assert (await engine.generate(PROMPT, {"seed": 1, "max_tokens": 6})).weight_spans == ()
+
+
 async def test_a_small_cache_drops_the_oldest_and_a_long_prompt_is_read_in_pieces(
     tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -188,6 +188,44 @@ async def test_a_context_is_kept_to_without_asking(stand_in: StandIn) -> None:
     await backend.close()
 
 
+def _report(kind: str, spans: Any) -> Any:
+    """Returns a change of a reply: the server reports these versions of its weights."""
+
+    def change(body: dict[str, Any]) -> None:
+        (body["meta_info"] if kind == "sglang" else body["choices"][0])["weight_versions"] = spans
+
+    return change
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+async def test_spans_of_weight_versions_are_read_and_those_that_leave_a_gap_are_refused(
+    stand_in: StandIn, kind: str
+) -> None:
+    backend = KINDS[kind]("m", stand_in.url, options=FAST)
+    spans = [{"version": 3, "start": 0, "end": 2}, {"version": 4, "start": 2, "end": 5}]
+    stand_in.change = _report(kind, spans)
+    reply = await backend.generate([5, 6, 7], {"max_tokens": 5, "seed": 1})
+    assert reply.weight_version == "3"
+    assert [(span.version, span.end) for span in reply.weight_spans] == [("3", 2), ("4", 5)]
+    for broken in ([spans[1]], [spans[0]], [spans[0], {"version": 4, "start": 3, "end": 5}], spans[::-1]):
+        stand_in.change = _report(kind, broken)
+        with pytest.raises(ProviderError, match="do not cover the 5 sampled tokens"):
+            await backend.generate([5, 6, 7], {"max_tokens": 5, "seed": 1})
+    stand_in.change = _report(kind, [{"version": "a", "start": 0, "end": 2}, {"version": "a", "start": 2, "end": 5}])
+    reply = await backend.generate([5, 6, 7], {"max_tokens": 5, "seed": 1})
+    assert (reply.weight_version, reply.weight_spans) == ("a", ())
+    await backend.close()
+
+
+async def test_versions_without_positions_begin_with_the_oldest(stand_in: StandIn) -> None:
+    backend = KINDS["vllm"]("m", stand_in.url, options=FAST)
+    stand_in.change = _report("vllm", ["step-3", "step-4"])
+    reply = await backend.generate([5, 6, 7], {"max_tokens": 5, "seed": 1})
+    assert reply.weight_version == "step-3"
+    assert [(span.version, span.end) for span in reply.weight_spans] == [("step-3", None), ("step-4", None)]
+    await backend.close()
+
+
 @pytest.mark.parametrize("kind", ["vllm", "sglang"])
 async def test_a_server_is_opened_by_name_with_its_renderer(stand_in: StandIn, tiny_folder: Path, kind: str) -> None:
     name = f"{kind}:{stand_in.url}#m?tokenizer={tiny_folder}&max_tokens=4&seed=2"

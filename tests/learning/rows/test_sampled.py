@@ -29,7 +29,7 @@ from assay.learning.sampled import sampled_rows
 from assay.learning.service.config import BatchRequest, PolicyRequest
 from assay.learning.service.ledger import LedgerBatch
 from assay.learning.service.rows import write_batch
-from assay.records import AttemptStarted, Body, SpanProof, Trajectory
+from assay.records import AttemptStarted, Body, SpanProof, Trajectory, WeightSpan
 from assay.settings import Settings
 from tests.learning.recorded import store_run
 
@@ -104,6 +104,26 @@ def test_a_turn_knows_its_step_state_sampling_and_pay(trajectory: Make) -> None:
     assert (row.temperature, row.weight_versions, row.final_state) == (1.0, ("w0",), "state-1")
     assert set(row.versions[row.loss_mask]) == {0}
     assert set(row.versions[~row.loss_mask]) == {-1}
+
+
+def test_each_token_has_the_version_of_the_weights_that_sampled_it(trajectory: Make) -> None:
+    made = trajectory("a", "up", "right")
+
+    def replaced(spans: tuple[WeightSpan, ...]) -> Any:
+        changed = {
+            call.id: msgspec.structs.replace(call, weight_version=spans[0].version, weight_spans=spans)
+            for call in made.calls
+        }
+        return msgspec.structs.replace(made, calls=tuple(changed.values()))
+
+    (row,) = sampled_rows(replaced((WeightSpan("3", 2), WeightSpan("4", 10_000))))
+    assert row.weight_versions == ("3", "4")
+    for turn in row.turns:
+        assert turn.weight_version == "3"
+        assert row.versions[turn.start : turn.end].tolist() == [0, 0, *[1] * (turn.end - turn.start - 2)]
+    assert set(row.versions[~row.loss_mask]) == {-1}
+    (row,) = sampled_rows(replaced((WeightSpan("3"), WeightSpan("4"))))
+    assert (row.weight_versions, set(row.versions[row.loss_mask])) == (("3",), {0})
 
 
 def test_an_uncertified_span_is_refused_or_left_out_of_the_loss(trajectory: Make) -> None:

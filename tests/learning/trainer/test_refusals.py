@@ -88,6 +88,19 @@ def test_attempts_of_old_and_of_unknown_weights_are_dropped_with_their_reason(ro
     assert reasons == {"stale": 1, "unknown version": 1}
 
 
+def test_an_attempt_is_as_old_as_its_oldest_trained_token(row: Any) -> None:
+    import msgspec
+    import numpy as np
+
+    made = row("a", [1, 2, 3, 4], [(1, 4)], version="v0")
+    spanning = msgspec.structs.replace(
+        made, versions=np.array([-1, 0, 1, 1], dtype=np.int16), weight_versions=("v0", "v1")
+    )
+    assert drop_stale([spanning], ["v0", "v1"], 1) == ([spanning], {})
+    assert drop_stale([spanning], ["v0", "v1", "v2"], 1) == ([], {"stale": 1})
+    assert drop_stale([spanning], ["v1"], 1) == ([], {"unknown version": 1})
+
+
 def test_the_lag_is_counted_in_updates_over_the_trained_tokens(row: Any) -> None:
     rows = [row("a", [1, 2, 3], [(1, 3)], version="v0"), row("b", [1, 2], [(1, 2)], version="v2")]
     rows.append(row("c", [1, 2], [(1, 2)], version="vx"))

@@ -11,12 +11,13 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from assay.errors import ProviderError, boundary
+from assay.records import WeightSpan
 
 from ._kv_cache import CachedSequence, CachePass, PrefixKVCache
 from ._sampling import SamplingParams, draw_tokens, log_probabilities
@@ -70,13 +71,22 @@ class GenerationJob:
         self.shared = 0
         """Prompt tokens found in the cache."""
         self.version: str | None = None
-        """Version of the weights."""
+        """Version of the weights that sample."""
+        self.spans: list[WeightSpan] = []
+        """Earlier versions that sampled tokens."""
         self.sequence: CachedSequence | None = None
         self.cancelled = False
 
     def unread(self) -> int:
         """Returns the number of tokens that the model has not read."""
         return 0 if self.sequence is None else len(self.sequence.ids) - len(self.sequence.slots)
+
+    def change_version(self, version: str | None) -> None:
+        """Notes that other weights sample from here on; at least one token follows."""
+        sampled = self.spans[-1].end if self.spans else 0
+        if version != self.version and len(self.ids) != sampled:
+            self.spans.append(WeightSpan(self.version or "", len(self.ids)))
+        self.version = version
 
     def add_token(self, token: int, logprob: float) -> bool:
         """Adds the next token; returns whether generation continues."""
@@ -95,10 +105,10 @@ OnProgress = Callable[[list[int], str | None, ProviderError | None], None]
 IsFinished = Callable[[Sequence[int]], bool]
 
 
-class _WeightUpdate:
-    def __init__(self, act: Callable[[], str | None], done: Callable[[ProviderError | None], None]) -> None:
-        self.act = act
-        self.done = done
+class _WeightUpdate(NamedTuple):
+    act: Callable[[], str | None]
+    done: Callable[[ProviderError | None], None]
+    in_flight: bool
 
 
 class Engine:
@@ -120,9 +130,19 @@ class Engine:
         """Queues a job; starts the thread with the first."""
         self._put(job)
 
-    def change(self, act: Callable[[], str | None], done: Callable[[ProviderError | None], None]) -> None:
-        """Queues a weight update: running requests finish first, later ones use the new weights."""
-        self._put(_WeightUpdate(act, done))
+    def change(
+        self,
+        act: Callable[[], str | None],
+        done: Callable[[ProviderError | None], None],
+        *,
+        in_flight: bool = False,
+    ) -> None:
+        """Queues a weight update: running requests finish first, later ones use the new weights.
+
+        With `in_flight`, running requests do not finish first: they go on under the new weights from their next token,
+        and what they have read is read again.
+        """
+        self._put(_WeightUpdate(act, done, in_flight))
 
     def _put(self, what: GenerationJob | _WeightUpdate) -> None:
         if self._closed:
@@ -143,8 +163,8 @@ class Engine:
         jobs: list[GenerationJob] = []
         while not self._closed:
             self._collect(idle=not jobs)
-            if self._weight_updates and not jobs:
-                self._apply_weight_updates()
+            if self._weight_updates and (not jobs or all(update.in_flight for update in self._weight_updates)):
+                self._apply_weight_updates(jobs)
             if not self._weight_updates:
                 jobs += self._start_queued(self._options.most_at_once - len(jobs))
             for batch in self._plan_passes(jobs):
@@ -175,9 +195,12 @@ class Engine:
         elif what is not None:
             self._queued.append(what)
 
-    def _apply_weight_updates(self) -> None:
+    def _apply_weight_updates(self, jobs: Sequence[GenerationJob]) -> None:
         """Applies queued updates; requests that were queued but not started use the new weights."""
         changes, self._weight_updates = self._weight_updates, []
+        for job in jobs:
+            if job.sequence is not None:
+                self._pool.release(job.sequence)
         for change in changes:
             self._pool.clear()
             problem = None
@@ -187,6 +210,8 @@ class Engine:
             except ProviderError as exc:
                 problem = exc
             change.done(problem)
+        for job in jobs:
+            job.change_version(self._version)
 
     def _start_queued(self, free: int) -> list[GenerationJob]:
         """Starts queued jobs. A job whose prefix another one is about to read waits for it."""

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from assay.gateway.interface import ModelRequest, TokenReply
-from assay.records import Usage
+from assay.records import Usage, WeightSpan
 
 from ._client import ModelClient, ReplyStream
 from ._reply import CONTEXT_LENGTH, Completion, invalid_reply, invalid_request
@@ -25,6 +25,18 @@ from ._retry import ClientOptions
 _SENTINEL = -9999.0
 _DEFAULT_TOKENS = 4096
 Shape = TypeVar("Shape")
+
+
+class ReportedSpan(msgspec.Struct, frozen=True, gc=False):
+    """Sampled tokens `start` to `end` of one version of the weights, as servers report them."""
+
+    version: str | int
+    start: int | None = None
+    end: int | None = None
+
+
+ReportedVersions = str | int | list[str | int | ReportedSpan] | None
+"""What servers report of the weights: one version, the versions in the order in which they sampled, or their spans."""
 
 
 class TokenClient(ModelClient):
@@ -109,6 +121,34 @@ def convert_answer(raw: dict[str, Any], shape: type[Shape], name: str) -> Shape:
         return msgspec.convert(raw, shape)
     except msgspec.ValidationError as exc:
         raise invalid_reply(f"{name} gave an answer that is not as documented: {exc}") from exc
+
+
+def weight_spans(name: str, reported: ReportedVersions, count: int) -> tuple[str | None, tuple[WeightSpan, ...]]:
+    """Returns the version of the weights at the first of `count` sampled tokens, and the spans if there are several.
+
+    Raises:
+        ProviderError: The spans do not cover the tokens.
+    """
+    if not isinstance(reported, list):
+        return (None if reported is None else str(reported)), ()
+    told = [one if isinstance(one, ReportedSpan) else ReportedSpan(one) for one in reported]
+    has_positions = any(one.start is not None or one.end is not None for one in told)
+    if has_positions:
+        edges = [one.end for one in told]
+        if (
+            [one.start for one in told] != [0, *edges[:-1]]
+            or edges[-1] != count
+            or any(one.start >= one.end for one in told if one.start is not None and one.end is not None)
+        ):
+            raise invalid_reply(
+                f"{name}: the spans of weight versions do not cover the {count} sampled tokens in order"
+            )
+    spans: list[WeightSpan] = []
+    for one in told:
+        if spans and spans[-1].version == str(one.version):
+            spans.pop()
+        spans.append(WeightSpan(str(one.version), one.end if has_positions else None))
+    return (spans[0].version if spans else None), tuple(spans) if len(spans) > 1 else ()
 
 
 def complete_logprobs(logprobs: Sequence[float | None], count: int) -> tuple[float, ...]:

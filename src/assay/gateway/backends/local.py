@@ -21,6 +21,7 @@ from typing import Any
 
 from assay.errors import ProviderError, UserError, boundary
 from assay.gateway.interface import TokenReply
+from assay.records import WeightSpan
 
 from ._engine import Engine, EngineOptions, GenerationJob
 from ._reply import CONTEXT_LENGTH, invalid_request
@@ -80,8 +81,10 @@ class LocalBackend:
                 if tokens and on_tokens is not None:
                     await on_tokens(tokens)
                 if finish is not None:
+                    spans = (*job.spans, WeightSpan(job.version or "", len(job.ids))) if job.spans else ()
+                    first = spans[0].version if spans else job.version
                     return TokenReply(
-                        tuple(job.ids), tuple(job.logprobs), finish, job.version, cached_tokens=job.shared
+                        tuple(job.ids), tuple(job.logprobs), finish, first, spans, cached_tokens=job.shared
                     )
         finally:
             job.cancelled = True
@@ -98,8 +101,11 @@ class LocalBackend:
             float(log_probabilities(row, params)[token]) for row, token in zip(logits, completion, strict=False)
         )
 
-    async def load(self, weights: Mapping[str, Any], version: str) -> None:
+    async def load(self, weights: Mapping[str, Any], version: str, *, in_flight: bool = False) -> None:
         """Replaces the weights by a `state_dict`'s, copied: running requests finish first, later ones name `version`.
+
+        With `in_flight`, running requests go on under the new weights from their next token; their replies say which
+        tokens are of which version.
 
         Raises:
             ProviderError: They do not fit the model.
@@ -119,7 +125,7 @@ class LocalBackend:
             else:
                 loaded.set_exception(problem)
 
-        self._engine.change(act, lambda problem: _call_in_loop(loop, settle, problem))
+        self._engine.change(act, lambda problem: _call_in_loop(loop, settle, problem), in_flight=in_flight)
         await loaded
 
     async def close(self) -> None:

@@ -12,9 +12,10 @@ import msgspec
 
 from assay.errors import ProviderError
 from assay.gateway.interface import TokenReply
+from assay.records import WeightSpan
 
 from ._reply import invalid_reply
-from ._token_client import TokenClient, complete_logprobs, convert_answer
+from ._token_client import ReportedSpan, TokenClient, complete_logprobs, convert_answer, weight_spans
 
 Id = Annotated[int, msgspec.Meta(ge=0)]
 _FORWARDED = {"temperature": "temperature", "top_p": "top_p", "top_k": "top_k", "min_p": "min_p", "stop": "stop"}
@@ -31,6 +32,8 @@ class _Meta(msgspec.Struct, gc=False):
     output_token_logprobs: list[tuple[float | None, Id, Any]]
     prompt_tokens: int | None = None
     weight_version: str | int | None = None
+    weight_versions: list[str | int | ReportedSpan] | None = None
+    """Given if the weights were replaced meanwhile."""
 
 
 class _Generation(msgspec.Struct, gc=False):
@@ -72,12 +75,13 @@ class SGLangBackend(TokenClient):
                 f"{self.name}: the server counts {meta.prompt_tokens} prompt tokens of {len(prompt)} that were sent"
             )
         ids: list[int] = [token for _, token, _ in meta.output_token_logprobs]
+        version, spans = weight_spans(self.name, meta.weight_versions or meta.weight_version, len(ids))
         given = [logprob for logprob, _, _ in meta.output_token_logprobs]
         if whole.output_ids is not None and whole.output_ids != ids[: len(whole.output_ids)]:
             raise invalid_reply(f"{self.name}: output_ids and meta_info.output_token_logprobs tell of other tokens")
         matched = finish.matched if isinstance(finish.matched, int) else None
         if matched is not None and matched in stop_ids and ids[-1:] != [matched]:
             ids, given = [*ids, matched], [*given, None]  # trimmed by the server, yet sampled
+            spans = (*spans[:-1], WeightSpan(spans[-1].version, len(ids))) if spans else ()
         logprobs = complete_logprobs(given, len(ids))
-        version = None if meta.weight_version is None else str(meta.weight_version)
-        return TokenReply(tuple(ids), logprobs, finish.type, version)
+        return TokenReply(tuple(ids), logprobs, finish.type, version, spans)

@@ -15,7 +15,7 @@ from assay.errors import ProviderError
 from assay.gateway.interface import TokenReply
 
 from ._reply import invalid_reply
-from ._token_client import TokenClient, complete_logprobs, convert_answer
+from ._token_client import ReportedVersions, TokenClient, complete_logprobs, convert_answer, weight_spans
 
 Id = Annotated[int, msgspec.Meta(ge=0)]
 _FORWARDED = ("temperature", "top_p", "top_k", "min_p", "seed", "stop")
@@ -35,7 +35,7 @@ class _Generated(msgspec.Struct, gc=False):
     token_ids: list[Id]
     finish_reason: str | None = None
     logprobs: _Content | None = None
-    weight_versions: Any = None
+    weight_versions: ReportedVersions = None
 
 
 class _Generation(msgspec.Struct, gc=False):
@@ -52,7 +52,7 @@ class _Completed(msgspec.Struct, gc=False):
     finish_reason: str | None = None
     logprobs: _Lists | None = None
     prompt_token_ids: list[Id] | None = None
-    weight_versions: Any = None
+    weight_versions: ReportedVersions = None
 
 
 class _Completion(msgspec.Struct, gc=False):
@@ -88,7 +88,8 @@ class VLLMBackend(TokenClient):
             )
         logprobs = complete_logprobs([entry.logprob for entry in entries], len(choice.token_ids))
         finish = _finish(self.name, choice.finish_reason)
-        return TokenReply(tuple(choice.token_ids), logprobs, finish, _version(choice.weight_versions))
+        version, spans = weight_spans(self.name, choice.weight_versions, len(choice.token_ids))
+        return TokenReply(tuple(choice.token_ids), logprobs, finish, version, spans)
 
 
 class VLLMCompletions(TokenClient):
@@ -117,7 +118,8 @@ class VLLMCompletions(TokenClient):
         reported = (choice.logprobs.token_logprobs if choice.logprobs is not None else None) or []
         finish = _finish(self.name, choice.finish_reason)
         logprobs = complete_logprobs(reported, len(choice.token_ids))
-        return TokenReply(tuple(choice.token_ids), logprobs, finish, _version(choice.weight_versions))
+        version, spans = weight_spans(self.name, choice.weight_versions, len(choice.token_ids))
+        return TokenReply(tuple(choice.token_ids), logprobs, finish, version, spans)
 
 
 def _require_same_prompt(name: str, prompt_seen: list[int] | None, sent: list[int]) -> None:
@@ -139,14 +141,3 @@ def _id_of(entry: _Entry) -> int | None:
         return entry.token_id
     text = (entry.token or "").removeprefix("token_id:")
     return int(text) if (entry.token or "").startswith("token_id:") and text.isdecimal() and len(text) < 12 else None
-
-
-def _version(reported: Any) -> str | None:
-    """One name for the weights: a text, or the texts of a list of spans, each once."""
-    if reported is None or isinstance(reported, str | int):
-        return None if reported is None else str(reported)
-    spans = reported if isinstance(reported, list) else [reported]
-    names = [
-        str(span.get("version", span.get("weight_version"))) if isinstance(span, dict) else str(span) for span in spans
-    ]
-    return ",".join(dict.fromkeys(names)) or None

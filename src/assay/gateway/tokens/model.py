@@ -138,6 +138,7 @@ class TokenModel:
             completion_token_ids=sampled.token_ids,
             logprobs=_usable_logprobs(sampled),
             weight_version=sampled.weight_version,
+            weight_spans=sampled.weight_spans,
         )
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from assay.errors import UserError
-from assay.records import ModelCall, SpanProof
+from assay.records import ModelCall, SpanProof, WeightSpan
 
 _log = logging.getLogger(__name__)
 Uncertified = Literal["refuse", "mask", "keep"]
@@ -36,6 +36,8 @@ class TokenSpan(NamedTuple):
     """True if in the mask; False for context trained in another row and for excluded uncertified spans."""
     certified: bool
     weight_version: str | None
+    weight_spans: tuple[WeightSpan, ...] = ()
+    """As in `ModelCall`."""
 
 
 class TokenRow(NamedTuple):
@@ -204,7 +206,7 @@ def _row(
         mask[start:end] = [trained] * (end - start)
         if call.logprobs is not None and len(call.logprobs) == end - start:
             logprobs[start:end] = call.logprobs
-        spans.append(TokenSpan(at, start, end, trained, _certified(call), call.weight_version))
+        spans.append(TokenSpan(at, start, end, trained, _certified(call), call.weight_version, call.weight_spans))
         below, at = at, parents[at]
     return TokenRow(last.branch or leaf, tokens, tuple(mask), tuple(logprobs), tuple(reversed(spans)))
 

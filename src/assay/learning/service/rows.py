@@ -92,9 +92,10 @@ def _as_json(value: Any) -> Any:
 def _tokens_by_version(rows: list[TrainingRow]) -> dict[str, int]:
     found: Counter[str] = Counter()
     for row in rows:
+        names = (*row.weight_versions, "unknown")
         for turn in row.turns:
             if turn.trained:
-                found[turn.weight_version or "unknown"] += turn.end - turn.start
+                found.update(names[number] for number in row.versions[turn.start : turn.end])
     return dict(found)
 
 

@@ -143,20 +143,21 @@ def require_untruncated_sampling(rows: Sequence[TrainingRow]) -> None:
 def drop_stale(
     rows: Sequence[TrainingRow], history: Sequence[str], most_lag: int
 ) -> tuple[list[TrainingRow], dict[str, int]]:
-    """Returns the rows of attempts with weights at most `most_lag` updates old, and the numbers of dropped attempts.
+    """Returns the rows of attempts whose trained tokens are all of weights at most `most_lag` updates old, and the
+    numbers of dropped attempts.
 
     `history` has the versions that this training had, oldest first; the last is the present one.
     """
     age = _ages(history)
     reasons: dict[tuple[str, str], str] = {}
     for row in rows:
+        ages = _token_ages(row, age)
         for turn in row.turns:
-            if not turn.trained:
+            lags = ages[turn.start : turn.end]
+            if not turn.trained or not len(lags):
                 continue
-            lag = age.get(turn.weight_version or "")
-            if lag is None or lag > most_lag:
-                why = "unknown version" if lag is None else "stale"
-                reasons.setdefault((row.run, row.chain), why)
+            if lags.min() < 0 or lags.max() > most_lag:
+                reasons.setdefault((row.run, row.chain), "unknown version" if lags.min() < 0 else "stale")
     counts: dict[str, int] = {}
     for why in reasons.values():
         counts[why] = counts.get(why, 0) + 1
@@ -176,8 +177,7 @@ def measure_lag(rows: Sequence[TrainingRow], history: Sequence[str]) -> dict[str
     """
     age, found = _ages(history), []
     for row in rows:
-        ages = np.asarray([*(age.get(name, -1) for name in row.weight_versions), -1], dtype=np.int64)
-        found.append(ages[row.versions[row.loss_mask]])  # version -1, unknown, is the last
+        found.append(_token_ages(row, age)[row.loss_mask])
     lags = np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
     known = lags[lags >= 0]
     measured = {"lag_unknown": float(1 - len(known) / max(1, len(lags)))} if len(lags) else {}
@@ -187,6 +187,12 @@ def measure_lag(rows: Sequence[TrainingRow], history: Sequence[str]) -> dict[str
 def _ages(history: Sequence[str]) -> dict[str, int]:
     """Returns how many updates ago the training had each version."""
     return {version: len(history) - 1 - position for position, version in enumerate(history)}
+
+
+def _token_ages(row: TrainingRow, age: Mapping[str, int]) -> NDArray[np.int64]:
+    """Returns how many updates old each token's weights are, [N]; -1 if their version is unknown."""
+    ages = np.asarray([*(age.get(name, -1) for name in row.weight_versions), -1], dtype=np.int64)
+    return ages[row.versions]  # version -1, unknown, is the last
 
 
 def recompute_logprobs(model: Any, rows: Sequence[TrainingRow], most: int, device: Any) -> list[Floats]:

@@ -88,6 +88,7 @@ class CallRecordBuilder:
             lineage=parts.lineage,
             redactions=parts.names,
             weight_version=reply.weight_version if reply else None,
+            weight_spans=reply.weight_spans if reply else (),
             actor=actor,
         )
 
