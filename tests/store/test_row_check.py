@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -13,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from assay.records import Verdict, VerdictAdded
-from assay.store import RunStore, annotate, check_rows, current_verdicts_of, seal
+from assay.store import RunStore, annotate, check_rows, current_verdicts_of, row_check, seal
+from assay.store.row_cache import MAX_ENTRIES, RowCache
 from assay.store.row_check import CheckedRows
 from benchmarks.store import attempt_bodies
 from tests.counting import count_calls
@@ -162,3 +164,64 @@ def test_attempts_of_a_sealed_run_cost_few_calls_to_list(tmp_path: Path, fill: F
 
     calls(1)
     assert calls(120) - calls(20) < 100 * 70  # 59; 100 where digests and verdicts were each handled on their own
+
+
+@pytest.fixture
+def kept(tmp_path: Path, fill: Fill, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Seals a run whose checked rows are kept, and checks it once; returns the folder of entries."""
+    monkeypatch.setattr(row_check, "LEAST_CHAINS", 1)
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    fill()
+    seal(tmp_path, "r")
+    before = checked(tmp_path)
+    monkeypatch.setattr(row_check, "_fold_rows", lambda *_: pytest.fail("the rows were folded again"))
+    assert checked(tmp_path) == before
+    return tmp_path / "cache" / "rows"
+
+
+@pytest.mark.parametrize("name", ["events.parquet", "trajectories.parquet"])
+def test_kept_rows_are_those_of_the_files_as_they_are(tmp_path: Path, kept: Path, name: str) -> None:
+    (path,) = (tmp_path / "runs" / "r").rglob(name)
+    pq.write_table(pq.read_table(path), path, compression="none")
+    with pytest.raises(pytest.fail.Exception, match="folded again"):
+        checked(tmp_path)
+    assert len(list(kept.iterdir())) == 1
+
+
+def test_rows_that_another_user_may_have_kept_count_for_nothing(tmp_path: Path, kept: Path) -> None:
+    (entry,) = kept.iterdir()
+    assert (entry.stat().st_mode & 0o777, kept.stat().st_mode & 0o777) == (0o600, 0o700)
+    entry.chmod(0o602)
+    with pytest.raises(pytest.fail.Exception, match="folded again"):
+        checked(tmp_path)
+    entry.chmod(0o600)
+    entry.write_bytes(entry.read_bytes()[:-1])
+    with pytest.raises(pytest.fail.Exception, match="folded again"):
+        checked(tmp_path)
+
+
+def test_rows_of_other_code_are_folded_again(tmp_path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assay.store.row_cache._code_digest", lambda: "blake3:other")
+    with pytest.raises(pytest.fail.Exception, match="folded again"):
+        checked(tmp_path)
+
+
+def test_where_the_cache_cannot_be_written_rows_are_folded_each_time(
+    tmp_path: Path, fill: Fill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_check, "LEAST_CHAINS", 1)
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "file"))
+    fill()
+    seal(tmp_path, "r")
+    assert checked(tmp_path) == checked(tmp_path)
+
+
+def test_the_oldest_entries_are_deleted(tmp_path: Path) -> None:
+    cache = RowCache(int, tmp_path)
+    for number in range(MAX_ENTRIES + 3):
+        cache.save(f"{number:03d}", number)
+        os.utime(tmp_path / f"{number:03d}", (number, number))
+    assert cache.load("000") is None
+    assert cache.load(f"{MAX_ENTRIES + 2:03d}") == MAX_ENTRIES + 2
+    assert len(list(tmp_path.iterdir())) == MAX_ENTRIES

@@ -26,6 +26,7 @@ from .arrow_arrays import byte_values, integer_values, text_values, utf8_values
 from .chain import LINK_BYTES, decode_raw, link_digest, to_link
 from .database import connect, store_errors
 from .layout import Layout
+from .row_cache import LEAST_CHAINS, RowCache
 from .rows import SUMMED, AttemptRow, RowBuilder
 from .run import RunStore
 from .sealed import SealedRun, VerdictSummary, summary_of
@@ -56,9 +57,25 @@ class CheckedRows(NamedTuple):
 def check_rows(store: RunStore, chain: str | None = None) -> CheckedRows:
     """Folds the row of every chain, or of one, from its events and compares it with the stored one.
 
+    What a large sealed run gives is kept for the next time (`row_cache`).
+
     Raises:
         StoreError: The run is damaged.
     """
+    key = None
+    if chain is None and store.is_sealed and SealedRun(store.layout.sealed).seal.chains >= LEAST_CHAINS:
+        key = _CACHE.key(store.run, store.layout.sealed)
+    with raised_thresholds(100_000, 50, 100):
+        kept = None if key is None else _CACHE.load(key)
+    if kept is not None:
+        return kept
+    checked = _fold_rows(store, chain)
+    if key is not None and _CACHE.key(store.run, store.layout.sealed) == key:  # the files are those that were read
+        _CACHE.save(key, checked)
+    return checked
+
+
+def _fold_rows(store: RunStore, chain: str | None) -> CheckedRows:
     found = CheckedRows([], {}, [])
     read = _read_sealed if store.is_sealed else _read_live
     # Rows are many small objects without cycles.
@@ -75,6 +92,7 @@ def check_rows(store: RunStore, chain: str | None = None) -> CheckedRows:
     )
 
 
+_CACHE = RowCache(CheckedRows)
 _Record = tuple[int, bytes, bool]
 """Index and body of an event, and whether its digest is that of its bytes."""
 

@@ -1,0 +1,94 @@
+"""Checked rows of large sealed runs, kept in the user's cache for the next time that they are shown or counted.
+
+A sealed run's files do not change, so neither do the rows that its events give. An entry is named by the contents of
+the files that were read and of the code that folds them; another file or another version finds no entry. Entries are
+kept where the user keeps other caches, never in the store: whoever may write a store could forge them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tempfile
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import msgspec
+
+import assay
+from assay.settings import Settings
+
+from .sealed import file_digest
+
+LEAST_CHAINS = 1_000
+"""Smaller runs are read as quickly without it."""
+MAX_ENTRIES = 32
+READ = ("events.parquet", "trajectories.parquet")
+_CODE = ("store", "records", "verdicts")
+T = TypeVar("T")
+
+
+class RowCache(Generic[T]):
+    """Keeps values of one type, by the contents of a sealed run's files.
+
+    Args:
+        kind: The type of the values.
+        folder: Default: `rows` in the user's cache.
+    """
+
+    def __init__(self, kind: type[T], folder: Path | None = None) -> None:
+        self._decoder = msgspec.msgpack.Decoder(kind)
+        self._folder = folder
+
+    def key(self, run: str, sealed: Path) -> str | None:
+        """Returns the name of a run's entry; None where the code has no files to be named by.
+
+        Raises:
+            StoreError: A file of the run cannot be read.
+        """
+        from blake3 import blake3
+
+        code = _code_digest()
+        if code is None:
+            return None
+        parts = [run, code, *(file_digest(sealed / name) for name in READ)]
+        return blake3(msgspec.json.encode(parts)).hexdigest()
+
+    def load(self, key: str) -> T | None:
+        """Returns an entry; None if there is no entry, or another user may have written it."""
+        try:
+            with (self._open_folder() / key).open("rb") as file:
+                status = os.fstat(file.fileno())
+                if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                    return None
+                return self._decoder.decode(file.read())
+        except (OSError, msgspec.DecodeError, ValueError, RecursionError):
+            return None
+
+    def save(self, key: str, value: T) -> None:
+        """Writes an entry and deletes the oldest over the maximum; does nothing where the cache cannot be written."""
+        with contextlib.suppress(OSError):
+            folder = self._open_folder()
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=folder, prefix=".", delete=False) as file:
+                file.write(msgspec.msgpack.encode(value))
+            Path(file.name).replace(folder / key)
+            entries = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+            for path in entries[MAX_ENTRIES:]:
+                path.unlink(missing_ok=True)
+
+    def _open_folder(self) -> Path:
+        return self._folder or Settings.from_environment().cache / "rows"
+
+
+def _code_digest() -> str | None:
+    """Returns the digest of the modules that fold rows; None if they are not files."""
+    from blake3 import blake3
+
+    found = blake3()
+    root = Path(assay.__file__).parent
+    paths = [path for name in _CODE for path in sorted((root / name).glob("*.py"))]
+    for path in paths:
+        found.update(path.read_bytes())
+    return found.hexdigest() if paths else None
