@@ -48,6 +48,36 @@ def test_every_table_is_there_in_every_form(store: Path) -> None:
         assert all(name in shown.stdout for name in ("rates", *told["tables"]))
 
 
+def test_a_table_for_a_report_says_of_which_runs_it_is(store: Path, tmp_path: Path) -> None:
+    assert assay(store, "r", "--out", str(tmp_path / "report.md")).exit_code == 0
+    written = (tmp_path / "report.md").read_text()
+    assert written.startswith("| agent |")
+    assert "Runs: r (20" in written
+    assert "same-process" in written
+
+
+def test_a_row_of_runs_with_different_tasks_is_named(store: Path) -> None:
+    with RunStore.create(store, "other", {}) as run:
+        started = AttemptStarted("other", "u0@weak-0", "u0", "d", "weak", None, 0, 0, at=1.0)
+        verdict = Verdict("tests", "outcome", "pass", 1.0, "")
+        run.append("u0@weak-0.0", [started, VerdictAdded(verdict), AttemptEnded("done", at=3.0)])
+    assert "weak: the row is of runs with different tasks: r, other" in assay(store, "r", "other").stderr
+    assert "different tasks" not in assay(store, "r").stderr
+
+
+def test_attempts_that_all_agree_are_no_plan(store: Path) -> None:
+    with RunStore.create(store, "same", {}) as run:
+        for number in range(3):
+            name = f"t{number}@weak-0"
+            started = AttemptStarted("same", name, f"t{number}", "d", "weak", None, 0, 0, at=1.0)
+            verdict = Verdict("tests", "outcome", "fail", 0.0, "")
+            run.append(f"{name}.0", [started, VerdictAdded(verdict), AttemptEnded("done", at=3.0)])
+    power = ["power", "same", "--store", str(store)]
+    told = CliRunner().invoke(build_app(), power)
+    assert (told.exit_code, "say which rate you expect with --rate" in told.stderr) == (2, True)
+    assert CliRunner().invoke(build_app(), [*power, "--rate", "0.3"]).exit_code == 0
+
+
 def test_spending_names_the_front(store: Path) -> None:
     found = csv.DictReader(io.StringIO(assay(store, "--table", "spending", "--format", "csv").stdout))
     costs = {row["agent"]: row for row in found if row["measure"] == "cost_usd"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from assay.cli.app import build_app
+from assay.viewer.interface import view_name
 from tests.viewer.made_runs import small_run
 
 pytestmark = pytest.mark.quick
@@ -26,6 +28,23 @@ def test_an_export_says_where_it_is(tmp_path: Path) -> None:
     result = said("r", "--store", str(tmp_path / "store"), "--export", str(tmp_path / "site"))
     assert result.exit_code == 0
     assert result.stdout.replace("\n", "") == str(tmp_path / "site" / "index.html")
+
+
+def test_several_runs_are_exported_as_one_folder_of_pages(tmp_path: Path) -> None:
+    for name in ("r", "other"):
+        small_run(tmp_path / "store", name)
+    result = said("r", "other", "--store", str(tmp_path / "store"), "--export", str(tmp_path / "site"))
+    assert (result.exit_code, "runs r, other" in result.stderr) == (0, True)
+    pages = "".join(path.read_text() for path in (tmp_path / "site" / "data").rglob("*.js"))
+    assert "This is a copy of 2 runs" in pages
+    assert all(f"Assay.provide({json.dumps(view_name('run', name, 'rows'))}," in pages for name in ("r", "other"))
+
+
+def test_runs_of_two_stores_are_refused_together(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        small_run(tmp_path / name)
+    result = said("r", str(tmp_path / "two"), "--store", str(tmp_path / "one"))
+    assert (result.exit_code, "name several runs of one store" in result.stderr) == (2, True)
 
 
 def test_a_folder_of_a_run_is_understood(tmp_path: Path) -> None:

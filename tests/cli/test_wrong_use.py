@@ -78,6 +78,11 @@ WRONG = {
     "keys of nothing": (["keys", "show", "gone.key"], 2, "No such file"),
     "verify of nothing": (["verify", "--no-chain", "--no-blobs"], 2, "nothing to verify"),
     "verify of an unknown run": (["verify", "zz"], 2, "no run is called 'zz'"),
+    "synth of an odd kind": (
+        ["synth", "repository", "x", "--out", "o", "--kind", "operators"],
+        2,
+        "use operator, feature, combination, commit",
+    ),
     "gc of an argument": (["gc", "r"], 2, "unexpected extra argument"),
     "resume of nothing": (["resume"], 2, "Missing argument"),
     "resume of other means": (["resume", "e"], 2, "resume it there"),

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from assay.store import RunStore
-from assay.viewer.export import export_run
+from assay.viewer.export import export_runs
 from tests.viewer import made
 
 if TYPE_CHECKING:
@@ -281,7 +281,7 @@ def test_soundness_shows_what_was_found_against_a_verifier(look: Look) -> None:
 
 
 def test_an_export_needs_no_server(looking: Callable[..., Any], store: Path, tmp_path: Path) -> None:
-    export_run(store, "demo", tmp_path / "site")
+    export_runs(store, ["demo"], tmp_path / "site")
     base = (tmp_path / "site" / "index.html").as_uri()
     with looking(base) as disk:
         page = disk.go("#/run/demo")

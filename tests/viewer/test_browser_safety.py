@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from assay.viewer.export import export_run
+from assay.viewer.export import export_runs
 from tests.sampling import draw_sample
 from tests.viewer import made
 
@@ -85,7 +85,7 @@ def test_hostile_text_is_shown_as_text_and_a_line_of_ten_megabytes_is_not_loaded
 
 
 def test_a_hostile_export_is_inert(looking: Callable[..., Any], store: Path, tmp_path: Path) -> None:
-    export_run(store, "hostile", tmp_path / "site")
+    export_runs(store, ["hostile"], tmp_path / "site")
     with looking((tmp_path / "site" / "index.html").as_uri()) as disk:
         for part in ("", "/attempt/h%400.0"):
             inert(disk.go(f"#/run/hostile{part}"))

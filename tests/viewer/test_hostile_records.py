@@ -23,7 +23,7 @@ from assay.records import (
     VerdictAdded,
 )
 from assay.store import RunStore, annotate, seal
-from assay.viewer.export import export_run
+from assay.viewer.export import export_runs
 from assay.viewer.interface import view_name
 from assay.viewer.server import open_viewer
 from assay.viewer.steps import MOST_BYTES
@@ -69,7 +69,7 @@ def test_evidence_that_names_no_blob_keeps_no_line_from_being_shown(tmp_path: Pa
     run_of(tmp_path, EvidenceAdded(Evidence("v", "audit", "screenshot", {}, ("../../etc/passwd",))))
     line = shown(tmp_path, *CHAIN, "lines", "0")["lines"][1]
     assert (line["blobs"], line["pictures"]) == (["../../etc/passwd"], [])
-    assert export_run(tmp_path, "r", tmp_path / "site").left_out == {}
+    assert export_runs(tmp_path, ["r"], tmp_path / "site").left_out == {}
 
 
 def test_amounts_beyond_all_numbers_are_not_known(tmp_path: Path) -> None:

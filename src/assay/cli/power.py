@@ -60,6 +60,11 @@ def power(
     plan = {**seen, **{name: value for name, value in given.items() if value is not None}}
     if "tasks" not in plan:
         raise UserError("missing number of tasks: use --tasks N, or name a run to start from")
+    if config.rate is None and plan.get("rate") in (0.0, 1.0):
+        raise UserError(
+            f"all judged attempts of {config.configuration} {'pass' if plan['rate'] else 'fail'}: they show no spread "
+            "to plan from; say which rate you expect with --rate, for example --rate 0.3"
+        )
     try:
         design = StudyDesign(**plan, shared=config.shared, alpha=config.alpha, power=config.power)
         needed, more = tasks_needed(design, difference), attempts_needed(design, difference)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,7 @@ import typer
 
 from assay.errors import UserError
 
-from .output import console, emit_json, say
+from .output import console, emit_json, quantity, say
 from .shared import JsonOption, settings_with
 
 
@@ -62,7 +63,8 @@ def setup(
         for name, digest in roots.items():
             console().print(f"{name} is {digest[:19]}: `FROM {name}` builds on it")
         if made:
-            console().print(f"{len(made)} tool layers ready in {cache / 'tools'}")
+            console().print(f"{quantity(len(made), 'tool layer')} ready in {cache / 'tools'}")
+            say(f"next: export PATH={Path(sys.executable).parent}:$PATH; assay demo, or assay synth repository FOLDER")
 
 
 def _import_roots(given: Sequence[str], cache: Path) -> dict[str, str]:

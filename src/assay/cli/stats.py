@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,6 +16,9 @@ from .table_formats import FormOption
 from .tables import load_measures, print_rows, print_summaries
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from assay.analysis.columns import AttemptMeasures
     from assay.statistics import GroupSummary
 
     from .stats_tables import TableInput
@@ -73,11 +78,15 @@ def stats(
     table_input = TableInput(names, attempts, options, max(k or (4,)))
     ks = tuple(sorted({1, *(k or (2, 4))}))
     groups = list(summarise([one.outcome for one in attempts], ks=ks)) if RATES in chosen else []
+    if RATES in chosen:
+        _say_pooled(names, attempts)
     if as_json or form == "json":
         tables = {name: TABLES[name].make(table_input) for name in chosen if name != RATES}
         emit_json({"runs": names, "groups": groups, "tables": tables})
         return
     _print(chosen, table_input, groups, form)
+    if form == "markdown" and RATES in chosen:
+        _print_caption(settings.store, names)
     _say_more(groups, k)
 
 
@@ -103,6 +112,37 @@ def _print(chosen: tuple[str, ...], table_input: TableInput, groups: list[GroupS
         table = TABLES[name]
         found: Any = table.make(table_input)
         print_rows(table.rows(found), empty=table.empty, form=form)
+
+
+def _print_caption(root: Path, runs: Sequence[str]) -> None:
+    """Prints what a reader of the table alone needs to know."""
+    from assay import __version__
+    from assay.store import RunStore
+    from assay.viewer.runs import created_at
+
+    named = []
+    for run in runs:
+        with RunStore.open(root, run) as store:
+            created = created_at(store.manifest())
+        day = "date unknown" if created is None else time.strftime("%Y-%m-%d", time.gmtime(created))
+        named.append(f"{run} ({day})")
+    console().print(
+        f"\nRuns: {', '.join(named)}. Assay {__version__}. Intervals are 95% confidence intervals over tasks; attempts "
+        "without a verdict do not count. `separation` tells how far the judge was kept from the files that the agent "
+        "wrote: `separate` means another sandbox, `same-process` that the agent's code could have forged the result."
+    )
+
+
+def _say_pooled(runs: Sequence[str], attempts: Sequence[AttemptMeasures]) -> None:
+    """Says where one row of the table is of runs with different tasks."""
+    tasks: dict[tuple[str, str | None], dict[int, set[str]]] = {}
+    for one in attempts:
+        found = one.outcome
+        tasks.setdefault((found.agent, found.model), {}).setdefault(one.source, set()).add(found.task)
+    for (agent, _), by_run in tasks.items():
+        if len({frozenset(found) for found in by_run.values()}) > 1:
+            pooled = ", ".join(runs[source] for source in by_run)
+            say(f"{agent}: the row is of runs with different tasks: {pooled}")
 
 
 def _say_more(groups: list[GroupSummary], k: list[int] | None) -> None:

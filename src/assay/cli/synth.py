@@ -12,7 +12,7 @@ from assay.synthesis.call_tasks_config import ProgramTasksConfig, QuestionTasksC
 from assay.synthesis.config import SynthesisConfig
 
 from .options import takes_config
-from .output import console, emit_json, quantity
+from .output import console, emit_json, quantity, say
 from .shared import JsonOption
 from .tables import print_rows
 
@@ -65,14 +65,16 @@ def repository(config: SynthesisConfig, as_json: JsonOption = False) -> None:
     from assay.synthesis import write_cost
 
     from .sandboxed_synthesis import make_tasks
+    from .synthesis_options import record_options
 
+    record_options(config)
     report, cost = asyncio.run(make_tasks(config))
     write_cost(Path(config.out), cost)
     if as_json:
         emit_json({**msgspec.to_builtins(report), "cost": msgspec.to_builtins(cost)})
     else:
         print_rows(_gate_rows(report.table))
-        _print_reasons(report)
+        _print_reasons(report, config.out)
         if report.separation:
             counted = ", ".join(f"{count} {method}" for method, count in report.separation.items())
             console().print(
@@ -82,10 +84,25 @@ def repository(config: SynthesisConfig, as_json: JsonOption = False) -> None:
         for sentence in report.release_sentences():
             console().print(sentence)
         console().print(cost.sentence())
+        if report.tasks:
+            _say_kinds(report, config)
+            say(f"next: assay lint {config.out}; assay run {config.out} --agent oracle --agent null --run proof")
 
 
-def _print_reasons(report: SynthesisReport) -> None:
+def _say_kinds(report: SynthesisReport, config: SynthesisConfig) -> None:
+    """Says which kinds of tasks were asked for and not needed."""
+    missing = [kind for kind in config.kinds if not any(task.kind == kind for task in report.tasks)]
+    if missing == ["commit"] or not missing:
+        return
+    present = [kind for kind in config.kinds if kind not in missing]
+    flags = " ".join(f"--kind {kind}" for kind in missing)
+    say(f"all tasks are of the kind {' or '.join(present)}; for others: {flags}")
+
+
+def _print_reasons(report: SynthesisReport, out: str) -> None:
     """Prints why candidates were dropped, the commonest reasons of each gate first."""
+    from pathlib import Path
+
     from assay.synthesis import count_reasons
 
     reasons = count_reasons(report.dropped)
@@ -94,7 +111,7 @@ def _print_reasons(report: SynthesisReport) -> None:
         print_rows([_reason_cells(one) for one in reasons[:MOST_REASONS]])
         if len(reasons) > MOST_REASONS:
             console().print(f"... and {quantity(len(reasons) - MOST_REASONS, 'more reason')}")
-        console().print("manifest.json names every dropped candidate with its reason")
+        console().print(f"{Path(out) / 'manifest.json'} names every dropped candidate with its reason")
 
 
 def _reason_cells(one: ReasonCount) -> dict[str, str]:
@@ -190,7 +207,9 @@ def _make(config: Any, synthesise: Callable[..., Awaitable[Any]], *, as_json: bo
     from assay.synthesis import write_cost
 
     from .sandboxed_synthesis import make_in_sandbox
+    from .synthesis_options import record_options
 
+    record_options(config)
     report, cost = asyncio.run(make_in_sandbox(config, synthesise))
     write_cost(Path(config.out), cost)
     if as_json:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -15,25 +15,30 @@ from assay.settings import Settings
 from .output import console, plain, say, sparse_lines
 from .shared import StoreOption, pick_run, settings_with
 
-if TYPE_CHECKING:
-    pass
-
 _MIB = 1 << 20
 
 
 class _Target(NamedTuple):
     root: Path
-    run: str | None
+    runs: tuple[str, ...]
+    """Empty for the whole store."""
 
 
 def view(
-    target: Annotated[
-        str | None,
-        typer.Argument(help="Name of a run, or the folder of a store or run. Default: the whole store."),
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TARGET]...",
+            help="Names of runs, or the folder of a store or run. Default: the whole store.",
+            show_default=False,
+        ),
     ] = None,
     export: Annotated[
         Path | None,
-        typer.Option("--export", help="Write the pages of one run to this new folder; they need no server."),
+        typer.Option(
+            "--export",
+            help="Write the pages of the runs to this new folder; they need no server. Default: the newest run.",
+        ),
     ] = None,
     limit_mib: Annotated[
         int,
@@ -64,28 +69,35 @@ def view(
       assay view /srv/assay/runs/my-run --no-open --port 8800
 
       assay view my-run --export site
+
+      assay view before after --export site
     """
     settings = settings_with(store)
-    chosen = _parse_target(target, settings)
+    chosen = _parse_targets(targets or [], settings)
     if export is not None:
         _export(chosen, export, limit_mib * _MIB, settings, with_secrets=with_secrets)
     else:
         _serve(chosen, port, no_open=no_open, notes=notes)
 
 
-def _parse_target(target: str | None, settings: Settings) -> _Target:
+def _parse_targets(targets: Sequence[str], settings: Settings) -> _Target:
+    chosen = [_parse_target(target, settings) for target in targets] or [_Target(settings.store, ())]
+    if len(chosen) > 1 and (len({one.root for one in chosen}) > 1 or not all(one.runs for one in chosen)):
+        raise UserError(f"{' '.join(targets)}: name several runs of one store, or one store")
+    return _Target(chosen[0].root, tuple(dict.fromkeys(run for one in chosen for run in one.runs)))
+
+
+def _parse_target(target: str, settings: Settings) -> _Target:
     from assay.store import list_runs
 
-    if target is None:
-        return _Target(settings.store, None)
     if target in list_runs(settings.store):
-        return _Target(settings.store, target)
+        return _Target(settings.store, (target,))
     folder = Path(target)
     if (folder / "runs").is_dir():
-        return _Target(folder, None)
+        return _Target(folder, ())
     whole = folder.resolve()
     if whole.parent.name == "runs" and whole.name in list_runs(whole.parent.parent):
-        return _Target(whole.parent.parent, whole.name)
+        return _Target(whole.parent.parent, (whole.name,))
     if folder.exists():
         message = (
             f"{target} is neither a store (it has no folder `runs`) nor a run in one: `assay import {target}` reads "
@@ -93,25 +105,27 @@ def _parse_target(target: str | None, settings: Settings) -> _Target:
         message += "other people's records"
         raise UserError(message)
 
-    return _Target(settings.store, pick_run(target, settings))  # says what there is
+    return _Target(settings.store, (pick_run(target, settings),))  # says what there is
 
 
 def _export(chosen: _Target, folder: Path, limit_bytes: int, settings: Settings, *, with_secrets: bool) -> None:
     import msgspec
 
-    from assay.viewer.export import SECRET, export_run
+    from assay.viewer.export import SECRET, export_runs
 
-    run = chosen.run or pick_run(None, msgspec.structs.replace(settings, store=chosen.root))
+    runs = chosen.runs or (pick_run(None, msgspec.structs.replace(settings, store=chosen.root)),)
     if not with_secrets:
-        _refuse_secrets(chosen.root, run, settings)
+        for run in runs:
+            _refuse_secrets(chosen.root, run, settings)
     lines = sparse_lines("views written", every_s=10)
-    search = None if with_secrets else _secret_search(chosen.root, run, settings)
-    report = export_run(
-        chosen.root, run, folder, limit_bytes, lambda views, _: lines(views, views), holds_secret=search
+    search = None if with_secrets else _secret_search(chosen.root, runs, settings)
+    report = export_runs(
+        chosen.root, runs, folder, limit_bytes, lambda views, _: lines(views, views), holds_secret=search
     )
     console().print(plain(str(report.folder / "index.html")))
     size = f"{report.size_bytes / _MIB:.1f} MiB"
-    say(f"{report.views} views of run {run}, {size}: open the page in a browser, no server is needed")
+    named = f"run {runs[0]}" if len(runs) == 1 else f"runs {', '.join(runs)}"
+    say(f"{report.views} views of {named}, {size}: open the page in a browser, no server is needed")
     for kind, number in report.left_out.items():
         reason = "--with-secrets writes it" if kind == SECRET else "too large, see --limit-mib, or unreadable"
         say(f"left out: {kind}, {number} ({reason})")
@@ -129,12 +143,15 @@ def _refuse_secrets(root: Path, run: str, settings: Settings) -> None:
         )
 
 
-def _secret_search(root: Path, run: str, settings: Settings) -> Callable[[bytes], bool]:
+def _secret_search(root: Path, runs: Sequence[str], settings: Settings) -> Callable[[bytes], bool]:
     from assay.rollout.exchange.secret_check import SecretCheck
     from assay.store import RunStore
 
-    with RunStore.open(root, run) as store:
-        check = SecretCheck([store.manifest()], settings)
+    manifests = []
+    for run in runs:
+        with RunStore.open(root, run) as store:
+            manifests.append(store.manifest())
+    check = SecretCheck(manifests, settings)
     return lambda body: bool(check.clean(body).names)
 
 
@@ -161,10 +178,11 @@ async def _serve_pages(chosen: _Target, port: int, *, no_open: bool, notes: bool
     for number in (signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with open_viewer(chosen.root, port, notes=notes) as viewer:
-        url = viewer.url + (f"#/run/{chosen.run}" if chosen.run else "")
+        run = chosen.runs[0] if len(chosen.runs) == 1 else None
+        url = viewer.url + (f"#/run/{run}" if run else "")
         console().print(url)
         say("only this address is served, on this machine alone; Ctrl-C stops it")
         if not no_open and sys.stdout.isatty():
             open_page(url)
-        await viewer.warm(view_name("run", chosen.run, "rows") if chosen.run else "runs")
+        await viewer.warm(view_name("run", run, "rows") if run else "runs")
         await stop.wait()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -17,6 +19,8 @@ from ._gates import GATES, GateOutcome, normalise_message
 from ._reference import Reference
 from ._split import Split
 from ._tree import SourceTree
+
+_NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 class GateRow(msgspec.Struct, frozen=True):
@@ -166,13 +170,27 @@ def list_dropped(ended: Iterable[tuple[TaskCandidate, GateOutcome]]) -> tuple[Dr
 
 
 def count_reasons(dropped: Iterable[DroppedCandidate]) -> list[ReasonCount]:
-    """Counts candidates by gate and reason: in the order of the gates, the most frequent reason of each first."""
-    alike: dict[tuple[str, str], list[DroppedCandidate]] = {}
+    """Counts candidates by gate and reason: in the order of the gates, the most frequent reason of each first.
+
+    Reasons that differ in numbers alone are one; it has the range of each number.
+    """
+    alike: dict[tuple[str, tuple[str, ...]], list[DroppedCandidate]] = {}
     for one in dropped:
-        alike.setdefault((one.gate, one.reason), []).append(one)
+        alike.setdefault((one.gate, tuple(_NUMBER.split(one.reason))), []).append(one)
     order = list(GATES)
-    counts = [ReasonCount(gate, reason, len(found), found[0]) for (gate, reason), found in alike.items()]
+    counts = [
+        ReasonCount(gate, _common_reason(words, [one.reason for one in found]), len(found), found[0])
+        for (gate, words), found in alike.items()
+    ]
     return sorted(counts, key=lambda one: (order.index(one.gate), -one.candidates))
+
+
+def _common_reason(words: Sequence[str], reasons: Sequence[str]) -> str:
+    """Returns reasons that have these words between their numbers as one."""
+    numbers = zip(*(map(int, _NUMBER.findall(reason)) for reason in reasons), strict=True)
+    spans = [(min(column), max(column)) for column in numbers]
+    ranges = [f"{low}" if low == high else f"{low} to {high}" for low, high in spans]
+    return "".join(itertools.chain.from_iterable(itertools.zip_longest(words, ranges, fillvalue="")))
 
 
 def count_methods(outcome: GateOutcome) -> dict[str, int]:

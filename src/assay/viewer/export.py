@@ -1,4 +1,4 @@
-"""Writes a run as a folder of pages that need no server.
+"""Writes runs as a folder of pages that need no server.
 
 The pages are those that are served; each view becomes a file `data/ab/<hash of its name>.js` with its JSON as text,
 because a page opened from a disk may load only scripts. Files are named by a hash, because a recorded name may be
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -75,29 +75,31 @@ class _Writer:
         return True
 
 
-def export_run(
+def export_runs(
     root: Path,
-    run: str,
+    runs: Sequence[str],
     folder: Path,
     limit_bytes: int = MOST_BYTES,
     progress: Progress | None = None,
     *,
     holds_secret: SecretSearch | None = None,
 ) -> PageExportReport:
-    """Writes one run's pages into a new or empty folder, with at most `limit_bytes` of views; reports number and bytes.
+    """Writes the pages of runs of a store into a new or empty folder, with at most `limit_bytes` of views; reports
+    number and bytes.
 
     Views in which `holds_secret` finds one (such as a changed file, which no trajectory holds) are left out.
 
     Raises:
-        UserError: The folder holds something, or the run's name cannot be one.
-        StoreError: The run does not exist, it cannot be read, or the folder cannot be written.
+        UserError: The folder holds something, or a run's name cannot be one.
+        StoreError: A run does not exist, it cannot be read, or the folder cannot be written.
     """
-    Layout(root, run).require()
+    for run in runs:
+        Layout(root, run).require()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise UserError(f"{folder} is not empty: name a new folder, so that nothing is overwritten")
-        return _export_views(root, run, _Writer(folder, limit_bytes, holds_secret), progress)
+        return _export_views(root, runs, _Writer(folder, limit_bytes, holds_secret), progress)
     except OSError as exc:
         raise StoreError(f"{folder} cannot be written: {exc.strerror or exc}") from exc
 
@@ -111,19 +113,25 @@ def view_file(name: str) -> str:
     return f"data/{first >> 24:02x}/{first:08x}{second:08x}.js"
 
 
-def _export_views(root: Path, run: str, writer: _Writer, progress: Progress | None) -> PageExportReport:
+def _export_views(root: Path, runs: Sequence[str], writer: _Writer, progress: Progress | None) -> PageExportReport:
     left_out: Counter[str] = Counter()
-    for view in VIEWS:
-        for name in view.names(root, run):
-            body = _make_view(view, root, name)
-            if body is not None and writer.holds_secret is not None and writer.holds_secret(body):
-                left_out[SECRET] += 1
-            elif body is None or not writer.put(name, body):
-                left_out[_kind_name(view)] += 1
-            if progress is not None:
-                progress(writer.views, writer.size)
-    _write_pages(root, run, writer.folder, left_out)
+    for view, name in _named_views(root, runs):
+        body = _make_view(view, root, name)
+        if body is not None and writer.holds_secret is not None and writer.holds_secret(body):
+            left_out[SECRET] += 1
+        elif body is None or not writer.put(name, body):
+            left_out[_kind_name(view)] += 1
+        if progress is not None:
+            progress(writer.views, writer.size)
+    _write_pages(root, runs, writer.folder, left_out)
     return PageExportReport(writer.folder, writer.views, writer.size, dict(left_out))
+
+
+def _named_views(root: Path, runs: Sequence[str]) -> Iterator[tuple[View, str]]:
+    """Yields each view of the runs once, the kinds in their order."""
+    for view in VIEWS:
+        for name in dict.fromkeys(name for run in runs for name in view.names(root, run)):
+            yield view, name
 
 
 def _make_view(view: View, root: Path, name: str) -> bytes | None:
@@ -134,17 +142,18 @@ def _make_view(view: View, root: Path, name: str) -> bytes | None:
         return None  # a part of a run that cannot be read does not keep the rest from being written
 
 
-def _write_pages(root: Path, run: str, folder: Path, left_out: Mapping[str, int]) -> None:
-    """Writes the pages, the list of the one run, and the note about missing views."""
+def _write_pages(root: Path, runs: Sequence[str], folder: Path, left_out: Mapping[str, int]) -> None:
+    """Writes the pages, the list of the runs, and the note about missing views."""
     at = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
     missing = "; ".join(f"{kind}: {number}" for kind, number in left_out.items())
-    note = f"This is a copy of one run, made {at}." + (
+    copied = "one run" if len(runs) == 1 else f"{len(runs)} runs"
+    note = f"This is a copy of {copied}, made {at}." + (
         f" Left out, for lack of room, unreadable or with a secret: {missing}." if missing else ""
     )
     unbounded = _Writer(folder, 1 << 62)
-    line = run_line(root, run)
-    listed = [describe_line(line, run_state(root, line))]
-    unbounded.put("runs", json_bytes({"store": run, "runs": listed, "more": 0, "note": note}))
+    lines = [run_line(root, run) for run in runs]
+    listed = [describe_line(line, run_state(root, line)) for line in lines]
+    unbounded.put("runs", json_bytes({"store": None, "runs": listed, "more": 0, "note": note}))
     unbounded.put("export", json_bytes({"note": note, "left_out": left_out}))
     for name in asset_names():
         (folder / name).write_bytes(read_asset(name))
