@@ -273,9 +273,13 @@ async def test_a_kept_task_says_how_it_is_judged_apart(
     (entry,) = report.tasks
     plan = load_plan(tmp_path / "out" / entry.id)
     assert plan is not None
+    apart = {test.id for test in plan.of_method("splice")}
     carried = {test.id for test in plan.of_method("splice") if test.decides}
     loaded = load_task(tmp_path / "out" / entry.id).task
-    assert set(loaded.checks[0].parameters["expected"]) <= carried
+    expected = set(loaded.checks[0].parameters["expected"])
+    assert {name.partition("[")[0] for name in expected} == {*entry.visible, *entry.hidden}
+    assert expected <= apart
+    assert expected & carried
     assert entry.separation["splice"] == len(carried)
     (tmp_path / "out" / entry.id / PLAN_PATH).write_bytes(encode_plan(SeparationPlan("shapes")))
     assert load_task(tmp_path / "out" / entry.id).task.digest != entry.digest

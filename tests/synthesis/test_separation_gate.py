@@ -1,4 +1,4 @@
-"""Mutants that only tests judged in process notice keep a candidate from being kept."""
+"""Failing tests in process, and mutants that only tests which false answers pass notice, end a candidate."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from assay.code.batches import Job, JobResult, RunOutcome
 from assay.synthesis._candidates import TaskCandidate
 from assay.synthesis._gates import GateContext, GateOutcome
 from assay.synthesis._separation_gate import SeparationGate
+from assay.synthesis._split import Split
 from assay.synthesis.config import SynthesisConfig
 from assay.verify.separation_plan import CollectedTest, SeparationPlan, TestPlan
 
@@ -41,8 +42,8 @@ async def find_objection(apart: RunOutcome, beside: RunOutcome, carried: tuple[s
     return await gate._unnoticed_mutant(given, ONE, outcome, {"m.py": RIGHT})
 
 
-async def test_mutant_that_only_a_test_in_process_notices_is_an_objection() -> None:
-    assert "noticed only by tests that are not judged apart" in await find_objection(PASSED, FAILED)
+async def test_mutant_that_only_a_test_which_false_answers_pass_notices_is_an_objection() -> None:
+    assert "noticed only by tests that false answers pass" in await find_objection(PASSED, FAILED)
 
 
 async def test_mutant_that_a_carried_test_notices_is_no_objection() -> None:
@@ -51,6 +52,29 @@ async def test_mutant_that_a_carried_test_notices_is_no_objection() -> None:
 
 async def test_equivalent_mutant_is_no_objection() -> None:
     assert await find_objection(PASSED, PASSED) == ""
+
+
+@pytest.mark.parametrize(
+    ("methods", "objection"),
+    [
+        ({"apart": "splice", "beside": "in-process"}, "a failing test is not judged apart: it prints"),
+        ({"apart": "splice"}, "a failing test is not judged apart: no plan carries it"),
+        ({"apart": "splice", "beside": "splice"}, ""),
+        ({"apart": "splice", "beside": "calls"}, ""),
+    ],
+)
+async def test_failing_test_in_process_ends_a_candidate(methods: dict[str, Any], objection: str) -> None:
+    given = GateContext({"m.py": RIGHT.encode()}, {}, SynthesisConfig(source="m", out="out"), None)  # type: ignore[arg-type]
+    tests = tuple(
+        TestPlan(name, method, ("it prints",) if name == "beside" else ()) for name, method in methods.items()
+    )
+    plan = SeparationPlan("m", tests=tests)
+    flipped = {"apart": FAILED, "beside": FAILED}
+    outcome = GateOutcome("one", "kept", flipped=flipped, apart=("apart",), plan=plan)
+    laboratory = Laboratory(apart=FAILED, beside=PASSED)
+    gate = SeparationGate(None, {name: (name,) for name in flipped}, laboratory, 4)  # type: ignore[arg-type]
+    split = Split(visible=("beside",), hidden=("apart",), texts={}, removed=(), how="tests")
+    assert await gate._objection(given, ONE, outcome, split) == objection
 
 
 async def spare(guard: RunOutcome, rest: RunOutcome, *, outside: tuple[str, ...] = ("apart", "guard")) -> GateOutcome:

@@ -1,8 +1,8 @@
-"""Gate `separate`: enough of a candidate's deciding tests can be judged apart from what an agent writes.
+"""Gate `separate`: all failing tests of a candidate are judged apart from what an agent writes.
 
-The tests that are carried become those that must flip; other failing tests must pass, too, and count for no grade. At
-least one carried test is hidden from the agent, of several changes each alone makes a carried test fail, and no drawn
-mutant of the reference is detected by the other failing tests alone: forging those gains nothing measurable.
+A failing test in process would pay whoever forges it: the work that it alone asks for could be left undone. A test is
+*carried* if no false answer satisfies it. At least one carried test is hidden from the agent, of several changes each
+alone makes a carried test fail, and no drawn mutant of the reference is detected by the other failing tests alone.
 Passing tests that cannot be spliced are left out if no drawn mutant is detected by them alone: judging them would
 need a third sandbox and lower the grade.
 """
@@ -101,12 +101,19 @@ class SeparationGate:
         return await self._without_spare_tests(context, one, planned, deciding.right)
 
     async def _objection(self, context: GateContext, one: TaskCandidate, outcome: GateOutcome, split: Split) -> str:
+        assert outcome.plan is not None
+        cases = one.cases or self._cases
+        failing = {case for test in outcome.flipped for case in cases[test]}
+        planned = [test for test in outcome.plan.tests if test.id in failing]
+        reasons = sorted({test.reasons[0] for test in planned if test.reasons})
         if not set(outcome.apart) & set(split.hidden):
-            assert outcome.plan is not None
-            cases = one.cases or self._cases
-            failing = {case for test in outcome.flipped for case in cases[test]}
-            reasons = sorted({test.reasons[0] for test in outcome.plan.tests if test.id in failing and test.reasons})
             return f"no hidden test is judged apart: {reasons[0] if reasons else 'all that are, are shown'}"
+        beside = failing - {test.id for test in planned if test.method != "in-process"}
+        if beside:
+            why = next(
+                (test.reasons[0] for test in planned if test.id in beside and test.reasons), "no plan carries it"
+            )
+            return f"a failing test is not judged apart: {why}"
         right = {path: unbroken_text(context, one, path) for path in one.changes}
         return await self._unnoticed_part(context, one, outcome, right) or await self._unnoticed_mutant(
             context, one, outcome, right
@@ -126,7 +133,7 @@ class SeparationGate:
     async def _unnoticed_mutant(
         self, context: GateContext, one: TaskCandidate, outcome: GateOutcome, right: Mapping[str, str]
     ) -> str:
-        """Returns why forging tests that are not carried could pay; empty if the carried ones detect as many
+        """Returns why false answers to tests that are not carried could pay; empty if the carried ones detect as many
         mutants."""
         rest = tuple(sorted(set(outcome.flipped) - set(outcome.apart)))
         mutants = draw_mutants(right, compare_changes(right, one.changes) or {}, f"{one.digest} rest", self._mutants)
@@ -134,9 +141,7 @@ class SeparationGate:
             return ""
         done = await self._run_versions(context, one, mutants, tuple(sorted(outcome.flipped)))
         escaped = sum(all_pass(outcome.apart, result) and not all_pass(rest, result) for result in done)
-        return (
-            f"mutants are noticed only by tests that are not judged apart: {escaped} of {len(done)}" if escaped else ""
-        )
+        return f"mutants are noticed only by tests that false answers pass: {escaped} of {len(done)}" if escaped else ""
 
     async def _without_spare_tests(
         self, context: GateContext, one: TaskCandidate, outcome: GateOutcome, right: Mapping[str, str]

@@ -187,19 +187,18 @@ def build_check(
 ) -> CheckTable:
     """Builds the check that judges the task: failing tests must pass, passing tests must continue to pass.
 
-    If some failing tests are judged apart, only those are `expected`, and they set the verdict's grade. The other
-    failing tests are in `also`, and must pass as well. A candidate's own cases take precedence over `cases`.
+    All failing tests are `expected`: the verdict has the weakest of their grades. A candidate's own cases take
+    precedence over `cases`.
     """
     cases = one.cases or cases
     files = sorted({test.partition("::")[0] for test in (*outcome.flipped, *outcome.passing)})
-    expected = outcome.apart or tuple(sorted(outcome.flipped))
-    also = {*outcome.flipped, *outcome.passing} - set(expected)
+    also = set(outcome.passing) - set(outcome.flipped)
     return CheckTable(
         name="tests",
         kind="pytest",
         parameters={
             "tests": [{"source": f"tests/files/{path}", "target": path} for path in files],
-            "expected": [case for test in expected for case in cases[test]],
+            "expected": [case for test in sorted(outcome.flipped) for case in cases[test]],
             "also": [case for test in sorted(also) for case in cases[test]],
             "roots": list(tree.roots),
             "timeout_s": 120.0,

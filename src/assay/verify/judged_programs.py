@@ -328,10 +328,10 @@ class JudgedPrograms:
 
     async def _has(self, path: str) -> bool:
         try:
-            await self._script.read(path, limit=MOST_FILE)
-        except IsADirectoryError:
+            await self._script.read(path, limit=0)
+        except (IsADirectoryError, ValueError):  # a folder, or anything with content
             return True
-        except (OSError, ValueError):
+        except OSError:
             return False
         return True
 

@@ -165,6 +165,8 @@ async def _judge_parts(
             parts.append(await _judge_spliced(given, plan, SplicedTests(separation, carried, undoing), cited))
     judged = {name for part in parts for name in part.tests}
     rest = tuple(name for name in wanted if name not in judged)
+    if any(NO_RESULT in part.marks for part in parts):
+        return tuple(parts)  # judged again from outside, before code of the agent's meets the tests
     # What passes from outside must pass in process, too: a test may assert what no pipe and no drawn input shows.
     passed = tuple(name for name in wanted if name in judged and all(part.ruling.status == "pass" for part in parts))
     if rest or passed or not judged:
@@ -247,8 +249,8 @@ async def _judge_in_process(
 
 
 def _confirm(facts: PytestFacts) -> Ruling:
-    """Returns the ruling over tests that pass from outside. A doubt counts for nothing: who forges a result in process
-    gains none outside."""
+    """Returns the ruling over tests that pass from outside. A doubt counts for nothing: the grade rests on the run
+    outside, which was not forged."""
     ruling = rule(facts)
     if ruling.status == "unknown" and not came_to_no_result(facts):
         ruling = Ruling("pass", 1.0, "", ruling.marks)

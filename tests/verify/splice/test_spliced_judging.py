@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 
+from assay.verify import pytest_check
 from assay.verify.separation_plan import CollectedTest, EntryPoint, EntryUse, SeparationPlan, TestPlan
 
 from .conftest import IDS, plan_of, solution
@@ -99,3 +101,12 @@ async def test_classes_of_guards_come_back_to_guards_alone(shop: Any) -> None:
     deciding = plan_of(classes=(), guard_classes=plan_of().classes)
     refused = await shop.judge(solution(), deciding, **names)
     assert (refused.verdict.status, refused.verdict.marks) == ("fail", ("failed_tests", "reply_refused"))
+
+
+async def test_code_does_not_meet_the_tests_before_they_are_judged_again(
+    shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pytest_check, "_judge_in_process", lambda *_: pytest.fail("the tests ran in process"))
+    sleeping = solution(total="import time\n    time.sleep(60)")
+    outcome = await shop.judge(sleeping, plan_of(call_timeout_s=1.0))
+    assert "no_result" in outcome.verdict.marks

@@ -144,7 +144,7 @@ class Execution:
 
 def _can_change(value: Any) -> bool:
     """Returns whether a call may change an argument; iterators are not read, since that would use them up."""
-    if isinstance(value, (type, type(contextlib))) or value is None or hasattr(value, "__next__"):
+    if isinstance(value, (type, types.ModuleType)) or value is None or hasattr(value, "__next__"):
         return False
     functions = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
     return type(value) not in FIXED and not isinstance(value, functions)

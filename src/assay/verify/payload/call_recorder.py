@@ -44,6 +44,7 @@ OPERATORS: dict[str, Any] = {
     **{"BitAnd": operator.and_, "LtE": operator.le, "GtE": operator.ge, "In": operator.contains},
 }
 """Operators by their names in a syntax tree; each is recorded as a call of its function."""
+_OPERATOR_IDS = frozenset(map(id, OPERATORS.values()))
 MAX_OPERATIONS = 6000
 """Limit of the operations of one file."""
 PYTEST_OPTIONS = ["-qq", "--tb=no", "--no-summary", "--import-mode=importlib", "-W", "ignore", "--assert=plain"]
@@ -237,7 +238,7 @@ class Recorder:
         return [{**entry, "compared": entry["n"] in self._seen} for entry in self.operations]
 
     def _is_known_callable(self, function: Any, args: Any) -> bool:
-        if any(function is known for known in OPERATORS.values()):
+        if id(function) in _OPERATOR_IDS:
             return any(self._is_tracked(a) for a in args)
         if getattr(function, "__module__", None) == "builtins" and getattr(function, "__name__", "") in BUILTINS:
             return builtins.__dict__.get(function.__name__) is function and any(self._is_tracked(a) for a in args)
@@ -248,7 +249,7 @@ class Recorder:
 
     def _name_of(self, value: Any) -> Any:
         """Returns module and name of a module-level object of the package, of builtins, or of a library's function."""
-        if isinstance(value, type(operator.add)) and value in OPERATORS.values():
+        if id(value) in _OPERATOR_IDS:
             return "operator", value.__name__
         if not callable(value) and not self._is_package(type(value)):
             return None
