@@ -25,6 +25,7 @@ PEERS = {
     "gateway": ("verifiers", "litellm"),
     "coverage": (),
     "gate": (),
+    "large_run": (),
     "long_attempt": (),
     "viewer": ("inspect",),
     "credit": (),

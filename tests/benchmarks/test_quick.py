@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import analysis, attempt, gateway, overhead, sandbox, separation, viewer
+from benchmarks import analysis, attempt, gateway, large_run, overhead, sandbox, separation, viewer
 from tests.sampling import WHOLE
 
 pytestmark = pytest.mark.slow
@@ -49,6 +49,17 @@ def test_attempt_reports_a_whole_attempt_and_its_script(tmp_path: Path) -> None:
     assert [row["what"] for row in found["rows"]] == [attempt.OURS, attempt.SCRIPT]
     assert attempt.HARBOR in found["not_measured"]
     assert found["targets"][0]["at_most"] == 30.0
+
+
+def test_large_run_reports_each_command_and_wants_an_earlier_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large_run, "QUICK_ATTEMPTS", 40)
+    large_run.main(["--quick", "--into", str(tmp_path)])
+    found = written(tmp_path, "large_run")
+    assert len(found["rows"]) == 8
+    assert all(row["cpu_s"] > 0 for row in found["rows"])
+    assert "--before" in found["not_measured"]["ratios"]
 
 
 def test_separation_says_where_its_tasks_come_from(tmp_path: Path) -> None:
