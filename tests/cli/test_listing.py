@@ -148,7 +148,8 @@ def test_reasons_of_synthesis_are_counted_in_the_order_of_the_gates(capsys: pyte
         DroppedCandidate(f"c{number}", "commit", (f"commit {number}",), (), (), gate, reason)
         for number, (gate, reason) in enumerate(ends)
     )
-    _print_reasons(SynthesisReport("p 1", "blake3:0", "sdist", 0, (), 1, 2, 3, 4, (), {}, (), dropped=dropped))
+    report = SynthesisReport("p 1", "blake3:0", "sdist", 0, (), 1, 2, 3, 4, (), {}, (), dropped=dropped)
+    _print_reasons(report, "tasks")
     head, *rows, last = capsys.readouterr().out.strip().splitlines()
     assert head.split() == ["dropped", "gate", "reason", "first", "of", "them"]
     assert [" ".join(row.split()) for row in rows] == [
@@ -156,7 +157,7 @@ def test_reasons_of_synthesis_are_counted_in_the_order_of_the_gates(capsys: pyte
         "1 history a merge commit 1",
         "1 survived all 3 tests pass commit 0",
     ]
-    assert last == "manifest.json names every dropped candidate with its reason"
+    assert last == "tasks/manifest.json names every dropped candidate with its reason"
 
 
 def test_progress_of_synthesis_tells_the_time_left(
