@@ -53,6 +53,7 @@ def main(words: Sequence[str] | None = None) -> None:
     """Measures and reports."""
     parser = options("large_run", __doc__ or "")
     parser.add_argument("--before", type=Path, metavar="FOLDER", help="checkout of an earlier version")
+    parser.add_argument("--command", action="append", choices=COMMANDS, help="only this one; repeatable")
     asked = parser.parse_args(words)
     attempts, rounds = (QUICK_ATTEMPTS, 1) if asked.quick else (ATTEMPTS, ROUNDS)
     versions = {"cpu_s": ROOT} | ({} if asked.before is None else {"before_cpu_s": asked.before.resolve()})
@@ -66,7 +67,7 @@ def main(words: Sequence[str] | None = None) -> None:
         rows = [
             _measure(versions, scratch, command, kind, 1 if command == AUDIT else rounds, first=first)
             for kind, first in (("live", False), ("sealed", True), ("sealed", False))
-            for command in COMMANDS
+            for command in asked.command or COMMANDS
             if not (first and command == AUDIT)  # it reads every event in any case
         ]
     targets = [
