@@ -29,11 +29,11 @@
 
   /* Assay.copy(content, label): a button; `content` is a text, or a function that gives one or a promise of one. */
   Assay.copy = (content, label) => {
-    const button = h("button", { type: "button", class: "copy", "aria-label": `Copy ${Assay.plain(label, 80)}`, title: "Copy" }, "⧉");
+    const button = h("button", { type: "button", class: "copy", "aria-label": `Copy ${Assay.plain(label, 80)}`, title: "Copy" });
     const told = (sign, words) => {
       button.textContent = sign;
       Assay.say(words);
-      setTimeout(() => { button.textContent = "⧉"; }, SHOWN_MS);
+      setTimeout(() => { button.textContent = ""; }, SHOWN_MS);
     };
     button.addEventListener("click", async () => {
       try {
