@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -225,3 +226,51 @@ def test_the_oldest_entries_are_deleted(tmp_path: Path) -> None:
     assert cache.load("000") is None
     assert cache.load(f"{MAX_ENTRIES + 2:03d}") == MAX_ENTRIES + 2
     assert len(list(tmp_path.iterdir())) == MAX_ENTRIES
+
+
+@pytest.fixture
+def folded(tmp_path: Path, fill: Fill, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Fills a live run whose checked rows are kept, and checks it once; returns the chains that are folded later."""
+    monkeypatch.setattr(row_check, "LEAST_CHAINS", 1)
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    fill()
+    before = checked(tmp_path)
+    found: list[str] = []
+    fold = row_check._check_chain
+
+    def note(facts: Any, records: Any) -> Any:
+        found.append(facts.chain)
+        return fold(facts, records)
+
+    monkeypatch.setattr(row_check, "_check_chain", note)
+    assert checked(tmp_path) == before
+    assert found == []
+    return found
+
+
+def test_of_a_live_run_only_new_chains_are_folded(tmp_path: Path, folded: list[str]) -> None:
+    with RunStore.open(tmp_path, "r", write=True) as store:
+        store.append("new.0", attempt_bodies(7))
+    assert "new.0" in {row.chain for row in checked(tmp_path).rows}
+    assert folded == ["new.0"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("UPDATE attempts SET row = replace(row, 'pass', 'fail') WHERE chain = 't.a.1.0'", "outcome"),
+        (
+            "UPDATE events SET body = replace(body, 'pass', 'fail') WHERE chain = 't.a.1.0' AND type = 'verdict'",
+            "events",
+        ),
+        ("UPDATE events SET digest = 'blake3:0' WHERE chain = 't.a.1.0' AND type = 'attempt_started'", "events"),
+    ],
+)
+def test_a_forged_chain_of_a_live_run_whose_rows_are_kept_is_named(
+    tmp_path: Path, folded: list[str], change: str, told: str
+) -> None:
+    (path,) = (tmp_path / "runs" / "r").glob("run.sqlite")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(change)
+    assert told in checked(tmp_path).differing["t.a.1.0"]
+    assert folded == ["t.a.1.0"]

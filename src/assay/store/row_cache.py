@@ -1,8 +1,8 @@
-"""Checked rows of large sealed runs, kept in the user's cache for the next time that they are shown or counted.
+"""Checked rows of large runs, kept in the user's cache for the next time that they are shown or counted.
 
-A sealed run's files do not change, so neither do the rows that its events give. An entry is named by the contents of
-the files that were read and of the code that folds them; another file or another version finds no entry. Entries are
-kept where the user keeps other caches, never in the store: whoever may write a store could forge them.
+An entry is named by what it depends on, and by the contents of the code that folds rows: another version of Assay finds
+no entry. Entries are kept where the user keeps other caches, never in the store: whoever may write a store could forge
+them.
 """
 
 from __future__ import annotations
@@ -15,22 +15,20 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 import msgspec
+from blake3 import blake3
 
 import assay
 from assay.settings import Settings
 
-from .sealed import file_digest
-
 LEAST_CHAINS = 1_000
 """Smaller runs are read as quickly without it."""
 MAX_ENTRIES = 32
-READ = ("events.parquet", "trajectories.parquet")
 _CODE = ("store", "records", "verdicts")
 T = TypeVar("T")
 
 
 class RowCache(Generic[T]):
-    """Keeps values of one type, by the contents of a sealed run's files.
+    """Keeps values of one type.
 
     Args:
         kind: The type of the values.
@@ -41,19 +39,10 @@ class RowCache(Generic[T]):
         self._decoder = msgspec.msgpack.Decoder(kind)
         self._folder = folder
 
-    def key(self, run: str, sealed: Path) -> str | None:
-        """Returns the name of a run's entry; None where the code has no files to be named by.
-
-        Raises:
-            StoreError: A file of the run cannot be read.
-        """
-        from blake3 import blake3
-
+    def key(self, *parts: str) -> str | None:
+        """Returns the name of the entry that depends on `parts`; None where the code has no files to be named by."""
         code = _code_digest()
-        if code is None:
-            return None
-        parts = [run, code, *(file_digest(sealed / name) for name in READ)]
-        return blake3(msgspec.json.encode(parts)).hexdigest()
+        return None if code is None else blake3(msgspec.json.encode((code, *parts))).hexdigest()
 
     def load(self, key: str) -> T | None:
         """Returns an entry; None if there is no entry, or another user may have written it."""
@@ -84,8 +73,6 @@ class RowCache(Generic[T]):
 
 def _code_digest() -> str | None:
     """Returns the digest of the modules that fold rows; None if they are not files."""
-    from blake3 import blake3
-
     found = blake3()
     root = Path(assay.__file__).parent
     paths = [path for name in _CODE for path in sorted((root / name).glob("*.py"))]

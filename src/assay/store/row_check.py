@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain as chain_iterables
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
+from blake3 import blake3
 
 from assay.errors import StoreError
 from assay.gc_tuning import raised_thresholds
@@ -29,7 +31,7 @@ from .layout import Layout
 from .row_cache import LEAST_CHAINS, RowCache
 from .rows import SUMMED, AttemptRow, RowBuilder
 from .run import RunStore
-from .sealed import SealedRun, VerdictSummary, summary_of
+from .sealed import SealedRun, VerdictSummary, file_digest, summary_of
 
 
 class CheckedRows(NamedTuple):
@@ -57,33 +59,67 @@ class CheckedRows(NamedTuple):
 def check_rows(store: RunStore, chain: str | None = None) -> CheckedRows:
     """Folds the row of every chain, or of one, from its events and compares it with the stored one.
 
-    What a large sealed run gives is kept for the next time (`row_cache`).
+    What a large run gives is kept for the next time (`row_cache`): of a sealed run by its files, of a live one chain by
+    chain.
 
     Raises:
         StoreError: The run is damaged.
     """
+    with raised_thresholds(100_000, 50, 100):  # rows are many small objects without cycles
+        if chain is not None:
+            return _fold_rows(store, chain, {})
+        return _check_sealed(store) if store.is_sealed else _check_live(store)
+
+
+def _check_sealed(store: RunStore) -> CheckedRows:
+    folder = store.layout.sealed
     key = None
-    if chain is None and store.is_sealed and SealedRun(store.layout.sealed).seal.chains >= LEAST_CHAINS:
-        key = _CACHE.key(store.run, store.layout.sealed)
-    with raised_thresholds(100_000, 50, 100):
-        kept = None if key is None else _CACHE.load(key)
+    if SealedRun(folder).seal.chains >= LEAST_CHAINS:
+        key = _SEALED.key(store.run, *(file_digest(folder / name) for name in _FOLDED))
+    kept = None if key is None else _SEALED.load(key)
     if kept is not None:
         return kept
-    checked = _fold_rows(store, chain)
-    if key is not None and _CACHE.key(store.run, store.layout.sealed) == key:  # the files are those that were read
-        _CACHE.save(key, checked)
+    checked = _fold_rows(store, None, {})
+    if key is not None and key == _SEALED.key(store.run, *(file_digest(folder / name) for name in _FOLDED)):
+        _SEALED.save(key, checked)  # the files are those that were read
     return checked
 
 
-def _fold_rows(store: RunStore, chain: str | None) -> CheckedRows:
+def _check_live(store: RunStore) -> CheckedRows:
+    key = _LIVE.key(str(store.layout.sqlite.resolve()))
+    known = {} if key is None else _LIVE.load(key) or {}
+    fresh: dict[bytes, _CheckedChain] = {}
+    checked = _fold_rows(store, None, known, fresh)
+    new = len(fresh.keys() - known.keys())
+    if key is not None and len(fresh) >= LEAST_CHAINS and new > len(fresh) * NEW_SHARE:
+        _LIVE.save(key, fresh)
+    return checked
+
+
+def _fold_rows(
+    store: RunStore,
+    chain: str | None,
+    known: Mapping[bytes, _CheckedChain],
+    fresh: dict[bytes, _CheckedChain] | None = None,
+) -> CheckedRows:
+    """Checks the chains of a run; those that are `known` by the bytes that they are folded from need no folding.
+    `fresh` gets all of a live run."""
     found = CheckedRows([], {}, [])
     read = _read_sealed if store.is_sealed else _read_live
-    # Rows are many small objects without cycles.
-    with raised_thresholds(100_000, 50, 100), read(store.layout, chain) as inputs:
-        for name, records in inputs.events:
-            _check_row(store.run, name, records, inputs, found)
-        for name in list(inputs.tails):
-            _check_row(store.run, name, (), inputs, found)
+    with read(store.layout, chain) as inputs:
+        eventless: Iterable[tuple[str, list[Any]]] = ((name, []) for name in list(inputs.tails))
+        for name, events in chain_iterables(inputs.events, eventless):
+            if name not in inputs.tails:
+                continue  # its events came before
+            facts = _ChainFacts(store.run, name, inputs.tails.pop(name), inputs.stored.pop(name, None))
+            key = b"" if fresh is None else blake3(msgspec.msgpack.encode((facts, events))).digest()
+            checked = known.get(key) or _check_chain(facts, map(inputs.read_event, events))
+            if fresh is not None:
+                fresh[key] = checked
+            found.rows.append(checked.row)
+            found.verdicts.extend(checked.verdicts)
+            if checked.differing:
+                found.differing[name] = checked.differing
     differing = found.differing | dict.fromkeys(inputs.stored, ("missing events",))
     return CheckedRows(
         sorted(found.rows, key=lambda row: (row.started or 0.0, row.chain)),
@@ -92,7 +128,29 @@ def _fold_rows(store: RunStore, chain: str | None) -> CheckedRows:
     )
 
 
-_CACHE = RowCache(CheckedRows)
+class _CheckedChain(NamedTuple):
+    """What one chain's events give."""
+
+    row: AttemptRow
+    differing: tuple[str, ...]
+    verdicts: tuple[VerdictSummary, ...]
+
+
+class _ChainFacts(NamedTuple):
+    """What a chain is checked by, its events apart."""
+
+    run: str
+    chain: str
+    tail: tuple[int, str, int]
+    """Length, head, and number of steps."""
+    stored: bytes | None
+    """The stored row."""
+
+
+NEW_SHARE = 0.05
+"""Chains of a live run that are kept again only with more new ones than this share."""
+_FOLDED = ("events.parquet", "trajectories.parquet")
+_SEALED, _LIVE = RowCache(CheckedRows), RowCache(dict[bytes, _CheckedChain])
 _Record = tuple[int, bytes, bool]
 """Index and body of an event, and whether its digest is that of its bytes."""
 
@@ -100,8 +158,9 @@ _Record = tuple[int, bytes, bool]
 class _RowInputs(NamedTuple):
     """The data that rows are folded from."""
 
-    events: Iterable[tuple[str, Iterable[_Record]]]
+    events: Iterable[tuple[str, list[Any]]]
     """Those of `SUMMED` types in order, by chain."""
+    read_event: Callable[[Any], _Record]
     stored: dict[str, bytes]
     """The stored rows of the chains that were not checked yet."""
     tails: dict[str, tuple[int, str, int]]
@@ -122,7 +181,7 @@ def _read_live(layout: Layout, only: str | None) -> Iterator[_RowInputs]:
         wanted = f"type IN ({types}){one}"
         query = f"SELECT chain, idx, previous, body, digest FROM events WHERE {wanted} ORDER BY chain, idx"
         chains = groupby(connection.execute(query, arguments), key=itemgetter(0))
-        yield _RowInputs(((chain, map(_live_record, rows)) for chain, rows in chains), stored, tails)
+        yield _RowInputs(((chain, list(rows)) for chain, rows in chains), _live_record, stored, tails)
         connection.execute("ROLLBACK")
 
 
@@ -146,7 +205,7 @@ def _read_sealed(layout: Layout, only: str | None) -> Iterator[_RowInputs]:
             _sum_events(sealed.columns("events", group, _EVENT_COLUMNS, coded=_CODED), only, events, tails)
     for records in events.values():
         records.sort(key=itemgetter(0))
-    yield _RowInputs(events.items(), stored, tails)
+    yield _RowInputs(events.items(), lambda record: record, stored, tails)
 
 
 _EVENT_COLUMNS = ("chain", "index", "previous", "body", "digest", "type")
@@ -195,24 +254,24 @@ def _sum_events(
             tails[name] = (*(known[:2] if known[0] >= length else (length, head)), known[2] + more)
 
 
-def _check_row(run: str, chain: str, records: Iterable[_Record], inputs: _RowInputs, found: CheckedRows) -> None:
-    """Folds one chain, compares it with its stored row, and adds both results to `found`."""
+def _check_chain(facts: _ChainFacts, records: Iterable[_Record]) -> _CheckedChain:
+    """Folds one chain and compares it with its stored row."""
+    run, chain = facts.run, facts.chain
     builder, holds, recorded_in = RowBuilder(run, chain), True, run
+    verdicts = []
     for index, raw, matches in records:
         body = decode_raw(chain, index, raw)
         holds = holds and matches
         builder.add(body)
         if isinstance(body, VerdictAdded):
-            found.verdicts.append(summary_of(chain, body.verdict))
+            verdicts.append(summary_of(chain, body.verdict))
         elif isinstance(body, AttemptStarted):
             recorded_in = body.run
-    builder.fields["length"], builder.fields["head"], builder.fields["steps"] = inputs.tails.pop(chain)
+    builder.fields["length"], builder.fields["head"], builder.fields["steps"] = facts.tail
     row = builder.row()
-    fields = _differences(row, inputs.stored.pop(chain, None))
-    if fields or not holds or recorded_in != run:
-        moved = () if recorded_in == run or "run" in fields else ("run",)
-        found.differing[chain] = (*moved, *fields, *(() if holds else ("events",)))
-    found.rows.append(row)
+    fields = _differences(row, facts.stored)
+    moved = () if recorded_in == run or "run" in fields else ("run",)
+    return _CheckedChain(row, (*moved, *fields, *(() if holds else ("events",))), tuple(verdicts))
 
 
 def _differences(actual: AttemptRow, stored: bytes | None) -> tuple[str, ...]:
