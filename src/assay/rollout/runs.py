@@ -42,6 +42,7 @@ from assay.rollout.limits.contract_guards import (
     unique_contracts,
 )
 from assay.rollout.limits.run_budget import BudgetLimits, RunBudget, use_of
+from assay.rollout.limits.run_controls import RunControls
 from assay.rollout.recording.recorder import Recorder
 from assay.rollout.recording.redaction import Redactor
 from assay.rollout.recording.task_archive import TaskArchive
@@ -75,6 +76,8 @@ class RunParts(NamedTuple):
     `checks`."""
     labels: Mapping[str, Any] = {}
     """Further keys of the manifest."""
+    controls: RunControls | None = None
+    """Control from outside, which other runs may share."""
 
 
 class RunSummary(NamedTuple):
@@ -93,7 +96,6 @@ class PreparedRun(NamedTuple):
     inputs: RunInputs
     agent: Agent
     contracts: tuple[Contract, ...]
-    checks: RunChecks
     manifest: dict[str, Any]
 
     @property
@@ -135,7 +137,7 @@ def prepare_run(
         **parts.labels,
         **({"certificates": {t: [c.run, c.chain, c.head] for t, c in certificates.items()}} if certificates else {}),
     }
-    return PreparedRun(config.run or new_run_name(agent.name), config, inputs, agent, contracts, parts.checks, manifest)
+    return PreparedRun(config.run or new_run_name(agent.name), config, inputs, agent, contracts, manifest)
 
 
 async def start_run(
@@ -174,7 +176,7 @@ async def start_run(
             progress.inform(estimate.sentence())
         with RunStore.create(settings.store, prepared.name, prepared.manifest) as store:
             contracts = ActiveContracts(prepared.contracts, ask)
-            await _run(store, resources, found, progress, contracts, prepared.checks)
+            await _run(store, resources, found, progress, contracts, parts or RunParts())
     return RunSummary(prepared.name, settings.store)
 
 
@@ -221,7 +223,7 @@ async def resume_run(
         # A name that was made from what the agent is may have been made in another way then.
         began_as = parts._replace(agent_name=store.manifest().get("agent"))
         async with open_resources(config, settings, found, _make_agent(config, began_as), backend) as resources:
-            await _run(store, resources, found, progress, ActiveContracts(contracts, ask), parts.checks)
+            await _run(store, resources, found, progress, ActiveContracts(contracts, ask), parts)
     return RunSummary(run, settings.store)
 
 
@@ -282,12 +284,12 @@ async def _run(
     tasks: Sequence[LoadedTask],
     progress: Progress,
     contracts: ActiveContracts,
-    checks: RunChecks,
+    parts: RunParts,
 ) -> None:
     config = resources.config
     progress.opened(store.run, store.attempts())
     progress.bound(BudgetLimits(config.budget_usd, config.budget_calls))
-    services = make_services(store, resources, contracts)._replace(checks=checks)
+    services = make_services(store, resources, contracts)._replace(checks=parts.checks, controls=parts.controls)
     if config.in_rounds:
         rounds = RoundResources(config, resources.agent, store, resources.preparer, partial(run_plan, services))
         await run_rounds(rounds, tasks, progress)

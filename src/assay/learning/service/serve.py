@@ -18,6 +18,7 @@ from assay.store.database import WriterLock
 from .app import RolloutApp
 from .config import require_policies
 from .ledger import Ledger
+from .policies import PolicyBook
 from .service_config import RolloutServiceConfig
 from .worker import BatchWorker
 
@@ -47,8 +48,9 @@ async def serve_rollouts(
     ledger = Ledger(settings.store / "service")
     token_file = Path(config.token_file) if config.token_file else ledger.folder / "token"
     with _service_lock(ledger.folder), listening(config.port) as listener:
-        worker = BatchWorker(config, settings, ledger)
-        app = RolloutApp(config, ledger, worker, load_token(token_file))
+        policies = PolicyBook(ledger.folder / "policies")
+        worker = BatchWorker(config, settings, ledger, policies)
+        app = RolloutApp(config, ledger, policies, worker, load_token(token_file))
         async with HttpServer(app, BOUNDS) as server:
             port = listener.getsockname()[1]
             await server.listen(listener)

@@ -25,12 +25,16 @@ class RolloutServiceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     """Agents that a client may name; repeatable."""
     renderers: dict[str, str] = {}
     """Checkpoint folder of a policy, as `name=FOLDER`, for token roles; a `local:` policy needs none."""
+    hooks: dict[str, str] = {}
+    """Command that loads new weights into the engine of a policy, as `name=COMMAND`: run as `COMMAND NAME VERSION`,
+    with exit code 0 when they are loaded, and perhaps again with the same version. `local:FOLDER/{version}` needs
+    none."""
     port: int = 0
     """The port on 127.0.0.1; 0 lets the system pick one."""
     token_file: str | None = None
     """File with the token, created with mode 0600 if missing. Default: `service/token` in the store."""
     concurrency: int = 16
-    """Maximum concurrent attempts."""
+    """Maximum concurrent attempts, over all batches."""
     waiting: Count = 64
     """Maximum unfinished batches; further requests are refused."""
     attempts: Count = 20_000

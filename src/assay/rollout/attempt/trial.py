@@ -44,6 +44,7 @@ from assay.rollout.limits.contract_guards import ActiveContracts
 from assay.rollout.limits.early_stop import EarlyStopper
 from assay.rollout.limits.meter import Meter
 from assay.rollout.limits.run_budget import RunBudget
+from assay.rollout.limits.run_controls import RunControls
 from assay.rollout.plan import PlannedAttempt
 from assay.rollout.recording.recorder import Recorder
 from assay.rollout.recording.redaction import Redactor
@@ -77,6 +78,8 @@ class Services(NamedTuple):
     """Budget of the whole run; None is unlimited."""
     checks: RunChecks = NO_CHECKS
     """Checks beside those of the tasks."""
+    controls: RunControls | None = None
+    """Control from outside; None: there is none."""
 
 
 class TrialResult(NamedTuple):

@@ -10,6 +10,7 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from assay.errors import BudgetExceededError
 from assay.rollout.attempt.trial import Services, TrialResult, run_trial
@@ -36,9 +37,10 @@ async def run_plan(services: Services, planned: Sequence[PlannedAttempt], progre
     async def work() -> None:
         while queue and (budget is None or budget.exceeded is None):
             attempt = queue.popleft()
-            progress.started(attempt)
             try:
-                result = await _with_retries(services, attempt, tries.get(attempt.id, 0), progress)
+                async with nullcontext() if services.controls is None else services.controls.slot():
+                    progress.started(attempt)
+                    result = await _with_retries(services, attempt, tries.get(attempt.id, 0), progress)
             except BudgetExceededError:
                 return  # the others may need no further call
             progress.finished(attempt, result)
