@@ -169,7 +169,8 @@ async def start_run(
     """
     prepared = prepare_run(config, settings, progress, tasks=tasks, parts=parts, inputs=inputs)
     config, found, agent = prepared.config, prepared.tasks, prepared.agent
-    async with open_resources(config, settings, found, agent, backend) as resources:
+    controls = None if parts is None else parts.controls
+    async with open_resources(config, settings, found, agent, backend, controls=controls) as resources:
         if resources.model is not None:  # under the name that its attempts carry
             model = resources.model.backend.name
             estimate = prepared.inputs.history.estimate(agent.name, model, config.total(len(found)))
@@ -222,7 +223,8 @@ async def resume_run(
             raise UserError("the contracts of the run have changed since it began: put them back, or start a new run")
         # A name that was made from what the agent is may have been made in another way then.
         began_as = parts._replace(agent_name=store.manifest().get("agent"))
-        async with open_resources(config, settings, found, _make_agent(config, began_as), backend) as resources:
+        agent = _make_agent(config, began_as)
+        async with open_resources(config, settings, found, agent, backend, controls=parts.controls) as resources:
             await _run(store, resources, found, progress, ActiveContracts(contracts, ask), parts)
     return RunSummary(run, settings.store)
 
@@ -259,8 +261,11 @@ async def open_resources(
     tasks: Sequence[LoadedTask],
     agent: Agent,
     model: ModelBackend | None = None,
+    *,
+    controls: RunControls | None = None,
 ) -> AsyncIterator[RunResources]:
-    """Opens what attempts at these tasks need, and closes it again; a given `model` stays open.
+    """Opens what attempts at these tasks need, and closes it again; a given `model` stays open. Model calls wait while
+    `controls` are paused.
 
     Raises:
         UserError: The configuration cannot work; nothing was started.
@@ -269,8 +274,8 @@ async def open_resources(
         load("environments", kind)  # one that is not there ends the run before it begins
     named = config.model if agent.needs_model else None
     async with (
-        _model(config, settings, named, model) as access,
-        _model(config, settings, config.user_model) as user_model,
+        _model(config, settings, named, model, controls) as access,
+        _model(config, settings, config.user_model, None, controls) as user_model,
         _backend(config, tasks, agent) as backend,
     ):
         secrets = {**settings.secrets(), **settings.named(config.pass_env)}
@@ -416,14 +421,21 @@ def require_other_names(checks: RunChecks, tasks: Sequence[LoadedTask]) -> None:
 
 @asynccontextmanager
 async def _model(
-    config: RunConfig, settings: Settings, named: str | None, given: ModelBackend | None = None
+    config: RunConfig,
+    settings: Settings,
+    named: str | None,
+    given: ModelBackend | None,
+    controls: RunControls | None,
 ) -> AsyncIterator[ModelAccess | None]:
     if named is None:
         yield None
         return
     backend, gateway_handle = given or open_model(named, settings), GatewayHandle()
+    calls = config.model_concurrency
     try:
-        yield ModelAccess(backend, asyncio.Semaphore(config.model_concurrency), gateway_handle)
+        yield ModelAccess(
+            backend, asyncio.Semaphore(calls) if controls is None else controls.call_slots(calls), gateway_handle
+        )
     finally:
         await gateway_handle.close()
         if given is None:

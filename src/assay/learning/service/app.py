@@ -8,13 +8,16 @@
 | `GET /v1/batches/ID/groups?after=CURSOR&most=N&wait=SECONDS` | whole groups, and the cursor after them |
 | `POST /v1/batches/ID/acknowledge` | stores a cursor, which stands for `after` where that is missing |
 | `POST /v1/batches/ID/cancel` | ends it; its run stays in the store |
+| `POST /v1/batches/ID/abort` | ends the trials of attempts under way; each is tried again |
 | `DELETE /v1/batches/ID` | forgets a batch that is over, and its groups |
+| `POST /v1/pause`, `POST /v1/resume` | holds model calls and new attempts, with their clocks, and lets them go on |
 | `GET /v1/policies/NAME` | its versions and the age of the groups that were handed over |
 | `POST /v1/policies/NAME/versions` | loads new weights, and begins the batches that waited for their version |
 
 Covered: requests without the token get no data and their bodies are not read; bodies are bounded in size, time and
-depth, requests in number; a request can name no path, URL or module of its own (see `config`). Not covered: TLS and
-other machines. The service listens on loopback; use a proxy in front of it.
+depth, requests in number; a request can name no path, URL or module of its own (see `config`); beyond loopback the
+service answers over TLS only. Not covered: several clients with different rights; whoever has the token may do all of
+this.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ from assay.http.messages import BodyBuffer, RequestHead, Response, error_respons
 from assay.http.server import ResponseWriter
 from assay.tasks.sources import task_count
 
-from .config import AcknowledgeRequest, BatchRequest, VersionRequest, run_config
+from .config import AbortRequest, AcknowledgeRequest, BatchRequest, VersionRequest, run_config
 from .groups import GroupPage, StoredGroup, read_between, read_page
 from .ledger import Ledger, LedgerBatch
 from .policies import Handover, PolicyBook, PolicyVersion
@@ -46,7 +49,7 @@ MAX_BODY_BYTES = 1 << 20
 MAX_CONCURRENT_REQUESTS = 64
 """Maximum concurrent requests."""
 MAX_WAIT_S = 60
-_BATCH = re.compile(r"/v1/batches/([A-Za-z0-9][A-Za-z0-9_-]{0,63})(?:/(groups|acknowledge|cancel))?", re.ASCII)
+_BATCH = re.compile(r"/v1/batches/([A-Za-z0-9][A-Za-z0-9_-]{0,63})(?:/(groups|acknowledge|abort|cancel))?", re.ASCII)
 _POLICY = re.compile(r"/v1/policies/([A-Za-z0-9][A-Za-z0-9_-]{0,63})(?:/(versions))?", re.ASCII)
 _Body = TypeVar("_Body", bound=msgspec.Struct)
 
@@ -95,6 +98,10 @@ class RolloutApp:
             return known.get(head.method) or error_response(
                 405, "GET lists, POST asks for a batch", {"Allow": "GET, POST"}
             )
+        if parts.path in ("/v1/pause", "/v1/resume"):
+            if head.method != "POST":
+                return error_response(405, "POST pauses and resumes", {"Allow": "POST"})
+            return _Route(lambda _: self._pause(is_paused=parts.path == "/v1/pause"))
         policy = _POLICY.fullmatch(parts.path)
         if policy is not None:
             return self._policy_route(head.method, policy[1], policy[2])
@@ -108,6 +115,7 @@ class RolloutApp:
             ("GET", None): _Route(lambda _: self._status(batch, query)),
             ("GET", "groups"): _Route(lambda _: self._groups(batch, query)),
             ("POST", "acknowledge"): _Route(lambda body: self._acknowledge(batch, body), has_body=True),
+            ("POST", "abort"): _Route(lambda body: self._abort(batch, body), has_body=True),
             ("POST", "cancel"): _Route(lambda _: self._cancel(batch)),
             ("DELETE", None): _Route(lambda _: self._delete(batch)),
         }
@@ -246,6 +254,7 @@ class RolloutApp:
             "name": name,
             "step": None if newest is None else newest.step,
             "version": None if newest is None else newest.version,
+            "paused": self._worker.controls.is_paused,
             "acknowledged_groups": lags.total(),
             "lags": lags,
             "dropped": dropped,
@@ -276,6 +285,21 @@ class RolloutApp:
                 self._worker.wake()
         fields: dict[str, Any] = {"name": name, "step": request.step, "version": request.version}
         return _json_response(201 if is_new else 200, fields | ({} if warning is None else {"warning": warning}))
+
+    async def _abort(self, batch: LedgerBatch, body: bytes) -> Response:
+        request = _decode(body, AbortRequest, "a list of attempts")
+        if isinstance(request, Response):
+            return request
+        aborted = [one for one in request.attempts if self._worker.controls.abort(batch.run, one)]
+        return _json_response(200, {"aborted": aborted})
+
+    async def _pause(self, *, is_paused: bool) -> Response:
+        self._policies.set_paused(is_paused=is_paused)
+        if is_paused:
+            self._worker.controls.pause()
+        else:
+            self._worker.controls.resume()
+        return _json_response(200, {"paused": is_paused})
 
     async def _cancel(self, batch: LedgerBatch) -> Response:
         return _json_response(200, self._batch_fields(await self._worker.cancel(batch)))

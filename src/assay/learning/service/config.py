@@ -96,6 +96,13 @@ class AcknowledgeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """Groups before this cursor, which `next` gave, are not handed over again by default."""
 
 
+class AbortRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of `POST /v1/batches/ID/abort`."""
+
+    attempts: Annotated[tuple[Source, ...], msgspec.Meta(min_length=1, max_length=10_000)]
+    """Attempts under way, as groups name them. Their trials are kept in the store and marked."""
+
+
 def require_policies(config: RolloutServiceConfig) -> None:
     """Raises `UserError` for a service without policies or tasks, or with an invalid name or folder."""
     if not config.policies:

@@ -68,12 +68,27 @@ class PolicyBook:
         self._folder = folder
         with boundary(StoreError, f"making {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
+        self._paused = folder / "paused"
+        """A file that exists while the service is paused."""
         self._states: dict[str, PolicyState] = {}
         for path in folder.glob("*.json"):
             try:
                 self._states[path.stem] = msgspec.json.decode(path.read_bytes(), type=PolicyState)
             except (OSError, msgspec.DecodeError) as exc:
                 raise StoreError(f"{path} is not a policy of this version ({exc}): move it away, or delete it") from exc
+
+    @property
+    def is_paused(self) -> bool:
+        """Returns whether the service is paused."""
+        return self._paused.exists()
+
+    def set_paused(self, *, is_paused: bool) -> None:
+        """Stores whether the service is paused. Raises `StoreError`."""
+        if is_paused:
+            replace_file(self._paused, b"")
+        else:
+            with boundary(StoreError, f"removing {self._paused}"):
+                self._paused.unlink(missing_ok=True)
 
     def find(self, name: str) -> PolicyState:
         """Returns the state of a policy."""

@@ -47,7 +47,10 @@ class BatchWorker:
     def __init__(self, config: RolloutServiceConfig, settings: Settings, ledger: Ledger, policies: PolicyBook) -> None:
         self._config, self._settings, self._ledger, self._policies = config, settings, ledger, policies
         self.engines = PolicyEngines(config, settings)
-        self._controls = RunControls(config.concurrency)
+        self.controls = RunControls(config.concurrency)
+        """Pauses all attempts, and ends single ones."""
+        if policies.is_paused:
+            self.controls.pause()
         self._wake_event = asyncio.Event()
         self._changed = asyncio.Condition()
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -162,7 +165,7 @@ class BatchWorker:
 
     async def _attempt(self, batch: LedgerBatch, tally: GroupTally) -> None:
         newest = self._policies.find(batch.request.policy.name).newest if batch.request.step is not None else None
-        parts = RunParts(controls=self._controls)
+        parts = RunParts(controls=self.controls)
         engine = None if newest is None else await self.engines.open(batch.request.policy.name, newest.version)
         if batch.run in list_runs(self._settings.store):
             await resume_run(batch.run, self._settings, tally, backend=engine, parts=parts)
