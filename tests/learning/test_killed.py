@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from assay.learning.trainer.recipe import ImproveRecipe
 from assay.store import RunStore, audit, final_rows, list_runs
 from tests.learning.forks import Fork, ForkServer
 from tests.optional import require_packages
+from tests.sampling import WHOLE
 
 require_packages("torch", "renderers")
 
@@ -71,12 +74,11 @@ def forks() -> Iterator[ForkServer]:
     server.close()
 
 
-def improve(forks: ForkServer, folder: Path, budget: int = 9000) -> Fork:
+def improve(forks: ForkServer, folder: Path, budget: int | None = 9000, more: str = "") -> Fork:
     folder.mkdir(exist_ok=True)
-    (folder / "recipe.toml").write_text(RECIPE)
-    return forks.start(
-        folder, "improve", "recipe.toml", "--store", "store", "--json", "--set", f"budget_calls={budget}"
-    )
+    (folder / "recipe.toml").write_text(RECIPE + more)
+    limit = [] if budget is None else ["--set", f"budget_calls={budget}"]
+    return forks.start(folder, "improve", "recipe.toml", "--store", "store", "--json", *limit)
 
 
 @pytest.fixture(scope="module")
@@ -153,11 +155,12 @@ def _recipe(folder: Path) -> bytes:
 class Service:
     """`assay serve` in a process."""
 
-    def __init__(self, forks: ForkServer, folder: Path) -> None:
+    def __init__(self, forks: ForkServer, folder: Path, options: str | None = None, *more: str) -> None:
         self.folder = folder
-        policy = f"actor=local:{folder}/weights/{{version}}?steer={folder}/script.json&device=cpu"
-        arguments = ["--store", str(folder / "store"), "--policy", policy, "--family", "grid"]
-        self.process = forks.start(folder, "serve", "--json", *arguments, "--max-turns", "3", "--concurrency", "4")
+        options = options or f"steer={folder}/script.json&device=cpu"
+        policy = f"actor=local:{folder}/weights/{{version}}?{options}"
+        arguments = ["--store", str(folder / "store"), "--policy", policy, "--family", "grid", *more]
+        self.process = forks.start(folder, "serve", "--json", *arguments, "--concurrency", "4")
         while not self.process.out.read_text().rstrip().endswith("}"):
             assert self.process.poll() is None, self.process.err.read_text()
             time.sleep(0.01)
@@ -185,7 +188,7 @@ def service(forks: ForkServer, tmp_path: Path) -> Iterator[Service]:
 
     write_tiny_model(tmp_path / "weights" / "v1", context=2048)
     (tmp_path / "script.json").write_text(json.dumps({"replies": [MOVE], "after": "last"}))
-    one = Service(forks, tmp_path)
+    one = Service(forks, tmp_path, None, "--max-turns", "3")
     yield one
     one.process.end(signal.SIGKILL)
 
@@ -199,7 +202,7 @@ def test_a_trainer_gets_verified_credited_rows_of_a_killed_service(service: Serv
         time.sleep(0.02)
     assert service.process.end(signal.SIGKILL) == -signal.SIGKILL
     assert ended(store, "batch-first") > 0
-    again = Service(forks, service.folder)
+    again = Service(forks, service.folder, None, "--max-turns", "3")
     answer = again.ask(BATCH)
     assert again.process.end(signal.SIGTERM) == 0
     assert answer["batch"]["state"] == "done", answer["batch"]
@@ -223,3 +226,120 @@ def require_rows(rows: list[dict[str, Any]]) -> None:
         assert row["verified_pass"] == (row["outcome"] == "pass")
         assert row["asked_version"] == "v1"
         assert row["weight_versions"]
+
+
+SAMPLED = "dtype=float64&thinking=false&temperature=1&top_p=1&top_k=0&min_p=0&device=cpu"
+"""Options of a policy that samples as a training without a service does."""
+KILLS = 10 if WHOLE else 2
+
+
+class Loop:
+    """A trainer and a service, each in a process, which are killed and started again."""
+
+    def __init__(self, forks: ForkServer, folder: Path, most_lag: int) -> None:
+        self.forks, self.folder = forks, folder
+        (folder / "service").mkdir()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = str(free.getsockname()[1])
+        self.more = f"""
+            [rollout.service]
+            url = "http://127.0.0.1:{self.port}"
+            token_file = "{folder}/token"
+            policy = "actor"
+            weights = "{folder}/service/weights"
+            [policy_gradient]
+            most_lag = {most_lag}
+        """
+        self.service = self.serve()
+        self.trainer = self.train()
+
+    def serve(self) -> Service:
+        more = ("--port", self.port, "--token-file", str(self.folder / "token"))
+        return Service(self.forks, self.folder / "service", SAMPLED, *more)
+
+    def train(self) -> Fork:
+        return improve(self.forks, self.folder / "trainer", None, self.more)
+
+    def kill(self, moments: random.Random) -> None:
+        """Kills both, each at a moment of its own, and starts them again."""
+        time.sleep(moments.uniform(0, 0.8))
+        assert self.service.process.end(signal.SIGKILL) == -signal.SIGKILL
+        if moments.random() < 0.5:
+            self.service = self.serve()
+        time.sleep(moments.uniform(0, 0.8))
+        self.trainer.end(signal.SIGKILL)
+        if self.service.process.poll() is not None:
+            self.service = self.serve()
+        self.trainer = self.train()
+
+    def end(self) -> dict[str, Any]:
+        """Returns the trainer's report once it has ended."""
+        assert self.trainer.poll(wait=True) in (0, 1), self.trainer.err.read_text()
+        report: dict[str, Any] = json.loads(self.trainer.out.read_bytes())
+        return report
+
+    def steps(self) -> list[dict[str, Any]]:
+        folder = self.folder / "trainer"
+        recipe = json.loads(_recipe(folder))
+        recipe["rollout"]["service"] = None
+        with Metrics(folder / "store", "tiny-0-training", recipe, seed=0) as metrics:
+            return [metrics.get(f"policy_gradient {step}") or {} for step in (1, 2, 3)]
+
+
+def _require_each_once(loop: Loop) -> None:
+    """Every group was trained in the step that it was made for, and acknowledged; every attempt was made once."""
+    steps, store = loop.steps(), loop.folder / "service" / "store"
+    trained = [group for step in steps for group in step["groups"]]
+    assert len(set(trained)) == len(trained) == 9
+    for number, step in enumerate(steps, 1):
+        batch = f"tiny-0-step-{number:04d}"
+        assert {group.partition(":")[0] for group in step["groups"]} == {batch}
+        assert (step["attempts"], step["dropped"], step["rows"]) == (12, {}, 12)
+        entry = json.loads((store / "service" / f"{batch}.json").read_bytes())
+        assert entry["acknowledged"] == (store / "service" / f"{batch}.groups").stat().st_size
+        with RunStore.open(store, f"batch-{batch}") as run:
+            deciding = Counter(row.attempt for row in run.attempts() if row.final)
+        assert len(deciding) == 12
+        assert set(deciding.values()) == {1}
+        assert audit(store, f"batch-{batch}") == ()
+
+
+@pytest.fixture
+def loops(forks: ForkServer, tmp_path: Path) -> Iterator[Callable[[int], Loop]]:
+    begun: list[Loop] = []
+
+    def begin(most_lag: int) -> Loop:
+        begun.append(Loop(forks, tmp_path, most_lag))
+        return begun[-1]
+
+    yield begin
+    for loop in begun:
+        loop.trainer.end(signal.SIGKILL)
+        loop.service.process.end(signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_a_service_that_waits_gives_the_same_weights_though_both_are_killed(
+    improved: Any, loops: Callable[[int], Loop]
+) -> None:
+    _, report = improved
+    loop, moments = loops(0), random.Random(7)
+    for _ in range(KILLS):
+        loop.kill(moments)
+    again = loop.end()
+    assert (again["version"], again["curve"]) == (report["version"], report["curve"])
+    _require_each_once(loop)
+    assert all((step["lag_most"], step["lag_unknown"]) == (0.0, 0.0) for step in loop.steps())
+
+
+@pytest.mark.slow
+def test_no_trained_token_is_older_than_the_bound_though_both_are_killed(loops: Callable[[int], Loop]) -> None:
+    loop, moments = loops(2), random.Random(8)
+    for _ in range(KILLS if WHOLE else 1):
+        loop.kill(moments)
+    loop.end()
+    _require_each_once(loop)
+    steps = loop.steps()
+    assert all(step["lag_unknown"] == 0 and step["lag_most"] <= 2 for step in steps)
+    assert any(step["lag_most"] > 0 for step in steps)
