@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import msgspec
 import pytest
@@ -174,11 +176,15 @@ class Service:
         answer: dict[str, Any] = json.loads(found.stdout)
         return answer
 
-    def submit(self, batch: dict[str, Any]) -> None:
+    def call(self, path: str, body: dict[str, Any] | None = None) -> Any:
         from tests.learning.service.client import ask
 
         token = Path(self.open["token_file"]).read_text().strip()
-        ask(f"{self.open['url']}/v1/batches", token, "POST", json.dumps(batch).encode())
+        data = None if not body else json.dumps(body).encode()
+        return ask(f"{self.open['url']}/v1/{path}", token, "GET" if body is None else "POST", data)
+
+    def submit(self, batch: dict[str, Any]) -> None:
+        self.call("batches", batch)
 
 
 @pytest.fixture
@@ -236,9 +242,10 @@ KILLS = 10 if WHOLE else 2
 class Loop:
     """A trainer and a service, each in a process, which are killed and started again."""
 
-    def __init__(self, forks: ForkServer, folder: Path, most_lag: int) -> None:
+    def __init__(self, forks: ForkServer, folder: Path, taught: Path, most_lag: int) -> None:
         self.forks, self.folder = forks, folder
         (folder / "service").mkdir()
+        _copy_demonstrations(taught, folder / "trainer")
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = str(free.getsockname()[1])
@@ -287,6 +294,14 @@ class Loop:
             return [metrics.get(f"policy_gradient {step}") or {} for step in (1, 2, 3)]
 
 
+def _copy_demonstrations(source: Path, target: Path) -> None:
+    """Copies what a training has done before its first step, which has tests of its own."""
+    for part in ("trained/tiny-0/made", "store/runs/tiny-0-demonstrations", "store/blobs"):
+        shutil.copytree(source / part, target / part)
+    for checkpoint in (source / "trained/tiny-0/checkpoints").glob("sft-*"):
+        shutil.copytree(checkpoint, target / "trained/tiny-0/checkpoints" / checkpoint.name)
+
+
 def _require_each_once(loop: Loop) -> None:
     """Every group was trained in the step that it was made for, and acknowledged; every attempt was made once."""
     steps, store = loop.steps(), loop.folder / "service" / "store"
@@ -306,17 +321,56 @@ def _require_each_once(loop: Loop) -> None:
 
 
 @pytest.fixture
-def loops(forks: ForkServer, tmp_path: Path) -> Iterator[Callable[[int], Loop]]:
+def loops(forks: ForkServer, improved: Any, tmp_path: Path) -> Iterator[Callable[[int], Loop]]:
     begun: list[Loop] = []
 
     def begin(most_lag: int) -> Loop:
-        begun.append(Loop(forks, tmp_path, most_lag))
+        begun.append(Loop(forks, tmp_path, improved[0], most_lag))
         return begun[-1]
 
     yield begin
     for loop in begun:
         loop.trainer.end(signal.SIGKILL)
         loop.service.process.end(signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_the_example_trains_while_the_service_goes_on(service: Service) -> None:
+    """And what comes too late is handed over without rows; a pause holds what is asked for."""
+    shutil.copytree(service.folder / "weights" / "v1", service.folder / "weights" / "v0")
+    program = Path(__file__).parents[2] / "docs_src" / "asynchronous_trainer.py"
+    command = [
+        sys.executable,
+        str(program),
+        service.open["url"],
+        service.open["token_file"],
+        f"{service.folder}/weights",
+    ]
+    said = subprocess.run(command, capture_output=True, check=True, timeout=120, text=True).stdout.splitlines()
+    assert [line.partition(",")[0] for line in said[:4]] == [f"step {step}: 6 rows" for step in range(4)]
+    assert "'step': 4, 'version': 'v4', 'paused': False, 'acknowledged_groups': 8" in said[4]
+    assert "'dropped': {}" in said[4]
+    late = BATCH | {"id": "late", "policy": {"name": "actor"}, "tasks": ["family:grid,n=2"], "step": 4, "most_lag": 1}
+    service.call("pause", {})
+    service.call("batches", late)
+    assert service.call("batches/late/groups?wait=1")["groups"] == []
+    service.call("resume", {})
+    while not (page := service.call("batches/late/groups?wait=30"))["end"]:
+        pass
+    assert [len(group["rows"]) for group in page["groups"]] == [4, 4]
+    for step in (5, 6):
+        shutil.copytree(service.folder / "weights" / "v1", service.folder / "weights" / f"v{step}")
+        service.call("policies/actor/versions", {"version": f"v{step}", "step": step})
+    again = service.call("batches/late/groups")
+    assert [group["dropped"] for group in again["groups"]] == ["stale", "stale"]
+    assert all("rows" not in group and len(group["attempts"]) == 4 for group in again["groups"])
+    assert {attempt["reward"] for group in again["groups"] for attempt in group["attempts"]} <= {0.0, 1.0}
+    service.call("batches/late/acknowledge", {"cursor": again["next"]})
+    assert service.call("batches/late/groups")["groups"] == []
+    assert service.call("policies/actor")["dropped"] == {"stale": 2}
+    for other in ({"version": "v9", "step": 6}, {"version": "v3", "step": 2}):
+        with pytest.raises(HTTPError, match="409"):
+            service.call("policies/actor/versions", other)
 
 
 @pytest.mark.slow
