@@ -73,14 +73,14 @@ class ServiceClient:
         """Returns the JSON answer to a GET. Raises as `post`."""
         return await self._ask(path, query, None)
 
-    async def post(self, *path: str, body: Mapping[str, Any] | msgspec.Struct) -> Any:
+    async def post(self, *path: str, body: Mapping[str, Any] | msgspec.Struct | None = None) -> Any:
         """Returns the JSON answer to a POST.
 
         Raises:
             UserError: The service refuses it; the message is the service's.
             ProviderError: The service was not reached for `patience_s`, or its answer is broken.
         """
-        return await self._ask(path, {}, msgspec.json.encode(body))
+        return await self._ask(path, {}, b"" if body is None else msgspec.json.encode(body))
 
     async def _ask(self, path: tuple[str, ...], query: Mapping[str, int], body: bytes | None) -> Any:
         target = "/".join([self._url, "v1", *(quote(part, safe="") for part in path)])
