@@ -13,7 +13,7 @@ from assay.errors import StoreError, UserError
 from assay.learning.row_json import row_as_json, row_from_json
 from assay.learning.rows import TrainingRow
 from assay.learning.service.config import BatchRequest
-from assay.learning.service.groups import Group, GroupFile, read_between, read_groups, read_page
+from assay.learning.service.groups import Group, GroupFile, GroupPage, read_between, read_groups, read_page
 from assay.learning.service.policies import STALE, UNKNOWN_VERSION, Handover, PolicyBook, PolicyVersion
 from tests.learning.credit.rows import row as make_row
 
@@ -62,6 +62,19 @@ def test_a_torn_last_line_is_removed_and_written_again(tmp_path: Path) -> None:
         write(path, "t0", "t1", "t2")
         assert tasks_of(path) == ["t0", "t1", "t2"]
         assert before == ["t0", "t1", "t2"][: len(before)]
+
+
+def test_a_page_says_whether_more_groups_follow(tmp_path: Path) -> None:
+    path = tmp_path / "groups"
+    assert read_page(path, 0, 5) == GroupPage([], 0, has_more=False)
+    write(path, "t0", "t1")
+    path.write_bytes(path.read_bytes() + b'{"torn":')  # as after a full disk
+    first = read_page(path, 0, 1)
+    assert first.has_more
+    assert not read_page(path, 0, 2).has_more
+    second = read_page(path, first.next, 1)
+    assert not second.has_more
+    assert read_page(path, second.next, 1) == GroupPage([], second.next, has_more=False)
 
 
 def test_no_group_is_written_twice(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from assay.errors import ProviderError, UserError
 from assay.learning.service.engines import PolicyEngines
+from assay.learning.service.policies import PolicyBook, PolicyVersion
 from assay.learning.service.serve import ServiceAddress, serve_rollouts
 from assay.learning.service.service_config import RolloutServiceConfig
 from assay.learning.trainer.recipe import ImproveRecipe
@@ -133,29 +134,30 @@ async def test_a_pause_outlives_the_service(tmp_path: Path) -> None:
     assert not (tmp_path / "service" / "policies" / "paused").exists()
 
 
-def engines(command: str) -> PolicyEngines:
+def engines(folder: Path, command: str) -> PolicyEngines:
     policies = {"actor": "scripted:assay.no_script:reply", "fixed": "local:/weights"}
     config = RolloutServiceConfig(policies=policies, families=("grid",), hooks={"actor": command})
-    return PolicyEngines(config, Settings(Path(), Path()))
+    return PolicyEngines(config, Settings(folder, folder), PolicyBook(folder / "policies"))
 
 
 async def test_the_weight_hook_gets_policy_and_version(tmp_path: Path) -> None:
     hook = tmp_path / "hook.py"
     hook.write_text(f"import sys; open({str(tmp_path / 'seen')!r}, 'w').write(repr(sys.argv[1:]))")
     with pytest.raises(UserError, match="no_script"):  # the engine is asked afterwards
-        await engines(f"{sys.executable} {hook}").load("actor", "v1; touch x")
+        await engines(tmp_path, f"{sys.executable} {hook}").post("actor", PolicyVersion(0, "v1; touch x"))
     assert (tmp_path / "seen").read_text() == "['actor', 'v1; touch x']"
 
 
 @pytest.mark.parametrize("command", [f"{sys.executable} -c 'raise SystemExit(3)'", "/no/such/program", "'unclosed"])
-async def test_a_hook_that_fails_is_an_error(command: str) -> None:
+async def test_a_hook_that_fails_stores_no_version(tmp_path: Path, command: str) -> None:
     with pytest.raises(ProviderError, match="the weight hook of policy 'actor'"):
-        await engines(command).load("actor", "v1")
+        await engines(tmp_path, command).post("actor", PolicyVersion(0, "v1"))
+    assert PolicyBook(tmp_path / "policies").find("actor").newest is None
 
 
-async def test_a_policy_of_one_version_takes_no_other() -> None:
+async def test_a_policy_of_one_version_takes_no_other(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="same weights in all versions"):
-        await engines("true").load("fixed", "v1")
+        await engines(tmp_path, "true").post("fixed", PolicyVersion(0, "v1"))
 
 
 SERVICE = {"url": "http://127.0.0.1:1", "token_file": "t", "policy": "actor", "weights": "w"}

@@ -41,7 +41,7 @@ from assay.tasks.sources import task_count
 from .config import AbortRequest, AcknowledgeRequest, BatchRequest, VersionRequest, run_config
 from .groups import GroupPage, StoredGroup, read_between, read_page
 from .ledger import Ledger, LedgerBatch
-from .policies import Handover, PolicyBook, PolicyVersion
+from .policies import Handover, PolicyBook, PolicyVersion, VersionConflictError
 from .service_config import RolloutServiceConfig
 from .worker import BatchWorker
 
@@ -66,7 +66,6 @@ class RolloutApp:
         self, config: RolloutServiceConfig, ledger: Ledger, policies: PolicyBook, worker: BatchWorker, token: str
     ) -> None:
         self._config, self._ledger, self._policies, self._worker = config, ledger, policies, worker
-        self._loading = {name: asyncio.Lock() for name in config.policies}
         self._acknowledging = asyncio.Lock()
         self._handed: dict[str, dict[int, Handover]] = {}
         """Decisions on groups that were handed over and not acknowledged yet, by batch and cursor."""
@@ -202,14 +201,14 @@ class RolloutApp:
             await self._worker.wait_for_change(now.request.id, min(left_s, 1.0))
 
     def _page_response(self, batch: LedgerBatch, page: GroupPage) -> Response:
-        path, handed = self._ledger.groups_path(batch), self._handed.setdefault(batch.request.id, {})
+        handed = self._handed.setdefault(batch.request.id, {})
         listed = []
         for group, cursor in page.groups:
             decision = handed[cursor] = self._policies.judge(batch.request, group.token_versions())
             fields: dict[str, Any] = {"id": group.id, "task": group.task, "attempts": group.attempts}
             fields |= {"rows": group.rows} if decision.dropped is None else {"dropped": decision.dropped}
             listed.append(fields)
-        end = batch.is_over and (not path.exists() or page.next >= path.stat().st_size)
+        end = batch.is_over and not page.has_more
         return _json_response(200, {"next": page.next, "end": end, "state": batch.state, "groups": listed})
 
     async def _acknowledge(self, batch: LedgerBatch, body: bytes) -> Response:
@@ -268,23 +267,18 @@ class RolloutApp:
         if ".." in request.version:
             return error_response(400, "a version contains no two dots in a row")
         new = PolicyVersion(request.step, request.version)
-        async with self._loading[name]:
-            try:
-                is_new = self._policies.check(name, new)
-            except UserError as exc:
-                return error_response(409, str(exc))
-            warning = None
-            if is_new:
-                try:
-                    warning = await self._worker.engines.load(name, request.version)
-                except UserError as exc:
-                    return error_response(400, str(exc))
-                except ProviderError as exc:
-                    return error_response(502, str(exc)[:500])
-                self._policies.add(name, new)
-                self._worker.wake()
+        try:
+            posted = await self._worker.engines.post(name, new)
+        except VersionConflictError as exc:
+            return error_response(409, str(exc))
+        except UserError as exc:
+            return error_response(400, str(exc))
+        except ProviderError as exc:
+            return error_response(502, str(exc)[:500])
+        self._worker.wake()
         fields: dict[str, Any] = {"name": name, "step": request.step, "version": request.version}
-        return _json_response(201 if is_new else 200, fields | ({} if warning is None else {"warning": warning}))
+        warned = {} if posted.warning is None else {"warning": posted.warning}
+        return _json_response(201 if posted.is_new else 200, fields | warned)
 
     async def _abort(self, batch: LedgerBatch, body: bytes) -> Response:
         request = _decode(body, AbortRequest, "a list of attempts")

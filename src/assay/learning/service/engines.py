@@ -11,6 +11,7 @@ import asyncio
 import logging
 import shlex
 from pathlib import Path
+from typing import NamedTuple
 
 from assay.errors import AssayError, ProviderError, UserError, boundary
 from assay.gateway.backends import open_backend, open_versioned_local
@@ -18,6 +19,7 @@ from assay.gateway.tokens import RenderedBackend
 from assay.settings import Settings
 
 from .config import VERSION
+from .policies import PolicyBook, PolicyVersion
 from .service_config import RolloutServiceConfig
 
 _log = logging.getLogger(__name__)
@@ -26,37 +28,59 @@ HOOK_PATIENCE_S = 600.0
 _LOCAL = "local:"
 
 
-class PolicyEngines:
-    """The engines of a service's policies. Ends with `close`."""
+class PostedVersion(NamedTuple):
+    """The result of posting a version."""
 
-    def __init__(self, config: RolloutServiceConfig, settings: Settings) -> None:
-        self._config, self._settings = config, settings
+    is_new: bool
+    warning: str | None = None
+
+
+class PolicyEngines:
+    """The engines of a service's policies. Ends with `close`.
+
+    A version is loaded and stored, and an engine is opened, one at a time: an engine always has the newest version.
+    """
+
+    def __init__(self, config: RolloutServiceConfig, settings: Settings, policies: PolicyBook) -> None:
+        self._config, self._settings, self._policies = config, settings, policies
         self._open: dict[str, RenderedBackend] = {}
-        self._opening = asyncio.Lock()
+        self._locks = {name: asyncio.Lock() for name in config.policies}
 
     def is_shared(self, name: str) -> bool:
         """Returns whether the service holds one engine for a policy, whose weights it replaces."""
         model = self._config.policies[name]
         return model.startswith(_LOCAL) and VERSION in model.partition("?")[0]
 
-    async def open(self, name: str, version: str) -> RenderedBackend | None:
-        """Returns the shared engine of a policy, opened with the weights `version` by the first call; None for a policy
-        whose engine runs elsewhere. Raises `UserError` if it cannot be opened."""
+    async def open(self, name: str) -> RenderedBackend | None:
+        """Returns the shared engine of a policy, opened by the first call; None for a policy whose engine runs
+        elsewhere or that has no version yet. Raises `UserError` if it cannot be opened."""
         if not self.is_shared(name):
             return None
-        async with self._opening:
-            if name not in self._open:
-                model = self._config.policies[name].replace(VERSION, version)
-                self._open[name] = await asyncio.to_thread(open_versioned_local, model, f"{_LOCAL}{name}", version)
-            return self._open[name]
+        async with self._locks[name]:
+            newest = self._policies.find(name).newest
+            if name not in self._open and newest is not None:
+                model = self._config.policies[name].replace(VERSION, newest.version)
+                local = await asyncio.to_thread(open_versioned_local, model, f"{_LOCAL}{name}", newest.version)
+                self._open[name] = local
+            return self._open.get(name)
 
-    async def load(self, name: str, version: str) -> str | None:
-        """Loads a version into a policy's engine; returns a warning, or None.
+    async def post(self, name: str, new: PolicyVersion) -> PostedVersion:
+        """Loads a version into a policy's engine, and stores it.
 
         Raises:
-            UserError: The policy cannot have versions.
+            VersionConflictError: It contradicts the known versions.
+            UserError: The policy cannot have versions, or its weights are not here.
             ProviderError: The weights cannot be loaded, or a reply afterwards is of other weights.
+            StoreError: It cannot be stored.
         """
+        async with self._locks[name]:
+            if not self._policies.check(name, new):
+                return PostedVersion(is_new=False)
+            warning = await self._load(name, new.version)
+            self._policies.add(name, new)
+            return PostedVersion(is_new=True, warning=warning)
+
+    async def _load(self, name: str, version: str) -> str | None:
         command = self._config.hooks.get(name)
         if command is not None:
             await _run_hook(command, name, version)
@@ -73,18 +97,15 @@ class PolicyEngines:
     async def _replace(self, name: str, version: str) -> None:
         from assay.gateway.backends.local import LocalBackend, load_checkpoint
 
-        async with self._opening:
-            folder = self.folder(name, version)
-            if not (folder / "config.json").is_file():
-                raise UserError(
-                    f"policy {name!r} has no folder {version!r} here: write the weights before you post them"
-                )
-            engine = self._open.get(name)
-            if engine is None:
-                return  # it is opened with these weights
-            assert isinstance(engine.tokens, LocalBackend)
-            model = await asyncio.to_thread(load_checkpoint, folder, f"policy {name!r}", device="cpu")
-            await engine.tokens.load(model.state_dict(), version, in_flight=True)
+        folder = self.folder(name, version)
+        if not (folder / "config.json").is_file():
+            raise UserError(f"policy {name!r} has no folder {version!r} here: write the weights before you post them")
+        engine = self._open.get(name)
+        if engine is None:
+            return  # it is opened with these weights
+        assert isinstance(engine.tokens, LocalBackend)
+        model = await asyncio.to_thread(load_checkpoint, folder, f"policy {name!r}", device="cpu")
+        await engine.tokens.load(model.state_dict(), version, in_flight=True)
 
     def folder(self, name: str, version: str) -> Path:
         """Returns the folder of a version of a shared policy."""

@@ -240,18 +240,20 @@ class GroupPage(NamedTuple):
 
     groups: list[StoredGroup]
     next: int
+    has_more: bool
+    """True if a group was written after these."""
 
 
 def read_page(path: Path, after: int, most: int) -> GroupPage:
     """Returns at most `most` groups after a cursor. Raises as `read_groups`."""
     found = list[StoredGroup]()
+    has_more = False
     for stored in read_groups(path, after):
-        if found and stored.next - after > MAX_PAGE_BYTES:
+        has_more = len(found) >= min(most, MAX_PAGE_GROUPS) or bool(found and stored.next - after > MAX_PAGE_BYTES)
+        if has_more:
             break
         found.append(stored)
-        if len(found) >= min(most, MAX_PAGE_GROUPS):
-            break
-    return GroupPage(found, found[-1].next if found else after)
+    return GroupPage(found, found[-1].next if found else after, has_more)
 
 
 def read_between(path: Path, after: int, until: int) -> list[StoredGroup]:

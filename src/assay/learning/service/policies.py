@@ -19,6 +19,10 @@ from .ledger import replace_file
 STALE, UNKNOWN_VERSION = "stale", "unknown version"
 
 
+class VersionConflictError(UserError):
+    """A posted version contradicts those that are known."""
+
+
 class PolicyVersion(msgspec.Struct, frozen=True):
     """Weights and the number of updates that they have had."""
 
@@ -95,15 +99,16 @@ class PolicyBook:
         return self._states.get(name) or PolicyState(name)
 
     def check(self, name: str, new: PolicyVersion) -> bool:
-        """Returns whether a version is new. Raises `UserError` if its step goes back or has another version."""
+        """Returns whether a version is new. Raises `VersionConflictError` if its step goes back or has another
+        version."""
         state = self.find(name)
         known = state.find(new.step)
         if known == new.version:
             return False
         if known is not None:
-            raise UserError(f"step {new.step} of policy {name!r} has version {known}, not {new.version}")
+            raise VersionConflictError(f"step {new.step} of policy {name!r} has version {known}, not {new.version}")
         if new.step < state.step:
-            raise UserError(f"policy {name!r} is at step {state.step}: {new.step} would go back")
+            raise VersionConflictError(f"policy {name!r} is at step {state.step}: {new.step} would go back")
         return True
 
     def add(self, name: str, new: PolicyVersion) -> None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ class BatchWorker:
 
     def __init__(self, config: RolloutServiceConfig, settings: Settings, ledger: Ledger, policies: PolicyBook) -> None:
         self._config, self._settings, self._ledger, self._policies = config, settings, ledger, policies
-        self.engines = PolicyEngines(config, settings)
+        self.engines = PolicyEngines(config, settings, policies)
         self.controls = RunControls(config.concurrency)
         """Pauses all attempts, and ends single ones."""
         if policies.is_paused:
@@ -146,7 +147,8 @@ class BatchWorker:
 
     async def _execute(self, batch: LedgerBatch, tally: GroupTally) -> dict[str, Any]:
         """Runs a batch and writes its groups; returns the fields of a batch that is done."""
-        writer = _GroupWriter(self._settings, batch, self._ledger.groups_path(batch), self._folder(batch.request))
+        folder = partial(self._folder, batch.request)
+        writer = _GroupWriter(self._settings, batch, self._ledger.groups_path(batch), folder)
         try:
             if batch.run in list_runs(self._settings.store):
                 await writer.call(writer.write_whole)
@@ -166,7 +168,7 @@ class BatchWorker:
     async def _attempt(self, batch: LedgerBatch, tally: GroupTally) -> None:
         newest = self._policies.find(batch.request.policy.name).newest if batch.request.step is not None else None
         parts = RunParts(controls=self.controls)
-        engine = None if newest is None else await self.engines.open(batch.request.policy.name, newest.version)
+        engine = None if newest is None else await self.engines.open(batch.request.policy.name)
         if batch.run in list_runs(self._settings.store):
             await resume_run(batch.run, self._settings, tally, backend=engine, parts=parts)
             return
@@ -265,11 +267,13 @@ def group_size(request: BatchRequest) -> int | None:
 
 
 class _GroupWriter:
-    """Reads the groups of a batch and writes them to its file, on a thread of its own (`call`)."""
+    """Reads the groups of a batch and writes them to its file, on a thread of its own (`call`).
 
-    def __init__(self, settings: Settings, batch: LedgerBatch, path: Path, folder: str | None) -> None:
-        self._settings, self._batch = settings, batch
-        self._config = RowsConfig(model=folder, uncertified="mask" if batch.request.unproved else "refuse")
+    `folder` returns the folder with the policy's tokenizer once the first group is read: older versions may be gone.
+    """
+
+    def __init__(self, settings: Settings, batch: LedgerBatch, path: Path, folder: Callable[[], str | None]) -> None:
+        self._settings, self._batch, self._folder = settings, batch, folder
         self._size = group_size(batch.request)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="assay-groups")
         self._stack = ExitStack()
@@ -317,6 +321,8 @@ class _GroupWriter:
 
     def _opened(self) -> GroupBuilder:
         if self._builder is None:
-            reader = self._stack.enter_context(RunReader.open_live(self._settings, self._batch.run, self._config))
+            unproved = self._batch.request.unproved
+            config = RowsConfig(model=self._folder(), uncertified="mask" if unproved else "refuse")
+            reader = self._stack.enter_context(RunReader.open_live(self._settings, self._batch.run, config))
             self._builder = GroupBuilder(self._batch, reader)
         return self._builder

@@ -140,7 +140,8 @@ class ServiceRollouts:
     def _forget(self, folder: Path, version: str) -> None:
         """Deletes the weights that no batch can begin with: all but the present ones and those before them."""
         written = [path for path in folder.iterdir() if path.name.startswith(_PREFIX) and path.is_dir()]
-        written.sort(key=lambda path: (path.name == version, path.stat().st_mtime_ns))
+        # A kill may have left a partial folder, which is the oldest.
+        written.sort(key=lambda path: (path.name == version, path.suffix != ".partial", path.stat().st_mtime_ns))
         for path in written[:-2]:
             shutil.rmtree(path, ignore_errors=True)
 

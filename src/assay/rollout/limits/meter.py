@@ -158,13 +158,16 @@ class Meter:
     @property
     def wall_s(self) -> float:
         """Seconds since the attempt began, without pauses."""
-        now = time.monotonic() if self._paused_since is None else self._paused_since
-        return now - self._started - self.paused_s
+        return self._now() - self._started - self.paused_s
 
     @property
     def working_s(self) -> float:
         """Seconds since the attempt began, without waiting and pauses."""
-        return time.monotonic() - self._started - self.waited_s
+        return self._now() - self._started - self.waited_s
+
+    def _now(self) -> float:
+        """Returns the time, which stands still during a pause."""
+        return time.monotonic() if self._paused_since is None else self._paused_since
 
     def metrics(self) -> dict[str, float]:
         """Returns the metrics to record. An unknown cost is absent, never 0."""
