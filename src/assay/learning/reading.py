@@ -150,7 +150,11 @@ class RunReader:
 
     def attempt_rows(self, task: str) -> list[AttemptRow]:
         """Returns the summary rows of the deciding trials at a task, in the order of the attempts' numbers."""
-        return sorted(final_rows(self._store.attempts_at(task)), key=lambda row: (row.number, row.attempt))
+        rows = self._store.attempts_at(task)
+        for row in rows:
+            if row.retried:
+                self.on_left_out(row.attempt, "attempt", f"try {row.retry} broke and was made again")
+        return sorted(final_rows(rows), key=lambda row: (row.number, row.attempt))
 
     def _without_secrets(self, trajectories: Iterable[Trajectory]) -> Iterator[Trajectory]:
         for trajectory in trajectories:

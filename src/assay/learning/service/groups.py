@@ -81,6 +81,11 @@ def make_attempt(row: AttemptRow) -> GroupAttempt:
     return GroupAttempt(row.attempt, row.chain, row.outcome, row.score, reward, row.stopped, row.broke, row.finished)
 
 
+class _TaskRows(NamedTuple):
+    attempts: list[AttemptRow]
+    rows: list[TrainingRow]
+
+
 class GroupBuilder:
     """Builds the groups of a batch from its run; attempts that hold a secret are left out."""
 
@@ -96,20 +101,19 @@ class GroupBuilder:
             UserError: Tokens are not certified and the batch refuses such, or the credit cannot be given.
             StoreError: The record of an attempt is damaged.
         """
-        rows = self._read(task)
-        if self._batch.request.credit is not None:
-            rows = self._assign_credit(rows)
-        return self._group(task, rows)
+        read = self._read(task)
+        return self._group(task, read.attempts, self._assign_credit(read.rows))
 
     def build_all(self, tasks: Sequence[str]) -> list[Group]:
         """Returns the groups of tasks, with credit over all of them together. Raises as `build`."""
         read = {task: self._read(task) for task in tasks}
-        credited = iter(self._assign_credit([row for rows in read.values() for row in rows]))
-        return [self._group(task, [next(credited) for _ in rows]) for task, rows in read.items()]
+        credited = iter(self._assign_credit([row for one in read.values() for row in one.rows]))
+        return [self._group(task, one.attempts, [next(credited) for _ in one.rows]) for task, one in read.items()]
 
-    def _read(self, task: str) -> list[TrainingRow]:
+    def _read(self, task: str) -> _TaskRows:
         attempts = self._reader.attempt_rows(task)
-        return [row for one in self._reader.attempt_trajectories(attempts) for row in self._reader.rows(one)]
+        trajectories = self._reader.attempt_trajectories(attempts)
+        return _TaskRows(attempts, [row for one in trajectories for row in self._reader.rows(one)])
 
     def _assign_credit(self, rows: list[TrainingRow]) -> list[TrainingRow]:
         config = self._batch.request.credit
@@ -122,10 +126,9 @@ class GroupBuilder:
         self._left_out.update({f"credit: {why}": number for why, number in credited.credit.reasons.items()})
         return credited.rows
 
-    def _group(self, task: str, rows: Sequence[TrainingRow]) -> Group:
+    def _group(self, task: str, attempts: Sequence[AttemptRow], rows: Sequence[TrainingRow]) -> Group:
         left_out, self._left_out = dict(self._left_out), Counter()
         versions = count_versions(rows)
-        attempts = self._reader.attempt_rows(task)
         return Group(
             id=f"{self._batch.request.id}:{attempts[0].task_digest.removeprefix('blake3:')[:16]}" if attempts else task,
             task=task,
@@ -267,3 +270,38 @@ def read_between(path: Path, after: int, until: int) -> list[StoredGroup]:
         if stored.next >= until:
             break
     return found
+
+
+class BatchTotals(NamedTuple):
+    """Sums over the groups of a batch."""
+
+    groups: int
+    rows: int
+    left_out: dict[str, int]
+    versions: dict[str, int]
+    """Trained tokens by version; `unknown` for those of no known one."""
+
+
+def count_groups(path: Path) -> BatchTotals:
+    """Returns the sums over a batch's groups.
+
+    Raises:
+        UserError: No attempt gives a row.
+        StoreError: The file is damaged.
+    """
+    left_out, versions = Counter[str](), Counter[str]()
+    rows = groups = 0
+    for stored in read_groups(path, 0):
+        group = stored.group
+        groups, rows = groups + 1, rows + group.row_count
+        left_out.update(group.left_out)
+        versions.update(group.versions)
+        versions.update({"unknown": group.unknown} if group.unknown else {})
+    if not rows and any(what.startswith("secret: ") for what in left_out):
+        reasons = "; ".join(f"{what} ({count})" for what, count in left_out.items())
+        raise UserError(f"no attempt of the batch gives a row: {reasons}")
+    if not rows:
+        raise UserError(
+            "no attempt of the batch gives a row: its policy gave no token ids (serve it with vllm:, sglang: or local:)"
+        )
+    return BatchTotals(groups, rows, dict(left_out), dict(versions))

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from assay.errors import AssayError, EnvironmentFailure, UserError, boundary, innermost_exception
+from assay.errors import AssayError, EnvironmentFailure, boundary, innermost_exception
 from assay.learning.credit.compose import whole_batch_methods
 from assay.learning.reading import RunReader
 from assay.learning.rows_config import RowsConfig
@@ -33,7 +33,7 @@ from assay.store import AttemptRow, RunStore, list_runs
 
 from .config import VERSION, BatchRequest, run_config
 from .engines import PolicyEngines
-from .groups import GroupBuilder, GroupFile, read_groups
+from .groups import GroupBuilder, GroupFile, count_groups
 from .ledger import Ledger, LedgerBatch
 from .policies import PolicyBook
 from .service_config import RolloutServiceConfig
@@ -184,25 +184,9 @@ class BatchWorker:
 
     def _summary(self, batch: LedgerBatch) -> dict[str, Any]:
         """Returns the fields of a batch that is done. Raises `UserError` if no attempt gives a row."""
-        left_out: Counter[str] = Counter()
-        versions: Counter[str] = Counter()
-        rows = groups = 0
-        for stored in read_groups(self._ledger.groups_path(batch), 0):
-            group = stored.group
-            groups, rows = groups + 1, rows + group.row_count
-            left_out.update(group.left_out)
-            versions.update(group.versions)
-            versions.update({"unknown": group.unknown} if group.unknown else {})
-        if not rows and any(what.startswith("secret: ") for what in left_out):
-            reasons = "; ".join(f"{what} ({count})" for what, count in left_out.items())
-            raise UserError(f"no attempt of the batch gives a row: {reasons}")
-        if not rows:
-            raise UserError(
-                "no attempt of the batch gives a row: its policy gave no token ids (serve it with vllm:, sglang: or "
-                "local:)"
-            )
-        found: dict[str, Any] = {"groups": groups, "rows": rows, "left_out": dict(left_out), "versions": dict(versions)}
-        return found | {"state": "done", "warnings": self._warnings(batch, dict(versions))}
+        totals = count_groups(self._ledger.groups_path(batch))
+        warnings = self._warnings(batch, totals.versions)
+        return {"state": "done", "warnings": warnings, **totals._asdict()}
 
     def _warnings(self, batch: LedgerBatch, versions: dict[str, int]) -> tuple[str, ...]:
         requested, policy = batch.request.policy.version, batch.request.policy.name
