@@ -151,6 +151,11 @@ async def test_what_is_not_to_be_had_is_named(client: Client, change: dict[str, 
         ("POST", "/v1/batches/b1/acknowledge", b'{"cursor": -1}', 400),
         ("POST", "/v1/batches/b1/acknowledge", b'{"cursor": 1e400}', 400),
         ("POST", "/v1/batches/b1/acknowledge", b"[]", 400),
+        ("POST", "/v1/batches/b1/abort", b'{"attempts": []}', 400),
+        ("POST", "/v1/batches/b1/abort", b'{"attempts": ["' + b"x" * 501 + b'"]}', 400),
+        ("POST", "/v1/batches/none/abort", b'{"attempts": ["t@0"]}', 404),
+        ("GET", "/v1/pause", None, 405),
+        ("POST", "/v1/pause", b"{}", 400),
         ("GET", "/v1/policies/other", None, 404),
         ("GET", "/v1/policies/../batches", None, 404),
         ("GET", "/v1/policies/actor/versions", None, 405),
@@ -176,6 +181,21 @@ async def test_wrong_requests_get_an_answer(
     found, told = await client.ask(method, path, body)
     assert found == status
     assert told["error"]["message"]
+
+
+async def test_attempts_that_are_not_under_way_are_not_aborted(client: Client) -> None:
+    await client.ask("POST", "/v1/batches", ASKED)
+    assert await client.ask("POST", "/v1/batches/b1/abort", {"attempts": ["t@0"]}) == (200, {"aborted": []})
+
+
+async def test_a_batch_with_a_step_waits_for_its_version(client: Client) -> None:
+    asked = ASKED | {"policy": {"name": "actor"}, "step": 3, "most_lag": 1, "credit": None}
+    assert (await client.ask("POST", "/v1/batches", asked))[0] == 201
+    status, page = await client.ask("GET", "/v1/batches/b1/groups")
+    assert (status, page) == (200, {"next": 0, "end": False, "state": "waiting", "groups": []})
+    assert (await client.ask("POST", "/v1/batches/b1/acknowledge", {"cursor": 0}))[1] == {"acknowledged": 0}
+    assert (await client.ask("POST", "/v1/batches/b1/cancel"))[1]["state"] == "cancelled"
+    assert (await client.ask("GET", "/v1/batches/b1/groups"))[1]["end"]
 
 
 async def test_a_cancelled_batch_can_be_forgotten(client: Client) -> None:

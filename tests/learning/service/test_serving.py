@@ -14,15 +14,17 @@ from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import web
 
 from assay.errors import ProviderError, UserError
-from assay.learning.service.engines import PolicyEngines
+from assay.learning.service.engines import PolicyEngines, PostedVersion
 from assay.learning.service.policies import PolicyBook, PolicyVersion
 from assay.learning.service.serve import ServiceAddress, serve_rollouts
 from assay.learning.service.service_config import RolloutServiceConfig
 from assay.learning.trainer.recipe import ImproveRecipe
 from assay.learning.trainer.service_client import ServiceClient
 from assay.settings import Settings
+from tests.optional import require_packages
 
 pytestmark = pytest.mark.quick
 CONFIG = RolloutServiceConfig(policies={"actor": "local:/weights/{version}"}, families=("grid",))
@@ -39,9 +41,11 @@ async def served(root: Path, **changes: Any) -> AsyncIterator[ServiceAddress]:
     if service.done():
         waiting.close()
         service.result()
-    yield opened.result()
-    ended.set()
-    await service
+    try:
+        yield opened.result()
+    finally:
+        ended.set()
+        await service
 
 
 def certify(folder: Path) -> tuple[str, str]:
@@ -158,6 +162,49 @@ async def test_a_hook_that_fails_stores_no_version(tmp_path: Path, command: str)
 async def test_a_policy_of_one_version_takes_no_other(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="same weights in all versions"):
         await engines(tmp_path, "true").post("fixed", PolicyVersion(0, "v1"))
+
+
+@asynccontextmanager
+async def engine_elsewhere(version: str | None) -> AsyncIterator[str]:
+    """A stand-in for vLLM that answers any prompt with one token, in the documented wire format."""
+
+    async def generate(_: web.Request) -> web.Response:
+        content = [{"token_id": 70, "logprob": -0.5, "rank": 1}]
+        choice = {"index": 0, "finish_reason": "length", "token_ids": [70], "logprobs": {"content": content}}
+        choice |= {} if version is None else {"weight_versions": [version]}
+        return web.json_response({"request_id": "r", "choices": [choice]})
+
+    application = web.Application()
+    application.router.add_post("/inference/v1/generate", generate)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+async def post_elsewhere(folder: Path, version: str | None) -> PostedVersion:
+    """Posts `v1` for an engine that answers with other weights, or with these."""
+    from scripts.tiny_model import write_tiny_tokenizer
+
+    tokenizer = write_tiny_tokenizer(folder / "tokenizer")
+    async with engine_elsewhere(version) as url:
+        policies = {"actor": f"vllm:{url}#m?tokenizer={tokenizer}"}
+        config = RolloutServiceConfig(policies=policies, families=("grid",))
+        book = PolicyBook(folder / "policies")
+        return await PolicyEngines(config, Settings(folder, folder), book).post("actor", PolicyVersion(0, "v1"))
+
+
+async def test_the_next_reply_must_name_the_posted_version(tmp_path: Path) -> None:
+    require_packages("renderers")
+    assert await post_elsewhere(tmp_path / "a", "v1") == PostedVersion(is_new=True, warning=None)
+    silent = await post_elsewhere(tmp_path / "b", None)
+    assert "name no version of their weights" in str(silent.warning)
+    with pytest.raises(ProviderError, match="answers with weights v0, not v1"):
+        await post_elsewhere(tmp_path / "c", "v0")
+    assert PolicyBook(tmp_path / "c" / "policies").find("actor").newest is None
 
 
 SERVICE = {"url": "http://127.0.0.1:1", "token_file": "t", "policy": "actor", "weights": "w"}
