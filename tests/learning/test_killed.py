@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import re
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -20,8 +21,12 @@ from urllib.error import HTTPError
 import msgspec
 import pytest
 
+from assay.learning.service.engines import PolicyEngines
+from assay.learning.service.policies import PolicyBook, PolicyVersion
+from assay.learning.service.service_config import RolloutServiceConfig
 from assay.learning.trainer.metrics import Metrics
 from assay.learning.trainer.recipe import ImproveRecipe
+from assay.settings import Settings
 from assay.store import RunStore, audit, final_rows, list_runs
 from tests.learning.forks import Fork, ForkServer
 from tests.optional import require_packages
@@ -258,6 +263,8 @@ class Loop:
             [policy_gradient]
             most_lag = {most_lag}
         """
+        self.killed_trainers = 0
+        """Kills that met a trainer under way."""
         self.service = self.serve()
         self.trainer = self.train()
 
@@ -270,12 +277,12 @@ class Loop:
 
     def kill(self, moments: random.Random) -> None:
         """Kills both, each at a moment of its own, and starts them again."""
-        time.sleep(moments.uniform(0, 0.8))
+        time.sleep(moments.uniform(0, 0.6))
         assert self.service.process.end(signal.SIGKILL) == -signal.SIGKILL
         if moments.random() < 0.5:
             self.service = self.serve()
-        time.sleep(moments.uniform(0, 0.8))
-        self.trainer.end(signal.SIGKILL)
+        time.sleep(moments.uniform(0, 0.6))
+        self.killed_trainers += self.trainer.end(signal.SIGKILL) == -signal.SIGKILL
         if self.service.process.poll() is not None:
             self.service = self.serve()
         self.trainer = self.train()
@@ -374,6 +381,33 @@ def test_the_example_trains_while_the_service_goes_on(service: Service) -> None:
 
 
 @pytest.mark.slow
+async def test_a_reply_goes_on_under_weights_that_are_posted_meanwhile(tmp_path: Path) -> None:
+    from scripts.tiny_model import write_tiny_model
+
+    write_tiny_model(tmp_path / "v0", context=2048)
+    shutil.copytree(tmp_path / "v0", tmp_path / "v1")
+    config = RolloutServiceConfig(policies={"actor": f"local:{tmp_path}/{{version}}?device=cpu"}, families=("grid",))
+    engines = PolicyEngines(config, Settings(tmp_path, tmp_path), PolicyBook(tmp_path / "policies"))
+    await engines.post("actor", PolicyVersion(0, "v0"))
+    engine = await engines.open("actor")
+    assert engine is not None
+    begun = asyncio.Event()
+
+    async def note(_: Sequence[int]) -> None:
+        begun.set()
+
+    sampling = {"max_tokens": 800, "temperature": 1.0, "seed": 1}
+    replying = asyncio.create_task(engine.tokens.generate(list(range(40, 60)), sampling, (), note))
+    await begun.wait()
+    assert (await engines.post("actor", PolicyVersion(1, "v1"))).is_new
+    reply = await replying
+    await engines.close()
+    assert [span.version for span in reply.weight_spans] == ["v0", "v1"]
+    assert reply.weight_spans[-1].end == len(reply.token_ids) == len(reply.logprobs) == 800
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_service_that_waits_gives_the_same_weights_though_both_are_killed(
     improved: Any, loops: Callable[[int], Loop]
 ) -> None:
@@ -382,12 +416,14 @@ def test_a_service_that_waits_gives_the_same_weights_though_both_are_killed(
     for _ in range(KILLS):
         loop.kill(moments)
     again = loop.end()
+    assert loop.killed_trainers == KILLS
     assert (again["version"], again["curve"]) == (report["version"], report["curve"])
     _require_each_once(loop)
     assert all((step["lag_most"], step["lag_unknown"]) == (0.0, 0.0) for step in loop.steps())
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_no_trained_token_is_older_than_the_bound_though_both_are_killed(loops: Callable[[int], Loop]) -> None:
     loop, moments = loops(2), random.Random(8)
     for _ in range(KILLS if WHOLE else 1):

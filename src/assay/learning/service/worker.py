@@ -117,6 +117,7 @@ class BatchWorker:
 
     async def cancel(self, batch: LedgerBatch) -> LedgerBatch:
         """Cancels a batch; recorded attempts stay in the store."""
+        batch = self._ledger.find(batch.request.id) or batch
         if batch.is_over:
             return batch
         cancelled = self._ledger.save(msgspec.structs.replace(batch, state="cancelled"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -112,7 +113,8 @@ class ServiceRollouts:
     ) -> None:
         options = recipe.rollout.service
         assert options is not None
-        self._recipe, self._options, self._name, self._tasks_of = recipe, options, name, tasks_of
+        self._recipe, self._options, self._name = recipe, options, name
+        self._tasks_of = lru_cache(recipe.policy_gradient.most_lag + 2)(tasks_of)
         certificate = None if options.certificate is None else Path(options.certificate)
         self._client = ServiceClient(options.url, Path(options.token_file), certificate, options.patience_s)
         self._cursors: dict[str, int] = dict(state or {})
