@@ -33,6 +33,7 @@ from tests.optional import require_packages
 from tests.sampling import WHOLE
 
 require_packages("torch", "renderers")
+pytestmark = pytest.mark.timeout(900)  # the first test of each fixture waits for a process that imports PyTorch
 
 CLIENT = Path(__file__).parent / "service" / "client.py"
 MOVE = {"tool_calls": [{"name": "move", "arguments": {"direction": "up"}}]}
@@ -407,7 +408,6 @@ async def test_a_reply_goes_on_under_weights_that_are_posted_meanwhile(tmp_path:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_a_service_that_waits_gives_the_same_weights_though_both_are_killed(
     improved: Any, loops: Callable[[int], Loop]
 ) -> None:
@@ -423,7 +423,6 @@ def test_a_service_that_waits_gives_the_same_weights_though_both_are_killed(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_no_trained_token_is_older_than_the_bound_though_both_are_killed(loops: Callable[[int], Loop]) -> None:
     loop, moments = loops(2), random.Random(8)
     for _ in range(KILLS if WHOLE else 1):
