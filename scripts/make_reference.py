@@ -60,6 +60,8 @@ from assay.gateway.backends import pricing, scripted
 from assay.learning.credit.compose import CreditConfig, MaskStage
 from assay.learning.improve import EvaluationPoint, ImproveReport
 from assay.learning.service import BatchRequest, PolicyRequest, RolloutServiceConfig
+from assay.learning.service.config import AbortRequest, AcknowledgeRequest, VersionRequest
+from assay.learning.service.groups import GroupAttempt
 from assay.learning.train import TrainReport
 from assay.learning.trainer.options import DpoOptions, ModelOptions, OptimiserOptions, PolicyGradientOptions, SftOptions
 from assay.learning.trainer.recipe import (
@@ -68,6 +70,7 @@ from assay.learning.trainer.recipe import (
     GateOptions,
     ImproveRecipe,
     RolloutOptions,
+    ServiceOptions,
     TrainRecipe,
 )
 from assay.records import (
@@ -457,6 +460,7 @@ def recipes_page() -> str:
     for struct, title in (
         (DemonstrationOptions, "`[teach]`"),
         (RolloutOptions, "`[rollout]`"),
+        (ServiceOptions, "`[rollout.service]`"),
         (EvaluationOptions, "`[evaluate]`"),
         (GateOptions, "`[gate]`"),
     ):
@@ -525,6 +529,10 @@ def configuration_page() -> str:
     made += "\n" + struct_section(RolloutServiceConfig, "Rollouts for trainers: `assay serve`")
     made += "\n" + struct_section(BatchRequest, "A batch: the body of `POST /v1/batches`", "###")
     made += "\n" + struct_section(PolicyRequest, "Its policy", "###")
+    made += "\n" + struct_section(GroupAttempt, "An attempt in a group", "###")
+    made += "\n" + struct_section(AcknowledgeRequest, "An acknowledgement", "###")
+    made += "\n" + struct_section(AbortRequest, "Attempts to abort", "###")
+    made += "\n" + struct_section(VersionRequest, "A version of a policy", "###")
     made += "\n" + struct_section(ImportConfig, "Runs of other tools: `assay import`")
     made += "\n" + struct_section(Mapping, "Mapping of an unknown format")
     made += "\n" + struct_section(ExportConfig, "Writing a run in another format: `assay export`")

@@ -10,8 +10,8 @@ import pytest
 
 from scripts.make_reference import ROOT
 
-PROGRAMS = {"openai_agents_program.py", "smolagents_program.py", "check_receipt.py"}
-"""Run by tests/harnesses with the libraries that they need, and by tests/store."""
+PROGRAMS = {"asynchronous_trainer.py", "openai_agents_program.py", "smolagents_program.py", "check_receipt.py"}
+"""Run by tests/harnesses with the libraries that they need, by tests/store, and by tests/learning with a service."""
 OF_A_PAGE = {"sdk_agent.py", "sdk_model.py", "sdk_from_python.py"}
 """Run by test_agent_to_rows.py, with the commands of their page."""
 IN_A_SANDBOX = {"first_run.py", "python_agents.py", "tasks_from_calls.py"}

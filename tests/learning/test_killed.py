@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import random
 import re
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import msgspec
 import pytest
 
+from assay.learning.service.engines import PolicyEngines
+from assay.learning.service.policies import PolicyBook, PolicyVersion
+from assay.learning.service.service_config import RolloutServiceConfig
 from assay.learning.trainer.metrics import Metrics
 from assay.learning.trainer.recipe import ImproveRecipe
+from assay.settings import Settings
 from assay.store import RunStore, audit, final_rows, list_runs
 from tests.learning.forks import Fork, ForkServer
 from tests.optional import require_packages
+from tests.sampling import WHOLE
 
 require_packages("torch", "renderers")
+pytestmark = pytest.mark.timeout(900)  # the first test of each fixture waits for a process that imports PyTorch
 
 CLIENT = Path(__file__).parent / "service" / "client.py"
 MOVE = {"tool_calls": [{"name": "move", "arguments": {"direction": "up"}}]}
@@ -71,12 +82,11 @@ def forks() -> Iterator[ForkServer]:
     server.close()
 
 
-def improve(forks: ForkServer, folder: Path, budget: int = 9000) -> Fork:
+def improve(forks: ForkServer, folder: Path, budget: int | None = 9000, more: str = "") -> Fork:
     folder.mkdir(exist_ok=True)
-    (folder / "recipe.toml").write_text(RECIPE)
-    return forks.start(
-        folder, "improve", "recipe.toml", "--store", "store", "--json", "--set", f"budget_calls={budget}"
-    )
+    (folder / "recipe.toml").write_text(RECIPE + more)
+    limit = [] if budget is None else ["--set", f"budget_calls={budget}"]
+    return forks.start(folder, "improve", "recipe.toml", "--store", "store", "--json", *limit)
 
 
 @pytest.fixture(scope="module")
@@ -153,11 +163,12 @@ def _recipe(folder: Path) -> bytes:
 class Service:
     """`assay serve` in a process."""
 
-    def __init__(self, forks: ForkServer, folder: Path) -> None:
+    def __init__(self, forks: ForkServer, folder: Path, options: str | None = None, *more: str) -> None:
         self.folder = folder
-        policy = f"actor=local:{folder}/weights/{{version}}?steer={folder}/script.json&device=cpu"
-        arguments = ["--store", str(folder / "store"), "--policy", policy, "--family", "grid"]
-        self.process = forks.start(folder, "serve", "--json", *arguments, "--max-turns", "3", "--concurrency", "4")
+        options = options or f"steer={folder}/script.json&device=cpu"
+        policy = f"actor=local:{folder}/weights/{{version}}?{options}"
+        arguments = ["--store", str(folder / "store"), "--policy", policy, "--family", "grid", *more]
+        self.process = forks.start(folder, "serve", "--json", *arguments, "--concurrency", "4")
         while not self.process.out.read_text().rstrip().endswith("}"):
             assert self.process.poll() is None, self.process.err.read_text()
             time.sleep(0.01)
@@ -171,11 +182,15 @@ class Service:
         answer: dict[str, Any] = json.loads(found.stdout)
         return answer
 
-    def submit(self, batch: dict[str, Any]) -> None:
+    def call(self, path: str, body: dict[str, Any] | None = None) -> Any:
         from tests.learning.service.client import ask
 
         token = Path(self.open["token_file"]).read_text().strip()
-        ask(f"{self.open['url']}/v1/batches", token, "POST", json.dumps(batch).encode())
+        data = None if not body else json.dumps(body).encode()
+        return ask(f"{self.open['url']}/v1/{path}", token, "GET" if body is None else "POST", data)
+
+    def submit(self, batch: dict[str, Any]) -> None:
+        self.call("batches", batch)
 
 
 @pytest.fixture
@@ -185,7 +200,7 @@ def service(forks: ForkServer, tmp_path: Path) -> Iterator[Service]:
 
     write_tiny_model(tmp_path / "weights" / "v1", context=2048)
     (tmp_path / "script.json").write_text(json.dumps({"replies": [MOVE], "after": "last"}))
-    one = Service(forks, tmp_path)
+    one = Service(forks, tmp_path, None, "--max-turns", "3")
     yield one
     one.process.end(signal.SIGKILL)
 
@@ -199,7 +214,7 @@ def test_a_trainer_gets_verified_credited_rows_of_a_killed_service(service: Serv
         time.sleep(0.02)
     assert service.process.end(signal.SIGKILL) == -signal.SIGKILL
     assert ended(store, "batch-first") > 0
-    again = Service(forks, service.folder)
+    again = Service(forks, service.folder, None, "--max-turns", "3")
     answer = again.ask(BATCH)
     assert again.process.end(signal.SIGTERM) == 0
     assert answer["batch"]["state"] == "done", answer["batch"]
@@ -223,3 +238,197 @@ def require_rows(rows: list[dict[str, Any]]) -> None:
         assert row["verified_pass"] == (row["outcome"] == "pass")
         assert row["asked_version"] == "v1"
         assert row["weight_versions"]
+
+
+SAMPLED = "dtype=float64&thinking=false&temperature=1&top_p=1&top_k=0&min_p=0&device=cpu"
+"""Options of a policy that samples as a training without a service does."""
+KILLS = 10 if WHOLE else 2
+
+
+class Loop:
+    """A trainer and a service, each in a process, which are killed and started again."""
+
+    def __init__(self, forks: ForkServer, folder: Path, taught: Path, most_lag: int) -> None:
+        self.forks, self.folder = forks, folder
+        (folder / "service").mkdir()
+        _copy_demonstrations(taught, folder / "trainer")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = str(free.getsockname()[1])
+        self.more = f"""
+            [rollout.service]
+            url = "http://127.0.0.1:{self.port}"
+            token_file = "{folder}/token"
+            policy = "actor"
+            weights = "{folder}/service/weights"
+            [policy_gradient]
+            most_lag = {most_lag}
+        """
+        self.killed_trainers = 0
+        """Kills that met a trainer under way."""
+        self.service = self.serve()
+        self.trainer = self.train()
+
+    def serve(self) -> Service:
+        more = ("--port", self.port, "--token-file", str(self.folder / "token"))
+        return Service(self.forks, self.folder / "service", SAMPLED, *more)
+
+    def train(self) -> Fork:
+        return improve(self.forks, self.folder / "trainer", None, self.more)
+
+    def kill(self, moments: random.Random) -> None:
+        """Kills both, each at a moment of its own, and starts them again."""
+        time.sleep(moments.uniform(0, 0.6))
+        assert self.service.process.end(signal.SIGKILL) == -signal.SIGKILL
+        if moments.random() < 0.5:
+            self.service = self.serve()
+        time.sleep(moments.uniform(0, 0.6))
+        self.killed_trainers += self.trainer.end(signal.SIGKILL) == -signal.SIGKILL
+        if self.service.process.poll() is not None:
+            self.service = self.serve()
+        self.trainer = self.train()
+
+    def end(self) -> dict[str, Any]:
+        """Returns the trainer's report once it has ended."""
+        assert self.trainer.poll(wait=True) in (0, 1), self.trainer.err.read_text()
+        report: dict[str, Any] = json.loads(self.trainer.out.read_bytes())
+        return report
+
+    def steps(self) -> list[dict[str, Any]]:
+        folder = self.folder / "trainer"
+        recipe = json.loads(_recipe(folder))
+        recipe["rollout"]["service"] = None
+        with Metrics(folder / "store", "tiny-0-training", recipe, seed=0) as metrics:
+            return [metrics.get(f"policy_gradient {step}") or {} for step in (1, 2, 3)]
+
+
+def _copy_demonstrations(source: Path, target: Path) -> None:
+    """Copies what a training has done before its first step, which has tests of its own."""
+    for part in ("trained/tiny-0/made", "store/runs/tiny-0-demonstrations", "store/blobs"):
+        shutil.copytree(source / part, target / part)
+    for checkpoint in (source / "trained/tiny-0/checkpoints").glob("sft-*"):
+        shutil.copytree(checkpoint, target / "trained/tiny-0/checkpoints" / checkpoint.name)
+
+
+def _require_each_once(loop: Loop) -> None:
+    """Every group was trained in the step that it was made for, and acknowledged; every attempt was made once."""
+    steps, store = loop.steps(), loop.folder / "service" / "store"
+    trained = [group for step in steps for group in step["groups"]]
+    assert len(set(trained)) == len(trained) == 9
+    for number, step in enumerate(steps, 1):
+        batch = f"tiny-0-step-{number:04d}"
+        assert {group.partition(":")[0] for group in step["groups"]} == {batch}
+        assert (step["attempts"], step["dropped"], step["rows"]) == (12, {}, 12)
+        entry = json.loads((store / "service" / f"{batch}.json").read_bytes())
+        assert entry["acknowledged"] == (store / "service" / f"{batch}.groups").stat().st_size
+        with RunStore.open(store, f"batch-{batch}") as run:
+            deciding = Counter(row.attempt for row in run.attempts() if row.final)
+        assert len(deciding) == 12
+        assert set(deciding.values()) == {1}
+        assert audit(store, f"batch-{batch}") == ()
+
+
+@pytest.fixture
+def loops(forks: ForkServer, improved: Any, tmp_path: Path) -> Iterator[Callable[[int], Loop]]:
+    begun: list[Loop] = []
+
+    def begin(most_lag: int) -> Loop:
+        begun.append(Loop(forks, tmp_path, improved[0], most_lag))
+        return begun[-1]
+
+    yield begin
+    for loop in begun:
+        loop.trainer.end(signal.SIGKILL)
+        loop.service.process.end(signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_the_example_trains_while_the_service_goes_on(service: Service) -> None:
+    """And what comes too late is handed over without rows; a pause holds what is asked for."""
+    shutil.copytree(service.folder / "weights" / "v1", service.folder / "weights" / "v0")
+    program = Path(__file__).parents[2] / "docs_src" / "asynchronous_trainer.py"
+    command = [
+        sys.executable,
+        str(program),
+        service.open["url"],
+        service.open["token_file"],
+        f"{service.folder}/weights",
+    ]
+    said = subprocess.run(command, capture_output=True, check=True, timeout=120, text=True).stdout.splitlines()
+    assert [line.partition(",")[0] for line in said[:4]] == [f"step {step}: 6 rows" for step in range(4)]
+    assert "'step': 4, 'version': 'v4', 'paused': False, 'acknowledged_groups': 8" in said[4]
+    assert "'dropped': {}" in said[4]
+    late = BATCH | {"id": "late", "policy": {"name": "actor"}, "tasks": ["family:grid,n=2"], "step": 4, "most_lag": 1}
+    service.call("pause", {})
+    service.call("batches", late)
+    assert service.call("batches/late/groups?wait=1")["groups"] == []
+    service.call("resume", {})
+    while not (page := service.call("batches/late/groups?wait=30"))["end"]:
+        pass
+    assert [len(group["rows"]) for group in page["groups"]] == [4, 4]
+    for step in (5, 6):
+        shutil.copytree(service.folder / "weights" / "v1", service.folder / "weights" / f"v{step}")
+        service.call("policies/actor/versions", {"version": f"v{step}", "step": step})
+    again = service.call("batches/late/groups")
+    assert [group["dropped"] for group in again["groups"]] == ["stale", "stale"]
+    assert all("rows" not in group and len(group["attempts"]) == 4 for group in again["groups"])
+    assert {attempt["reward"] for group in again["groups"] for attempt in group["attempts"]} <= {0.0, 1.0}
+    service.call("batches/late/acknowledge", {"cursor": again["next"]})
+    assert service.call("batches/late/groups")["groups"] == []
+    assert service.call("policies/actor")["dropped"] == {"stale": 2}
+    for other in ({"version": "v9", "step": 6}, {"version": "v3", "step": 2}):
+        with pytest.raises(HTTPError, match="409"):
+            service.call("policies/actor/versions", other)
+
+
+@pytest.mark.slow
+async def test_a_reply_goes_on_under_weights_that_are_posted_meanwhile(tmp_path: Path) -> None:
+    from scripts.tiny_model import write_tiny_model
+
+    write_tiny_model(tmp_path / "v0", context=2048)
+    shutil.copytree(tmp_path / "v0", tmp_path / "v1")
+    config = RolloutServiceConfig(policies={"actor": f"local:{tmp_path}/{{version}}?device=cpu"}, families=("grid",))
+    engines = PolicyEngines(config, Settings(tmp_path, tmp_path), PolicyBook(tmp_path / "policies"))
+    await engines.post("actor", PolicyVersion(0, "v0"))
+    engine = await engines.open("actor")
+    assert engine is not None
+    begun = asyncio.Event()
+
+    async def note(_: Sequence[int]) -> None:
+        begun.set()
+
+    sampling = {"max_tokens": 800, "temperature": 1.0, "seed": 1}
+    replying = asyncio.create_task(engine.tokens.generate(list(range(40, 60)), sampling, (), note))
+    await begun.wait()
+    assert (await engines.post("actor", PolicyVersion(1, "v1"))).is_new
+    reply = await replying
+    await engines.close()
+    assert [span.version for span in reply.weight_spans] == ["v0", "v1"]
+    assert reply.weight_spans[-1].end == len(reply.token_ids) == len(reply.logprobs) == 800
+
+
+@pytest.mark.slow
+def test_a_service_that_waits_gives_the_same_weights_though_both_are_killed(
+    improved: Any, loops: Callable[[int], Loop]
+) -> None:
+    _, report = improved
+    loop, moments = loops(0), random.Random(7)
+    for _ in range(KILLS):
+        loop.kill(moments)
+    again = loop.end()
+    assert loop.killed_trainers == KILLS
+    assert (again["version"], again["curve"]) == (report["version"], report["curve"])
+    _require_each_once(loop)
+    assert all((step["lag_most"], step["lag_unknown"]) == (0.0, 0.0) for step in loop.steps())
+
+
+@pytest.mark.slow
+def test_no_trained_token_is_older_than_the_bound_though_both_are_killed(loops: Callable[[int], Loop]) -> None:
+    loop, moments = loops(2), random.Random(8)
+    for _ in range(KILLS if WHOLE else 1):
+        loop.kill(moments)
+    loop.end()
+    _require_each_once(loop)
+    steps = loop.steps()
+    assert all(step["lag_unknown"] == 0 and step["lag_most"] <= 2 for step in steps)
+    assert any(step["lag_most"] > 0 for step in steps)

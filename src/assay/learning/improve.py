@@ -39,19 +39,18 @@ from .trainer.recipe import ImproveRecipe, model_folder
 from .trainer.rollouts import (
     RecipeBudget,
     TaskSelection,
-    TrainingStoppedError,
     complete_run,
     count_outcomes,
     filter_rows,
-    find_lost,
-    longest_lost_streak,
     meets_requirement,
+    read_texts,
     read_training_rows,
     require_moving,
     tasks_of_step,
 )
 from .trainer.sft import train_sft
 from .trainer.step_figures import count_mixed_groups, success_interval, success_share
+from .trainer.step_rollouts import ServiceRollouts, StepAttempts, StepRollouts, count_lost, seed_of_step
 
 _SFT, _RL = "sft", "policy_gradient"
 _STEP, _EVALUATION = "step", "evaluation"
@@ -129,7 +128,9 @@ class _ImprovementRun:
         self.held_out = TaskSelection(recipe.evaluate.tasks, find_tasks(recipe.evaluate.tasks))
         board = self.folder / "tensorboard" if recipe.tensorboard else None
         # A larger budget continues a recipe, so it is no part of the recipe's identity.
-        plain = msgspec.to_builtins(msgspec.structs.replace(recipe, budget_calls=None))
+        # Nor is the place where its attempts are made.
+        rollout = msgspec.structs.replace(recipe.rollout, service=None)
+        plain = msgspec.to_builtins(msgspec.structs.replace(recipe, budget_calls=None, rollout=rollout))
         self.budget = RecipeBudget(self.name, recipe.budget_calls)
         self.model = f"local:{recipe.name}"
         self._is_estimated = False
@@ -149,7 +150,7 @@ class _ImprovementRun:
         steps = [step for step in range(1, recipe.steps + 1) if self._run_of(_STEP, step) not in existing]
         evaluated = [step for step in range(recipe.steps + 1) if self._is_evaluated(step)]
         evaluations = [step for step in evaluated if self._run_of(_EVALUATION, step) not in existing]
-        left = len(steps) * recipe.rollout.groups * recipe.rollout.attempts
+        left = 0 if recipe.rollout.service else len(steps) * recipe.rollout.groups * recipe.rollout.attempts
         left += len(evaluations) * len(self.held_out.loaded) * recipe.evaluate.attempts
         agent = build_agent(recipe.rollout.agent, recipe.rollout.agent_options, model=self.model)
         estimate = estimate_use(root, agent.name, self.model, left)
@@ -182,7 +183,8 @@ class _ImprovementRun:
             return TrainedPolicy.open(Path(options.path), options)
         folder = self.folder / "made"
         if not (folder / "model.safetensors").is_file():
-            make_model(folder, self._texts(folder), options, self.recipe.seed)
+            texts = read_texts(self.settings, f"{self.name}-demonstrations", self.recipe, folder.with_name("letters"))
+            make_model(folder, texts, options, self.recipe.seed)
         return TrainedPolicy.open(folder, options)
 
     def teach(self, policy: TrainedPolicy) -> None:
@@ -226,12 +228,15 @@ class _ImprovementRun:
         reference = copy.deepcopy(policy.model) if options.reference_pull else None
         steps = recipe.steps * options.epochs * options.minibatches
         optimiser = Optimiser(policy.model, options.optimise, steps)
-        done = self._resume(policy, optimiser)
-        await self._load_weights(policy, backend)
+        done, rollouts = self._resume(policy, optimiser, backend)
+        await rollouts.publish(done, policy)
         for step in range(recipe.steps + 1):
             if step > done:
-                await self.step(step, policy, backend, optimiser, reference)
+                await self.step(step, policy, rollouts, optimiser, reference)
+                await rollouts.publish(step, policy)
             if self._is_evaluated(step):
+                if step >= done and recipe.rollout.service is not None:
+                    await _load_weights(policy, backend)
                 await self.evaluate(step, backend if step >= done else None)
             if step == 0 and recipe.steps and not self._is_estimated:
                 self.report_estimate()
@@ -240,30 +245,30 @@ class _ImprovementRun:
         every = self.recipe.evaluate.every
         return step in (0, self.recipe.steps) or (every > 0 and step % every == 0)
 
-    def _resume(self, policy: TrainedPolicy, optimiser: Optimiser) -> int:
-        """Loads the newest checkpoint; returns the number of completed steps."""
+    def _resume(
+        self, policy: TrainedPolicy, optimiser: Optimiser, backend: RenderedBackend
+    ) -> tuple[int, StepRollouts]:
+        """Loads the newest checkpoint; returns the number of completed steps, and where attempts come from."""
         known = self.checkpoints.newest(_RL)
-        if known is None:
-            return 0
-        self.checkpoints.load(policy, optimiser, known)
-        self.history = list(known.told["history"])
-        self._answered_versions = list(known.told["answered"])
-        self.on_progress(f"going on after step {known.step}")
-        return known.step
-
-    async def _load_weights(self, policy: TrainedPolicy, backend: RenderedBackend) -> None:
-        load = getattr(backend.tokens, "load", None)
-        if load is not None:
-            await load(policy.weights(), policy.version)
+        if known is not None:
+            self.checkpoints.load(policy, optimiser, known)
+            self.history = list(known.told["history"])
+            self._answered_versions = list(known.told["answered"])
+            self.on_progress(f"going on after step {known.step}")
+        rollouts: StepRollouts = _OwnRollouts(self, policy, backend)
+        if self.recipe.rollout.service is not None:
+            state = None if known is None else known.told.get("rollouts")
+            rollouts = ServiceRollouts(self.recipe, self.name, self.tasks_of, state)
+        return (0 if known is None else known.step), rollouts
 
     async def step(
-        self, step: int, policy: TrainedPolicy, backend: RenderedBackend, optimiser: Optimiser, reference: Any
+        self, step: int, policy: TrainedPolicy, rollouts: StepRollouts, optimiser: Optimiser, reference: Any
     ) -> None:
-        """Runs attempts, assigns credit, and trains once."""
+        """Takes attempts, assigns credit, and trains once."""
         started = time.monotonic()
-        run, counts = await self.run_attempts(step, backend)
+        run, rows, counts = await rollouts.attempt(step)
         tried = time.monotonic() - started
-        rows = self.select_rows(run, policy, counts)
+        rows = self.select_rows(rows, counts)
         credited = assign_credit(rows, self.recipe.credit)
         self.use_threads()
         measured: dict[str, Any] = dict(measure_lag(credited.rows, self.history))
@@ -276,7 +281,6 @@ class _ImprovementRun:
                 reference=reference,
                 seed=self.recipe.seed,
             )
-        await self._load_weights(policy, backend)
         self.history.append(policy.version)
         measured |= {
             **counts,
@@ -289,13 +293,15 @@ class _ImprovementRun:
             "seconds_rollout": round(tried, 3),
             "seconds_training": round(time.monotonic() - started - tried, 3),
         }
-        self._record_step(step, policy, optimiser, measured)
+        state = {"history": self.history, "answered": self._answered_versions, "rollouts": rollouts.state()}
+        self._record_step(policy, optimiser, step, measured, state)
 
-    def _record_step(self, step: int, policy: TrainedPolicy, optimiser: Optimiser, measured: dict[str, Any]) -> None:
+    def _record_step(
+        self, policy: TrainedPolicy, optimiser: Optimiser, step: int, measured: dict[str, Any], state: dict[str, Any]
+    ) -> None:
         self.metrics.add(f"{_RL} {step}", measured)
-        state_fields = {"history": self.history, "answered": self._answered_versions}
         if step % self.recipe.checkpoint_every == 0 or step == self.recipe.steps:
-            progress = TrainingProgress(stage=_RL, step=step, version=policy.version, told=state_fields)
+            progress = TrainingProgress(stage=_RL, step=step, version=policy.version, told=state)
             self.checkpoints.write(policy, optimiser, progress)
         self.on_progress(
             f"step {step}: success {measured['success']:.3f}, mixed groups {measured['mixed_groups']}, "
@@ -304,38 +310,33 @@ class _ImprovementRun:
             f"{self.budget.describe(self.settings.store)}"
         )
 
-    async def run_attempts(self, step: int, backend: RenderedBackend) -> tuple[str, dict[str, Any]]:
-        """Runs the attempts of one step; returns the run and the counts of its attempts."""
+    def tasks_of(self, step: int) -> TaskSelection:
+        """Returns the tasks of a step. Raises `UserError` where one is held out."""
         rollout = self.recipe.rollout
         tasks = tasks_of_step(rollout.tasks, rollout.groups, step, self.recipe.seed)
         self._require_apart(tasks.loaded)
-        run = self._run_of(_STEP, step)
-        rows = await self._run(run, tasks, rollout.attempts, step, backend)
-        lost = find_lost(rows)
-        streak = longest_lost_streak(rows)
-        if len(streak) >= rollout.most_lost_in_a_row:
-            raise TrainingStoppedError(
-                f"{len(streak)} attempts of run {run} in a row were lost (the last: {streak[-1].attempt}, "
-                f"{streak[-1].reason}): see `assay ls --run {run}`. Training stops rather than learn from the rest"
-            )
-        reasons: dict[str, int] = {}
-        for one in lost:
-            reasons[one.reason] = reasons.get(one.reason, 0) + 1
-        return run, {"attempts": len(rows), "dropped": reasons}
+        return tasks
 
-    def select_rows(self, run: str, policy: TrainedPolicy, counts: dict[str, Any]) -> list[TrainingRow]:
-        """Returns the rows of a step; adds dropped rows and reasons to `counts`."""
-        recipe = self.recipe
+    async def run_attempts(self, step: int, policy: TrainedPolicy, backend: RenderedBackend) -> StepAttempts:
+        """Runs the attempts of one step here; returns them with their counts."""
+        rollout, run = self.recipe.rollout, self._run_of(_STEP, step)
+        ended = await self._run(run, self.tasks_of(step), rollout.attempts, step, backend)
+        counts = count_lost(ended, run, rollout.most_lost_in_a_row)
         secret: list[str] = []
         rows = read_training_rows(
             self.settings,
             run,
             policy,
-            roles=recipe.policy_gradient.observation_weight > 0,
+            roles=self.recipe.policy_gradient.observation_weight > 0,
             on_left_out=lambda attempt, what, _: secret.append(attempt) if what == "secret" else None,
         )
         if secret:
             counts["dropped"]["holds a secret"] = len(secret)
+        return StepAttempts(run, rows, counts)
+
+    def select_rows(self, rows: Sequence[TrainingRow], counts: dict[str, Any]) -> list[TrainingRow]:
+        """Returns the rows of a step to train on; adds dropped attempts and reasons to `counts`."""
+        recipe = self.recipe
         hung = {row.chain for row in rows if row.broke is not None or row.stopped == "wall_s"}
         rows = filter_rows(
             [row for row in rows if row.chain not in hung and meets_requirement(row, recipe.rollout.require)],
@@ -379,7 +380,7 @@ class _ImprovementRun:
             concurrency=rollout.concurrency,
             model_concurrency=rollout.concurrency,
             limits=rollout.limits,
-            seed=self.recipe.seed * 1_000_003 + step + 1,
+            seed=seed_of_step(self.recipe, step),
             run=run,
         )
         return await complete_run(config, self.settings, backend, tasks.loaded, budget=self.budget)
@@ -436,16 +437,6 @@ class _ImprovementRun:
                 "for example part=train and part=test of a family"
             )
 
-    def _texts(self, folder: Path) -> list[str]:
-        from assay.gateway.backends.tiny import write_domain_tokenizer
-
-        letters = folder.with_name("letters")
-        write_domain_tokenizer(letters, [], 300)
-        plain = _Letters(letters, self.recipe)
-        system = self.recipe.rollout.agent_options.get("system")
-        rows = read_training_rows(self.settings, f"{self.name}-demonstrations", plain, rendered=True, system=system)  # type: ignore[arg-type]
-        return [plain.renderer.text(row.token_ids.tolist()) for row in rows]
-
     def use_threads(self) -> None:
         """Sets the recipe's number of training threads."""
         import torch
@@ -454,15 +445,27 @@ class _ImprovementRun:
             torch.set_num_threads(self.recipe.model.threads)
 
 
-class _Letters:
-    """A policy without a model and with byte tokens, to render text."""
+class _OwnRollouts:
+    """Attempts by runs of this process. Implements `StepRollouts`."""
 
-    def __init__(self, folder: Path, recipe: ImproveRecipe) -> None:
-        from assay.gateway.tokens.library import open_renderer
+    def __init__(self, improvement: _ImprovementRun, policy: TrainedPolicy, backend: RenderedBackend) -> None:
+        self._improvement, self._policy, self._backend = improvement, policy, backend
 
-        self.folder = folder
-        self.options = recipe.model
-        self.renderer = open_renderer(folder, recipe.model.renderer, thinking=recipe.model.thinking)
+    async def publish(self, step: int, policy: TrainedPolicy) -> None:
+        await _load_weights(policy, self._backend)
+
+    async def attempt(self, step: int) -> StepAttempts:
+        return await self._improvement.run_attempts(step, self._policy, self._backend)
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+
+async def _load_weights(policy: TrainedPolicy, backend: RenderedBackend) -> None:
+    """Loads a copy of the trained weights into an engine."""
+    load = getattr(backend.tokens, "load", None)
+    if load is not None:
+        await load(policy.weights(), policy.version)
 
 
 def _format_point(point: EvaluationPoint) -> str:

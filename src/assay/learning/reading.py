@@ -7,7 +7,7 @@ is left out (attempts that are not decided, that know no tokens, spans without a
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ from assay.rollout.exchange.secret_check import SecretCheck
 from assay.rollout.recording.task_archive import read_task_record
 from assay.rollout.rejudge.recorded_task import RecordedTasks
 from assay.settings import Settings
-from assay.store import AttemptRow, RunStore, audit, final_rows, later_events
+from assay.store import AttemptRow, RunStore, audit, chain_problems, final_rows, later_events
 from assay.tasks.assay_config import NOT_DECLARED, declared_licence
 from assay.verdicts import IMPORTED, is_imported_record
 from assay.verify.reverification import CannotRebuildError
@@ -61,6 +61,15 @@ def require_whole(root: Path, run: str) -> None:
         raise StoreError(
             f"run {run!r} is not what was recorded ({len(problems)} problems: {shown}); nothing is taken from it"
         )
+
+
+def require_whole_chains(store: RunStore, rows: Sequence[AttemptRow]) -> None:
+    """Verifies the hash chains of some attempts of a run that is still written. Raises `StoreError` naming the first
+    defect."""
+    for row in rows:
+        problem = next(chain_problems(store.run, store.links(row.chain), [row]), None)
+        if problem is not None:
+            raise StoreError(f"run {store.run!r} is not what was recorded ({problem}); nothing is taken from it")
 
 
 def rows_of_run(
@@ -116,12 +125,39 @@ class RunReader:
     ) -> Iterator[RunReader]:
         """Verifies and opens a run. Raises as `rows_of_run`."""
         require_whole(settings.store, run)
+        with cls.open_live(settings, run, config, on_left_out) as reader:
+            yield reader
+
+    @classmethod
+    @contextmanager
+    def open_live(
+        cls, settings: Settings, run: str, config: RowsConfig, on_left_out: OnLeftOut | None = None
+    ) -> Iterator[RunReader]:
+        """Opens a run that may still be written, without verifying it: `attempt_trajectories` verifies what it reads.
+        Raises as `rows_of_run`."""
         with RunStore.open(settings.store, run) as store, RecordedTasks(store, "recorded") as recorded_tasks:
             yield cls(store, config, settings, on_left_out or _ignore_left_out, recorded_tasks)
 
     def trajectories(self) -> Iterator[Trajectory]:
         """Yields the attempts of `unchecked_trajectories` in which no secret is found."""
-        for trajectory in self.unchecked_trajectories():
+        return self._without_secrets(self.unchecked_trajectories())
+
+    def attempt_trajectories(self, rows: Sequence[AttemptRow]) -> Iterator[Trajectory]:
+        """Yields the attempts of these summary rows in which no secret is found, after verifying their hash chains.
+        Raises `StoreError` as `require_whole_chains`."""
+        require_whole_chains(self._store, rows)
+        return self._without_secrets(map(self._load, rows))
+
+    def attempt_rows(self, task: str) -> list[AttemptRow]:
+        """Returns the summary rows of the deciding trials at a task, in the order of the attempts' numbers."""
+        rows = self._store.attempts_at(task)
+        for row in rows:
+            if row.retried:
+                self.on_left_out(row.attempt, "attempt", f"try {row.retry} broke and was made again")
+        return sorted(final_rows(rows), key=lambda row: (row.number, row.attempt))
+
+    def _without_secrets(self, trajectories: Iterable[Trajectory]) -> Iterator[Trajectory]:
+        for trajectory in trajectories:
             names = self.secret_names(trajectory)
             if names:
                 self.on_left_out(trajectory.attempt, "secret", f"it holds {', '.join(names)}")

@@ -29,8 +29,9 @@ _OPTIONAL = ("model", "tokenizer", "outcome", "integrity", "process", "safety", 
              "final_state", "cause", "parent")  # fmt: skip
 _ADDED = ("separation",)
 """Last columns, missing in older files."""
-_NUMBERS = {"token_ids": np.int32, "roles": np.uint8, "loss_mask": np.bool_, "logprobs": np.float32,
-            "advantages": np.float32, "versions": np.int16}  # fmt: skip
+NUMBERS = {"token_ids": np.int32, "roles": np.uint8, "loss_mask": np.bool_, "logprobs": np.float32,
+           "advantages": np.float32, "versions": np.int16}  # fmt: skip
+"""Array columns of a row, by field, with their types."""
 
 
 def arrow_schema() -> Any:
@@ -46,7 +47,7 @@ def arrow_schema() -> Any:
         ]
     )
     fields = [(name, pa.string()) for name in (*_TEXTS, *_OPTIONAL)]
-    fields += [(name, pa.list_(pa.from_numpy_dtype(kind))) for name, kind in _NUMBERS.items()]
+    fields += [(name, pa.list_(pa.from_numpy_dtype(kind))) for name, kind in NUMBERS.items()]
     fields += [(f"weights_{name}", pa.list_(pa.float32())) for name in WEIGHTS]
     fields += [("score", pa.float64()), ("temperature", pa.float64()), ("shared", pa.int32())]
     fields += [("attempt_rows", pa.int32()), ("weight_versions", pa.list_(pa.string())), ("turns", pa.list_(turn))]
@@ -56,7 +57,7 @@ def arrow_schema() -> Any:
 
 def as_columns(row: TrainingRow) -> dict[str, Any]:
     """Returns a row as column values."""
-    found = {name: getattr(row, name) for name in (*_TEXTS, *_OPTIONAL, *_NUMBERS, *_ADDED)}
+    found = {name: getattr(row, name) for name in (*_TEXTS, *_OPTIONAL, *NUMBERS, *_ADDED)}
     found |= {f"weights_{name}": row.weights.get(name) for name in WEIGHTS}
     found |= {name: getattr(row, name) for name in ("score", "temperature", "shared", "attempt_rows")}
     turns = [msgspec.structs.asdict(turn) for turn in row.turns]
@@ -145,13 +146,13 @@ def _require_bounded(metadata: Any, path: Path) -> None:
 def _row(batch: Any, position: int, where: str) -> TrainingRow:
     try:
         present = set(batch.schema.names)
-        names = [name for name in _scalar_fields().__struct_fields__ if name in present or name not in _ADDED]
+        names = [name for name in scalar_fields().__struct_fields__ if name in present or name not in _ADDED]
         values = {name: batch.column(name)[position].as_py() for name in names}
         for turn in values["turns"] or ():
             text = turn.pop("sampling")
             turn["sampling"] = msgspec.json.decode(text) if text else {}
-        fields = msgspec.structs.asdict(msgspec.convert(values, _scalar_fields()))
-        arrays = {name: _array(batch.column(name)[position], kind) for name, kind in _NUMBERS.items()}
+        fields = msgspec.structs.asdict(msgspec.convert(values, scalar_fields()))
+        arrays = {name: _array(batch.column(name)[position], kind) for name, kind in NUMBERS.items()}
         streams = {name: _array(batch.column(f"weights_{name}")[position], np.float32) for name in WEIGHTS}
         streams_present = {name: stream for name, stream in streams.items() if stream is not None}
         row = TrainingRow(**fields, **arrays, weights=streams_present)
@@ -170,7 +171,8 @@ def _array(cell: Any, kind: Any) -> Any:
 
 
 @cache
-def _scalar_fields() -> type[msgspec.Struct]:
-    fields = [f for f in msgspec.structs.fields(TrainingRow) if f.name not in _NUMBERS and f.name != "weights"]
+def scalar_fields() -> type[msgspec.Struct]:
+    """Returns a struct with the fields of a row that are no arrays."""
+    fields = [f for f in msgspec.structs.fields(TrainingRow) if f.name not in NUMBERS and f.name != "weights"]
     typed = [(f.name, f.type, "unknown") if f.name in _ADDED else (f.name, f.type) for f in fields]
     return msgspec.defstruct("ToldOfARow", typed, kw_only=True)

@@ -42,6 +42,7 @@ from assay.rollout.limits.contract_guards import (
     unique_contracts,
 )
 from assay.rollout.limits.run_budget import BudgetLimits, RunBudget, use_of
+from assay.rollout.limits.run_controls import RunControls
 from assay.rollout.recording.recorder import Recorder
 from assay.rollout.recording.redaction import Redactor
 from assay.rollout.recording.task_archive import TaskArchive
@@ -75,6 +76,8 @@ class RunParts(NamedTuple):
     `checks`."""
     labels: Mapping[str, Any] = {}
     """Further keys of the manifest."""
+    controls: RunControls | None = None
+    """Control from outside, which other runs may share."""
 
 
 class RunSummary(NamedTuple):
@@ -93,7 +96,6 @@ class PreparedRun(NamedTuple):
     inputs: RunInputs
     agent: Agent
     contracts: tuple[Contract, ...]
-    checks: RunChecks
     manifest: dict[str, Any]
 
     @property
@@ -135,7 +137,7 @@ def prepare_run(
         **parts.labels,
         **({"certificates": {t: [c.run, c.chain, c.head] for t, c in certificates.items()}} if certificates else {}),
     }
-    return PreparedRun(config.run or new_run_name(agent.name), config, inputs, agent, contracts, parts.checks, manifest)
+    return PreparedRun(config.run or new_run_name(agent.name), config, inputs, agent, contracts, manifest)
 
 
 async def start_run(
@@ -167,14 +169,15 @@ async def start_run(
     """
     prepared = prepare_run(config, settings, progress, tasks=tasks, parts=parts, inputs=inputs)
     config, found, agent = prepared.config, prepared.tasks, prepared.agent
-    async with open_resources(config, settings, found, agent, backend) as resources:
+    controls = None if parts is None else parts.controls
+    async with open_resources(config, settings, found, agent, backend, controls=controls) as resources:
         if resources.model is not None:  # under the name that its attempts carry
             model = resources.model.backend.name
             estimate = prepared.inputs.history.estimate(agent.name, model, config.total(len(found)))
             progress.inform(estimate.sentence())
         with RunStore.create(settings.store, prepared.name, prepared.manifest) as store:
             contracts = ActiveContracts(prepared.contracts, ask)
-            await _run(store, resources, found, progress, contracts, prepared.checks)
+            await _run(store, resources, found, progress, contracts, parts or RunParts())
     return RunSummary(prepared.name, settings.store)
 
 
@@ -220,8 +223,9 @@ async def resume_run(
             raise UserError("the contracts of the run have changed since it began: put them back, or start a new run")
         # A name that was made from what the agent is may have been made in another way then.
         began_as = parts._replace(agent_name=store.manifest().get("agent"))
-        async with open_resources(config, settings, found, _make_agent(config, began_as), backend) as resources:
-            await _run(store, resources, found, progress, ActiveContracts(contracts, ask), parts.checks)
+        agent = _make_agent(config, began_as)
+        async with open_resources(config, settings, found, agent, backend, controls=parts.controls) as resources:
+            await _run(store, resources, found, progress, ActiveContracts(contracts, ask), parts)
     return RunSummary(run, settings.store)
 
 
@@ -257,8 +261,11 @@ async def open_resources(
     tasks: Sequence[LoadedTask],
     agent: Agent,
     model: ModelBackend | None = None,
+    *,
+    controls: RunControls | None = None,
 ) -> AsyncIterator[RunResources]:
-    """Opens what attempts at these tasks need, and closes it again; a given `model` stays open.
+    """Opens what attempts at these tasks need, and closes it again; a given `model` stays open. Model calls wait while
+    `controls` are paused.
 
     Raises:
         UserError: The configuration cannot work; nothing was started.
@@ -267,8 +274,8 @@ async def open_resources(
         load("environments", kind)  # one that is not there ends the run before it begins
     named = config.model if agent.needs_model else None
     async with (
-        _model(config, settings, named, model) as access,
-        _model(config, settings, config.user_model) as user_model,
+        _model(config, settings, named, model, controls) as access,
+        _model(config, settings, config.user_model, None, controls) as user_model,
         _backend(config, tasks, agent) as backend,
     ):
         secrets = {**settings.secrets(), **settings.named(config.pass_env)}
@@ -282,12 +289,12 @@ async def _run(
     tasks: Sequence[LoadedTask],
     progress: Progress,
     contracts: ActiveContracts,
-    checks: RunChecks,
+    parts: RunParts,
 ) -> None:
     config = resources.config
     progress.opened(store.run, store.attempts())
     progress.bound(BudgetLimits(config.budget_usd, config.budget_calls))
-    services = make_services(store, resources, contracts)._replace(checks=checks)
+    services = make_services(store, resources, contracts)._replace(checks=parts.checks, controls=parts.controls)
     if config.in_rounds:
         rounds = RoundResources(config, resources.agent, store, resources.preparer, partial(run_plan, services))
         await run_rounds(rounds, tasks, progress)
@@ -414,14 +421,21 @@ def require_other_names(checks: RunChecks, tasks: Sequence[LoadedTask]) -> None:
 
 @asynccontextmanager
 async def _model(
-    config: RunConfig, settings: Settings, named: str | None, given: ModelBackend | None = None
+    config: RunConfig,
+    settings: Settings,
+    named: str | None,
+    given: ModelBackend | None,
+    controls: RunControls | None,
 ) -> AsyncIterator[ModelAccess | None]:
     if named is None:
         yield None
         return
     backend, gateway_handle = given or open_model(named, settings), GatewayHandle()
+    calls = config.model_concurrency
     try:
-        yield ModelAccess(backend, asyncio.Semaphore(config.model_concurrency), gateway_handle)
+        yield ModelAccess(
+            backend, asyncio.Semaphore(calls) if controls is None else controls.call_slots(calls), gateway_handle
+        )
     finally:
         await gateway_handle.close()
         if given is None:

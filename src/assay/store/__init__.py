@@ -2,7 +2,7 @@
 
 from .addenda import Addendum, addenda, append_addendum
 from .annotate import AUDITED, annotate, annotate_all, current_verdicts_of, later_events, load_current_verdicts
-from .audit import audit
+from .audit import audit, chain_problems
 from .blobs import BlobStore
 from .calls import (
     BodyDeltaEncoder,
@@ -60,6 +60,7 @@ __all__ = [
     "append_addendum",
     "assistant_message",
     "audit",
+    "chain_problems",
     "check_receipt",
     "check_rows",
     "current_verdicts_of",

@@ -12,7 +12,7 @@ import pytest
 
 from assay.errors import StoreError, UserError
 from assay.learning.credit.compose import CreditConfig
-from assay.learning.reading import rows_of_run
+from assay.learning.reading import RunReader, rows_of_run
 from assay.learning.rows import (
     ACTION,
     OBSERVATION,
@@ -27,8 +27,8 @@ from assay.learning.rows import (
 from assay.learning.rows_config import RowsConfig
 from assay.learning.sampled import sampled_rows
 from assay.learning.service.config import BatchRequest, PolicyRequest
+from assay.learning.service.groups import Group, GroupBuilder, GroupFile, count_groups
 from assay.learning.service.ledger import LedgerBatch
-from assay.learning.service.rows import write_batch
 from assay.records import AttemptStarted, Body, SpanProof, Trajectory, WeightSpan
 from assay.settings import Settings
 from tests.learning.recorded import store_run
@@ -221,11 +221,20 @@ def _of_run(run: str, events: list[Body]) -> list[Body]:
 
 def test_served_rows_have_no_secret(attempt: Callable[..., list[Body]], tmp_path: Path) -> None:
     request = BatchRequest(id="b", policy=PolicyRequest("p"), tasks=("family:grid",), credit=CreditConfig("grpo"))
-    batch, settings, out = LedgerBatch(request, 0), Settings(tmp_path, tmp_path), tmp_path / "rows.jsonl"
     planted = attempt("a1", f"key:{TOKEN}", number=1)
     store_run(tmp_path, [_of_run("batch-b", one) for one in (attempt("a0", "up"), planted)], "batch-b")
-    written = write_batch(settings, batch, out, None)
-    assert (written.rows, written.left_out["secret: it holds github_token"]) == (1, 1)
+    group = _served(tmp_path, request)
+    assert (group.row_count, group.left_out["secret: it holds github_token"]) == (1, 1)
     store_run(tmp_path, [_of_run("batch-c", planted)], "batch-c")
+    file = GroupFile(tmp_path / "c.groups")
+    file.append(_served(tmp_path, msgspec.structs.replace(request, id="c")))
+    file.close()
+    assert TOKEN.encode() not in (tmp_path / "c.groups").read_bytes()
     with pytest.raises(UserError, match=r"gives a row: secret: it holds github_token \(1\)"):
-        write_batch(settings, LedgerBatch(msgspec.structs.replace(request, id="c"), 1), out, None)
+        count_groups(tmp_path / "c.groups")
+
+
+def _served(root: Path, request: BatchRequest) -> Group:
+    batch = LedgerBatch(request, 0)
+    with RunReader.open_live(Settings(root, root), batch.run, RowsConfig()) as reader:
+        return GroupBuilder(batch, reader).build("walk")

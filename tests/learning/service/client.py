@@ -22,14 +22,14 @@ def main(url: str, token_file: str, batch_file: str) -> None:
     token, body = Path(token_file).read_text(encoding="utf-8").strip(), Path(batch_file).read_bytes()
     batch = ask(f"{url}/v1/batches", token, "POST", body)
     place = f"{url}/v1/batches/{batch['id']}"
-    while batch["state"] in ("waiting", "running"):
-        batch = ask(f"{place}?wait=20", token)
     rows: list[Any] = []
-    cursor: int | None = 0
-    while batch["state"] == "done" and cursor is not None:
-        page = ask(f"{place}/rows?after={cursor}&most=7", token)
-        rows += page["rows"]
-        cursor = page["next"]
+    ended = False
+    while not ended:
+        page = ask(f"{place}/groups?most=2&wait=20", token)
+        rows += [row for group in page["groups"] for row in group["rows"]]
+        ask(f"{place}/acknowledge", token, "POST", json.dumps({"cursor": page["next"]}).encode())
+        ended = page["end"]
+    batch = ask(place, token)
     json.dump({"batch": batch, "rows": rows}, sys.stdout)
 
 

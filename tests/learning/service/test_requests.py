@@ -16,7 +16,7 @@ from assay.http.server import HttpServer, ServerLimits
 from assay.learning.service.app import RolloutApp
 from assay.learning.service.config import BatchRequest, require_policies, run_config
 from assay.learning.service.ledger import Ledger
-from assay.learning.service.rows import read_page
+from assay.learning.service.policies import PolicyBook
 from assay.learning.service.serve import serve_rollouts
 from assay.learning.service.service_config import RolloutServiceConfig
 from assay.learning.service.worker import BatchWorker
@@ -62,7 +62,9 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
     import socket
 
     ledger = Ledger(tmp_path / "service")
-    app = RolloutApp(CONFIG, ledger, BatchWorker(CONFIG, Settings(tmp_path, tmp_path), ledger), TOKEN)
+    policies = PolicyBook(tmp_path / "service" / "policies")
+    worker = BatchWorker(CONFIG, Settings(tmp_path, tmp_path), ledger, policies)
+    app = RolloutApp(CONFIG, ledger, policies, worker, TOKEN)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         async with HttpServer(app, ServerLimits(5, 5, 20)) as server:
@@ -115,6 +117,10 @@ async def test_more_than_may_wait_is_refused(client: Client) -> None:
         ({"allocate": "best"}, "must be one of"),
         ({"id": "../x"}, "matching regex"),
         ({"attempts": 0}, ">= 1"),
+        ({"most_lag": 1}, "name the step"),
+        ({"step": 1}, "leave policy.version out"),
+        ({"step": -1}, ">= 0"),
+        ({"step": 1, "policy": {"name": "actor"}, "credit": {"method": "reinforce++"}}, "reinforce++"),
         ({"shell": "ls"}, "unknown field"),
     ],
 )
@@ -133,7 +139,32 @@ async def test_what_is_not_to_be_had_is_named(client: Client, change: dict[str, 
         ("PUT", "/v1/batches", None, 405),
         ("GET", "/v1/batches/b1?wait=nan", None, 400),
         ("GET", "/v1/batches/b1?wait=61", None, 400),
-        ("GET", "/v1/batches/b1/rows", None, 409),
+        ("GET", "/v1/batches/b1/rows", None, 404),
+        ("GET", "/v1/batches/b1/groups?after=1", None, 400),
+        ("GET", "/v1/batches/b1/groups?after=-1", None, 400),
+        ("GET", "/v1/batches/b1/groups?after=99999999999999999999", None, 400),
+        ("GET", "/v1/batches/b1/groups?most=0", None, 400),
+        ("GET", "/v1/batches/b1/groups?most=1001", None, 400),
+        ("GET", "/v1/batches/b1/groups?wait=61", None, 400),
+        ("POST", "/v1/batches/b1/groups", b"{}", 405),
+        ("POST", "/v1/batches/b1/acknowledge", b'{"cursor": 5}', 400),
+        ("POST", "/v1/batches/b1/acknowledge", b'{"cursor": -1}', 400),
+        ("POST", "/v1/batches/b1/acknowledge", b'{"cursor": 1e400}', 400),
+        ("POST", "/v1/batches/b1/acknowledge", b"[]", 400),
+        ("POST", "/v1/batches/b1/abort", b'{"attempts": []}', 400),
+        ("POST", "/v1/batches/b1/abort", b'{"attempts": ["' + b"x" * 501 + b'"]}', 400),
+        ("POST", "/v1/batches/none/abort", b'{"attempts": ["t@0"]}', 404),
+        ("GET", "/v1/pause", None, 405),
+        ("POST", "/v1/pause", b"{}", 400),
+        ("GET", "/v1/policies/other", None, 404),
+        ("GET", "/v1/policies/../batches", None, 404),
+        ("GET", "/v1/policies/actor/versions", None, 405),
+        ("POST", "/v1/policies/actor/versions", b"{}", 400),
+        ("POST", "/v1/policies/actor/versions", b'{"version": "../x", "step": 0}', 400),
+        ("POST", "/v1/policies/actor/versions", b'{"version": "a..b", "step": 0}', 400),
+        ("POST", "/v1/policies/actor/versions", b'{"version": "a", "step": -1}', 400),
+        ("POST", "/v1/policies/actor/versions", b'{"version": "a", "step": 1e30}', 400),
+        ("POST", "/v1/policies/actor/versions", b'{"version": "no-folder", "step": 0}', 400),
         ("DELETE", "/v1/batches/b1", None, 409),
         ("PATCH", "/v1/batches/b1", None, 405),
         ("POST", "/v1/batches/b1/cancel", b"{}", 400),
@@ -150,6 +181,21 @@ async def test_wrong_requests_get_an_answer(
     found, told = await client.ask(method, path, body)
     assert found == status
     assert told["error"]["message"]
+
+
+async def test_attempts_that_are_not_under_way_are_not_aborted(client: Client) -> None:
+    await client.ask("POST", "/v1/batches", ASKED)
+    assert await client.ask("POST", "/v1/batches/b1/abort", {"attempts": ["t@0"]}) == (200, {"aborted": []})
+
+
+async def test_a_batch_with_a_step_waits_for_its_version(client: Client) -> None:
+    asked = ASKED | {"policy": {"name": "actor"}, "step": 3, "most_lag": 1, "credit": None}
+    assert (await client.ask("POST", "/v1/batches", asked))[0] == 201
+    status, page = await client.ask("GET", "/v1/batches/b1/groups")
+    assert (status, page) == (200, {"next": 0, "end": False, "state": "waiting", "groups": []})
+    assert (await client.ask("POST", "/v1/batches/b1/acknowledge", {"cursor": 0}))[1] == {"acknowledged": 0}
+    assert (await client.ask("POST", "/v1/batches/b1/cancel"))[1]["state"] == "cancelled"
+    assert (await client.ask("GET", "/v1/batches/b1/groups"))[1]["end"]
 
 
 async def test_a_cancelled_batch_can_be_forgotten(client: Client) -> None:
@@ -180,20 +226,6 @@ def test_limits_of_the_service_hold(tmp_path: Path) -> None:
     asked = msgspec.convert(ASKED | {"limits": {"turns": 100_000, "wall_s": 5}}, BatchRequest)
     limits = run_config(CONFIG, asked, "r").limits
     assert (limits.turns, limits.wall_s) == (200, 5)
-
-
-def test_pages_go_on_where_the_last_one_ended(tmp_path: Path) -> None:
-    path = tmp_path / "rows"
-    path.write_bytes(b"".join(b'{"n":%d}\n' % n for n in range(10)))
-    found, cursor = [], 0
-    while cursor is not None:
-        page = msgspec.json.decode(read_page(path, cursor, 4))
-        found += [row["n"] for row in page["rows"]]
-        cursor = page["next"]
-    assert found == list(range(10))
-    for wrong in (3, 10_000):
-        with pytest.raises(UserError, match="not a cursor"):
-            read_page(path, wrong, 4)
 
 
 def test_a_token_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:

@@ -46,13 +46,19 @@ def open_token_backend(kind: str, rest: str, settings: Settings) -> RenderedBack
     return _local(rest) if kind == "local" else _server(kind, rest, settings)
 
 
-def _local(rest: str) -> RenderedBackend:
+def open_versioned_local(model: str, name: str, version: str) -> RenderedBackend:
+    """Opens a `local:` model under a name of its own, with `version` as the version of its weights, so that both stay
+    where `LocalBackend.load` replaces the weights. Raises `UserError` as `open_backend`."""
+    return _local(model.removeprefix("local:"), name, version)
+
+
+def _local(rest: str, name: str | None = None, version: str | None = None) -> RenderedBackend:
     from assay.gateway.tokens import RenderedBackend
 
     from .local import open_local
 
     folder, _, query = rest.partition("?")
-    name = f"local:{Path(folder).name}"
+    name = name or f"local:{Path(folder).name}"
     options = _options(f"local:{rest}", query, _LOCAL)
     renderer = _renderer(Path(folder), options)
     placed = {key: options[key] for key in ("device", "dtype") if key in options}
@@ -61,7 +67,8 @@ def _local(rest: str) -> RenderedBackend:
         from ._open import open_scripted
 
         steer = steer_with(renderer, open_scripted(options["steer"], f"--model local:{folder}: steer="))
-    return RenderedBackend(open_local(Path(folder), name, **placed), renderer, _forced_sampling(options), steer)
+    tokens = open_local(Path(folder), name, version=version, **placed)
+    return RenderedBackend(tokens, renderer, _forced_sampling(options), steer)
 
 
 class TemplateOptions(NamedTuple):

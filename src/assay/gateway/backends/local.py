@@ -164,11 +164,14 @@ class LocalBackend:
         return ends
 
 
-def open_local(folder: Path, name: str, *, device: str = "auto", dtype: str = "auto") -> LocalBackend:
+def open_local(
+    folder: Path, name: str, *, device: str = "auto", dtype: str = "auto", version: str | None = None
+) -> LocalBackend:
     """Opens a folder with `config.json`, `*.safetensors` and `tokenizer.json`. For a small model on a CPU it limits
     PyTorch to one thread in this process.
 
-    `auto` takes a GPU where there is one, and float32 on CPU, the checkpoint's own type on a GPU.
+    `auto` takes a GPU where there is one, and float32 on CPU, the checkpoint's own type on a GPU. `version` names the
+    weights; by default it is their digest.
 
     Raises:
         UserError: Something is missing or does not load; the message says what.
@@ -181,7 +184,8 @@ def open_local(folder: Path, name: str, *, device: str = "auto", dtype: str = "a
         import torch
 
         torch.set_num_threads(1)
-    return LocalBackend(model, name, decode=tokenizer.decode, weight_version=weights_digest(model.state_dict()))
+    version = version or weights_digest(model.state_dict())
+    return LocalBackend(model, name, decode=tokenizer.decode, weight_version=version)
 
 
 def load_checkpoint(folder: Path, name: str, *, device: str = "auto", dtype: str = "auto") -> Any:

@@ -53,6 +53,20 @@ _UNRECORDED = {
 """Methods that need a column which no training row has, with that column's content and what to use instead."""
 
 
+_BY_GROUP = frozenset(
+    {
+        "grpo", "dr-grpo", "rloo", "gigpo", "mc-grpo", "step-returns", "m-grpo", "xrpo", "sweet-spot", "progress",
+        "hindsight", "first-error", "fresh",
+    }
+)  # fmt: skip
+"""Methods whose credit of a group does not depend on other groups."""
+
+
+def whole_batch_methods(config: CreditConfig) -> tuple[str, ...]:
+    """Returns the methods that may need the whole batch: `reinforce++`, and those that are not built in."""
+    return tuple(name for name in (config.method, *(stage.name for stage in config.masks)) if name not in _BY_GROUP)
+
+
 def require_recorded(config: CreditConfig) -> None:
     """Raises `UserError` for a method whose columns training rows do not have; `compute_credit` takes it with a batch
     of your own."""

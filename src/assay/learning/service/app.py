@@ -5,33 +5,43 @@
 | `POST /v1/batches` | the batch, 201 if new, 200 if known; 409 if another has its name, 429 if too many wait |
 | `GET /v1/batches` | all of them, short |
 | `GET /v1/batches/ID?wait=SECONDS` | how it stands; waits (a minute at most) for it to be over |
-| `GET /v1/batches/ID/rows?after=CURSOR&most=N` | `{"next": CURSOR or null, "rows": [...]}`; 409 until it is done |
+| `GET /v1/batches/ID/groups?after=CURSOR&most=N&wait=SECONDS` | whole groups, and the cursor after them |
+| `POST /v1/batches/ID/acknowledge` | stores a cursor, which stands for `after` where that is missing |
 | `POST /v1/batches/ID/cancel` | ends it; its run stays in the store |
-| `DELETE /v1/batches/ID` | forgets a batch that is over, and its rows |
+| `POST /v1/batches/ID/abort` | ends the trials of attempts under way; each is tried again |
+| `DELETE /v1/batches/ID` | forgets a batch that is over, and its groups |
+| `POST /v1/pause`, `POST /v1/resume` | holds model calls and new attempts, with their clocks, and lets them go on |
+| `GET /v1/policies/NAME` | its versions and the age of the groups that were handed over |
+| `POST /v1/policies/NAME/versions` | loads new weights, and begins the batches that waited for their version |
 
 Covered: requests without the token get no data and their bodies are not read; bodies are bounded in size, time and
-depth, requests in number; a request can name no path, URL or module of its own (see `config`). Not covered: TLS and
-other machines. The service listens on loopback; use a proxy in front of it.
+depth, requests in number; a request can name no path, URL or module of its own (see `config`); beyond loopback the
+service answers over TLS only. Not covered: several clients with different rights; whoever has the token may do all of
+this.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
+import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
-from assay.errors import AssayError, UserError
+from assay.errors import AssayError, ProviderError, UserError
 from assay.http.bearer import BearerToken
 from assay.http.messages import BodyBuffer, RequestHead, Response, error_response
 from assay.http.server import ResponseWriter
 from assay.tasks.sources import task_count
 
-from .config import BatchRequest, run_config
+from .config import AbortRequest, AcknowledgeRequest, BatchRequest, VersionRequest, run_config
+from .groups import GroupPage, StoredGroup, read_between, read_page
 from .ledger import Ledger, LedgerBatch
-from .rows import read_page
+from .policies import Handover, PolicyBook, PolicyVersion, VersionConflictError
 from .service_config import RolloutServiceConfig
 from .worker import BatchWorker
 
@@ -39,8 +49,9 @@ MAX_BODY_BYTES = 1 << 20
 MAX_CONCURRENT_REQUESTS = 64
 """Maximum concurrent requests."""
 MAX_WAIT_S = 60
-_BATCH = re.compile(r"/v1/batches/([A-Za-z0-9][A-Za-z0-9_-]{0,63})(?:/(rows|cancel))?", re.ASCII)
-_DECODER = msgspec.json.Decoder(BatchRequest)
+_BATCH = re.compile(r"/v1/batches/([A-Za-z0-9][A-Za-z0-9_-]{0,63})(?:/(groups|acknowledge|abort|cancel))?", re.ASCII)
+_POLICY = re.compile(r"/v1/policies/([A-Za-z0-9][A-Za-z0-9_-]{0,63})(?:/(versions))?", re.ASCII)
+_Body = TypeVar("_Body", bound=msgspec.Struct)
 
 
 class _Route(NamedTuple):
@@ -51,8 +62,13 @@ class _Route(NamedTuple):
 class RolloutApp:
     """The service's HTTP application."""
 
-    def __init__(self, config: RolloutServiceConfig, ledger: Ledger, worker: BatchWorker, token: str) -> None:
-        self._config, self._ledger, self._worker = config, ledger, worker
+    def __init__(
+        self, config: RolloutServiceConfig, ledger: Ledger, policies: PolicyBook, worker: BatchWorker, token: str
+    ) -> None:
+        self._config, self._ledger, self._policies, self._worker = config, ledger, policies, worker
+        self._acknowledging = asyncio.Lock()
+        self._handed: dict[str, dict[int, Handover]] = {}
+        """Decisions on groups that were handed over and not acknowledged yet, by batch and cursor."""
         self._token = BearerToken(token)
         self.active_requests = 0
 
@@ -81,6 +97,13 @@ class RolloutApp:
             return known.get(head.method) or error_response(
                 405, "GET lists, POST asks for a batch", {"Allow": "GET, POST"}
             )
+        if parts.path in ("/v1/pause", "/v1/resume"):
+            if head.method != "POST":
+                return error_response(405, "POST pauses and resumes", {"Allow": "POST"})
+            return _Route(lambda _: self._pause(is_paused=parts.path == "/v1/pause"))
+        policy = _POLICY.fullmatch(parts.path)
+        if policy is not None:
+            return self._policy_route(head.method, policy[1], policy[2])
         match = _BATCH.fullmatch(parts.path)
         if match is None:
             return error_response(404, f"no resource at {parts.path[:100]}; batches are at /v1/batches")
@@ -89,17 +112,27 @@ class RolloutApp:
             return error_response(404, f"unknown batch {match[1]!r}")
         routes = {
             ("GET", None): _Route(lambda _: self._status(batch, query)),
-            ("GET", "rows"): _Route(lambda _: self._rows(batch, query)),
+            ("GET", "groups"): _Route(lambda _: self._groups(batch, query)),
+            ("POST", "acknowledge"): _Route(lambda body: self._acknowledge(batch, body), has_body=True),
+            ("POST", "abort"): _Route(lambda body: self._abort(batch, body), has_body=True),
             ("POST", "cancel"): _Route(lambda _: self._cancel(batch)),
             ("DELETE", None): _Route(lambda _: self._delete(batch)),
         }
         return routes.get((head.method, match[2])) or error_response(405, f"{head.method[:20]} is not supported")
 
+    def _policy_route(self, method: str, name: str, part: str | None) -> _Route | Response:
+        if name not in self._config.policies:
+            return error_response(404, f"policy {name!r} is not served here")
+        routes = {
+            ("GET", None): _Route(lambda _: self._policy_status(name)),
+            ("POST", "versions"): _Route(lambda body: self._post_version(name, body), has_body=True),
+        }
+        return routes.get((method, part)) or error_response(405, f"{method[:20]} is not supported")
+
     async def _submit(self, body: bytes) -> Response:
-        try:
-            request = _DECODER.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-            return error_response(400, f"the body is not a batch request: {exc}")
+        request = _decode(body, BatchRequest, "a batch request")
+        if isinstance(request, Response):
+            return request
         if self._ledger.find(request.id) is None:
             waiting = sum(not one.is_over for one in self._ledger.all())
             if waiting >= self._config.waiting:
@@ -107,7 +140,9 @@ class RolloutApp:
             if len(self._ledger.all()) >= self._config.kept:
                 return error_response(507, f"{self._config.kept} batches are remembered: DELETE some that are over")
         try:
-            run_settings = run_config(self._config, request, f"batch-{request.id}")
+            newest = self._policies.find(request.policy.name).newest
+            version = "none-yet" if newest is None else newest.version
+            run_settings = run_config(self._config, request, f"batch-{request.id}", version)
             self._require_bounded(request, run_settings.tasks)
         except UserError as exc:
             return error_response(400, str(exc))
@@ -143,16 +178,122 @@ class RolloutApp:
             else error_response(404, "the batch was forgotten meanwhile")
         )
 
-    async def _rows(self, batch: LedgerBatch, query: dict[str, str]) -> Response:
-        if batch.state != "done":
-            return error_response(409, f"batch {batch.request.id!r} is {batch.state}: it has no rows (yet)")
-        after, most = _query_number(query, "after", 0, 2**62), _query_number(query, "most", 100, 1000)
-        if after is None or most is None or most < 1:
-            return error_response(400, "after is a cursor that `next` gave, most a number from 1 to 1000")
+    async def _groups(self, batch: LedgerBatch, query: dict[str, str]) -> Response:
+        after, most = _query_number(query, "after", batch.acknowledged, 2**62), _query_number(query, "most", 100, 1000)
+        wait_s = _query_number(query, "wait", 0, MAX_WAIT_S)
+        if after is None or most is None or most < 1 or wait_s is None:
+            return error_response(
+                400,
+                f"after is a cursor that `next` gave, most a number from 1 to 1000, wait seconds, 0 to {MAX_WAIT_S}",
+            )
+        deadline = time.monotonic() + wait_s
+        while True:
+            now = self._ledger.find(batch.request.id)
+            if now is None:
+                return error_response(404, "the batch was forgotten meanwhile")
+            try:
+                page = await asyncio.to_thread(read_page, self._ledger.groups_path(now), after, most)
+            except UserError as exc:
+                return error_response(400, str(exc))
+            left_s = deadline - time.monotonic()
+            if page.groups or now.is_over or left_s <= 0:
+                return self._page_response(now, page)
+            await self._worker.wait_for_change(now.request.id, min(left_s, 1.0))
+
+    def _page_response(self, batch: LedgerBatch, page: GroupPage) -> Response:
+        handed = self._handed.setdefault(batch.request.id, {})
+        listed = []
+        for group, cursor in page.groups:
+            decision = handed[cursor] = self._policies.judge(batch.request, group.token_versions())
+            fields: dict[str, Any] = {"id": group.id, "task": group.task, "attempts": group.attempts}
+            fields |= {"rows": group.rows} if decision.dropped is None else {"dropped": decision.dropped}
+            listed.append(fields)
+        end = batch.is_over and not page.has_more
+        return _json_response(200, {"next": page.next, "end": end, "state": batch.state, "groups": listed})
+
+    async def _acknowledge(self, batch: LedgerBatch, body: bytes) -> Response:
+        request = _decode(body, AcknowledgeRequest, "an acknowledgement")
+        if isinstance(request, Response):
+            return request
+        async with self._acknowledging:
+            now = self._ledger.find(batch.request.id)
+            if now is None:
+                return error_response(404, "the batch was forgotten meanwhile")
+            path = self._ledger.groups_path(now)
+            try:
+                stored = await asyncio.to_thread(read_between, path, now.acknowledged, request.cursor)
+            except UserError as exc:
+                return error_response(400, str(exc))
+            return _json_response(200, {"acknowledged": self._count_acknowledged(batch, request.cursor, stored)})
+
+    def _count_acknowledged(self, batch: LedgerBatch, cursor: int, groups: Sequence[StoredGroup]) -> int:
+        """Stores a cursor, unless a later one is stored, with the age of the groups before it; returns the stored
+        one."""
+        batch = self._ledger.find(batch.request.id) or batch
+        if cursor <= batch.acknowledged:
+            return batch.acknowledged
+        handed = self._handed.get(batch.request.id, {})
+        lags, dropped = Counter(batch.lags), Counter(batch.dropped)
+        for group, following in groups:
+            decision = handed.pop(following, None) or self._policies.judge(batch.request, group.token_versions())
+            lags["unknown" if decision.lag is None else str(decision.lag)] += 1
+            dropped.update([] if decision.dropped is None else [decision.dropped])
+        fields = {"acknowledged": cursor, "lags": dict(lags), "dropped": dict(dropped)}
+        return self._ledger.save(msgspec.structs.replace(batch, **fields)).acknowledged
+
+    async def _policy_status(self, name: str) -> Response:
+        state = self._policies.find(name)
+        lags, dropped = Counter[str](), Counter[str]()
+        for batch in self._ledger.all():
+            if batch.request.policy.name == name and batch.request.step is not None:
+                lags.update(batch.lags)
+                dropped.update(batch.dropped)
+        newest = state.newest
+        fields = {
+            "name": name,
+            "step": None if newest is None else newest.step,
+            "version": None if newest is None else newest.version,
+            "paused": self._worker.controls.is_paused,
+            "acknowledged_groups": lags.total(),
+            "lags": lags,
+            "dropped": dropped,
+        }
+        return _json_response(200, fields)
+
+    async def _post_version(self, name: str, body: bytes) -> Response:
+        request = _decode(body, VersionRequest, "a version")
+        if isinstance(request, Response):
+            return request
+        if ".." in request.version:
+            return error_response(400, "a version contains no two dots in a row")
+        new = PolicyVersion(request.step, request.version)
         try:
-            return Response(200, read_page(self._ledger.rows_path(batch), after, most), {})
+            posted = await self._worker.engines.post(name, new)
+        except VersionConflictError as exc:
+            return error_response(409, str(exc))
         except UserError as exc:
             return error_response(400, str(exc))
+        except ProviderError as exc:
+            return error_response(502, str(exc)[:500])
+        self._worker.wake()
+        fields: dict[str, Any] = {"name": name, "step": request.step, "version": request.version}
+        warned = {} if posted.warning is None else {"warning": posted.warning}
+        return _json_response(201 if posted.is_new else 200, fields | warned)
+
+    async def _abort(self, batch: LedgerBatch, body: bytes) -> Response:
+        request = _decode(body, AbortRequest, "a list of attempts")
+        if isinstance(request, Response):
+            return request
+        aborted = [one for one in request.attempts if self._worker.controls.abort(batch.run, one)]
+        return _json_response(200, {"aborted": aborted})
+
+    async def _pause(self, *, is_paused: bool) -> Response:
+        self._policies.set_paused(is_paused=is_paused)
+        if is_paused:
+            self._worker.controls.pause()
+        else:
+            self._worker.controls.resume()
+        return _json_response(200, {"paused": is_paused})
 
     async def _cancel(self, batch: LedgerBatch) -> Response:
         return _json_response(200, self._batch_fields(await self._worker.cancel(batch)))
@@ -161,17 +302,23 @@ class RolloutApp:
         if not batch.is_over or self._worker.is_running(batch):
             return error_response(409, f"batch {batch.request.id!r} is {batch.state}: cancel it first")
         self._ledger.delete(batch)
+        self._handed.pop(batch.request.id, None)
         return Response(204, b"", {})
 
     def _batch_fields(self, batch: LedgerBatch) -> dict[str, Any]:
         fields: dict[str, Any] = {"id": batch.request.id, "state": batch.state, "run": batch.run}
         if self._worker.is_running(batch):
-            tally = self._worker.tally
+            tally = self._worker.tallies[batch.request.id]
             fields |= {"attempts": tally.total, "ended": tally.done, "outcomes": tally.outcomes}
         if batch.error is not None:
             fields["error"] = batch.error
         if batch.state == "done":
-            fields |= {"rows": batch.rows, "left_out": batch.left_out, "versions": batch.versions}
+            fields |= {
+                "groups": batch.groups,
+                "rows": batch.rows,
+                "left_out": batch.left_out,
+                "versions": batch.versions,
+            }
             fields["warnings"] = batch.warnings
         return fields
 
@@ -204,6 +351,13 @@ class _Call:
         if self._counted:
             self._counted = False
             self._app.active_requests -= 1
+
+
+def _decode(body: bytes, kind: type[_Body], what: str) -> _Body | Response:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        return error_response(400, f"the body is not {what}: {exc}")
 
 
 def _query_number(query: dict[str, str], name: str, default: int, most: int) -> int | None:

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import msgspec
 
 from assay.errors import UserError
-from assay.learning.credit.compose import CreditConfig, require_recorded
+from assay.learning.credit.compose import CreditConfig, require_recorded, whole_batch_methods
 from assay.records import Limits
 from assay.rollout.config import RunConfig
 from assay.rollout.plan import merge_limits
@@ -26,6 +26,7 @@ Version = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,63
 Source = Annotated[str, msgspec.Meta(max_length=500)]
 VERSION = "{version}"
 """Placeholder of the client's version in a policy."""
+MAX_STEP = 2**40
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9+_-]{0,63}", re.ASCII)
 
 
@@ -66,10 +67,40 @@ class BatchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """The seed of all attempts."""
     limits: Limits = Limits()
     """Limits of each attempt; stricter limits of the service apply."""
-    credit: CreditConfig = CreditConfig()
-    """Credit assignment for the rows."""
+    credit: CreditConfig | None = CreditConfig()
+    """Credit assignment for the rows; null returns rows without credit."""
+    step: Annotated[int, msgspec.Meta(ge=0, le=MAX_STEP)] | None = None
+    """The trainer's step that trains on the batch: the number of updates that its weights have had. The batch begins
+    once the policy's posted step is at least `step - most_lag`, and uses the posted versions; unset takes its turn
+    among the batches without one."""
+    most_lag: Annotated[int, msgspec.Meta(ge=0, le=MAX_STEP)] | None = None
+    """Maximum age of trained tokens in updates, for a batch with a step: older groups are handed over without rows.
+    Unset does not bound it."""
     unproved: bool = False
     """Returns rows with uncertified tokens, those tokens masked; else the batch fails."""
+
+
+class VersionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of `POST /v1/policies/NAME/versions`."""
+
+    version: Version
+    """Name of the new weights, which replies carry."""
+    step: Annotated[int, msgspec.Meta(ge=0, le=MAX_STEP)]
+    """Number of updates that they have had."""
+
+
+class AcknowledgeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of `POST /v1/batches/ID/acknowledge`."""
+
+    cursor: Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+    """Groups before this cursor, which `next` gave, are not handed over again by default."""
+
+
+class AbortRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of `POST /v1/batches/ID/abort`."""
+
+    attempts: Annotated[tuple[Source, ...], msgspec.Meta(min_length=1, max_length=10_000)]
+    """Attempts under way, as groups name them. Their trials are kept in the store and marked."""
 
 
 def require_policies(config: RolloutServiceConfig) -> None:
@@ -78,24 +109,33 @@ def require_policies(config: RolloutServiceConfig) -> None:
         raise UserError("no policy: name what may act, for example --policy actor=local:/weights/{version}")
     if not config.families and not config.task_folders:
         raise UserError("no tasks: name what may be asked for with --family NAME or --task-folder FOLDER")
-    for name in (*config.policies, *config.renderers):
+    for name in (*config.policies, *config.renderers, *config.hooks):
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", name):
             raise UserError(f"policy {name!r}: up to 64 letters, digits, - and _")
+    unknown = sorted(config.hooks.keys() - config.policies.keys())
+    if unknown:
+        raise UserError(f"--hook {unknown[0]}: there is no policy of that name")
     missing = [folder for folder in config.task_folders if not Path(folder).is_dir()]
     if missing:
         raise UserError(f"folder {missing[0]} does not exist: correct --task-folder")
 
 
-def run_config(service: RolloutServiceConfig, request: BatchRequest, run: str) -> RunConfig:
-    """Returns the run configuration of a batch. Raises `UserError` naming the first unavailable item."""
+def run_config(service: RolloutServiceConfig, request: BatchRequest, run: str, version: str | None = None) -> RunConfig:
+    """Returns the run configuration of a batch, with the policy's posted `version` for one with a step.
+
+    Raises:
+        UserError: Something in the request is not available; the message names the first such item.
+    """
     if request.agent not in service.agents:
         raise UserError(f"agent {request.agent!r} is not served here; these are: {', '.join(service.agents)}")
-    _require_installed_methods(request.credit)
+    if request.credit is not None:
+        _require_installed_methods(request.credit)
+    _require_stream(request)
     return RunConfig(
         tasks=tuple(_source(service, source) for source in request.tasks),
         agent=request.agent,
         agent_options=request.agent_options,
-        model=_model(service.policies, request.policy),
+        model=_model(service.policies, request.policy, version if request.step is not None else None),
         attempts=request.attempts,
         budget=request.budget,
         allocate=request.allocate,
@@ -109,15 +149,32 @@ def run_config(service: RolloutServiceConfig, request: BatchRequest, run: str) -
     )
 
 
-def _model(policies: Mapping[str, str], request: PolicyRequest) -> str:
+def _require_stream(request: BatchRequest) -> None:
+    """Raises `UserError` for options that a batch with, or without, a step cannot have."""
+    if request.step is None:
+        if request.most_lag is not None:
+            raise UserError("most_lag bounds the age of a batch with a step: name the step")
+        return
+    if request.policy.version is not None:
+        raise UserError("a batch with a step uses the versions that the trainer posts: leave policy.version out")
+    whole = () if request.credit is None else whole_batch_methods(request.credit)
+    if whole:
+        raise UserError(
+            f"credit by {whole[0]!r} may need the whole batch, and a batch with a step is handed over group by group: "
+            "use a method of one group, such as grpo or rloo, or credit null and assign it yourself"
+        )
+
+
+def _model(policies: Mapping[str, str], request: PolicyRequest, posted: str | None) -> str:
     if request.name not in policies:
         raise UserError(f"policy {request.name!r} is not served here; these are: {', '.join(sorted(policies))}")
     model = policies[request.name]
     if VERSION not in model:
         return model
-    if request.version is None or ".." in request.version:
+    version = posted or request.version
+    if version is None or ".." in version:
         raise UserError(f"policy {request.name!r} is one for each version: name policy.version")
-    return model.replace(VERSION, request.version)
+    return model.replace(VERSION, version)
 
 
 def _source(service: RolloutServiceConfig, source: str) -> str:

@@ -31,6 +31,14 @@ class LedgerBatch(msgspec.Struct, frozen=True, omit_defaults=True):
     """Error message for the client."""
     rows: int | None = None
     """Number of rows; None until done."""
+    groups: int | None = None
+    """Number of groups; None until done."""
+    acknowledged: int = 0
+    """Cursor up to which the client has acknowledged its groups."""
+    lags: dict[str, int] = {}
+    """Acknowledged groups by the age of their oldest trained token in updates; `unknown` if not known."""
+    dropped: dict[str, int] = {}
+    """Acknowledged groups that were handed over without rows, by reason."""
     left_out: dict[str, int] = {}
     """Attempts without rows and credit that was masked, by reason."""
     versions: dict[str, int] = {}
@@ -46,6 +54,22 @@ class LedgerBatch(msgspec.Struct, frozen=True, omit_defaults=True):
     def is_over(self) -> bool:
         """True for a batch that is done, failed or cancelled."""
         return self.state in ("done", "failed", "cancelled")
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Writes a file atomically and durably. Raises `StoreError`."""
+    fresh = path.with_suffix(".new")
+    with boundary(StoreError, f"writing {path}"):
+        with fresh.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 class Ledger:
@@ -85,26 +109,19 @@ class Ledger:
 
     def save(self, batch: LedgerBatch) -> LedgerBatch:
         """Saves a batch."""
-        path = self._path(batch.request.id)
-        fresh = path.with_suffix(".new")
-        with boundary(StoreError, f"writing {path}"):
-            with fresh.open("wb") as file:
-                file.write(msgspec.json.encode(batch))
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(path)
+        replace_file(self._path(batch.request.id), msgspec.json.encode(batch))
         self._batches[batch.request.id] = batch
         return batch
 
     def delete(self, batch: LedgerBatch) -> None:
-        """Deletes a batch and its rows; its run stays in the store."""
-        self.rows_path(batch).unlink(missing_ok=True)
+        """Deletes a batch and its groups; its run stays in the store."""
+        self.groups_path(batch).unlink(missing_ok=True)
         self._path(batch.request.id).unlink(missing_ok=True)
         self._batches.pop(batch.request.id, None)
 
-    def rows_path(self, batch: LedgerBatch) -> Path:
-        """Returns the path of a batch's rows."""
-        return self.folder / f"{batch.request.id}.rows"
+    def groups_path(self, batch: LedgerBatch) -> Path:
+        """Returns the path of a batch's groups."""
+        return self.folder / f"{batch.request.id}.groups"
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.json"

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from assay.errors import StoreError
 from assay.http.bearer import load_token
 from assay.http.server import HttpServer, ServerLimits
+from assay.http.tls import server_tls
 from assay.rollout.exchange.standalone_gateway import listening
 from assay.settings import Settings
 from assay.store.database import WriterLock
@@ -18,6 +19,7 @@ from assay.store.database import WriterLock
 from .app import RolloutApp
 from .config import require_policies
 from .ledger import Ledger
+from .policies import PolicyBook
 from .service_config import RolloutServiceConfig
 from .worker import BatchWorker
 
@@ -44,15 +46,19 @@ async def serve_rollouts(
         StoreError: Another service uses this store, or its files cannot be read or written.
     """
     require_policies(config)
+    certificate, key = (None if name is None else Path(name) for name in (config.tls_cert, config.tls_key))
+    tls = server_tls(certificate, key, f"--host {config.host}", config.host)
     ledger = Ledger(settings.store / "service")
     token_file = Path(config.token_file) if config.token_file else ledger.folder / "token"
-    with _service_lock(ledger.folder), listening(config.port) as listener:
-        worker = BatchWorker(config, settings, ledger)
-        app = RolloutApp(config, ledger, worker, load_token(token_file))
+    with _service_lock(ledger.folder), listening(config.port, config.host) as listener:
+        policies = PolicyBook(ledger.folder / "policies")
+        worker = BatchWorker(config, settings, ledger, policies)
+        app = RolloutApp(config, ledger, policies, worker, load_token(token_file))
         async with HttpServer(app, BOUNDS) as server:
             port = listener.getsockname()[1]
-            await server.listen(listener)
-            on_open(ServiceAddress(f"http://127.0.0.1:{port}", token_file))
+            await server.listen(listener, tls)
+            host = f"[{config.host}]" if ":" in config.host else config.host
+            on_open(ServiceAddress(f"{'http' if tls is None else 'https'}://{host}:{port}", token_file))
             await _run_until(until, worker)
 
 

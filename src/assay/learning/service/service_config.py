@@ -25,12 +25,22 @@ class RolloutServiceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     """Agents that a client may name; repeatable."""
     renderers: dict[str, str] = {}
     """Checkpoint folder of a policy, as `name=FOLDER`, for token roles; a `local:` policy needs none."""
+    hooks: dict[str, str] = {}
+    """Command that loads new weights into the engine of a policy, as `name=COMMAND`: run as `COMMAND NAME VERSION`,
+    with exit code 0 when they are loaded, and perhaps again with the same version. `local:FOLDER/{version}` needs
+    none."""
+    host: str = "127.0.0.1"
+    """Address to listen on; beyond loopback `tls_cert` and `tls_key` are needed."""
     port: int = 0
-    """The port on 127.0.0.1; 0 lets the system pick one."""
+    """The port; 0 lets the system pick one."""
+    tls_cert: str | None = None
+    """Certificate (PEM) of the service, which then answers over TLS only; a self-signed one will do."""
+    tls_key: str | None = None
+    """Private key (PEM) of the certificate."""
     token_file: str | None = None
     """File with the token, created with mode 0600 if missing. Default: `service/token` in the store."""
     concurrency: int = 16
-    """Maximum concurrent attempts."""
+    """Maximum concurrent attempts, over all batches."""
     waiting: Count = 64
     """Maximum unfinished batches; further requests are refused."""
     attempts: Count = 20_000

@@ -38,6 +38,26 @@ class DemonstrationOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     """Options of the fine-tuning."""
 
 
+class ServiceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A rollout service (`assay serve`) that makes the attempts while the training goes on. How far they may lag behind
+    is `policy_gradient.most_lag`; with 0 the weights are those of a training without a service."""
+
+    url: str
+    """Its address."""
+    token_file: str
+    """File with its token."""
+    policy: str
+    """Name of its policy, which it serves as `local:WEIGHTS/{version}`, or whose engine loads from that folder. For the
+    same attempts as without a service, with `temperature=1&top_p=1&top_k=0&min_p=0`, and `dtype=float64` where
+    `model.sampler_dtype` samples so."""
+    weights: str
+    """Folder that both see; each version is written to a sub-folder, and the last two are kept."""
+    certificate: str | None = None
+    """PEM file with the only certificate that is accepted; unset accepts those of the system's authorities."""
+    patience_s: Annotated[float, msgspec.Meta(gt=0)] = 600.0
+    """Seconds for which a service that does not answer is asked again."""
+
+
 class RolloutOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Attempts of each step, and which of them are trained on."""
 
@@ -61,6 +81,8 @@ class RolloutOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """Limits of each attempt. An attempt stopped by `wall_s` counts as hung and is dropped."""
     most_lost_in_a_row: Count = 10
     """Number of consecutive hung or broken attempts that stops the training."""
+    service: ServiceOptions | None = None
+    """The rollout service that makes the attempts; unset makes them here, between the steps."""
 
 
 class EvaluationOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -125,6 +147,17 @@ class ImproveRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         if not self.rollout.tasks or not self.evaluate.tasks:
             raise UserError("rollout.tasks and evaluate.tasks must each name at least one task or family")
         require_usable(self.credit)
+        if self.rollout.service is not None:
+            self._require_serviceable()
+
+    def _require_serviceable(self) -> None:
+        """Raises `UserError` for what a training with a rollout service cannot have."""
+        if self.budget_calls is not None:
+            raise UserError("budget_calls does not count the calls of rollout.service: leave it out")
+        if self.checkpoint_every != 1:
+            raise UserError("with rollout.service a step is acknowledged by its checkpoint: set checkpoint_every = 1")
+        if not all(is_open_family(source) for source in self.rollout.tasks):
+            raise UserError("rollout.service takes families without n and seed as rollout.tasks")
 
 
 class TrainRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -183,6 +216,11 @@ class TrainRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         if self.model.path is None:
             raise UserError("training on what is recorded needs the model that is to learn: name model.path")
         require_usable(self.credit)
+
+
+def is_open_family(source: str) -> bool:
+    """Returns whether a source is a family without `n` and `seed`, which gives new tasks in each step."""
+    return source.startswith("family:") and ",n=" not in source and ",seed=" not in source
 
 
 def require_name(name: str) -> None:

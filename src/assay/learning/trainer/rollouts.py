@@ -8,13 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from assay.analysis.columns import measure_attempts
 from assay.errors import AssayError, BudgetExceededError
+from assay.gateway.backends.tiny import write_domain_tokenizer
 from assay.gateway.tokens import RenderedBackend
+from assay.gateway.tokens.library import open_renderer
 from assay.learning.reading import OnLeftOut, RunReader
 from assay.learning.rows import TrainingRow
 from assay.learning.rows_config import RowsConfig
@@ -31,6 +33,7 @@ from assay.verdicts import meets
 
 from .options import Keep
 from .policy import TrainedPolicy
+from .recipe import ImproveRecipe, is_open_family
 from .sft import draw_batch
 
 HUNG_LIMIT = "wall_s"
@@ -40,6 +43,19 @@ STUCK_STEPS = 3
 
 class TrainingStoppedError(AssayError):
     """Training must stop; the message says why. Completed steps are kept."""
+
+
+class EndedAttempt(Protocol):
+    """What is looked at of an attempt that ended."""
+
+    @property
+    def attempt(self) -> str: ...
+    @property
+    def finished(self) -> float | None: ...
+    @property
+    def stopped(self) -> str | None: ...
+    @property
+    def broke(self) -> str | None: ...
 
 
 class LostAttempt(NamedTuple):
@@ -128,7 +144,7 @@ class TaskSelection(NamedTuple):
 
 def tasks_of_step(sources: Sequence[str], groups: int, step: int, seed: int) -> TaskSelection:
     """Returns the tasks of one step: new ones of families without `n` and `seed`, others in turn."""
-    if all(source.startswith("family:") and ",n=" not in source and ",seed=" not in source for source in sources):
+    if all(map(is_open_family, sources)):
         counts = [len(range(position, groups, len(sources))) for position in range(len(sources))]
         number = int(digest_bytes(f"{seed}/{step}".encode()).removeprefix("blake3:")[:8], 16)
         named = tuple(f"{s},n={n},seed={number}" for s, n in zip(sources, counts, strict=True) if n)
@@ -138,7 +154,7 @@ def tasks_of_step(sources: Sequence[str], groups: int, step: int, seed: int) -> 
     return TaskSelection(tuple(sources), tuple(every[position] for position in sorted(set(chosen))))
 
 
-def find_lost(rows: Sequence[AttemptRow]) -> list[LostAttempt]:
+def find_lost(rows: Sequence[EndedAttempt]) -> list[LostAttempt]:
     """Returns attempts that hung or broke, in the order in which they ended."""
     found: list[LostAttempt] = []
     for row in sorted(rows, key=lambda row: row.finished or 0.0):
@@ -148,7 +164,7 @@ def find_lost(rows: Sequence[AttemptRow]) -> list[LostAttempt]:
     return found
 
 
-def longest_lost_streak(rows: Sequence[AttemptRow]) -> list[LostAttempt]:
+def longest_lost_streak(rows: Sequence[EndedAttempt]) -> list[LostAttempt]:
     """Returns the longest streak of lost attempts, in the order in which they ended."""
     longest: list[LostAttempt] = []
     line: list[LostAttempt] = []
@@ -173,7 +189,7 @@ def require_moving(answered: Sequence[str], history: Sequence[str]) -> None:
         )
 
 
-def _loss_reason(row: AttemptRow) -> str | None:
+def _loss_reason(row: EndedAttempt) -> str | None:
     if row.broke is not None:
         return f"broke: {row.broke}"
     return "hung" if row.stopped == HUNG_LIMIT else None
@@ -200,6 +216,24 @@ def read_training_rows(
     )
     with RunReader.open(settings, run, config, on_left_out) as reader:
         return [row for trajectory in reader.trajectories() for row in reader.rows(trajectory)]
+
+
+def read_texts(settings: Settings, run: str, recipe: ImproveRecipe, folder: Path) -> list[str]:
+    """Returns the texts of a run's attempts, as a template renders them; writes a tokenizer of bytes into `folder`."""
+    write_domain_tokenizer(folder, [], 300)
+    plain = _Letters(folder, recipe)
+    system = recipe.rollout.agent_options.get("system")
+    rows = read_training_rows(settings, run, plain, rendered=True, system=system)  # type: ignore[arg-type]
+    return [plain.renderer.text(row.token_ids.tolist()) for row in rows]
+
+
+class _Letters:
+    """A policy without a model and with byte tokens, to render text."""
+
+    def __init__(self, folder: Path, recipe: ImproveRecipe) -> None:
+        self.folder = folder
+        self.options = recipe.model
+        self.renderer = open_renderer(folder, recipe.model.renderer, thinking=recipe.model.thinking)
 
 
 def filter_rows(rows: Sequence[TrainingRow], keep: Keep) -> list[TrainingRow]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -44,6 +45,7 @@ from assay.rollout.limits.contract_guards import ActiveContracts
 from assay.rollout.limits.early_stop import EarlyStopper
 from assay.rollout.limits.meter import Meter
 from assay.rollout.limits.run_budget import RunBudget
+from assay.rollout.limits.run_controls import RunControls
 from assay.rollout.plan import PlannedAttempt
 from assay.rollout.recording.recorder import Recorder
 from assay.rollout.recording.redaction import Redactor
@@ -77,6 +79,8 @@ class Services(NamedTuple):
     """Budget of the whole run; None is unlimited."""
     checks: RunChecks = NO_CHECKS
     """Checks beside those of the tasks."""
+    controls: RunControls | None = None
+    """Control from outside; None: there is none."""
 
 
 class TrialResult(NamedTuple):
@@ -123,7 +127,7 @@ async def run_trial(services: Services, planned: PlannedAttempt, retry: int, *, 
         await trial.run_steps()
     except asyncio.CancelledError:
         await asyncio.shield(trial.attempt.close_endpoint())
-        trial.mark_interrupted("cancelled")
+        trial.mark_interrupted(trial.cancellation_cause())
         raise
     except BudgetExceededError:
         trial.mark_interrupted("budget")
@@ -133,7 +137,7 @@ async def run_trial(services: Services, planned: PlannedAttempt, retry: int, *, 
     try:
         return await trial.end(may_retry=may_retry)
     except asyncio.CancelledError:
-        trial.mark_interrupted("cancelled")
+        trial.mark_interrupted(trial.cancellation_cause())
         raise
 
 
@@ -305,7 +309,7 @@ class Trial:
         try:
             async with wall, act_timeout:
                 self.attempt.set_act_timeout(act_timeout)
-                with boundary(AgentError, f"agent {self.agent.name}"):
+                with self._stoppable(wall), boundary(AgentError, f"agent {self.agent.name}"):
                     await _run_agent(self.agent, self.attempt)
         except TimeoutError:
             return out_of_time if wall.expired() else None
@@ -317,6 +321,17 @@ class Trial:
         except AssayError as exc:
             return AgentError(str(exc))
         return None
+
+    @contextmanager
+    def _stoppable(self, wall: asyncio.Timeout) -> Iterator[None]:
+        """Stops the wall clock during pauses from outside, which are noted in the record."""
+        controls, before = self.services.controls, self.meter.pauses
+        with nullcontext() if controls is None else controls.clock(wall, self.meter):
+            try:
+                yield
+            finally:
+                if self.meter.pauses > before:
+                    self.recorder.note("paused", {"pauses": self.meter.pauses - before})
 
     async def settle_and_judge(self, step: TaskStep | None, task: Task, *, last: bool) -> list[Verdict]:
         """Stops remaining processes, seals the state and judges it. Verdicts on a named step do not decide."""
@@ -362,6 +377,12 @@ class Trial:
 
     def _has_acted(self) -> bool:
         return self.recorder.steps > 0 or self.recorder.executions > self.executions_before
+
+    def cancellation_cause(self) -> str:
+        """Returns why the trial is cancelled: it was aborted from outside, or its run ends."""
+        controls = self.services.controls
+        aborted = controls is not None and controls.is_aborted(self.services.run, self.planned.id)
+        return "aborted" if aborted else "cancelled"
 
     def mark_interrupted(self, why: str) -> None:
         """Leaves the chain open with a note; `resume` keeps it and starts another trial."""

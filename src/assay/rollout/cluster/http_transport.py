@@ -10,7 +10,6 @@ announce an agent and gets the token from the coordinator's calls. Both may run 
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
@@ -25,6 +24,7 @@ from assay.http.bearer import BearerToken
 from assay.http.client import ClientLimits, HttpClient, ResponseTooLargeError
 from assay.http.messages import BodyBuffer, RequestHead, Response, error_response
 from assay.http.server import ResponseWriter, ServerLimits
+from assay.http.tls import client_tls, is_loopback, server_tls
 
 from .transport import AgentLink, AgentReport, GrantReply, GrantRequest, PollRequest, UnreachableAgentError
 
@@ -64,14 +64,7 @@ def open_listener(address: str, certificate: Path | None, key: Path | None) -> N
     host = host.removeprefix("[").removesuffix("]")
     if not separator or not host or not text.isascii() or not text.isdigit() or int(text) > 65535:
         raise UserError(f"--listen {address!r} is not of the form HOST:PORT, such as 127.0.0.1:0")
-    if (certificate is None) != (key is None):
-        raise UserError("--tls-cert and --tls-key belong together: give both")
-    if certificate is None and not _is_loopback(host):
-        raise UserError(
-            f"--listen {address} can be reached from other machines: give --tls-cert and --tls-key (a self-signed "
-            "certificate will do), or listen on 127.0.0.1 behind a tunnel"
-        )
-    tls = None if certificate is None or key is None else _server_tls(certificate, key)
+    tls = server_tls(certificate, key, f"--listen {address}", host)
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.create_server((host, int(text)), family=family, backlog=64)
@@ -79,35 +72,6 @@ def open_listener(address: str, certificate: Path | None, key: Path | None) -> N
         raise UserError(f"--listen {address}: {exc.strerror or exc}") from exc
     listener.setblocking(False)
     return NodeListener(listener, tls, host, listener.getsockname()[1])
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _server_tls(certificate: Path, key: Path) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(certificate, key)
-    except (OSError, ValueError) as exc:  # an SSLError is an OSError
-        raise UserError(f"{certificate} and {key} are not a certificate and its key (PEM): {exc}") from exc
-    return context
-
-
-def _client_tls(certificate: str) -> ssl.SSLContext:
-    """Returns settings that accept one certificate only, whatever name it carries."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.check_hostname = False  # the certificate itself is known
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    context.load_verify_locations(cadata=certificate)
-    return context
 
 
 class AgentApp:
@@ -183,10 +147,10 @@ class HttpAgentLink:
         """
         if url.startswith("https:") and certificate is None:
             raise ValueError("an https address without a certificate")
-        if url.startswith("http:") and not _is_loopback(urlsplit(url).hostname or ""):
+        if url.startswith("http:") and not is_loopback(urlsplit(url).hostname or ""):
             raise ValueError("an address beyond loopback without TLS, which would show the token")
         try:
-            tls = None if certificate is None else _client_tls(certificate)
+            tls = None if certificate is None else client_tls(certificate)
         except ssl.SSLError as exc:
             raise ValueError(f"an invalid certificate: {exc}") from exc
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}

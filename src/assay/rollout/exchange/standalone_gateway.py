@@ -232,14 +232,15 @@ async def _access(model: str | None, settings: Settings) -> AsyncIterator[ModelA
 
 
 @contextmanager
-def listening(port: int) -> Iterator[socket.socket]:
-    """Opens a listener on loopback. Raises `UserError` if the port is unavailable."""
+def listening(port: int, host: str = "127.0.0.1") -> Iterator[socket.socket]:
+    """Opens a listener, by default on loopback. Raises `UserError` if the port is unavailable."""
     try:
-        listener = socket.create_server(("127.0.0.1", port))
-    except (OSError, OverflowError) as exc:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, port), family=family)
+    except (OSError, OverflowError, UnicodeError) as exc:
         reason = exc.strerror if isinstance(exc, OSError) else exc
         raise UserError(
-            f"port {port} on 127.0.0.1 is not available: {reason}; choose another with --port, or leave it away"
+            f"port {port} on {host} is not available: {reason}; choose another with --port, or leave it away"
         ) from exc
     listener.setblocking(False)
     with listener:

@@ -32,6 +32,10 @@ class Meter:
         self.user_tokens = 0
         self.user_cost_usd: float | None = 0.0
         self.waited_s = 0.0
+        self.paused_s = 0.0
+        """Seconds for which the attempt was paused from outside, without a pause under way."""
+        self.pauses = 0
+        self._paused_since: float | None = None
         self.on_turn: Callable[[], None] | None = None
         """Called before a turn; raises `LimitReached` to prevent it."""
         self._waiting = 0
@@ -128,6 +132,20 @@ class Meter:
         if not self._waiting:
             self.waited_s += time.monotonic() - self._since
 
+    def begin_pause(self) -> None:
+        """Stops wall time and working time, up to `end_pause`."""
+        if self._paused_since is None:
+            self._paused_since = time.monotonic()
+            self.pauses += 1
+            self.begin_wait()
+
+    def end_pause(self) -> None:
+        """Ends a pause. Idempotent."""
+        if self._paused_since is not None:
+            self.paused_s += time.monotonic() - self._paused_since
+            self._paused_since = None
+            self.end_wait()
+
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Counts the time inside as waiting."""
@@ -139,13 +157,17 @@ class Meter:
 
     @property
     def wall_s(self) -> float:
-        """Seconds since the attempt began."""
-        return time.monotonic() - self._started
+        """Seconds since the attempt began, without pauses."""
+        return self._now() - self._started - self.paused_s
 
     @property
     def working_s(self) -> float:
-        """Wall seconds minus waiting."""
-        return self.wall_s - self.waited_s
+        """Seconds since the attempt began, without waiting and pauses."""
+        return self._now() - self._started - self.waited_s
+
+    def _now(self) -> float:
+        """Returns the time, which stands still during a pause."""
+        return time.monotonic() if self._paused_since is None else self._paused_since
 
     def metrics(self) -> dict[str, float]:
         """Returns the metrics to record. An unknown cost is absent, never 0."""
@@ -157,6 +179,8 @@ class Meter:
             "wall_s": round(self.wall_s, 6),
             "working_s": round(self.working_s, 6),
         }
+        if self.pauses:
+            found["paused_s"] = round(self.paused_s, 6)
         if self.cost_usd is not None:
             found["cost_usd"] = self.cost_usd
         if self.user_calls:

@@ -10,6 +10,7 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from assay.errors import BudgetExceededError
 from assay.rollout.attempt.trial import Services, TrialResult, run_trial
@@ -36,9 +37,10 @@ async def run_plan(services: Services, planned: Sequence[PlannedAttempt], progre
     async def work() -> None:
         while queue and (budget is None or budget.exceeded is None):
             attempt = queue.popleft()
-            progress.started(attempt)
             try:
-                result = await _with_retries(services, attempt, tries.get(attempt.id, 0), progress)
+                async with nullcontext() if services.controls is None else services.controls.slot():
+                    progress.started(attempt)
+                    result = await _run_abortable(services, attempt, tries.get(attempt.id, 0), progress)
             except BudgetExceededError:
                 return  # the others may need no further call
             progress.finished(attempt, result)
@@ -64,6 +66,26 @@ def survey(store: RunStore) -> tuple[set[str], dict[str, int]]:
         if row.final:
             done.add(row.attempt)
     return done, tries
+
+
+async def _run_abortable(services: Services, attempt: PlannedAttempt, first: int, progress: Progress) -> TrialResult:
+    """Runs an attempt to its end; another trial follows each one that is aborted from outside."""
+    controls = services.controls
+    if controls is None:
+        return await _with_retries(services, attempt, first, progress)
+    while True:
+        trial = asyncio.create_task(_with_retries(services, attempt, first, progress))
+        try:
+            with controls.trial(services.run, attempt.id, trial):
+                return await trial
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not controls.is_aborted(services.run, attempt.id) or (task is not None and task.cancelling()):
+                raise
+        finally:
+            controls.clear_abort(services.run, attempt.id)
+        rows = services.store.attempts_at(attempt.loaded.task.id)
+        first = 1 + max((row.retry for row in rows if row.attempt == attempt.id), default=first - 1)
 
 
 async def _with_retries(services: Services, attempt: PlannedAttempt, first: int, progress: Progress) -> TrialResult:

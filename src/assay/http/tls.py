@@ -1,0 +1,56 @@
+"""TLS of our servers and clients, and which addresses may do without it."""
+
+from __future__ import annotations
+
+import ipaddress
+import ssl
+from pathlib import Path
+
+from assay.errors import UserError
+
+
+def is_loopback(host: str) -> bool:
+    """Returns whether a host name or address is this machine's loopback."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def server_tls(certificate: Path | None, key: Path | None, address: str, host: str) -> ssl.SSLContext | None:
+    """Returns the settings of a server that listens on `host`; None without a certificate.
+
+    `address` is how messages name what was asked for, such as `--listen 0.0.0.0:7070`.
+
+    Raises:
+        UserError: One file is missing or cannot be read, or the address is not a loopback one and there is no
+            certificate.
+    """
+    if (certificate is None) != (key is None):
+        raise UserError("--tls-cert and --tls-key belong together: give both")
+    if certificate is None or key is None:
+        if is_loopback(host):
+            return None
+        raise UserError(
+            f"{address} can be reached from other machines: give --tls-cert and --tls-key (a self-signed "
+            "certificate will do), or listen on 127.0.0.1 behind a tunnel"
+        )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ValueError) as exc:  # an SSLError is an OSError
+        raise UserError(f"{certificate} and {key} are not a certificate and its key (PEM): {exc}") from exc
+    return context
+
+
+def client_tls(certificate: str) -> ssl.SSLContext:
+    """Returns settings that accept one certificate only, whatever name it carries."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = False  # the certificate itself is known
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.load_verify_locations(cadata=certificate)
+    return context

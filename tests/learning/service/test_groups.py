@@ -1,0 +1,197 @@
+"""Files of groups, their cursors, and the versions of policies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from assay.errors import StoreError, UserError
+from assay.learning.row_json import row_as_json, row_from_json
+from assay.learning.rows import TrainingRow
+from assay.learning.service.config import BatchRequest
+from assay.learning.service.groups import Group, GroupFile, GroupPage, read_between, read_groups, read_page
+from assay.learning.service.policies import STALE, UNKNOWN_VERSION, Handover, PolicyBook, PolicyVersion
+from tests.learning.credit.rows import row as make_row
+
+pytestmark = pytest.mark.quick
+
+
+def a_group(task: str, versions: dict[str, int] | None = None, unknown: int = 0) -> Group:
+    rows = msgspec.Raw(b'[{"n":1}]')
+    return Group(
+        id=f"b:{task}", task=task, attempts=(), versions=versions or {}, unknown=unknown, row_count=1, rows=rows
+    )
+
+
+def write(path: Path, *tasks: str) -> None:
+    file = GroupFile(path)
+    for task in tasks:
+        file.append(a_group(task))
+    file.close()
+
+
+def tasks_of(path: Path, after: int = 0) -> list[str]:
+    return [stored.group.task for stored in read_groups(path, after)]
+
+
+def test_pages_continue_where_the_last_one_ended(tmp_path: Path) -> None:
+    path = tmp_path / "groups"
+    write(path, *(f"t{n}" for n in range(10)))
+    found, cursor = [], 0
+    while page := read_page(path, cursor, 4).groups:
+        found += [stored.group.task for stored in page]
+        cursor = page[-1].next
+    assert found == [f"t{n}" for n in range(10)]
+    assert len(read_between(path, read_page(path, 0, 3).next, cursor)) == 7
+    for wrong in (1, cursor - 1, cursor + 1, 2**62):
+        with pytest.raises(UserError, match="not a cursor"):
+            read_page(path, wrong, 4)
+
+
+def test_a_torn_last_line_is_removed_and_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "groups"
+    write(path, "t0", "t1")
+    whole = path.read_bytes()
+    for torn in (whole[:-1], whole[: len(whole) // 2 + 5], whole[:3], whole + b"{", whole + b'{"id":"b"' * 100_000):
+        path.write_bytes(torn)
+        before = tasks_of(path)
+        write(path, "t0", "t1", "t2")
+        assert tasks_of(path) == ["t0", "t1", "t2"]
+        assert before == ["t0", "t1", "t2"][: len(before)]
+
+
+def test_a_page_says_whether_more_groups_follow(tmp_path: Path) -> None:
+    path = tmp_path / "groups"
+    assert read_page(path, 0, 5) == GroupPage([], 0, has_more=False)
+    write(path, "t0", "t1")
+    path.write_bytes(path.read_bytes() + b'{"torn":')  # as after a full disk
+    first = read_page(path, 0, 1)
+    assert first.has_more
+    assert not read_page(path, 0, 2).has_more
+    second = read_page(path, first.next, 1)
+    assert not second.has_more
+    assert read_page(path, second.next, 1) == GroupPage([], second.next, has_more=False)
+
+
+def test_no_group_is_written_twice(tmp_path: Path) -> None:
+    write(tmp_path / "groups", "t0", "t0")
+    write(tmp_path / "groups", "t0", "t1")
+    assert tasks_of(tmp_path / "groups") == ["t0", "t1"]
+
+
+@pytest.mark.parametrize("line", [b"{}\n", b"[[[[\n", b"\xff\n", b"\n"])
+def test_a_damaged_line_is_an_error(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "groups"
+    write(path, "t0")
+    path.write_bytes(path.read_bytes() + line + path.read_bytes())
+    with pytest.raises(StoreError, match="damaged line"):
+        GroupFile(path)
+    with pytest.raises(StoreError, match="damaged line"):
+        read_page(path, 0, 10)
+
+
+def a_request(**fields: Any) -> BatchRequest:
+    plain = {"id": "b", "policy": {"name": "actor"}, "tasks": ["family:grid"]}
+    return msgspec.convert(plain | fields, BatchRequest)
+
+
+def test_versions_are_stored_and_never_go_back(tmp_path: Path) -> None:
+    book = PolicyBook(tmp_path)
+    for step, version in ((0, "a"), (1, "b"), (3, "d")):
+        assert book.check("actor", PolicyVersion(step, version))
+        book.add("actor", PolicyVersion(step, version))
+    again = PolicyBook(tmp_path)
+    assert again.find("actor").newest == PolicyVersion(3, "d")
+    assert not again.check("actor", PolicyVersion(1, "b"))
+    with pytest.raises(UserError, match="go back"):
+        again.check("actor", PolicyVersion(2, "c"))
+    with pytest.raises(UserError, match="has version d, not e"):
+        again.check("actor", PolicyVersion(3, "e"))
+    assert again.find("other").newest is None
+
+
+def test_a_damaged_policy_is_named(tmp_path: Path) -> None:
+    (tmp_path / "actor.json").write_bytes(b'{"name":')
+    with pytest.raises(StoreError, match=r"actor\.json"):
+        PolicyBook(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("step", "most_lag", "admitted"),
+    [(3, 0, True), (4, 0, False), (5, 2, True), (6, 2, False), (99, None, True)],
+)
+def test_a_batch_begins_when_its_tokens_will_be_fresh_enough(
+    tmp_path: Path, step: int, most_lag: int | None, admitted: bool
+) -> None:
+    book, request = PolicyBook(tmp_path), a_request(step=step, most_lag=most_lag)
+    assert not book.admits(request)
+    book.add("actor", PolicyVersion(3, "d"))
+    assert book.admits(request) == admitted
+    assert not book.admits(a_request())
+
+
+@pytest.mark.parametrize(
+    ("versions", "now", "decision"),
+    [
+        (["s2"], 2, Handover(0, None)),
+        (["s1", "s2"], 2, Handover(1, None)),
+        (["s0", "s2"], 2, Handover(2, STALE)),
+        (["s1"], 3, Handover(2, STALE)),  # it waited
+        (["s1"], 1, Handover(1, None)),  # taken ahead of its step
+        (["s0"], 0, Handover(2, STALE)),  # age at the batch's step, not at the present one
+        (["s2", "other"], 2, Handover(None, UNKNOWN_VERSION)),
+        ([None], 2, Handover(None, UNKNOWN_VERSION)),
+        ([], 2, Handover(None, None)),
+    ],
+)
+def test_groups_are_judged_by_their_oldest_token(
+    tmp_path: Path, versions: list[str | None], now: int, decision: Handover
+) -> None:
+    book = PolicyBook(tmp_path)
+    for step in range(now + 1):
+        book.add("actor", PolicyVersion(step, f"s{step}"))
+    assert book.judge(a_request(step=2, most_lag=1), versions) == decision
+    assert book.judge(a_request(step=2), versions).dropped is None
+
+
+def test_weights_that_did_not_move_are_as_new_as_their_last_step(tmp_path: Path) -> None:
+    book = PolicyBook(tmp_path)
+    for step in range(3):
+        book.add("actor", PolicyVersion(step, "same"))
+    assert book.judge(a_request(step=2, most_lag=0), ["same"]) == Handover(0, None)
+
+
+def test_a_row_passes_through_json_unchanged() -> None:
+    rng = np.random.default_rng(0)
+    row: TrainingRow = make_row("c")
+    logprobs = np.where(row.logprobs != 0, -rng.random(len(row)).astype(np.float32), 0).astype(np.float32)
+    row = msgspec.structs.replace(row, logprobs=logprobs, weights={"rl": rng.random(len(row)).astype(np.float32)})
+    again = row_from_json(msgspec.json.decode(msgspec.json.encode(row_as_json(row) | {"batch": "b"})))
+    for field in msgspec.structs.fields(row):
+        one, other = getattr(row, field.name), getattr(again, field.name)
+        if isinstance(one, np.ndarray):
+            assert one.dtype == other.dtype
+            np.testing.assert_array_equal(one, other)
+        elif field.name == "weights":
+            np.testing.assert_array_equal(one["rl"], other["rl"])
+        else:
+            assert one == other
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"token_ids": [1]}, {"token_ids": "x"}, {"token_ids": None}, {"loss_mask": [2, 0]}, {"versions": [70_000]},
+        {"logprobs": [{}]}, {"logprobs": [[1]]}, {"turns": 5}, {"weights": {"other": [1.0]}}, {"weights": [1]},
+        {"token_ids": [10**30]}, {"run": 3},
+    ],
+)  # fmt: skip
+def test_what_is_no_row_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match="not a valid training row"):
+        row_from_json(row_as_json(make_row("c")) | change)
+    with pytest.raises(UserError, match="not a valid training row"):
+        row_from_json([change])
