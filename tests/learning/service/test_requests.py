@@ -21,6 +21,7 @@ from assay.learning.service.serve import serve_rollouts
 from assay.learning.service.service_config import RolloutServiceConfig
 from assay.learning.service.worker import BatchWorker
 from assay.settings import Settings
+from assay.store import RunStore
 
 pytestmark = pytest.mark.quick
 TOKEN = "a-token-of-some-length"
@@ -203,6 +204,13 @@ async def test_a_cancelled_batch_can_be_forgotten(client: Client) -> None:
     assert (await client.ask("POST", "/v1/batches/b1/cancel"))[1]["state"] == "cancelled"
     assert (await client.ask("DELETE", "/v1/batches/b1"))[0] == 204
     assert (await client.ask("GET", "/v1/batches/b1"))[0] == 404
+
+
+async def test_the_run_of_a_forgotten_batch_is_not_continued_by_another(client: Client, tmp_path: Path) -> None:
+    with RunStore.create(tmp_path, "batch-b1", {}):
+        pass
+    status, refused = await client.ask("POST", "/v1/batches", ASKED)
+    assert (status, "give another id" in refused["error"]["message"]) == (409, True)
 
 
 def test_a_service_that_could_do_nothing_is_refused() -> None:

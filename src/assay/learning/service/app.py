@@ -36,6 +36,7 @@ from assay.errors import AssayError, ProviderError, UserError
 from assay.http.bearer import BearerToken
 from assay.http.messages import BodyBuffer, RequestHead, Response, error_response
 from assay.http.server import ResponseWriter
+from assay.store import list_runs
 from assay.tasks.sources import task_count
 
 from .config import AbortRequest, AcknowledgeRequest, BatchRequest, VersionRequest, run_config
@@ -139,6 +140,10 @@ class RolloutApp:
                 return error_response(429, f"{waiting} batches are waiting; retry later", {"Retry-After": "10"})
             if len(self._ledger.all()) >= self._config.kept:
                 return error_response(507, f"{self._config.kept} batches are remembered: DELETE some that are over")
+            if f"batch-{request.id}" in list_runs(self._ledger.folder.parent):
+                return error_response(
+                    409, f"the run of an earlier batch {request.id!r} is in the store: give another id"
+                )
         try:
             newest = self._policies.find(request.policy.name).newest
             version = "none-yet" if newest is None else newest.version
