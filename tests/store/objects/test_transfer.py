@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 
 import pytest
 
+from assay.errors import StoreError
 from assay.store.objects import transfer as module
-from assay.store.objects.transfer import AT_ONCE, transfer
+from assay.store.objects.transfer import AT_ONCE, transfer, write_in_thread
 
 
 async def most_in_flight(sizes: list[int]) -> tuple[int, int]:
@@ -50,3 +53,24 @@ async def test_the_first_failure_ends_the_others() -> None:
     with pytest.raises(KeyError):
         await transfer(range(1000), work)
     assert len(done) < 100
+
+
+async def test_after_a_failure_nothing_is_written_any_more() -> None:
+    written: list[str] = []
+    begun = threading.Event()
+
+    def write_slowly() -> None:
+        begun.set()
+        time.sleep(0.2)
+        written.append("slow")
+
+    async def work(item: str) -> None:
+        if item == "slow":
+            await write_in_thread(write_slowly)
+            return
+        await asyncio.to_thread(begun.wait)
+        raise StoreError("broken")
+
+    with pytest.raises(StoreError, match="broken"):
+        await transfer(["slow", "broken"], work)
+    assert written == ["slow"]

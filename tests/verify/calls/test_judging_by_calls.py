@@ -120,7 +120,10 @@ VETO = FORGED.replace('[number, [[0, "ok", 0]]]', '[number, "late"]').replace("t
 
 async def test_an_attempt_that_rejects_its_inputs_gets_no_others(depot: Any) -> None:
     outcome = await depot.judge(write_core(VETO + CORE.lstrip()))
-    assert (outcome.verdict.status, "agent_made_unjudgeable" in outcome.verdict.marks) == ("fail", True), outcome
+    found = outcome.verdict.status, outcome.verdict.marks
+    # On a host that is too busy to tell, the claim can end as unknown, never as a pass.
+    assert (found[0] == "fail" and "agent_made_unjudgeable" in found[1]) or "host_busy" in found[1], outcome
+    assert found[0] != "pass"
     asked = outcome.of_kind("calls")
     assert len(asked) > 1
     assert len({one["seed"] for one in asked}) == 1

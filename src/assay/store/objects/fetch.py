@@ -24,7 +24,7 @@ from assay.store.sealed import file_digest
 from .index import IndexEntry, RunIndex, blob_entry, list_published, manifest_key, read_index
 from .interface import ObjectStore
 from .publish import CopyReport
-from .transfer import Progress, read_verified, transfer
+from .transfer import Progress, read_verified, transfer, write_in_thread
 
 PARTIAL = "sealed.fetched.tmp"
 """The folder of a run that is being fetched; an old one is removed by `gc`."""
@@ -127,13 +127,13 @@ class _Fetch:
         self._done = max(self._done, self._total - len(self._index.files) - len(missing))
 
         async def fetch(entry: IndexEntry) -> None:
-            await asyncio.to_thread(blobs.put, await self._read(entry))
+            await write_in_thread(blobs.put, await self._read(entry))
             self._count(entry)
 
         await transfer(missing, fetch, size=lambda entry: entry.size)
 
     async def _fetch_file(self, entry: IndexEntry) -> None:
-        await asyncio.to_thread(_write, self._path(entry), await self._read(entry))
+        await write_in_thread(_write, self._path(entry), await self._read(entry))
         self._count(entry)
 
     async def _read(self, entry: IndexEntry) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from assay.errors import StoreError
 from assay.records import digest_bytes
@@ -47,6 +47,16 @@ async def transfer(
                 group.create_task(take())
     except ExceptionGroup as failed:  # not `except*`: early releases of Python 3.11 wrap what it raises
         raise failed.exceptions[0] from None
+
+
+async def write_in_thread(function: Callable[..., object], *arguments: Any) -> None:
+    """Calls a function that writes on a thread. A cancelled caller waits for its end: nothing is written after it."""
+    call = asyncio.ensure_future(asyncio.to_thread(function, *arguments))
+    try:
+        await asyncio.shield(call)
+    except asyncio.CancelledError:
+        await asyncio.wait([call])
+        raise
 
 
 class _Flight:
