@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain as chain_iterables
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -66,60 +67,43 @@ def check_rows(store: RunStore, chain: str | None = None) -> CheckedRows:
         StoreError: The run is damaged.
     """
     with raised_thresholds(100_000, 50, 100):  # rows are many small objects without cycles
-        if chain is not None:
-            return _fold_rows(store, chain, {})
-        return _check_sealed(store) if store.is_sealed else _check_live(store)
+        return _check_sealed(store) if chain is None and store.is_sealed else _fold_rows(store, chain)
 
 
 def _check_sealed(store: RunStore) -> CheckedRows:
     folder = store.layout.sealed
-    key = None
-    if SealedRun(folder).seal.chains >= LEAST_CHAINS:
-        key = _SEALED.key(store.run, *(file_digest(folder / name) for name in _FOLDED))
+    if SealedRun(folder).seal.chains < LEAST_CHAINS:
+        return _fold_rows(store, None)
+    key = _SEALED.key(store.run, *(file_digest(folder / name) for name in _FOLDED))
     kept = None if key is None else _SEALED.load(key)
     if kept is not None:
         return kept
-    checked = _fold_rows(store, None, {})
+    checked = _fold_rows(store, None)
     if key is not None and key == _SEALED.key(store.run, *(file_digest(folder / name) for name in _FOLDED)):
         _SEALED.save(key, checked)  # the files are those that were read
     return checked
 
 
-def _check_live(store: RunStore) -> CheckedRows:
-    key = _LIVE.key(str(store.layout.sqlite.resolve()))
-    known = {} if key is None else _LIVE.load(key) or {}
-    fresh: dict[bytes, _CheckedChain] = {}
-    checked = _fold_rows(store, None, known, fresh)
-    new = len(fresh.keys() - known.keys())
-    if key is not None and len(fresh) >= LEAST_CHAINS and new > len(fresh) * NEW_SHARE:
-        _LIVE.save(key, fresh)
-    return checked
-
-
-def _fold_rows(
-    store: RunStore,
-    chain: str | None,
-    known: Mapping[bytes, _CheckedChain],
-    fresh: dict[bytes, _CheckedChain] | None = None,
-) -> CheckedRows:
-    """Checks the chains of a run; those that are `known` by the bytes that they are folded from need no folding.
-    `fresh` gets all of a live run."""
+def _fold_rows(store: RunStore, chain: str | None) -> CheckedRows:
+    """Checks the chains of a run; of a large live run, those whose bytes are known need no folding."""
     found = CheckedRows([], {}, [])
     read = _read_sealed if store.is_sealed else _read_live
     with read(store.layout, chain) as inputs:
+        is_large = chain is None and not store.is_sealed and len(inputs.stored) >= LEAST_CHAINS
+        known = _KnownChains(store.layout.sqlite) if is_large else None
         eventless: Iterable[tuple[str, list[Any]]] = ((name, []) for name in list(inputs.tails))
         for name, events in chain_iterables(inputs.events, eventless):
             if name not in inputs.tails:
                 continue  # its events came before
             facts = _ChainFacts(store.run, name, inputs.tails.pop(name), inputs.stored.pop(name, None))
-            key = b"" if fresh is None else blake3(msgspec.msgpack.encode((facts, events))).digest()
-            checked = known.get(key) or _check_chain(facts, map(inputs.read_event, events))
-            if fresh is not None:
-                fresh[key] = checked
+            records = map(inputs.read_event, events)
+            checked = _check_chain(facts, records) if known is None else known.check(facts, events, records)
             found.rows.append(checked.row)
             found.verdicts.extend(checked.verdicts)
             if checked.differing:
                 found.differing[name] = checked.differing
+        if known is not None:
+            known.save()
     differing = found.differing | dict.fromkeys(inputs.stored, ("missing events",))
     return CheckedRows(
         sorted(found.rows, key=lambda row: (row.started or 0.0, row.chain)),
@@ -147,12 +131,33 @@ class _ChainFacts(NamedTuple):
     """The stored row."""
 
 
+_Record = tuple[int, bytes, bool]
+"""Index and body of an event, and whether its digest is that of its bytes."""
 NEW_SHARE = 0.05
 """Chains of a live run that are kept again only with more new ones than this share."""
 _FOLDED = ("events.parquet", "trajectories.parquet")
 _SEALED, _LIVE = RowCache(CheckedRows), RowCache(dict[bytes, _CheckedChain])
-_Record = tuple[int, bytes, bool]
-"""Index and body of an event, and whether its digest is that of its bytes."""
+
+
+class _KnownChains:
+    """The checked chains of a large live run, by the bytes that they are folded from."""
+
+    def __init__(self, path: Path) -> None:
+        self._key = _LIVE.key(str(path.resolve()))
+        self._known = (None if self._key is None else _LIVE.load(self._key)) or {}
+        self._met: dict[bytes, _CheckedChain] = {}
+
+    def check(self, facts: _ChainFacts, events: list[Any], records: Iterable[_Record]) -> _CheckedChain:
+        """Returns a known chain, or checks it by its records."""
+        key = blake3(msgspec.msgpack.encode((facts, events))).digest()
+        checked = self._met[key] = self._known.get(key) or _check_chain(facts, records)
+        return checked
+
+    def save(self) -> None:
+        """Keeps the chains that were met, if enough of them are new."""
+        new = len(self._met.keys() - self._known.keys())
+        if self._key is not None and new > len(self._met) * NEW_SHARE:
+            _LIVE.save(self._key, self._met)
 
 
 class _RowInputs(NamedTuple):
