@@ -90,7 +90,7 @@ def _fold_rows(store: RunStore, chain: str | None) -> CheckedRows:
     read = _read_sealed if store.is_sealed else _read_live
     with read(store.layout, chain) as inputs:
         is_large = chain is None and not store.is_sealed and len(inputs.stored) >= LEAST_CHAINS
-        known = _KnownChains(store.layout.sqlite) if is_large else None
+        known = _ChainCache(store.layout.sqlite) if is_large else None
         eventless: Iterable[tuple[str, list[Any]]] = ((name, []) for name in list(inputs.tails))
         for name, events in chain_iterables(inputs.events, eventless):
             if name not in inputs.tails:
@@ -139,7 +139,7 @@ _FOLDED = ("events.parquet", "trajectories.parquet")
 _SEALED, _LIVE = RowCache(CheckedRows), RowCache(dict[bytes, _CheckedChain])
 
 
-class _KnownChains:
+class _ChainCache:
     """The checked chains of a large live run, by the bytes that they are folded from."""
 
     def __init__(self, path: Path) -> None:

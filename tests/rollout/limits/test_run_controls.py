@@ -72,9 +72,13 @@ async def until(condition: Any) -> None:
 
 async def test_runs_share_their_slots(tmp_path: Path) -> None:
     controls, backend = RunControls(2), Watched()
+    backend.answers.clear()
     async with asyncio.TaskGroup() as group:
         for name in ("a", "b"):
             group.create_task(run(tmp_path, name, controls, backend))
+        await until(lambda: backend.under_way == 2)
+        await asyncio.sleep(0.05)
+        backend.answers.set()
     assert backend.calls == 18
     assert backend.most == 2
 
