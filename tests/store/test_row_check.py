@@ -239,7 +239,7 @@ def folded(tmp_path: Path, fill: Fill, monkeypatch: pytest.MonkeyPatch) -> list[
     fold = row_check._check_chain
 
     def note(facts: Any, records: Any) -> Any:
-        found.append(facts.chain)
+        found.append(facts[1])
         return fold(facts, records)
 
     monkeypatch.setattr(row_check, "_check_chain", note)

@@ -95,7 +95,7 @@ def _fold_rows(store: RunStore, chain: str | None) -> CheckedRows:
         for name, events in chain_iterables(inputs.events, eventless):
             if name not in inputs.tails:
                 continue  # its events came before
-            facts = _ChainFacts(store.run, name, inputs.tails.pop(name), inputs.stored.pop(name, None))
+            facts = store.run, name, inputs.tails.pop(name), inputs.stored.pop(name, None)
             records = map(inputs.read_event, events)
             checked = _check_chain(facts, records) if known is None else known.check(facts, events, records)
             found.rows.append(checked.row)
@@ -117,20 +117,11 @@ class _CheckedChain(NamedTuple):
 
     row: AttemptRow
     differing: tuple[str, ...]
-    verdicts: tuple[VerdictSummary, ...]
+    verdicts: list[VerdictSummary]
 
 
-class _ChainFacts(NamedTuple):
-    """What a chain is checked by, its events apart."""
-
-    run: str
-    chain: str
-    tail: tuple[int, str, int]
-    """Length, head, and number of steps."""
-    stored: bytes | None
-    """The stored row."""
-
-
+_ChainFacts = tuple[str, str, tuple[int, str, int], bytes | None]
+"""Run and name of a chain; its length, head, and number of steps; its stored row."""
 _Record = tuple[int, bytes, bool]
 """Index and body of an event, and whether its digest is that of its bytes."""
 NEW_SHARE = 0.05
@@ -261,7 +252,7 @@ def _sum_events(
 
 def _check_chain(facts: _ChainFacts, records: Iterable[_Record]) -> _CheckedChain:
     """Folds one chain and compares it with its stored row."""
-    run, chain = facts.run, facts.chain
+    run, chain, tail, stored = facts
     builder, holds, recorded_in = RowBuilder(run, chain), True, run
     verdicts = []
     for index, raw, matches in records:
@@ -272,11 +263,11 @@ def _check_chain(facts: _ChainFacts, records: Iterable[_Record]) -> _CheckedChai
             verdicts.append(summary_of(chain, body.verdict))
         elif isinstance(body, AttemptStarted):
             recorded_in = body.run
-    builder.fields["length"], builder.fields["head"], builder.fields["steps"] = facts.tail
+    builder.fields["length"], builder.fields["head"], builder.fields["steps"] = tail
     row = builder.row()
-    fields = _differences(row, facts.stored)
+    fields = _differences(row, stored)
     moved = () if recorded_in == run or "run" in fields else ("run",)
-    return _CheckedChain(row, (*moved, *fields, *(() if holds else ("events",))), tuple(verdicts))
+    return _CheckedChain(row, (*moved, *fields, *(() if holds else ("events",))), verdicts)
 
 
 def _differences(actual: AttemptRow, stored: bytes | None) -> tuple[str, ...]:
