@@ -51,6 +51,7 @@ def test_attempt_reports_a_whole_attempt_and_its_script(tmp_path: Path) -> None:
     assert found["targets"][0]["at_most"] == 30.0
 
 
+@IN_CAMPAIGN
 def test_large_run_reports_each_command_and_wants_an_earlier_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
