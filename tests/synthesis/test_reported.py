@@ -1,4 +1,4 @@
-"""What `assay synth` says of the candidates, and of a folder that holds tasks."""
+"""`assay synth` counts the reasons of dropped candidates, and keeps tasks that other options made."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ them.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import stat
 import tempfile
@@ -71,6 +72,7 @@ class RowCache(Generic[T]):
         return self._folder or Settings.from_environment().cache / "rows"
 
 
+@functools.cache
 def _code_digest() -> str | None:
     """Returns the digest of the modules that fold rows; None if they are not files."""
     found = blake3()

@@ -60,8 +60,8 @@ class CheckedRows(NamedTuple):
 def check_rows(store: RunStore, chain: str | None = None) -> CheckedRows:
     """Folds the row of every chain, or of one, from its events and compares it with the stored one.
 
-    What a large run gives is kept for the next time (`row_cache`): of a sealed run by its files, of a live one chain by
-    chain.
+    The result of a large run is kept for the next time (`row_cache`): of a sealed run by its files, of a live one chain
+    by chain.
 
     Raises:
         StoreError: The run is damaged.
@@ -113,7 +113,7 @@ def _fold_rows(store: RunStore, chain: str | None) -> CheckedRows:
 
 
 class _CheckedChain(NamedTuple):
-    """What one chain's events give."""
+    """Result of checking one chain."""
 
     row: AttemptRow
     differing: tuple[str, ...]

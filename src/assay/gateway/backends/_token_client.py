@@ -36,7 +36,7 @@ class ReportedSpan(msgspec.Struct, frozen=True, gc=False):
 
 
 ReportedVersions = str | int | list[str | int | ReportedSpan] | None
-"""What servers report of the weights: one version, the versions in the order in which they sampled, or their spans."""
+"""Weights as servers report them: one version, the versions in the order in which they sampled, or their spans."""
 
 
 class TokenClient(ModelClient):

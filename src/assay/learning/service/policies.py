@@ -57,7 +57,7 @@ class PolicyState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Handover(NamedTuple):
-    """Whether a group is handed over with its rows."""
+    """Decision on handing over a group with its rows."""
 
     lag: int | None
     """Updates between the oldest trained token's weights and the present ones; None if not known."""

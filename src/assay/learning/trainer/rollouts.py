@@ -46,7 +46,7 @@ class TrainingStoppedError(AssayError):
 
 
 class EndedAttempt(Protocol):
-    """What is looked at of an attempt that ended."""
+    """Facts of an attempt that ended by which it counts as lost."""
 
     @property
     def attempt(self) -> str: ...

@@ -121,8 +121,8 @@ class ServiceRollouts:
         """Cursor after the groups of the last step, by batch."""
 
     async def publish(self, step: int, policy: TrainedPolicy) -> None:
-        """See `StepRollouts`. Writes the weights, acknowledges the step's groups, posts the version, and asks for the
-        batches that it admits."""
+        """Writes the weights, acknowledges the step's groups, posts the version, and asks for the batches that it
+        admits."""
         version = version_name(policy.version)
         folder = Path(self._options.weights)
         if not (folder / version / "config.json").is_file():
@@ -167,14 +167,19 @@ class ServiceRollouts:
         return f"{self._name}-step-{step:04d}"
 
     async def attempt(self, step: int) -> StepAttempts:
-        """See `StepRollouts`. Waits for all groups of the step's batch."""
+        """Waits for all groups of the step's batch, and returns their attempts.
+
+        Raises:
+            TrainingStoppedError: Too many attempts in a row were lost, or the batch failed.
+            UserError: Another training of this name took groups of the batch, or an answer is invalid.
+        """
         batch = self._batch(step)
         groups, cursor = await self._take(batch)
         expected = len(self._tasks_of(step).loaded)
         if len(groups) != expected:
             raise UserError(
                 f"batch {batch!r} gave {len(groups)} groups of {expected}: the others were acknowledged by another "
-                "training of this name. Choose another name, or delete the batch at the service"
+                "training of this name. Choose another name"
             )
         self._cursors = {batch: cursor}
         groups.sort(key=lambda group: group.task)
@@ -208,7 +213,7 @@ class ServiceRollouts:
                 return groups, page.next
 
     def state(self) -> dict[str, Any]:
-        """See `StepRollouts`. Returns the cursor to acknowledge, by batch."""
+        """Returns the cursor to acknowledge after the checkpoint, by batch."""
         return dict(self._cursors)
 
 
