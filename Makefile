@@ -1,7 +1,7 @@
 # Everything sets itself up: `make demo` and `make test` need Python 3.11+, make and the package registries.
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
-PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
+PYTHON ?= $(shell sh scripts/find-python.sh)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp

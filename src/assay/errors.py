@@ -26,9 +26,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 __all__ = [
     "AgentDefinitionError",
     "AgentError",
@@ -192,19 +189,24 @@ class BudgetExceededError(AssayError):
     """The budget of a run is used up: its open attempts are left interrupted, and `resume` completes them."""
 
 
-@contextmanager
-def boundary(error: type[BoundaryError], what: str) -> Iterator[None]:
-    """Attributes any foreign exception inside the block to one boundary.
+class boundary:
+    """Context manager that attributes any foreign exception inside the block to one boundary.
 
     Errors of our own tree pass unchanged, so that the innermost boundary wins.
     """
-    try:
-        yield
-    except AssayError:
-        raise
-    except Exception as exc:
-        inner = innermost_exception(exc)
-        raise error(f"{what}: {type(inner).__name__}: {inner}") from exc
+
+    __slots__ = ("_error", "_what")
+
+    def __init__(self, error: type[BoundaryError], what: str) -> None:
+        self._error, self._what = error, what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, exc: BaseException | None, _traceback: object) -> None:
+        if isinstance(exc, Exception) and not isinstance(exc, AssayError):
+            inner = innermost_exception(exc)
+            raise self._error(f"{self._what}: {type(inner).__name__}: {inner}") from exc
 
 
 def innermost_exception(exc: BaseException) -> BaseException:

@@ -21,8 +21,8 @@ import atexit
 import sqlite3
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -205,21 +205,11 @@ class Database:
     def transaction(self) -> AbstractContextManager[None]:
         """Runs its body as one transaction: an exception, also of a constraint at its end, undoes all of it."""
         self._digest = None
-        return _transaction(self.connection)
+        return _Transaction(self.connection)
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
+    def reading(self) -> AbstractContextManager[None]:
         """Runs its body and undoes what it wrote. Raises `PermissionError` if it wrote anything."""
-        connection = self.connection
-        before = connection.total_changes  # `PRAGMA query_only` would prepare all statements again
-        connection.execute("BEGIN")
-        try:
-            yield
-        finally:
-            has_written = connection.total_changes != before
-            connection.execute("ROLLBACK" if has_written else "COMMIT")
-        if has_written:
-            raise PermissionError("a view has written")
+        return _Reading(self.connection)
 
     def digest(self) -> str:
         """Returns the digest of the state; equal states of one image have equal digests."""
@@ -363,17 +353,44 @@ _ALONE: Final = _count_alone()
 """References to a connection that only one variable of the caller refers to."""
 
 
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Runs its body as one transaction, which any exception undoes."""
-    connection.execute("BEGIN")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+class _Transaction:
+    """Runs its body as one transaction, which any exception undoes. A class costs half of a generator's time."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> None:
+        self._connection.execute("BEGIN")
+
+    def __exit__(self, kind: object, _exc: object, _traceback: object) -> None:
+        connection = self._connection
+        try:
+            if kind is None:
+                connection.execute("COMMIT")
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+
+
+class _Reading:
+    """Runs its body and undoes what it wrote."""
+
+    __slots__ = ("_before", "_connection")
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> None:
+        self._before = self._connection.total_changes  # `PRAGMA query_only` would prepare all statements again
+        self._connection.execute("BEGIN")
+
+    def __exit__(self, kind: object, _exc: object, _traceback: object) -> None:
+        has_written = self._connection.total_changes != self._before
+        self._connection.execute("ROLLBACK" if has_written else "COMMIT")
+        if has_written and kind is None:
+            raise PermissionError("a view has written")
 
 
 def _undo(connection: sqlite3.Connection, image: Image, fold: _Fold) -> bool:
@@ -408,7 +425,7 @@ def _undo(connection: sqlite3.Connection, image: Image, fold: _Fold) -> bool:
 
 def _replace_rows_unrecorded(connection: sqlite3.Connection, replacements: Sequence[_Replacement]) -> None:
     """Changes rows in one transaction and leaves an empty journal. Raises as `_replace_rows`."""
-    with _transaction(connection):
+    with _Transaction(connection):
         _replace_rows(connection, replacements)
         connection.execute("DELETE FROM journal")
 
