@@ -45,6 +45,12 @@ def _installed(group: str, _: tuple[str, ...]) -> EntryPoints:
     return entry_points(group=group)
 
 
+def names_code(kind: str, name: str) -> bool:
+    """Returns whether a plugin's name stands for Python code (`module:Class`, `path/file.py`), not an installed
+    plugin."""
+    return (":" in name or name.endswith(".py")) and name not in names(kind)
+
+
 def load(kind: str, name: str) -> Any:
     """Loads a plugin's class or function.
 

@@ -188,7 +188,8 @@ async def test_task_of_a_world_names_a_function(tmp_path: Path) -> None:
     two, script, _ = result.attempts[0].verdicts
     assert (two.status, script.status) == ("pass", "error")
     assert "cannot judge an in-process world" in script.reason
-    report = await reverify(result.runs[0], ReverifyConfig(again=1), Settings(tmp_path, tmp_path / "store"))
+    config = ReverifyConfig(again=1, allow_task_code=True)
+    report = await reverify(result.runs[0], config, Settings(tmp_path, tmp_path / "store"))
     assert {r.check: r.mark for r in report.results}["two"] == "agree"
 
 
@@ -209,7 +210,8 @@ def test_check_of_a_world_that_does_not_load_names_the_error(tmp_path: Path) -> 
 async def test_reverification_says_that_a_python_check_is_gone(tmp_path: Path) -> None:
     tasks = [counting_task()]
     result = await assay.arun(tasks, agent=Solver, checks=lambda state: True, store=tmp_path)
-    report = await reverify(result.runs[0], ReverifyConfig(again=1), Settings(tmp_path, tmp_path))
+    config = ReverifyConfig(again=1, allow_task_code=True)
+    report = await reverify(result.runs[0], config, Settings(tmp_path, tmp_path))
     assert {r.check: r.mark for r in report.results} == {"ten": "agree", "<lambda>": "cannot"}
 
 
@@ -313,7 +315,7 @@ async def test_function_named_by_a_task_is_judged_again_alike(tmp_path: Path) ->
     named = f'\n[[metadata.assay.checks]]\nname = "one_step"\nkind = "{check}"\n'
     with (tmp_path / "sum" / "task.toml").open("a") as file:
         file.write(named)
-    result = await assay.arun(tmp_path / "sum", agent="oracle", store=tmp_path / "store")
+    result = await assay.arun(tmp_path / "sum", agent="oracle", store=tmp_path / "store", allow_task_code=True)
     settings = Settings(Settings.from_environment().cache, tmp_path / "store")
-    report = await reverify(result.runs[0], ReverifyConfig(again=1), settings)
+    report = await reverify(result.runs[0], ReverifyConfig(again=1, allow_task_code=True), settings)
     assert {r.check: r.mark for r in report.results}["one_step"] == "agree"

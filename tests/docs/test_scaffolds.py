@@ -60,5 +60,5 @@ def test_check_passes_the_solution_and_fails_nothing_done(folder: Path) -> None:
     )
     toml = folder / "tasks" / "hello" / "task.toml"
     toml.write_text(toml.read_text() + "\n" + table.replace("    ", ""))
-    assert group(folder, "tasks", "--agent", "oracle")["passed"] == 1
-    assert group(folder, "tasks", "--agent", "null")["failed"] == 1
+    assert group(folder, "tasks", "--agent", "oracle", "--allow-task-code")["passed"] == 1
+    assert group(folder, "tasks", "--agent", "null", "--allow-task-code")["failed"] == 1

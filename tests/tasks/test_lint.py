@@ -76,6 +76,11 @@ CASES: dict[str, tuple[str, dict[str, str | bytes | None], str]] = {
         {**SOLVED, "environment/Dockerfile": None},
         "warning environment: is missing, and no docker",
     ),
+    "named-code": (
+        TIMED + "[[metadata.assay.checks]]\nname = 'mine'\nkind = 'my_check.py'\n",
+        SOLVED,
+        "note task.toml:7: metadata.assay.checks[0].kind: 'my_check.py' is Python code that runs in Assay's process",
+    ),
     "no-artifacts": (TIMED + SEPARATE, SOLVED, "note task.toml: artifacts: is empty, and a separate verifier sees"),
     "artifact-logs": (
         f"artifacts = ['/logs']\n{TIMED}{SEPARATE}",

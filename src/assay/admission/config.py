@@ -46,6 +46,9 @@ class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Allow the network to tasks whose own policy asks for it. Without it such a task is refused."""
     accept_whole_network: bool = False
     """With `allow_network`: tasks that ask for a list of hosts get the whole network."""
+    allow_task_code: bool = False
+    """Allow task folders to name Python code as environment or check (`module:Class`, `file.py:Class`). It runs in this
+    process, not in a sandbox. Without it such a task is refused."""
     base: dict[str, str] = {}
     """Replacement of a Dockerfile's `FROM IMAGE`: `IMAGE=scratch` (the host tools) or an imported root's name."""
     pass_env: tuple[str, ...] = ()
@@ -94,9 +97,9 @@ class AdmitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         return found[self.verification]
 
     def as_run(self) -> RunConfig:
-        names = ("seed", "concurrency", "backend", "allow_network", "accept_whole_network", "base", "pass_env")
+        names = ("seed", "concurrency", "backend", "allow_network", "accept_whole_network", "allow_task_code")
         shared = {
             name: getattr(self, name)
-            for name in (*names, "limits", "budget_usd", "budget_calls", "retries", "model", "run")
+            for name in (*names, "base", "pass_env", "limits", "budget_usd", "budget_calls", "retries", "model", "run")
         }
         return RunConfig(agent="oracle", tasks=self.tasks or ("given",), **shared)

@@ -55,7 +55,7 @@ async def ablate_steps(
     replay_config = msgspec.structs.replace(config or ReplayConfig(), attempts=(name,), run=run)
     with (
         RunStore.open(settings.store, run) as store,
-        RecordedTasks(store, replay_config.check_version, replay_config.tasks) as tasks,
+        RecordedTasks.chosen(store, replay_config) as tasks,
     ):
         (row,) = select_attempts(store, replay_config)
         trajectory = store.trajectory(row.chain)

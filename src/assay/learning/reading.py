@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from assay.errors import StoreError, UserError
 from assay.gateway.backends import TemplateOptions, template_options
 from assay.gateway.tokens import AttributingRenderer, UncertifiedSpan
@@ -26,7 +24,6 @@ from assay.rollout.rejudge.recorded_task import RecordedTasks
 from assay.settings import Settings
 from assay.store import AttemptRow, RunStore, audit, chain_problems, final_rows, later_events
 from assay.tasks.assay_config import NOT_DECLARED, declared_licence
-from assay.verdicts import IMPORTED, is_imported_record
 from assay.verify.reverification import CannotRebuildError
 
 from .conversation import Opening, asked_model, build_opening, has_agent_output
@@ -107,7 +104,6 @@ class RunReader:
         self._selected = read_selected(config.selected).get(store.run, {}) if config.selected else None
         self._described: dict[str, Task | None] = {}
         self._check = SecretCheck([self.manifest], settings)
-        self._imported_run = self.manifest.get("kind") == "import"
         self.renderer: AttributingRenderer | None = None
         self.tokenizer: str | None = None
         self.template = _recorded_template(self.manifest)
@@ -135,7 +131,10 @@ class RunReader:
     ) -> Iterator[RunReader]:
         """Opens a run that may still be written, without verifying it: `attempt_trajectories` verifies what it reads.
         Raises as `rows_of_run`."""
-        with RunStore.open(settings.store, run) as store, RecordedTasks(store, "recorded") as recorded_tasks:
+        with (
+            RunStore.open(settings.store, run) as store,
+            RecordedTasks(store, "recorded", allow_task_code=config.allow_task_code) as recorded_tasks,
+        ):
             yield cls(store, config, settings, on_left_out or _ignore_left_out, recorded_tasks)
 
     def trajectories(self) -> Iterator[Trajectory]:
@@ -259,11 +258,7 @@ class RunReader:
 
     def _load(self, row: AttemptRow) -> Trajectory:
         found = merge_later_events(self._store, row.chain, self._later_events.get(row.chain, ()))
-        if not self._imported_run or is_imported_record(found.started):
-            return found
-        # Imported runs stay marked as imported even if their format does not say so.
-        config_fields: dict[str, Any] = {**found.started.config, IMPORTED: {}}
-        return msgspec.structs.replace(found, started=msgspec.structs.replace(found.started, config=config_fields))
+        return self._tasks.mark_import(found)
 
     def _select(self, rows: Sequence[AttemptRow], decided: set[str], heads: Mapping[str, str]) -> list[AttemptRow]:
         """Returns the selected attempts. Raises `UserError` where one is missing or has other events by now."""

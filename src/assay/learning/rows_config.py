@@ -35,6 +35,9 @@ class RowsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """Held-out tasks, as folders or families: an attempt at one of them is an error, and nothing is written."""
     selected: tuple[str, ...] = ()
     """Folders that `assay curate` made: only attempts that were selected there."""
+    allow_task_code: bool = False
+    """Allow recorded tasks to name Python code as environment (`module:Class`, `file.py:Class`), which runs in this
+    process: attempts without a model are written with the tools of their world."""
     with_secrets: bool = False
     """Also take attempts that hold a known credential or key-shaped text; by default they are left out and listed."""
 

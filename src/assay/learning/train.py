@@ -119,6 +119,7 @@ class _Training:
             system=recipe.system,
             held_out=recipe.held_out,
             with_secrets=recipe.with_secrets,
+            allow_task_code=recipe.allow_task_code,
         )
         found = self._rows_of_runs(recipe.runs, config)
         others = [run for run in read_selected(recipe.selected) if run not in recipe.runs]

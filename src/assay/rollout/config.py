@@ -70,6 +70,9 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     here. Without it such a task is refused. Noted in the record's isolation."""
     base: dict[str, str] = {}
     """Replacement for a Dockerfile's `FROM IMAGE`: `IMAGE=scratch` (the host tools) or an imported root's name."""
+    allow_task_code: bool = False
+    """Allow task folders to name Python code as environment or check (`module:Class`, `file.py:Class`). It runs in this
+    process, not in a sandbox. Without it such a task is refused."""
     pass_env: tuple[str, ...] = ()
     """Names of host variables that templates in tasks (`${NAME}`) may read. Recorded by name, never by value."""
     limits: Limits = Limits()

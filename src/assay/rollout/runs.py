@@ -51,6 +51,7 @@ from assay.rollout.schedule.runner import run_plan
 from assay.settings import Settings
 from assay.store import RunStore
 from assay.tasks import LoadedTask
+from assay.tasks.named_code import require_no_code_of_folders
 from assay.verify import RunChecks
 
 from .admitted import require_admitted
@@ -270,6 +271,8 @@ async def open_resources(
     Raises:
         UserError: The configuration cannot work; nothing was started.
     """
+    if not config.allow_task_code:
+        require_no_code_of_folders(tasks)
     for kind in {t.task.environment.kind for t in tasks} - {"workspace"}:
         load("environments", kind)  # one that is not there ends the run before it begins
     named = config.model if agent.needs_model else None

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from assay.errors import UserError
+from assay.plugins import names_code
 
 from .assay_rules import is_pinned
 from .findings import TaskFinding
@@ -284,6 +285,15 @@ def _separate(parts: TaskParts, config: HarborTask) -> Found:
             yield TaskFinding("no-artifacts", "note", "task.toml", message, fix, field, line_of(_toml(parts), field))
 
 
+def _named_code(parts: TaskParts, _: HarborTask) -> Found:
+    for index, check in enumerate(parts.assay.checks):
+        if names_code("checks", check.kind):
+            field = f"metadata.assay.checks[{index}].kind"
+            message = f"{check.kind!r} is Python code that runs in Assay's process, not in a sandbox"
+            fix = "run the task with --allow-task-code, or install the check as a plugin"
+            yield TaskFinding("named-code", "note", "task.toml", message, fix, field, line_of(_toml(parts), field))
+
+
 _RULES: tuple[Callable[[TaskParts, HarborTask], Found], ...] = (
     _rewards,
     _script_lines,
@@ -296,4 +306,5 @@ _RULES: tuple[Callable[[TaskParts, HarborTask], Found], ...] = (
     _leftovers,
     _artifact_rules,
     _separate,
+    _named_code,
 )

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from assay.errors import UserError
 from assay.pairs import read_pairs
+from assay.plugins import names_code
 
 from .families import family_tasks
 from .load import LoadedTask, load_tasks, require_distinct
@@ -47,6 +48,11 @@ def find_tasks(names: Iterable[str]) -> tuple[LoadedTask, ...]:
         loaded += family_tasks(family.name, family.number, family.seed, family.options)
     require_distinct(loaded)
     return tuple(loaded)
+
+
+def names_family_code(name: str) -> bool:
+    """Returns whether the name of tasks stands for a family that is Python code, not an installed plugin."""
+    return name.startswith(PREFIX) and names_code("tasks", name.removeprefix(PREFIX).partition(",")[0])
 
 
 def task_count(name: str) -> int:

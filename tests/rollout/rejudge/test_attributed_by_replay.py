@@ -23,7 +23,7 @@ async def test_the_step_after_which_nobody_could_win_is_named(
     agents = Path(__file__).with_name("test_counterfactual.py")
     config = RunConfig(tasks=("-",), agent=f"{agents}:Overshooter", run="r")
     await start_run(config, settings, Tally(), tasks=(counting_task(),))
-    replay = ReplayConfig(attempts=("count@0",), agent=f"{agents}:Adder", from_each_prefix=True)
+    replay = ReplayConfig(attempts=("count@0",), agent=f"{agents}:Adder", from_each_prefix=True, allow_task_code=True)
     (found,) = await rewind_run("r", replay, settings, Tally())
     assert found.attribution is not None
     assert (found.attribution.step, found.attribution.method) == (2, "counterfactual")

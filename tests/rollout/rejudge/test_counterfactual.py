@@ -102,7 +102,7 @@ async def test_worlds_are_rewound_by_doing_their_calls_again(tmp_path: Path) -> 
     await start_run(
         RunConfig(tasks=("-",), agent=agent, run="r"), settings(tmp_path), Tally(), tasks=(counting_task(),)
     )
-    outcomes = await rewind("r:count@0", Adder(), settings(tmp_path))
+    outcomes = await rewind("r:count@0", Adder(), settings(tmp_path), config=ReplayConfig(allow_task_code=True))
     assert (won(outcomes), decisive_step(outcomes, 3)) == ([True, True, True, False], 2)
 
 

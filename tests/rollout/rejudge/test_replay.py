@@ -42,7 +42,9 @@ async def typed(store: Path, *commands: str) -> None:
 
 
 async def again(store: Path, **given: Any) -> ReplayReport:
-    return await replay("first", ReplayConfig(**{"all": True, "base": BASE, **given}), settings(store), Tally())
+    return await replay(
+        "first", ReplayConfig(**{"all": True, "base": BASE, "allow_task_code": True, **given}), settings(store), Tally()
+    )
 
 
 async def one(store: Path, **given: Any) -> ReplayResult:

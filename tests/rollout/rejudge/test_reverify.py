@@ -55,7 +55,9 @@ async def made(store: Path, agent: str, *folders: Path, tasks: tuple[LoadedTask,
 
 
 async def again(store: Path, run: str, **given: Any) -> ReverifyReport:
-    return await reverify(run, ReverifyConfig(**{"again": 1, "base": BASE, **given}), settings(store))
+    return await reverify(
+        run, ReverifyConfig(**{"again": 1, "base": BASE, "allow_task_code": True, **given}), settings(store)
+    )
 
 
 def marks(report: ReverifyReport) -> list[str]:
@@ -306,7 +308,7 @@ import asyncio, sys
 from pathlib import Path
 from assay.rollout import ReverifyConfig, reverify
 from assay.settings import Settings
-asyncio.run(reverify("solver", ReverifyConfig(again=40), Settings(Path("."), Path(sys.argv[1]))))
+asyncio.run(reverify("solver", ReverifyConfig(again=40, allow_task_code=True), Settings(Path("."), Path(sys.argv[1]))))
 """
 
 

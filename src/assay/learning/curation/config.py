@@ -7,13 +7,14 @@ from typing import Any, Literal
 import msgspec
 
 from assay.records import Separation
+from assay.rollout.rejudge.config import SandboxOptions
 
 from .interface import SelectionStage
 
 Guidance = Literal["outcome", "checks", "evidence"]
 
 
-class CurateConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class CurateConfig(SandboxOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which attempts to select, and how."""
 
     runs: tuple[str, ...]

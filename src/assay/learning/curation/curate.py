@@ -128,7 +128,12 @@ def _require_same_decisions(out: Path, folder: Path) -> None:
 def _candidates(config: CurateConfig, settings: Settings, on_progress: OnProgress) -> Iterator[AttemptCandidate]:
     held_out = _open_held_out(config.held_out)
     student = _open_student(config.student)
-    rows = RowsConfig(model=config.model, uncertified="mask", with_secrets=config.with_secrets)
+    rows = RowsConfig(
+        model=config.model,
+        uncertified="mask",
+        with_secrets=config.with_secrets,
+        allow_task_code=config.allow_task_code,
+    )
     measured: list[AttemptMeasurement] = []
     for run in config.runs:
         with RunReader.open(settings, run, rows) as reader:
@@ -244,6 +249,7 @@ class _SelectionWriter:
             uncertified=self._config.uncertified,
             rendered=model is not None,
             with_secrets=self._config.with_secrets,
+            allow_task_code=self._config.allow_task_code,
         )
         for run in self._config.runs:
             with RunReader.open(self._settings, run, rows) as reader:

@@ -16,7 +16,7 @@ from assay.learning.reading import RunReader
 from assay.learning.rows_config import RowsConfig
 from assay.records import Message, Task, Trajectory, digest_bytes
 from assay.rollout.progress import Progress, Tally
-from assay.rollout.rejudge.config import ReplayConfig
+from assay.rollout.rejudge.config import ReplayConfig, sandbox_fields
 from assay.rollout.rejudge.counterfactual import RewindResult, rewind_run
 from assay.rollout.rejudge.recorded_task import RecordedTasks, recorded_config
 from assay.rollout.runs import start_run
@@ -78,15 +78,20 @@ async def _recover_from_prefixes(
         agent=config.recover or "",
         agent_options=config.agent_options,
         model=config.policy,
+        **sandbox_fields(config),
     )
     try:
         (rewound,) = await rewind_run(failed.run, settings_of_run, settings, progress)
     except UserError as exc:
         return RecoveryResult(failed, (), None, f"cannot be rewound: {exc}")
     wanted = {one.chain for one in rewound.outcomes if one.outcome == "pass"}
-    with RunReader.open(settings, rewound.continuations, RowsConfig(with_secrets=config.with_secrets)) as reader:
+    with RunReader.open(settings, rewound.continuations, _rows_config(config)) as reader:
         won = {one.chain: one for one in reader.trajectories() if one.chain in wanted and trust_of(one).doubt is None}
     return from_prefixes(failed, rewound, won)
+
+
+def _rows_config(config: CurateConfig) -> RowsConfig:
+    return RowsConfig(with_secrets=config.with_secrets, allow_task_code=config.allow_task_code)
 
 
 def from_prefixes(failed: Trajectory, rewound: RewindResult, won: dict[str, Trajectory]) -> RecoveryResult:
@@ -118,20 +123,21 @@ async def _reattempt_all(
 async def _reattempt_run(
     run: str, failed: Sequence[Trajectory], config: CurateConfig, settings: Settings, progress: Progress
 ) -> list[RecoveryResult]:
-    with RunStore.open(settings.store, run) as store, RecordedTasks(store, "recorded") as past:
+    replay_config = ReplayConfig(**sandbox_fields(config))
+    with RunStore.open(settings.store, run) as store, RecordedTasks.chosen(store, replay_config) as past:
         texts = [build_guidance(one, config.guidance) for one in failed]
         tasks = [
             add_guidance(past.of(one), guidance, n) for n, (one, guidance) in enumerate(zip(failed, texts, strict=True))
         ]
         settings_of_run = msgspec.structs.replace(
-            recorded_config(store, ReplayConfig()),
+            recorded_config(store, replay_config),
             agent=config.reattempt or "",
             agent_options=config.agent_options,
             model=config.policy,
             run=None,
         )
         summary = await start_run(settings_of_run, settings, progress, tasks=tasks)
-    with RunReader.open(settings, summary.run, RowsConfig(with_secrets=config.with_secrets)) as reader:
+    with RunReader.open(settings, summary.run, _rows_config(config)) as reader:
         tries = {one.task: one for one in reader.trajectories()}
     return [
         _attempt_result(one, tries.get(task.task.id), guidance)

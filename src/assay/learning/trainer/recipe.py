@@ -178,6 +178,9 @@ class TrainRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     pairs."""
     held_out: tuple[str, ...] = ()
     """Held-out tasks, as folders or families: the training is refused if an attempt or a row is at one of them."""
+    allow_task_code: bool = False
+    """Allow recorded tasks to name Python code as environment (`module:Class`, `file.py:Class`), which runs in this
+    process: attempts without a model are rendered with the tools of their world."""
     with_secrets: bool = False
     """Also trains on attempts, rows and lessons that hold a known credential or key-shaped text; by default they are
     left out and listed."""

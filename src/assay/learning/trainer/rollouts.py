@@ -213,6 +213,7 @@ def read_training_rows(
         thinking=options.thinking,
         rendered=rendered,
         system=system,
+        allow_task_code=True,  # the run is this training's own, of tasks that its recipe names
     )
     with RunReader.open(settings, run, config, on_left_out) as reader:
         return [row for trajectory in reader.trajectories() for row in reader.rows(trajectory)]

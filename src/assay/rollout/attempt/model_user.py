@@ -293,8 +293,13 @@ def attach_user(
 
 def attach_recorded_user(world: World, acts: Iterable[Step | Evidence]) -> None:
     """Gives the person of a world the recorded answers, without recording them again."""
-    if isinstance(world, ServiceWorld) and is_driven_by_model(world):
+    if isinstance(world, ServiceWorld) and is_user_recorded(world):
         world.before_message = ModelUser(world, RecordedSpeaker(acts)).answer
+
+
+def is_user_recorded(world: World) -> bool:
+    """Returns whether a world's person says what a record holds when calls are done again."""
+    return isinstance(world, ServiceWorld) and is_driven_by_model(world)
 
 
 def write_role(script: UserScript, *, has_tools: bool) -> str:

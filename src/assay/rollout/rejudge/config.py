@@ -12,18 +12,28 @@ Version = Literal["recorded", "today"]
 
 
 class SandboxOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Sandbox options that override or extend those of a run."""
+    """Sandbox options. What they permit is not taken from the record of a run, which may be somebody else's."""
 
     backend: str | None = None
     """The sandbox; default: the run's."""
     allow_unsafe: bool = False
     """Allow the `process` backend, which isolates nothing."""
     allow_network: bool = False
-    """Allow the network to tasks whose own policy asks for it, even if the run did not."""
+    """Allow the network to tasks whose own policy asks for it."""
+    accept_whole_network: bool = False
+    """With `allow_network`: give tasks that ask for a list of hosts the whole network."""
+    allow_task_code: bool = False
+    """Allow tasks, recorded ones too, to name Python code as environment or check (`module:Class`, `file.py:Class`). It
+    runs in this process, not in a sandbox."""
     base: dict[str, str] = {}
     """Replacement for a Dockerfile's `FROM IMAGE`, in addition to the run's: `IMAGE=scratch`, or a name."""
     pass_env: tuple[str, ...] = ()
-    """Names of host variables that templates in tasks may read, in addition to the run's."""
+    """Names of host variables that templates in tasks may read."""
+
+
+def sandbox_fields(options: SandboxOptions) -> dict[str, Any]:
+    """Returns the sandbox options of a configuration by name, for another one."""
+    return {name: getattr(options, name) for name in SandboxOptions.__struct_fields__}
 
 
 class ReverifyConfig(SandboxOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):

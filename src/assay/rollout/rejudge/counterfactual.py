@@ -140,7 +140,7 @@ async def _rewind_attempts(
     progress: Progress,
     agent_of: Callable[[RunStore], ContinuationAgent],
 ) -> tuple[RewindResult, ...]:
-    with RunStore.open(settings.store, run) as store, RecordedTasks(store, config.check_version, config.tasks) as tasks:
+    with RunStore.open(settings.store, run) as store, RecordedTasks.chosen(store, config) as tasks:
         then, found = agent_of(store), []
         for row in select_attempts(store, config):
             trajectory = store.trajectory(row.chain)

@@ -13,7 +13,7 @@ from assay.environments.solution import SOLUTION
 from assay.environments.worlds.opening import open_world
 from assay.errors import BoundaryError, TaskError, UserError, VerifierError, boundary
 from assay.records import Evidence, Task, Trajectory, Verdict
-from assay.rollout.attempt.model_user import attach_recorded_user
+from assay.rollout.attempt.model_user import attach_recorded_user, is_user_recorded
 from assay.rollout.attempt.preparation import Preparer
 from assay.rollout.attempt.site import WORLD_CHECKPOINT
 from assay.rollout.attempt.steps import as_step_result, combine_steps, step_tasks
@@ -56,10 +56,12 @@ async def judge_again(
 ) -> _Comparisons:
     """Returns each recorded outcome verdict with the results of judging again, `rounds` times per check.
 
-    `fresh` draws new inputs for checks that draw inputs.
+    `fresh` draws new inputs for checks that draw inputs. An imported record is a claim: only what its agent did counts
+    (its patch, files and calls), in the sandbox or world that the task has here and on inputs drawn anew.
     """
     attempt_judge = _AttemptJudge(trajectory, loaded, resources, blobs, rounds)
-    attempt_judge.seeds = {} if fresh else read_recorded_seeds(trajectory)
+    if not fresh and not attempt_judge.is_import:
+        attempt_judge.seeds = read_recorded_seeds(trajectory)
     try:
         with boundary(VerifierError, "judging again"):
             return await attempt_judge.run()
@@ -73,6 +75,7 @@ class _AttemptJudge:
     ) -> None:
         self._trajectory, self._loaded, self._resources, self._blobs = trajectory, loaded, resources, blobs
         self._rounds = rounds
+        self.is_import = is_imported_record(trajectory.started)
         self.recorded: list[Verdict] = outcome_verdicts(trajectory.verdicts)
         self.seeds: dict[str, bytes] = {}
 
@@ -91,7 +94,7 @@ class _AttemptJudge:
         preparer = self._resources.preparer
         if preparer is None:
             raise CannotRebuildError("isolation not available: no sandbox was opened")
-        if is_imported_record(trajectory.started):
+        if self.is_import:
             return await self._import(preparer)
         return await self._workspace(preparer)
 
@@ -115,6 +118,8 @@ class _AttemptJudge:
     async def _spec(self, preparer: Preparer) -> WorkspaceSpec:
         """Returns the recorded sandbox, with the temporary folders that were excluded from the state."""
         spec = await preparer.spec(self._loaded)
+        if self.is_import:
+            return spec
         place = next((e for e in self._trajectory.evidence if e.kind == "place"), None)
         own = () if place is not None or not was_given_solution(self._trajectory.started) else (SOLUTION,)
         known = tuple(str(path) for path in place.data.get("tmpfs") or ()) if place is not None else own
@@ -213,15 +218,28 @@ class _AttemptJudge:
         with boundary(TaskError, f"doing the calls again in the environment {spec.kind!r}"):
             world: World = open_world(spec)
             try:
-                began = next((e for e in self._trajectory.evidence if e.kind == WORLD_CHECKPOINT and e.blobs), None)
-                if began is not None and isinstance(world, KeepsStates):
-                    world.restore(self._blobs.get(began.blobs[0]))
-                attach_recorded_user(world, self._trajectory.steps)
+                if self.is_import:
+                    _require_own_user(world)
+                else:
+                    self._restore_beginning(world)
+                    attach_recorded_user(world, self._trajectory.steps)
                 for name, arguments in _world_calls(self._trajectory):
                     await world.call(name, arguments)
                 return await world.digest(), world.facts()
             finally:
                 await world.close()
+
+    def _restore_beginning(self, world: World) -> None:
+        """Restores the state in which the attempt began, if it began in the middle of another one."""
+        began = next((e for e in self._trajectory.evidence if e.kind == WORLD_CHECKPOINT and e.blobs), None)
+        if began is not None and isinstance(world, KeepsStates):
+            world.restore(self._blobs.get(began.blobs[0]))
+
+
+def _require_own_user(world: World) -> None:
+    """Raises `CannotRebuildError` where the words of a world's person would have to come from the record."""
+    if is_user_recorded(world):
+        raise CannotRebuildError("a model spoke for the person of its world, whose words only the imported record has")
 
 
 def _world_calls(trajectory: Trajectory) -> Iterator[tuple[str, dict[str, Any]]]:

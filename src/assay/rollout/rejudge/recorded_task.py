@@ -9,7 +9,7 @@ import contextlib
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -21,61 +21,82 @@ from assay.records import Event, Evidence, EvidenceAdded, Step, StepAdded, Traje
 from assay.rollout.config import RunConfig
 from assay.rollout.disturbed_tasks import disturb_tasks
 from assay.rollout.recording.task_archive import AGENT_SANDBOX, restore_task
-from assay.rollout.rejudge.config import SandboxOptions, Version
+from assay.rollout.rejudge.config import ReplayConfig, ReverifyConfig, SandboxOptions, Version
 from assay.store import RunStore, decode_body, write_tree
 from assay.tasks import LoadedTask, find_tasks
+from assay.tasks.named_code import FLAG, find_code_of
+from assay.tasks.sources import names_family_code
+from assay.verdicts import IMPORTED, is_imported_record
 from assay.verify.reverification import CannotRebuildError
 
 AS_ASKED = "+as-asked"
 """Suffix of the agent's name in attempts judged as asked."""
-_SANDBOX_FIELDS = ("backend", "allow_unsafe", "allow_network", "accept_whole_network", "base", "pass_env", "limits")
+_SANDBOX_FIELDS = ("backend", "base", "limits")
+_PERMISSIONS = ("allow_unsafe", "allow_network", "accept_whole_network", "allow_task_code", "pass_env")
 
 
 def recorded_config(store: RunStore, more: SandboxOptions) -> RunConfig:
-    """Returns the sandbox configuration of a run from its manifest, merged with the requested options.
+    """Returns the sandbox configuration of a run from its manifest, merged with the requested options. Permissions are
+    the requested ones alone: the manifest may be somebody else's.
 
     Raises:
         StoreError: The manifest is invalid.
-        UserError: The requested options cannot work.
+        UserError: The requested options cannot work, or do not permit what the run's sandbox needs.
     """
     given = store.manifest().get("config")
     told = {name: given[name] for name in _SANDBOX_FIELDS if name in given} if isinstance(given, dict) else {}
+    told |= {name: getattr(more, name) for name in _PERMISSIONS}
+    if more.backend is not None:
+        told["backend"] = more.backend
     try:
         past = msgspec.convert({"tasks": ("-",), **told}, RunConfig)
     except msgspec.ValidationError as exc:
         raise StoreError(f"run {store.run!r} does not say how its sandboxes were made: {exc}") from exc
-    return msgspec.structs.replace(
-        past,
-        backend=more.backend or past.backend,
-        allow_unsafe=more.allow_unsafe or past.allow_unsafe,
-        allow_network=more.allow_network or past.allow_network,
-        base={**past.base, **more.base},
-        pass_env=(*past.pass_env, *more.pass_env),
-    )
+    return msgspec.structs.replace(past, base={**past.base, **more.base})
 
 
 class RecordedTasks:
     """The tasks of a run, as recorded or as they are today. Use as a context manager, which removes restored files.
 
     `recorded` is the archived copy, or a folder with the same digest; `today` reads `folders`, by default those of the
-    run.
+    run. Of an imported record nothing is restored: a record cannot bring the task that it is judged by. A task that
+    names Python code, or a family that is code, is taken from a record only with `allow_task_code`.
     """
 
-    def __init__(self, store: RunStore, version: Version, folders: Sequence[str] = ()) -> None:
+    def __init__(
+        self, store: RunStore, version: Version, folders: Sequence[str] = (), *, allow_task_code: bool = False
+    ) -> None:
         self._store = store
         self._version = version
+        self._allow_task_code = allow_task_code
+        self._is_import = store.manifest().get("kind") == "import"
         self._folders = tuple(folders)
         self._scratch = tempfile.TemporaryDirectory(prefix="assay-past-")
         self._kept: dict[tuple[object, object], LoadedTask] = {}
         self._today: dict[str, LoadedTask] | None = None
         self._problem = ""
 
+    @classmethod
+    def chosen(cls, store: RunStore, config: ReverifyConfig | ReplayConfig) -> Self:
+        """Returns the tasks that a configuration selects."""
+        return cls(store, config.check_version, config.tasks, allow_task_code=config.allow_task_code)
+
     def of(self, trajectory: Trajectory) -> LoadedTask:
         """Returns the task of an attempt. Raises `CannotRebuildError` if it is unavailable."""
-        kept = next((e for e in trajectory.evidence if e.kind == "task"), None)
+        is_import = self._is_import or is_imported_record(trajectory.started)
+        kept = None if is_import else next((e for e in trajectory.evidence if e.kind == "task"), None)
+        code = ""
         if self._version == "recorded" and kept is not None and "left_out" not in kept.data:
-            return self._restore(kept)
+            restored = self._restore(kept)
+            code = "" if self._allow_task_code else ", ".join(find_code_of(restored))
+            if not code:
+                return restored
         found = self._find_today(trajectory.task)
+        if found is None and code:
+            raise CannotRebuildError(
+                f"the recorded task names Python code, {code}, which would run in this process and not in a sandbox: "
+                f"{FLAG} permits it, and so does naming today's tasks with --tasks"
+            )
         if found is None:
             hint = self._problem or "name its folder with --tasks"
             raise CannotRebuildError(
@@ -93,10 +114,20 @@ class RecordedTasks:
             )
         return found
 
+    def mark_import(self, trajectory: Trajectory) -> Trajectory:
+        """Returns an attempt marked as imported if its run is, even where its format did not say so."""
+        if not self._is_import or is_imported_record(trajectory.started):
+            return trajectory
+        config: dict[str, Any] = {**trajectory.started.config, IMPORTED: {}}
+        return msgspec.structs.replace(trajectory, started=msgspec.structs.replace(trajectory.started, config=config))
+
     def of_chain(self, chain: str) -> LoadedTask:
         """Returns the task of an attempt as `of`. Where the store holds a copy of the task, nothing else is read."""
-        kept = self._find_archived(chain) if self._version == "recorded" else None
-        return self.of(self._store.trajectory(chain)) if kept is None else self._restore(kept)
+        kept = self._find_archived(chain) if self._version == "recorded" and not self._is_import else None
+        restored = self._restore(kept) if kept is not None else None
+        if restored is not None and (self._allow_task_code or not find_code_of(restored)):
+            return restored
+        return self.of(self._store.trajectory(chain))
 
     def _find_archived(self, chain: str) -> Evidence | None:
         """Returns the evidence of the attempt's archived task, or None without one that is whole."""
@@ -130,6 +161,10 @@ class RecordedTasks:
         config: Any = self._store.manifest().get("config")
         named = config.get("tasks") if isinstance(config, dict) else None
         if not isinstance(named, list | tuple):
+            return ()
+        code = [one for one in map(str, named) if names_family_code(one)]
+        if code and not self._allow_task_code:
+            self._problem = f"the run's manifest names Python code, {', '.join(code)}: --tasks or {FLAG} permits it"
             return ()
         try:
             return disturb_tasks(find_tasks([str(one) for one in named]), config.get("disturb"))

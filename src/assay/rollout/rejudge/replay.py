@@ -107,7 +107,7 @@ async def replay(run: str, config: ReplayConfig, settings: Settings, progress: P
         UserError: An attempt does not exist, or an option cannot work; nothing was started.
         StoreError: The run is damaged, or the replays cannot be written.
     """
-    with RunStore.open(settings.store, run) as store, RecordedTasks(store, config.check_version, config.tasks) as tasks:
+    with RunStore.open(settings.store, run) as store, RecordedTasks.chosen(store, config) as tasks:
         known = [_load_source(store, row, tasks) for row in select_attempts(store, config)]
         replaying = _Replay(store, config, settings, progress)
         return await replaying.run(known)

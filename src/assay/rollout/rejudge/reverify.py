@@ -89,7 +89,7 @@ async def reverify(
         UserError: A task folder cannot be read, or an attempt does not exist.
         StoreError: The run is being written, is damaged, or cannot be extended.
     """
-    with RunStore.open(settings.store, run) as store, RecordedTasks(store, config.check_version, config.tasks) as tasks:
+    with RunStore.open(settings.store, run) as store, RecordedTasks.chosen(store, config) as tasks:
         again = _Reverification(store, config, settings, tasks)
         await again.run(on_progress)
         return again.report()
@@ -182,7 +182,7 @@ class _Reverification:
         return self._bases[id(loaded)]
 
     async def _judge(self, work: _Work, resources: RunResources | None, problem: str) -> None:
-        trajectory = self._store.trajectory(work.row.chain)
+        trajectory = self._tasks.mark_import(self._store.trajectory(work.row.chain))
         if resources is None or work.loaded is None:
             found = [(_deciding_verdict(trajectory), make_cannot_result(_deciding_verdict(trajectory).check, problem))]
         else:
