@@ -44,13 +44,15 @@ async def test_document_has_the_keys_of_the_reference(words: str, store: Path) -
 
 
 def test_judging_again_and_replaying_have_the_keys_of_the_reference(store: Path) -> None:
-    again = printed(store, "verify", "--again", "2")["again"]
+    again = printed(store, "verify", "--again", "2", "--allow-task-code")["again"]
     assert set(again) == {"run", "results", "unjudged", "counts"}
     assert [one.mark for one in msgspec.convert(again["results"], list[ReverificationResult])] == ["agree"]
-    found = printed(store, "replay", "--all", "--run", "r")
+    found = printed(store, "replay", "--all", "--run", "r", "--allow-task-code")
     assert set(found) == set(JSON["replay"][0])
     assert msgspec.convert(found["results"], list[ReplayResult])[0].agrees
-    rewound = printed(store, "replay", "count@0", "--from-each-prefix", "--agent", "null", "--run", "r")
+    rewound = printed(
+        store, "replay", "count@0", "--from-each-prefix", "--agent", "null", "--run", "r", "--allow-task-code"
+    )
     assert set(rewound) == set(JSON["replay --from-each-prefix"][0])
     assert msgspec.convert(rewound["rewound"], list[RewindResult])[0].steps == 2
 

@@ -12,6 +12,7 @@ from assay.learning.ablation import ablate_steps, ablation_column
 from assay.learning.credit import build_batch
 from assay.learning.credit.leave_one_out import leave_one_out
 from assay.rollout import RunConfig, Tally, start_run
+from assay.rollout.rejudge.config import ReplayConfig
 from assay.settings import Settings
 from assay.store import RunStore, audit
 from tests.learning.credit.rows import row
@@ -26,7 +27,7 @@ async def test_needed_steps_are_those_without_which_it_is_lost(tmp_path: Path) -
     await start_run(config, settings, Tally(), tasks=(counting_task(),))
     with RunStore.open(tmp_path, "r") as store:
         (made,) = store.trajectories()
-    found = await ablate_steps(f"r:{made.attempt}", settings)
+    found = await ablate_steps(f"r:{made.attempt}", settings, ReplayConfig(allow_task_code=True))
     assert made.outcome == "pass"
     # To add nothing changes nothing; of the ten that it adds, both halves are needed.
     assert found.rewards == {0: 1.0, 1: 0.0, 2: 0.0}

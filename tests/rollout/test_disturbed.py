@@ -96,9 +96,9 @@ async def test_a_disturbed_run_passes_is_replayed_and_judged_again(tmp_path: Pat
     names = {call.name for step in found.steps for call in step.tool_calls}
     assert not names & {call.action for call in PLAN}
     assert len(found.steps) > len(PLAN)
-    report = await reverify("r", ReverifyConfig(again=1), settings_of(tmp_path))
+    report = await reverify("r", ReverifyConfig(again=1, allow_task_code=True), settings_of(tmp_path))
     assert [one.mark for one in report.results] == ["agree", "agree"]
-    replayed = await replay("r", ReplayConfig(all=True), settings_of(tmp_path), Tally())
+    replayed = await replay("r", ReplayConfig(all=True, allow_task_code=True), settings_of(tmp_path), Tally())
     assert replayed.results[0].problem is None
 
 

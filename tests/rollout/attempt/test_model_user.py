@@ -150,9 +150,9 @@ def test_an_attempt_that_broke_so_is_tried_again(tmp_path: Path) -> None:
 def test_a_replay_and_a_new_judgement_ask_no_model(tmp_path: Path) -> None:
     run(tmp_path, "Hello.|Your email?")
     (tmp_path / "user.json").unlink()
-    report = asyncio.run(replay("r", ReplayConfig(all=True), settings(tmp_path), Tally()))
+    report = asyncio.run(replay("r", ReplayConfig(all=True, allow_task_code=True), settings(tmp_path), Tally()))
     assert [(one.problem, one.agrees) for one in report.results] == [(None, True)]
-    judged = asyncio.run(reverify("r", ReverifyConfig(again=1), settings(tmp_path)))
+    judged = asyncio.run(reverify("r", ReverifyConfig(again=1, allow_task_code=True), settings(tmp_path)))
     assert [one.mark for one in judged.results] == ["agree"]
 
 

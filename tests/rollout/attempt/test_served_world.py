@@ -185,9 +185,9 @@ async def test_a_harness_is_judged_again_by_what_reached_the_world(tmp_path: Pat
     fields = chat(tmp_path, {"tool_calls": [{"name": tool, "arguments": arguments}]}, "done")
     found = await run(tmp_path, counting_task(), [], **fields)
     assert [name for name, _, _ in calls_of(found)] == ["add", tool]
-    report = await reverify("r", ReverifyConfig(again=1), settings_of(tmp_path))
+    report = await reverify("r", ReverifyConfig(again=1, allow_task_code=True), settings_of(tmp_path))
     assert [one.mark for one in report.results] == ["agree"]
-    replayed = await replay("r", ReplayConfig(all=True), settings_of(tmp_path), Tally())
+    replayed = await replay("r", ReplayConfig(all=True, allow_task_code=True), settings_of(tmp_path), Tally())
     assert "run it again on the recorded replies" in str(replayed.results[0].problem)
 
 
@@ -196,9 +196,9 @@ async def test_programs_without_a_model_are_judged_again(tmp_path: Path, agent: 
     commands = ["service add --by 4", "service add --by 6; exit 3"]
     found = await run(tmp_path, counting_task(), commands, agent=f"{__file__}:{agent}")
     assert found.outcome == "pass"
-    report = await reverify("r", ReverifyConfig(again=1), settings_of(tmp_path))
+    report = await reverify("r", ReverifyConfig(again=1, allow_task_code=True), settings_of(tmp_path))
     assert [one.mark for one in report.results] == ["agree"]
-    replayed = await replay("r", ReplayConfig(all=True), settings_of(tmp_path), Tally())
+    replayed = await replay("r", ReplayConfig(all=True, allow_task_code=True), settings_of(tmp_path), Tally())
     assert replayed.counts == {"agree": int(replayable), "differ": 0, "cannot": int(not replayable)}
     assert replayable or "run it again" in str(replayed.results[0].problem)
 
@@ -216,7 +216,7 @@ async def test_a_program_talks_with_a_person_whose_words_a_model_chooses(tmp_pat
     assert [step.actor for step in found.steps if step.tool_calls or step.actor == "user"] == ["agent", "user"]
     assert str(HONEST["reply"]) in (found.steps[-1].message or "")
     assert (found.outcome, len(found.user_calls), ending(found)) == ("pass", 1, ("done", None, None))
-    report = await reverify("r", ReverifyConfig(again=1), settings_of(tmp_path))
+    report = await reverify("r", ReverifyConfig(again=1, allow_task_code=True), settings_of(tmp_path))
     assert [one.mark for one in report.results] == ["agree"]
 
 
