@@ -26,6 +26,7 @@ from assay.rollout.limits.run_budget import ModelUse
 from assay.store.objects.interface import ObjectStore
 
 from .commits import TrialBody, commit_final, keep_cut, new_token
+from .patient_store import PatientStore
 from .placement import NodeResources, use_of_result
 from .transport import NO_USE, AgentReport, Ending, GrantReply, GrantRequest, Lease, LeaseRef, PollRequest, TrialEnd
 
@@ -97,7 +98,8 @@ class NodeAgent:
             clock: A monotonic clock in seconds; None is that of the event loop.
             make_token: Makes the token of a trial.
         """
-        self.config, self._objects, self._run_trial, self._resources = config, objects, run_trial, resources
+        self.config, self._objects = config, PatientStore(objects)
+        self._run_trial, self._resources = run_trial, resources
         self._clock = clock or (lambda: asyncio.get_running_loop().time())
         self._make_token = make_token
         self._session = make_token()
