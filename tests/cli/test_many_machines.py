@@ -109,9 +109,9 @@ def test_two_nodes_and_one_that_is_killed_give_the_finals_of_one_machine(
     os.kill(_node_processes(command.pid)[0], signal.SIGKILL)
     code, out, _ = say("status", "many", "--json")
     status = json.loads(out)
-    assert (code, status["attempts"], len(status["nodes"])) == (0, 12, 2)
+    assert (code, status["attempts"], len(status["nodes"]) >= 2) == (0, 12, True)
     assert command.wait(60) == 0
-    assert "local node 0 ended (SIGKILL)" in (tmp_path / "0.log").read_text()
+    assert "local node 0 ended (SIGKILL); it is started again (1 of 3)" in (tmp_path / "0.log").read_text()
     assert _finals("many") == _finals("one")
     assert len(_finals("many")) == 12
     assert audit(Path(".assay"), "many") == ()

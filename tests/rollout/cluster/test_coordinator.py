@@ -176,6 +176,35 @@ def test_leases_of_a_hung_node_are_granted_again_within_35_seconds() -> None:
     assert run_virtual(program()) <= 35.0
 
 
+def test_idle_agents_are_polled_less_often_and_at_once_for_new_work() -> None:
+    cluster = _cluster(slots=40, attempts=4, median_s=50.0, spread=0.0)
+    polls: list[float] = []
+
+    async def program() -> float:
+        cluster.start_nodes()
+        for node in cluster.nodes.values():
+            poll = node.poll
+
+            async def count(request: PollRequest, poll: Any = poll) -> Any:
+                polls.append(asyncio.get_running_loop().time())
+                return await poll(request)
+
+            node.poll = count  # type: ignore[method-assign]
+        cluster.start_coordinator()
+        await asyncio.sleep(29.0)
+        idle_polls = len(polls)
+        busy = next(node for node in cluster.nodes.values() if node.agent is not None and node.agent._running)
+        busy.kill()
+        busy.start()  # another session: its leases are free at its next poll
+        before, restarted = cluster.tally.trials, asyncio.get_running_loop().time()
+        while cluster.tally.trials == before:
+            await asyncio.sleep(0.1)
+        assert idle_polls < 25, "ten agents, one of them busy, in 29 s"
+        return asyncio.get_running_loop().time() - restarted
+
+    assert run_virtual(program()) <= 12.0
+
+
 def test_a_new_coordinator_grants_within_10_seconds() -> None:
     cluster = _cluster(attempts=200)
 
