@@ -19,6 +19,7 @@ PEERS = {
     "overhead": ("aviary", "verifiers", "inspect"),
     "attempt": ("harbor",),
     "store": ("inspect",),
+    "place": (),
     "sandbox": (),
     "separation": (),
     "services": (),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import analysis, attempt, gateway, large_run, overhead, sandbox, separation, viewer
+from benchmarks import analysis, attempt, gateway, large_run, overhead, place, sandbox, separation, viewer
 from tests.sampling import WHOLE
 
 pytestmark = pytest.mark.slow
@@ -61,6 +61,16 @@ def test_large_run_reports_each_command_and_wants_an_earlier_version(
     assert len(found["rows"]) == 8
     assert all(row["cpu_s"] > 0 for row in found["rows"])
     assert "--before" in found["not_measured"]["ratios"]
+
+
+@IN_CAMPAIGN
+def test_place_reports_commits_takeover_and_queries(tmp_path: Path) -> None:
+    place.main(["--quick", "--place", "folder", "--into", str(tmp_path)])
+    found = written(tmp_path, "place")
+    whats = ["commits", "takeover", "query, local", "query, cold", "query, warm"]
+    assert [(row["what"], row["place"]) for row in found["rows"]] == [(what, "folder") for what in whats]
+    assert found["rows"][0]["client_cpu_us"] > 0
+    assert found["not_measured"] == {"seaweedfs": "not asked for"}
 
 
 def test_separation_says_where_its_tasks_come_from(tmp_path: Path) -> None:

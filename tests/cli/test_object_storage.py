@@ -63,7 +63,7 @@ def test_runs_are_copied_checked_collected_and_fetched(say: Say, tmp_path: Path)
         0,
         f"{url}: creates objects once; 1 run, 10 objects (0.0 MiB), 0 problems\n",
     )
-    assert "kept 10 objects that runs list" in say("store", "gc", url)[1]
+    assert "kept 10 objects of runs" in say("store", "gc", url)[1]
     code, out, _ = say("store", "copy", url, "copy", "--json")
     assert [(one["run"], one["sent"], one["already"]) for one in json.loads(out)] == [("r", 10, 0)]
     assert audit(tmp_path / "copy", "r") == ()

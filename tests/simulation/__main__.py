@@ -2,7 +2,8 @@
 
 Exit code 0 where each seed has 0 attempts missing, 0 counted twice and every superseded trial stored; else 1. The
 result says whether the CPU time an attempt is within its bar of 100 microseconds; it depends on what else the machine
-does, so a reference is measured beside it. This is a simulation under virtual time in one process.
+does, so a reference is measured beside it. Seeds that the file holds already, of the same size and the same code, are
+not run again. This is a simulation under virtual time in one process.
 """
 
 from __future__ import annotations
@@ -15,10 +16,15 @@ import resource
 import statistics
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from assay.records import digest_bytes
+from assay.rollout.cluster import coordinator
+from assay.rollout.schedule import allocation
 
 from .cluster import SimulationConfig, SimulationResult, simulate
 from .virtual_time import run_virtual
@@ -36,18 +42,40 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="the result, a JSON file")
     given = parser.parse_args(arguments)
     logging.disable(logging.WARNING)
-    results = []
-    for seed in range(given.first_seed, given.first_seed + given.seeds):
+    seeds = range(given.first_seed, given.first_seed + given.seeds)
+    results = read_results(given.out, given.slots, given.attempts, seeds)
+    for seed in seeds:
+        if seed in {result.seed for result in results}:
+            continue
         result = simulate(SimulationConfig(slots=given.slots, attempts=given.attempts, seed=seed))
         results.append(result)
         sys.stdout.write(f"{line(result)}\n")
         sys.stdout.flush()
         if given.out is not None:
             given.out.write_text(json.dumps(summarize(results), indent=2) + "\n", encoding="utf-8")
+    results.sort(key=lambda result: result.seed)
     found = summarize(results)
     for name in ("each attempt is decided once", "cpu within bar"):
         sys.stdout.write(f"{name}: {'yes' if found[name] else 'NO'}\n")
     return 0 if found["each attempt is decided once"] else 1
+
+
+def read_results(out: Path | None, slots: int, attempts: int, seeds: Sequence[int]) -> list[SimulationResult]:
+    """Returns the results of these seeds that a file holds, of runs of this size and of the same code."""
+    if out is None or not out.is_file():
+        return []
+    found = json.loads(out.read_bytes())
+    if found.get("code") != code_digest():
+        return []
+    results = msgspec.convert(found["seeds"], list[SimulationResult])
+    return [one for one in results if (one.slots, one.attempts) == (slots, attempts) and one.seed in seeds]
+
+
+def code_digest() -> str:
+    """Returns a digest of the simulation and of the code that it runs."""
+    folders = [Path(__file__).parent, Path(coordinator.__file__).parent, Path(allocation.__file__).parent]
+    paths = sorted(path for folder in folders for path in folder.glob("*.py"))
+    return digest_bytes(b"".join(path.read_bytes() for path in paths))
 
 
 def line(result: SimulationResult) -> str:
@@ -65,6 +93,7 @@ def summarize(results: list[SimulationResult]) -> dict[str, Any]:
     cpu = [result.cpu_us_an_attempt for result in results]
     return {
         "what": "a simulation under virtual time in one process; no real node, network or object store took part",
+        "code": code_digest(),
         "each attempt is decided once": all(result.problems == 0 for result in results),
         "cpu within bar": statistics.median(cpu) <= MOST_CPU_US,
         "cpu_us_of_one_virtual_sleep": round(reference_us(), 1),

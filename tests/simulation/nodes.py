@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Literal, NamedTuple
 
 from assay.records import GENESIS
@@ -100,20 +100,18 @@ class SimulatedNode:
         """Starts a new agent, which knows nothing of the one before."""
         loop = asyncio.get_running_loop()
         view = self._view = BucketView(self._bucket)
+        resources = NodeResources(("namespaces",), 0, self._layers)
 
         def make_token() -> str:
             return f"{self._rng.getrandbits(128):032x}"
-
-        async def run_trial(lease: Lease, starting: asyncio.Semaphore) -> TrialOutcome:
-            return await self._run_trial(view, lease, starting)
 
         agent = self.agent = TallyingAgent(
             self._tally,
             self._settings.mistake,
             AgentConfig(self.name, slots=self._settings.slots, starting=16),
             view,
-            run_trial,
-            lambda: NodeResources(("namespaces",), 0, self._layers),
+            partial(self._run_trial, view),
+            lambda: resources,
             clock=lambda: loop.time() + self._clock_offset,
             make_token=make_token,
         )

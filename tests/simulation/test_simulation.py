@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.sampling import WHOLE
+from tests.simulation.__main__ import main, read_results
 from tests.simulation.cluster import SimulationConfig, simulate
 from tests.simulation.machine import FaultMachine, MistakenMachine
 
@@ -53,6 +56,19 @@ def test_a_seed_gives_one_result() -> None:
     config = SimulationConfig(slots=64, slots_per_node=8, attempts=200, seed=3)
     first, second = (msgspec.structs.replace(simulate(config), cpu_s=0.0) for _ in range(2))
     assert first == second
+
+
+def test_a_campaign_goes_on_with_the_seeds_that_are_missing(tmp_path: Path) -> None:
+    out = tmp_path / "results.json"
+    words = ["--slots", "64", "--attempts", "60", "--out", str(out), "--seeds"]
+    assert main([*words, "1"]) == 0
+    (first,) = json.loads(out.read_bytes())["seeds"]
+    assert main([*words, "2"]) == 0
+    found = json.loads(out.read_bytes())
+    assert [one["seed"] for one in found["seeds"]] == [0, 1]
+    assert found["seeds"][0] == first, "the CPU time shows that it was not run again"
+    out.write_text(json.dumps({**found, "code": "of another version"}))
+    assert read_results(out, 64, 60, [0, 1]) == []
 
 
 @pytest.mark.slow

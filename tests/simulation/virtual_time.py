@@ -13,6 +13,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextvars import Context
 from typing import Any, TypeVar
 
+import msgspec
+
 _T = TypeVar("_T")
 
 
@@ -32,16 +34,14 @@ class _NoFiles(selectors.BaseSelector):
         return {}
 
 
-class _Handle:
+class _Handle(msgspec.Struct, eq=False, gc=False):
     """A callback that is ready or waits for its time; what asyncio's handles do, without their cost."""
 
-    __slots__ = ("_when", "args", "callback", "context", "is_cancelled")
-
-    def __init__(
-        self, when: float, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None
-    ) -> None:
-        self._when, self.callback, self.args, self.context = when, callback, args, context
-        self.is_cancelled = False
+    due: float
+    callback: Callable[..., object]
+    args: tuple[Any, ...]
+    context: Context | None
+    is_cancelled: bool = False
 
     def cancel(self) -> None:
         self.is_cancelled = True
@@ -50,7 +50,7 @@ class _Handle:
         return self.is_cancelled
 
     def when(self) -> float:
-        return self._when
+        return self.due
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
@@ -81,9 +81,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> _Handle:
-        timer = _Handle(self._now + delay, callback, args, context)
+        when = self._now + delay
+        timer = _Handle(when, callback, args, context)
         self._set_timers += 1
-        heapq.heappush(self._timers, (timer._when, self._set_timers, timer))
+        heapq.heappush(self._timers, (when, self._set_timers, timer))
         return timer
 
     def call_soon(  # type: ignore[override]
@@ -93,29 +94,29 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._callbacks.append(handle)
         return handle
 
+    def create_task(  # type: ignore[override]
+        self, coro: Coroutine[Any, Any, _T], *, name: str | None = None, context: Context | None = None
+    ) -> asyncio.Task[_T]:
+        return asyncio.Task(coro, loop=self, name=name, context=context)
+
     def _run_once(self) -> None:
-        callbacks = self._callbacks
-        if not callbacks:
-            self._jump()
-        for _ in range(len(callbacks)):
-            handle = callbacks.popleft()
+        """Runs callbacks, and timers in the order of their times, until the loop is stopped."""
+        callbacks, timers, pop = self._callbacks, self._timers, heapq.heappop
+        while not self._stopping:  # type: ignore[attr-defined]
+            if callbacks:
+                handle = callbacks.popleft()
+            elif timers:
+                when, _, handle = pop(timers)
+                if when > self._now and not handle.is_cancelled:
+                    self._now = when
+            else:
+                raise RuntimeError("nothing is ready and no timer is set: the program would wait for ever")
             if handle.is_cancelled:
                 continue
             if handle.context is None:
                 handle.callback(*handle.args)
             else:
                 handle.context.run(handle.callback, *handle.args)
-
-    def _jump(self) -> None:
-        """Moves the clock to the next timer, and makes it ready."""
-        timers = self._timers
-        while timers:
-            when, _, timer = heapq.heappop(timers)
-            if not timer.is_cancelled:
-                self._now = max(self._now, when)
-                self._callbacks.append(timer)
-                return
-        raise RuntimeError("nothing is ready and no timer is set: the program would wait for ever")
 
 
 def run_virtual(program: Coroutine[Any, Any, _T]) -> _T:

@@ -129,7 +129,9 @@ def gc(
     ] = 168.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Deletes objects that no run lists, such as those of interrupted copies and of erased blobs.
+    """Deletes objects that no run refers to, such as those of interrupted copies and of erased blobs.
+
+    Runs on nodes must have ended; their trials, the superseded ones too, and the blobs of these stay.
 
     Examples:
 
@@ -139,16 +141,19 @@ def gc(
 
       assay store gc file:///shared/runs --delete --min-age-h 0
     """
+    from assay.rollout.cluster.place_references import referenced_blobs
     from assay.store.objects import collect_objects
 
-    report = asyncio.run(collect_objects(_open(url), dry_run=not delete, min_age_s=min_age_h * 3600))
+    min_age_s = min_age_h * 3600
+    collection = collect_objects(_open(url), dry_run=not delete, min_age_s=min_age_s, read_references=referenced_blobs)
+    report = asyncio.run(collection)
     if as_json:
         emit_json(report)
         return
     verb = "deleted" if delete else "would delete"
     console().print(
-        f"{verb} {quantity(len(report.objects), 'object')} that no run lists ({report.bytes_freed / 2**20:.1f} MiB); "
-        f"kept {quantity(report.kept, 'object')} that runs list"
+        f"{verb} {quantity(len(report.objects), 'object')} that no run refers to "
+        f"({report.bytes_freed / 2**20:.1f} MiB); kept {quantity(report.kept, 'object')} of runs"
     )
     if report.young:
         say(f"{report.young} more are younger than {min_age_h:g} h: repeat this later")

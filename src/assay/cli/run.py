@@ -103,16 +103,9 @@ def run(
     _require_writable(junit)
     cells = plan_grid(config, several["agent"] or (config.agent,), several["model"])
     options = read_placement(place, nodes, token_file, settings)
-    if options is not None and len(cells) > 1:
-        raise UserError("several agents or models make several runs: start one command for each to run them on nodes")
     with display() as progress, resumable(progress):
-        if options is None:
-            summaries = asyncio.run(run_grid(cells, settings, progress, ask=build_confirmation(progress)))
-        else:
-            from assay.rollout.cluster.placed_run import start_placed_run
-
-            cell = cells[0]
-            summaries = (asyncio.run(start_placed_run(cell.config, settings, progress, options, cell.parts)),)
+        ask = build_confirmation(progress)
+        summaries = asyncio.run(run_grid(cells, settings, progress, ask=ask, nodes=options))
     _report(summaries, settings, ResultOptions(fail_under, junit), as_json=as_json)
 
 
@@ -157,11 +150,15 @@ def resume(
     given = budget_usd is not None or budget_calls is not None
     budget = BudgetLimits(budget_usd, budget_calls) if given else None
     placement = _resumed_placement(run, settings, place, nodes, token_file)
-    cells = () if placement or run in list_runs(settings.store) else read_grid(settings.store, run)
+    cells = () if run in list_runs(settings.store) else read_grid(settings.store, run)
+    begun = [str(cell.config.run) for cell in cells if cell.config.run in list_runs(settings.store)]
+    if begun and placement is None:
+        placement = _resumed_placement(begun[0], settings, place, nodes, token_file)
     with display() as progress, resumable(progress):
         ask = build_confirmation(progress)
         if cells:
-            summaries = asyncio.run(run_grid(cells, settings, progress, ask=ask, resume=True, budget=budget))
+            grid = run_grid(cells, settings, progress, ask=ask, resume=True, budget=budget, nodes=placement)
+            summaries = asyncio.run(grid)
         elif placement is not None:
             summaries = (asyncio.run(resume_placed_run(run, settings, progress, placement, budget)),)
         else:

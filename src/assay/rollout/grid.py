@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -31,6 +31,9 @@ from .progress import ForwardedProgress, Progress
 from .run_inputs import RunInputs
 from .run_manifest import new_run_name, read_config
 from .runs import RunParts, RunSummary, resume_run, start_run
+
+if TYPE_CHECKING:
+    from .cluster.placed_run import PlacedRunOptions
 
 GRID = "grid"
 """Key of a run's manifest: the grid's `name`, `agents` and `models`, or the sweep's `name`, `disturb` and `doses`."""
@@ -190,21 +193,28 @@ async def run_grid(
     ask: Ask | None = None,
     resume: bool = False,
     budget: BudgetLimits | None = None,
+    nodes: PlacedRunOptions | None = None,
 ) -> tuple[RunSummary, ...]:
     """Runs the cells in order; with `resume`, completes those that exist and starts the others.
 
-    `budget` replaces that of each resumed run.
+    `budget` replaces that of each resumed run. `nodes` do the attempts; each cell starts local nodes of its own.
 
     Raises:
-        UserError: A cell cannot work; the cells before it have ended.
+        UserError: A cell cannot work; the cells before it have ended. Or a cell cannot be done by nodes; none began.
         StoreError: The record cannot be written; committed events stay, and the grid can be resumed.
     """
+    if nodes is not None:
+        _require_sendable_cells(cells, nodes)
     existing = _survey(settings.store, [config.run for config, _, _ in cells]) if resume else {}
     ended = sum(existing.values())
     shared_inputs: dict[str | None, RunInputs] = {}
     shared = progress if len(cells) == 1 else _GridProgress(progress, _grid_name(cells), len(cells), ended)
     summaries = []
-    for config, parts, backend in cells:
+    for cell in cells:
+        config, parts, backend = cell
+        if nodes is not None:
+            summaries.append(await _run_on_nodes(cell, settings, shared, nodes, existing, budget))
+            continue
         given: dict[str, Any] = {"ask": ask, "backend": backend, "parts": parts}
         if config.disturb not in shared_inputs:
             shared_inputs[config.disturb] = RunInputs(config, settings.store, tasks, recorded=bool(existing))
@@ -216,6 +226,36 @@ async def run_grid(
         else:
             summaries.append(await start_run(config, settings, shared, inputs=inputs, **given))
     return tuple(summaries)
+
+
+def _require_sendable_cells(cells: Sequence[GridCell], nodes: PlacedRunOptions) -> None:
+    from .cluster.placed_run import require_sendable  # late: runs on one machine need no cluster
+
+    if nodes.nodes is None and len(cells) > 1:
+        raise UserError(
+            "several agents or models make several runs, and a node that others start serves one: start one command "
+            "for each, or use --nodes N"
+        )
+    for cell in cells:
+        require_sendable(cell.config, cell.parts)
+
+
+async def _run_on_nodes(
+    cell: GridCell,
+    settings: Settings,
+    progress: Progress,
+    nodes: PlacedRunOptions,
+    existing: Mapping[str, int],
+    budget: BudgetLimits | None,
+) -> RunSummary:
+    from .cluster.placed_run import resume_placed_run, start_placed_run
+
+    run = cell.config.run
+    if run is None or run not in existing:
+        return await start_placed_run(cell.config, settings, progress, nodes, cell.parts)
+    if not Layout(settings.store, run).is_sealed:
+        await resume_placed_run(run, settings, progress, nodes, budget)
+    return RunSummary(run, settings.store)
 
 
 def _grid_name(cells: Sequence[GridCell]) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from typing import Any
 
 import msgspec
@@ -176,6 +178,35 @@ def test_leases_of_a_hung_node_are_granted_again_within_35_seconds() -> None:
     assert run_virtual(program()) <= 35.0
 
 
+def test_idle_agents_are_polled_less_often_and_at_once_for_new_work() -> None:
+    cluster = _cluster(slots=40, attempts=4, median_s=50.0, spread=0.0)
+    polls: list[float] = []
+
+    async def program() -> float:
+        cluster.start_nodes()
+        for node in cluster.nodes.values():
+            poll = node.poll
+
+            async def count(request: PollRequest, poll: Any = poll) -> Any:
+                polls.append(asyncio.get_running_loop().time())
+                return await poll(request)
+
+            node.poll = count  # type: ignore[method-assign]
+        cluster.start_coordinator()
+        await asyncio.sleep(29.0)
+        idle_polls = len(polls)
+        busy = next(node for node in cluster.nodes.values() if node.agent is not None and node.agent._running)
+        busy.kill()
+        busy.start()  # another session: its leases are free at its next poll
+        before, restarted = cluster.tally.trials, asyncio.get_running_loop().time()
+        while cluster.tally.trials == before:
+            await asyncio.sleep(0.1)
+        assert idle_polls < 25, "ten agents, one of them busy, in 29 s"
+        return asyncio.get_running_loop().time() - restarted
+
+    assert run_virtual(program()) <= 12.0
+
+
 def test_a_new_coordinator_grants_within_10_seconds() -> None:
     cluster = _cluster(attempts=200)
 
@@ -325,6 +356,98 @@ def test_an_attempt_whose_trials_leave_no_record_ends_the_run() -> None:
         await serving
 
     run_virtual(program())
+
+
+def test_a_node_with_a_full_disk_does_not_use_up_the_trials_of_others() -> None:
+    cluster = _cluster(slots=4, attempts=60)
+    crashes = 0
+
+    async def fail(lease: Lease, semaphore: asyncio.Semaphore) -> TrialOutcome:
+        nonlocal crashes
+        crashes += 1
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    async def program() -> dict[str, str]:
+        cluster.start_nodes()
+        view = BucketView(cluster.bucket)
+        broken = NodeAgent(AgentConfig("broken", slots=64), view, fail, lambda: NODE)
+        serving = asyncio.create_task(broken.serve())
+        ends = await Coordinator(view, cluster.runs, InProcessAgents({"broken": broken, **cluster.nodes})).serve()
+        await broken.drain()
+        await serving
+        return dict(ends)
+
+    assert run_virtual(program()) == {"fixed": "complete"}
+    assert cluster.result(0.0, 0.0).problems == 0
+    assert 3 <= crashes <= 100, "64 slots at once, then one trial at a time"
+
+
+def test_a_node_whose_disk_has_space_again_works_again() -> None:
+    cluster, is_full = _cluster(), True
+
+    async def program() -> list[int]:
+        nonlocal is_full
+        node = cluster.nodes["node-0"]
+
+        async def run_trial(lease: Lease, semaphore: asyncio.Semaphore) -> TrialOutcome:
+            if is_full:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return await node._run_trial(node._view, lease, semaphore)
+
+        agent = NodeAgent(AgentConfig("a", slots=4), BucketView(cluster.bucket), run_trial, lambda: NODE)
+        serving = asyncio.create_task(agent.serve())
+        await asyncio.sleep(0)
+        await agent.grant(GrantRequest(tuple(_lease(attempt=f"t@{number}") for number in range(4))))
+        await asyncio.sleep(1.0)
+        report = await agent.poll(PollRequest({"fixed": 1}))
+        capacities = [report.capacity]
+        assert [end.ending for end in report.ends] == ["crashed"] * 4
+        is_full = False
+        await asyncio.sleep(30.0)
+        capacities.append((await agent.poll(PollRequest({"fixed": 1}))).capacity)
+        await agent.grant(GrantRequest((_lease(attempt="t@5"),)))
+        await asyncio.sleep(300.0)
+        capacities.append((await agent.poll(PollRequest({"fixed": 1}))).capacity)
+        await agent.drain()
+        await serving
+        return capacities
+
+    assert run_virtual(program()) == [0, 1, 5]
+
+
+def test_a_bucket_that_answers_503_for_a_minute_delays_a_run_and_a_new_coordinator() -> None:
+    cluster = _cluster(attempts=60)
+
+    async def program() -> dict[str, str]:
+        cluster.start_nodes()
+        first = cluster.start_coordinator()
+        await asyncio.sleep(40.0)
+        cluster.bucket.outage_until = asyncio.get_running_loop().time() + 60.0
+        first.cancel()
+        await asyncio.sleep(5.0)
+        return dict(await cluster.start_coordinator())
+
+    assert run_virtual(program()) == {"fixed": "complete"}
+    result = cluster.result(0.0, 0.0)
+    assert (result.missing, result.twice, result.not_stored, result.superseded) == (0, 0, 0, 0)
+    assert result.failed_creates > 0
+
+
+def test_clocks_ten_minutes_apart_change_nothing() -> None:
+    def run(offsets_s: tuple[float, float]) -> tuple[set[str], int]:
+        cluster = _cluster(attempts=60)
+        for node, offset_s in zip(cluster.nodes.values(), offsets_s, strict=True):
+            node._clock_offset = offset_s
+
+        async def program() -> None:
+            cluster.start_nodes()
+            assert dict(await cluster.start_coordinator()) == {"fixed": "complete"}
+
+        run_virtual(program())
+        assert cluster.result(0.0, 0.0).problems == 0
+        return set(cluster.bucket.objects), cluster.tally.trials
+
+    assert run((-300.0, 300.0)) == run((0.0, 0.0))
 
 
 def test_an_agent_that_drains_at_once_gives_everything_back() -> None:

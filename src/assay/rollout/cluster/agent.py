@@ -2,7 +2,9 @@
 
 An agent takes leases up to 1.25 times its slots, so that a slot that falls free has work before the next poll. It
 bounds running trials (slots), sandboxes that are starting, concurrent uploads, and the bytes that wait for upload:
-above that bound it starts no trial and takes no lease until the store accepts uploads again.
+above that bound it starts no trial and takes no lease until the store accepts uploads again. After three trials in a
+row that left no record (a full disk, no sandbox), it gives back its waiting leases and tries one lease at a time, with
+growing waits, so that a broken node does not use up the trials of attempts that others can run.
 
 Invariant: an end is reported after the store has the trial, and until a coordinator has received it. An agent that is
 told to drain starts nothing, gives back its waiting leases, interrupts its running trials and uploads their chains as
@@ -26,11 +28,16 @@ from assay.rollout.limits.run_budget import ModelUse
 from assay.store.objects.interface import ObjectStore
 
 from .commits import TrialBody, commit_final, keep_cut, new_token
+from .patient_store import PatientStore
 from .placement import NodeResources, use_of_result
 from .transport import NO_USE, AgentReport, Ending, GrantReply, GrantRequest, Lease, LeaseRef, PollRequest, TrialEnd
 
 SCAN_S = 30.0
 """From one look for trials that outlived their leases to the next, in polls."""
+
+CRASHES_IN_A_ROW = 3
+"""Trials without a record after which an agent rests."""
+FIRST_REST_S, LONGEST_REST_S = 5.0, 60.0
 
 _log = logging.getLogger(__name__)
 
@@ -97,7 +104,8 @@ class NodeAgent:
             clock: A monotonic clock in seconds; None is that of the event loop.
             make_token: Makes the token of a trial.
         """
-        self.config, self._objects, self._run_trial, self._resources = config, objects, run_trial, resources
+        self.config, self._objects = config, PatientStore(objects)
+        self._run_trial, self._resources = run_trial, resources
         self._clock = clock or (lambda: asyncio.get_running_loop().time())
         self._make_token = make_token
         self._session = make_token()
@@ -111,6 +119,9 @@ class NodeAgent:
         self._uploads = asyncio.Semaphore(config.uploads)
         self._group: asyncio.TaskGroup | None = None
         self._draining = False
+        self._crashes = 0
+        """Trials since the last one with a record."""
+        self._rest_until = -math.inf
         self._scan_at = -math.inf
         self._stopped = asyncio.Event()
         self._idle = asyncio.Event()
@@ -140,9 +151,7 @@ class NodeAgent:
     async def drain(self, within_s: float = 20.0) -> None:
         """Gives back all leases, uploads what is recorded, and stops the agent after at most `within_s` seconds."""
         self._draining = True
-        for one in self._waiting:
-            self._report_end(one, self._make_token(), "returned")
-        self._waiting.clear()
+        self._return_waiting()
         self._cut_trials(late_only=False)
         try:
             async with asyncio.timeout(within_s):
@@ -217,6 +226,8 @@ class NodeAgent:
     def _capacity(self) -> int:
         if self._draining or self._spooled_bytes > self.config.spool_bytes:
             return 0
+        if self._crashes >= CRASHES_IN_A_ROW:
+            return int(self._clock() >= self._rest_until and not self._running and not self._waiting)
         return max(0, math.ceil(1.25 * self.config.slots) - self._running - len(self._waiting))
 
     def _end_late_leases(self) -> None:
@@ -267,8 +278,25 @@ class NodeAgent:
             one.task.uncancel()  # the trial is over; its upload goes on
         if outcome is None:
             self._report_end(one, token, "interrupted" if self._draining else "crashed")
+            self._rest_after_crashes()
         else:
+            self._crashes = 0
             await self._upload(one, token, outcome)
+
+    def _rest_after_crashes(self) -> None:
+        """Gives back the waiting leases and takes none for a while, if too many trials in a row left no record."""
+        self._crashes += 1
+        excess = self._crashes - CRASHES_IN_A_ROW
+        if excess < 0:
+            return
+        self._rest_until = self._clock() + min(LONGEST_REST_S, FIRST_REST_S * 2.0 ** min(excess, 8))
+        _log.warning("agent %s: %d trials in a row left no record: it rests", self.config.name, self._crashes)
+        self._return_waiting()
+
+    def _return_waiting(self) -> None:
+        for one in self._waiting:
+            self._report_end(one, self._make_token(), "returned")
+        self._waiting.clear()
 
     def _cut_trials(self, *, late_only: bool) -> None:
         """Cancels running trials, whose records so far are uploaded.

@@ -171,8 +171,10 @@ async def keep_cut(
 async def list_finals(objects: ObjectStore, run: str, patience_s: float | None = None) -> set[str]:
     """Returns the names (`object_name`) of a run's attempts that have a final object. Raises `ObjectStoreError`."""
     names: set[str] = set()
-    async for page in list_pages(objects, f"{run_prefix(run)}finals/", patience_s):
-        names.update(entry.key.rpartition("/")[2] for entry in page)
+    prefix = f"{run_prefix(run)}finals/"
+    begin = len(prefix) + len("hh/")
+    async for page in list_pages(objects, prefix, patience_s):
+        names.update([entry.key[begin:] for entry in page])
     return names
 
 

@@ -41,6 +41,8 @@ from .transport import (
 
 _log = logging.getLogger(__name__)
 
+IDLE_POLLS = 3
+"""An agent without leases is polled after so many times the usual wait. New work polls it at once."""
 RunEnd = Literal["complete", "out of budget", "taken over"]
 """`taken over`: another coordinator has a higher epoch and goes on with the run."""
 
@@ -231,14 +233,16 @@ class Coordinator:
     async def _attend(self, agent: _Agent) -> None:
         """Polls one agent for ever, and grants it leases."""
         while True:
-            due = self._loop.time() + self._config.poll_s
+            began, wait_s = self._loop.time(), self._config.poll_s
             report = await self._poll(agent)
             if report is not None:
                 leases = self._choose(agent, report)
                 agent.capacity = report.capacity - len(leases)
                 if leases:
                     await self._grant(agent, leases)
-            await self._pause(agent, due)
+                elif agent.capacity and not (agent.deadlines or agent.received or agent.ask_leases):
+                    wait_s *= IDLE_POLLS
+            await self._pause(agent, began + wait_s)
 
     async def _pause(self, agent: _Agent, due: float) -> None:
         timer = agent.timer = self._loop.create_future()
@@ -289,6 +293,7 @@ class Coordinator:
         if agent.misses == self._config.misses and agent.deadlines:
             _log.warning("agent %s missed %d polls: %d leases again", agent.name, agent.misses, len(agent.deadlines))
             self._release_all(agent)
+        self._wake_idle(sum(state.waiting() for state in self._states.values()))  # it may have been woken for these
 
     def _release_all(self, agent: _Agent) -> None:
         refs = list(agent.deadlines)
@@ -310,17 +315,22 @@ class Coordinator:
             _log.warning("run %s: a coordinator with epoch %d has taken over", run, epoch)
             self._epochs.pop(run, None)
             self._end_run(run, "taken over")
-        known = set(agent.received)
-        agent.received = tuple([end.token for end in report.ends])
-        for end in report.ends:
-            agent.deadlines.pop(LeaseRef(end.run, end.attempt), None)
-            if end.token not in known and end.run in self._states:
-                self._read_end(agent, self._states[end.run], end)
+        if report.ends or agent.received:
+            self._read_ends(agent, report.ends)
         if request.all_leases:
             self._reconcile(agent, report.leases)
         self._release_late(agent)
-        for run in {end.run for end in report.ends} & self._states.keys():
-            self._go_on(self._states[run])
+        if report.ends:
+            for run in {end.run for end in report.ends} & self._states.keys():
+                self._go_on(self._states[run])
+
+    def _read_ends(self, agent: _Agent, ends: Sequence[TrialEnd]) -> None:
+        known = set(agent.received)
+        agent.received = tuple([end.token for end in ends])
+        for end in ends:
+            agent.deadlines.pop(LeaseRef(end.run, end.attempt), None)
+            if end.token not in known and end.run in self._states:
+                self._read_end(agent, self._states[end.run], end)
 
     def _read_end(self, agent: _Agent, state: RunState, end: TrialEnd) -> None:
         planned = None if self._progress is None else state.planned(end.attempt)
@@ -373,8 +383,10 @@ class Coordinator:
             for name, state in self._states.items()
             if name not in self._advancing and (waiting := state.waiting())
         ]
+        if not demands:
+            return []
         leases: list[Lease] = []
-        for run, share in divide_slots(report.capacity, demands).items() if demands else ():
+        for run, share in divide_slots(report.capacity, demands).items():
             leases += self._states[run].take(agent.name, report.resources, share)
         slack = self._loop.time() + self._config.misses * self._config.poll_s
         for lease in leases:

@@ -2,6 +2,9 @@
 
 A node reads its orders as one line of JSON from standard input, so that no token is in an argument or a variable. When
 that pipe closes, because the command ended in whatever way, the node uploads what is under way and leaves.
+
+A node that a signal kills or that crashes is started again, a bounded number of times; one that was told to leave, or
+that ends with an error of its own, is not: the error would be the same.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -24,6 +27,15 @@ from .node_config import NodeConfig
 
 DRAIN_S = 10.0
 MOST_LOG_BYTES = 2_000
+MOST_RESTARTS = 3
+"""Times in a row that a node is started again."""
+RESTART_WAIT_S = 1.0
+"""Wait before the first of these; doubles each time."""
+STABLE_S = 600.0
+"""The count of restarts begins anew for a node that lived for so long."""
+FAILED = 3
+"""Exit code of a node that ends with an error of its own."""
+COMMAND = (sys.executable, "-P", "-m", __name__)
 
 
 class NodeOrders(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,49 +50,84 @@ class NodeOrders(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class LocalNodes:
     """Node processes. Use as a context manager, which ends them."""
 
-    def __init__(self, count: int, orders: NodeOrders, folder: Path, warn: Callable[[str], None]) -> None:
-        """Creates the nodes, which write their logs to `folder`. A node that fails is reported by `warn`."""
+    def __init__(
+        self,
+        count: int,
+        orders: NodeOrders,
+        folder: Path,
+        warn: Callable[[str], None],
+        *,
+        command: Sequence[str] = COMMAND,
+        restart_wait_s: float = RESTART_WAIT_S,
+    ) -> None:
+        """Creates the nodes, which write their logs to `folder`. A node that ends is reported by `warn`.
+
+        Args:
+            count: Number of nodes.
+            orders: What they have in common.
+            folder: Where their logs are.
+            warn: Takes a sentence for a person.
+            command: Starts one node.
+            restart_wait_s: Wait before the first restart of a node.
+        """
         self._count, self._orders, self._folder, self._warn = count, orders, folder, warn
-        self.processes: list[asyncio.subprocess.Process] = []
+        self._command, self._restart_wait_s = tuple(command), restart_wait_s
+        self.processes: dict[int, asyncio.subprocess.Process] = {}
+        """The latest process of each node, by its number."""
 
     async def __aenter__(self) -> Self:
         try:
             for number in range(self._count):
-                self.processes.append(await self._start(number))
+                await self._start(number)
         except BaseException:
             await self.__aexit__()
             raise
         return self
 
-    async def _start(self, number: int) -> asyncio.subprocess.Process:
+    async def _start(self, number: int) -> None:
         config = msgspec.structs.replace(self._orders.config, name=f"local-{number}")
         line = msgspec.json.encode(msgspec.structs.replace(self._orders, config=config)) + b"\n"
         with self._log(number).open("ab") as log:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", __name__),
+                *self._command,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=log,
                 start_new_session=True,  # Ctrl-C reaches the command alone
             )
+        self.processes[number] = process
         assert process.stdin is not None
         with contextlib.suppress(ConnectionError):  # it ended; `watch` says why
             process.stdin.write(line)
             await process.stdin.drain()
-        return process
 
     async def watch(self) -> None:
-        """Reports nodes that end. Raises `EnvironmentFailure` when none is left."""
+        """Reports nodes that end, and starts those that died again. Raises `EnvironmentFailure` when none is left."""
         async with asyncio.TaskGroup() as group:
-            for number, process in enumerate(self.processes):
-                group.create_task(self._watch(number, process))
+            for number in range(self._count):
+                group.create_task(self._watch(number))
         raise EnvironmentFailure(f"all local nodes have ended; their logs are in {self._folder}")
 
-    async def _watch(self, number: int, process: asyncio.subprocess.Process) -> None:
-        code = await process.wait()
+    async def _watch(self, number: int) -> None:
+        clock, restarts = asyncio.get_running_loop().time, 0
+        while True:
+            began = clock()
+            code = await self.processes[number].wait()
+            if clock() - began >= STABLE_S:
+                restarts = 0
+            again = code not in (0, FAILED) and restarts < MOST_RESTARTS
+            restarts += 1
+            self._report(number, code, f"it is started again ({restarts} of {MOST_RESTARTS})" if again else None)
+            if not again:
+                return
+            await asyncio.sleep(self._restart_wait_s * 2.0 ** (restarts - 1))
+            await self._start(number)
+
+    def _report(self, number: int, code: int, remedy: str | None) -> None:
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         last = self._last_line(number)
-        self._warn(f"local node {number} ended ({how}); its attempts are run elsewhere{f': {last}' if last else ''}")
+        remedy = remedy or "its attempts are run elsewhere"
+        self._warn(f"local node {number} ended ({how}); {remedy}{f': {last}' if last else ''}")
 
     def _last_line(self, number: int) -> str:
         lines = self._log(number).read_bytes()[-MOST_LOG_BYTES:].decode("utf-8", "replace").split("\n")
@@ -91,14 +138,15 @@ class LocalNodes:
 
     async def __aexit__(self, *_: object) -> None:
         """Lets all nodes leave, and kills those that take too long."""
-        for process in self.processes:
+        processes = self.processes.values()
+        for process in processes:
             if process.stdin is not None:
                 process.stdin.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(2 * DRAIN_S):
-                for process in self.processes:
+                for process in processes:
                     await process.wait()
-        for process in self.processes:
+        for process in processes:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
@@ -134,7 +182,7 @@ def main() -> int:
         return min(1, asyncio.run(_serve(msgspec.json.decode(line, type=NodeOrders))))
     except AssayError as exc:
         sys.stderr.write(f"assay: {exc}\n")
-        return 3
+        return FAILED
 
 
 if __name__ == "__main__":

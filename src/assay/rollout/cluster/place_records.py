@@ -84,6 +84,19 @@ async def read_published(objects: ObjectStore, run: str) -> PublishedRun | None:
     return await _read(objects, f"{run_prefix(run)}run.json", PublishedRun, run)
 
 
+async def read_published_name(objects: ObjectStore, segment: str) -> str:
+    """Returns the name of the run whose keys have this segment. Raises `StoreError` without its `run.json`."""
+    key = f"runs/{segment}/run.json"
+    data = await read_object(objects, key, limit=MOST_RECORD_BYTES)
+    try:
+        run = msgspec.json.decode(data, type=PublishedRun).run
+    except (msgspec.DecodeError, ValueError, RecursionError) as exc:
+        raise StoreError(f"{key} is damaged: {exc}") from exc
+    if object_name(run) != segment:
+        raise StoreError(f"{key} is of run {run!r}: it was moved")
+    return run
+
+
 async def announce_agent(objects: ObjectStore, record: AgentAnnouncement) -> None:
     """Announces an agent. Raises `StoreError`."""
     key = f"{run_prefix(record.run)}agents/{object_name(record.agent)}.json"

@@ -89,7 +89,7 @@ async def start_placed_run(
         EnvironmentFailure: All local nodes have ended.
         BudgetExceededError: The budget is used up.
     """
-    _require_sendable(config, parts or RunParts())
+    require_sendable(config, parts or RunParts())
     _require_token(options)
     prepared = prepare_run(config, settings, progress, parts=parts)
     run = cluster_run(prepared.name, prepared.config, prepared.tasks, prepared.agent.name)
@@ -199,7 +199,7 @@ def find_place(run: str, settings: Settings) -> str:
     return label.url
 
 
-def _require_sendable(config: RunConfig, parts: RunParts) -> None:
+def require_sendable(config: RunConfig, parts: RunParts) -> None:
     """Raises `UserError` if a configuration cannot be carried out by other processes."""
     remedy = "leave out --nodes and --place to run it on this machine"
     if parts.objects or parts.checks.checks:

@@ -17,7 +17,7 @@ from assay.rollout.schedule.allocation import Grant, Policy, TaskHistory, interl
 from assay.tasks import LoadedTask
 
 from .epochs import RoundRecord
-from .objects import object_name
+from .objects import object_name_maker
 from .placement import AttemptQueue, NodeResources, Requirements, add_use, affordable_attempts
 from .transport import Lease, TrialEnd
 
@@ -125,11 +125,15 @@ class RunState:
             StoreError: The record does not follow from the rounds before.
         """
         self._enter_round(record)
-        for task, number in self._current:
+        if finals:
+            names = [object_name_maker(loaded.task.id) for loaded in self.run.tasks]
+            remaining = [(task, number) for task, number in self._current if names[task](number) not in finals]
+        else:
+            remaining = self._current
+        for task, number in remaining:
             attempt = self._name(task, number)
-            if not finals or object_name(attempt) not in finals:
-                self._open[attempt] = _OpenAttempt(task, number)
-                self.queue.add(attempt, self._requirements[task])
+            self._open[attempt] = _OpenAttempt(task, number)
+            self.queue.add(attempt, self._requirements[task])
 
     def _enter_round(self, record: RoundRecord) -> None:
         granted = sum(grant.attempts for grant in record.grants)

