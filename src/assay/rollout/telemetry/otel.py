@@ -40,6 +40,8 @@ from .trial_spans import RunTracer
 
 CLOSE_S = 5.0
 """Seconds that the end of a run waits for its last spans and metrics to be sent."""
+STOP_S = 0.5
+"""Seconds in which a sender that waits between two tries gives up."""
 METRICS_EVERY_MS = 60_000
 _PROTOCOL = ("OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL")
 _SWITCHES = ("OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER", "OTEL_METRIC_EXPORT_INTERVAL")
@@ -133,8 +135,10 @@ async def _close(traces: _TraceExport | None, metrics: _MetricExport | None) -> 
 
     finishing = asyncio.wrap_future(start_thread("assay-otel-end", finish))
     await asyncio.wait({finishing}, timeout=CLOSE_S)
-    for one in exports:
-        start_thread("assay-otel-stop", one.stop)  # ends a wait between two tries
+    if not finishing.done():
+        for one in exports:
+            start_thread("assay-otel-stop", one.stop)  # ends a wait between two tries
+        await asyncio.wait({finishing}, timeout=STOP_S)
     return [problem for one in exports if (problem := one.problem()) is not None]
 
 
