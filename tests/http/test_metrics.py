@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from assay.http.metrics import CONTENT_TYPE, MOST_SERIES, MetricsRegistry, render_text
+from tests.metrics_text import parse_metrics
 
 pytestmark = pytest.mark.quick
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 def parsed(registry: MetricsRegistry) -> Samples:
-    families = text_string_to_metric_families(registry.response().body.decode())
+    families = parse_metrics(registry.response().body.decode())
     return {(s.name, tuple(sorted(s.labels.items()))): s.value for family in families for s in family.samples}
 
 
@@ -50,7 +50,7 @@ def test_types_and_help_are_declared() -> None:
     registry = MetricsRegistry()
     registry.counter("a_total", "One\nline \\ more.").add(1)
     registry.histogram("b_seconds", "B.", ("phase",)).observe(1.0, "open")
-    families = {f.name: f for f in text_string_to_metric_families(render_text(registry.collect()))}
+    families = {f.name: f for f in parse_metrics(render_text(registry.collect()))}
     assert (families["a"].type, families["a"].documentation) == ("counter", "One\nline \\ more.")
     assert families["b_seconds"].type == "histogram"
 

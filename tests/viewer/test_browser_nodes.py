@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 require_packages("obstore", "playwright")
 from playwright.sync_api import expect  # noqa: E402
-from prometheus_client.parser import text_string_to_metric_families  # noqa: E402
 
+from tests.metrics_text import parse_metrics  # noqa: E402
 from tests.viewer.conftest import Opened  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -134,7 +134,7 @@ def _check_metrics(folder: Path) -> None:
         with urllib.request.urlopen(request, timeout=20) as response:
             text = response.read().decode()
         assert token not in text
-        for family in text_string_to_metric_families(text):
+        for family in parse_metrics(text):
             for sample in family.samples:
                 key = f"{sample.name} {' '.join(sample.labels.values())}".strip()
                 totals[key] = totals.get(key, 0.0) + sample.value

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from assay.errors import StoreError, UserError
 from assay.http.bearer import load_token
@@ -23,6 +22,7 @@ from assay.learning.service.service_config import RolloutServiceConfig
 from assay.learning.service.worker import BatchWorker
 from assay.settings import Settings
 from assay.store import RunStore
+from tests.metrics_text import parse_metrics
 
 pytestmark = pytest.mark.quick
 TOKEN = "a-token-of-some-length"
@@ -267,7 +267,7 @@ async def test_metrics_count_batches_and_answers(client: Client) -> None:
     assert (await client.ask("POST", "/metrics"))[0] == 405
     await client.ask("POST", "/v1/pause")
     status, text = await client.ask("GET", "/metrics")
-    found = {(s.name, *s.labels.values()): s.value for f in text_string_to_metric_families(text) for s in f.samples}
+    found = {(s.name, *s.labels.values()): s.value for f in parse_metrics(text) for s in f.samples}
     assert status == 200
     assert (found["assay_batches", "waiting"], found["assay_batches", "done"]) == (1, 0)
     assert (found["assay_slots",], found["assay_slots_in_use",], found["assay_paused",]) == (16, 0, 1)

@@ -6,7 +6,6 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from assay.http.metrics import MetricsRegistry
 from assay.rollout.attempt.trial import TrialResult
@@ -18,6 +17,7 @@ from assay.rollout.cluster.run_status import MOST_BUCKETS, StatusReader, count_t
 from assay.rollout.cluster.transport import GrantRequest, Lease, PollRequest
 from assay.rollout.telemetry.run_metrics import RunMetrics
 from assay.store.objects import open_place
+from tests.metrics_text import parse_metrics
 from tests.optional import require_packages
 
 require_packages("obstore")
@@ -105,7 +105,7 @@ async def test_an_agent_tells_slots_leases_spool_and_endings(tmp_path: Path) -> 
 
 
 def _values(registry: MetricsRegistry) -> dict[tuple[str, ...], float]:
-    families = text_string_to_metric_families(registry.response().body.decode())
+    families = parse_metrics(registry.response().body.decode())
     return {
         (s.name, *s.labels.values()): s.value for family in families for s in family.samples if "le" not in s.labels
     }

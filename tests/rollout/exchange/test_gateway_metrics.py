@@ -7,13 +7,13 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from assay.agents.interface import Endpoint
 from assay.gateway.server import Gateway
 from assay.rollout.exchange.config import ServeConfig
 from assay.rollout.exchange.standalone_gateway import serve_gateway
 from assay.settings import Settings
+from tests.metrics_text import parse_metrics
 
 pytestmark = pytest.mark.quick
 SCRIPT = """{"rules": [{"match": "fail", "reply": {"error": {"message": "down", "retryable": false}}}],
@@ -50,7 +50,7 @@ async def test_calls_tokens_and_rejections_are_counted(tmp_path: Path) -> None:
         status, text = await _scrape(client, first, second.key)
     done.set()
     await serving
-    found = {(s.name, *s.labels.values()): s.value for f in text_string_to_metric_families(text) for s in f.samples}
+    found = {(s.name, *s.labels.values()): s.value for f in parse_metrics(text) for s in f.samples}
     assert (status, SECRET in text) == (200, False)
     assert found["assay_model_calls_total", "agent", "ok"] == 2
     assert found["assay_model_calls_total", "agent", "error"] == 1
