@@ -12,6 +12,8 @@ from assay.rollout.attempt.trial import TrialResult
 from assay.rollout.cluster.agent import AgentConfig, NodeAgent, TrialOutcome
 from assay.rollout.cluster.agent_metrics import declare_agent_metrics
 from assay.rollout.cluster.commits import commit_final, keep_cut, new_token, pack_trial
+from assay.rollout.cluster.local_nodes import LocalNodes, NodeOrders
+from assay.rollout.cluster.node_config import NodeConfig
 from assay.rollout.cluster.place_records import PublishedRun, new_run_id, publish_run
 from assay.rollout.cluster.run_status import MOST_BUCKETS, StatusReader, count_throughput
 from assay.rollout.cluster.transport import GrantRequest, Lease, PollRequest
@@ -109,3 +111,21 @@ def _values(registry: MetricsRegistry) -> dict[tuple[str, ...], float]:
     return {
         (s.name, *s.labels.values()): s.value for family in families for s in family.samples if "le" not in s.labels
     }
+
+
+async def test_what_local_nodes_could_not_send_is_said_by_the_command(tmp_path: Path) -> None:
+    orders = NodeOrders(NodeConfig(run="r", place="memory:"), "a-token-of-some-length", "s", "c")
+    (tmp_path / "node-0.log").write_text("otel: 9 of 9 spans of an earlier command\n")
+    warned: list[str] = []
+    nodes = LocalNodes(1, orders, tmp_path, warned.append)
+    nodes._start = lambda number: _write_log(nodes, number)  # type: ignore[method-assign,assignment]
+    async with nodes:
+        pass
+    assert warned == ["local node 0: otel: 3 of 18 spans did not reach the collector"]
+
+
+async def _write_log(nodes: LocalNodes, number: int) -> asyncio.subprocess.Process:
+    with nodes._log(number).open("ab") as log:
+        nodes._log_starts.append(log.tell())
+        log.write(b"agent local-0: drained\notel: 3 of 18 spans did not reach the collector\n")
+    return await asyncio.create_subprocess_exec("true", stdin=asyncio.subprocess.PIPE)

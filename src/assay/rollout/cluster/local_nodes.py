@@ -18,6 +18,7 @@ from typing import Self
 import msgspec
 
 from assay.errors import AssayError, EnvironmentFailure
+from assay.rollout.telemetry.opening import LOSS_PREFIX
 from assay.settings import Settings
 
 from .node_config import NodeConfig
@@ -42,6 +43,8 @@ class LocalNodes:
         """Creates the nodes, which write their logs to `folder`. A node that fails is reported by `warn`."""
         self._count, self._orders, self._folder, self._warn = count, orders, folder, warn
         self.processes: list[asyncio.subprocess.Process] = []
+        self._log_starts: list[int] = []
+        """Size of each node's log before it was started."""
 
     async def __aenter__(self) -> Self:
         try:
@@ -56,6 +59,7 @@ class LocalNodes:
         config = msgspec.structs.replace(self._orders.config, name=f"local-{number}")
         line = msgspec.json.encode(msgspec.structs.replace(self._orders, config=config)) + b"\n"
         with self._log(number).open("ab") as log:
+            self._log_starts.append(log.tell())
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-m", __name__),
                 stdin=asyncio.subprocess.PIPE,
@@ -102,6 +106,17 @@ class LocalNodes:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
+        self._pass_on_losses()
+
+    def _pass_on_losses(self) -> None:
+        """Reports spans and metrics that nodes could not send; their logs are removed with a complete run."""
+        for number in range(len(self.processes)):
+            with self._log(number).open("rb") as log:
+                log.seek(self._log_starts[number])
+                lines = log.read(MOST_LOG_BYTES * 100).decode("utf-8", "replace").split("\n")
+            for line in lines:
+                if line.startswith(LOSS_PREFIX):
+                    self._warn(f"local node {number}: {line}")
 
 
 async def _serve(orders: NodeOrders) -> int:

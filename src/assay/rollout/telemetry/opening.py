@@ -12,6 +12,9 @@ from assay.http.metrics import MetricsRegistry
 from .observer import RunObserver, combine_observers
 from .run_metrics import RunMetrics
 
+LOSS_PREFIX = "otel: "
+"""Begins the message about what did not reach the collector."""
+
 
 class TraceIdentity(NamedTuple):
     """Where traces come from."""

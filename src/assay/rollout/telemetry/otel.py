@@ -34,7 +34,7 @@ from assay.http.metrics import MetricFamily, MetricsRegistry
 from assay.settings import Settings
 from assay.threads import start_thread
 
-from .opening import TraceIdentity
+from .opening import LOSS_PREFIX, TraceIdentity
 from .otel_metrics import metrics_data
 from .trial_spans import RunTracer
 
@@ -219,7 +219,7 @@ class _TraceExport:
         if ended == delivered:
             return None
         return (
-            f"otel: {ended - delivered} of {ended} spans did not reach the collector (it did not take them in time, or "
+            f"{LOSS_PREFIX}{ended - delivered} of {ended} spans did not reach the collector (it did not take them in time, or "
             "the queue was full: OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_BSP_MAX_QUEUE_SIZE); the run is not affected"
         )
 
@@ -265,4 +265,4 @@ class _MetricExport:
     def problem(self) -> str | None:
         if not self._failures:
             return None
-        return f"otel: {self._failures} of {self._requests} reports of metrics did not reach the collector"
+        return f"{LOSS_PREFIX}{self._failures} of {self._requests} reports of metrics did not reach the collector"
