@@ -219,8 +219,9 @@ class _TraceExport:
         if ended == delivered:
             return None
         return (
-            f"{LOSS_PREFIX}{ended - delivered} of {ended} spans did not reach the collector (it did not take them in "
-            "time, or the queue was full: OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_BSP_MAX_QUEUE_SIZE); the run is not affected"
+            f"{LOSS_PREFIX}{ended - delivered} of {ended} spans did not reach the collector (it did not take them "
+            "in time, or the queue was full: OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_BSP_MAX_QUEUE_SIZE); the run is not "
+            "affected"
         )
 
 
