@@ -76,7 +76,7 @@ class RunTracer:
 class _TrialSpans:
     def __init__(self, run: RunTracer, trial: TrialInfo) -> None:
         self._run, self._trial = run, trial
-        attributes = _given({
+        attributes = _known_attributes({
             "assay.run": trial.run,
             "assay.attempt": trial.attempt,
             "assay.task": trial.task,
@@ -113,7 +113,7 @@ class _TrialSpans:
         trial = self._trial
         attributes = {OPERATION: "invoke_agent", AGENT: trial.agent, CONVERSATION: trial.chain, MODEL: trial.model}
         title = f"invoke_agent {trial.agent[:MOST_TEXT]}"
-        return self._run.tracer.start_span(title, self._root_context, attributes=_given(attributes))
+        return self._run.tracer.start_span(title, self._root_context, attributes=_known_attributes(attributes))
 
     def on_call(self, call: ModelCall) -> None:
         if call.started is None or call.ended is None:
@@ -185,7 +185,7 @@ class _TrialSpans:
 
     def _start(self, name: str, attributes: Attributes, started: float, kind: SpanKind = SpanKind.INTERNAL) -> Span:
         return self._run.tracer.start_span(
-            name, self._phase, kind=kind, attributes=_given(attributes), start_time=_nanoseconds(started)
+            name, self._phase, kind=kind, attributes=_known_attributes(attributes), start_time=_nanoseconds(started)
         )
 
     def on_end(self, ending: TrialEnding | None) -> None:
@@ -193,21 +193,23 @@ class _TrialSpans:
         if ending is None:
             root.set_attribute("assay.interrupted", True)
         else:
-            root.set_attributes(_given({
+            root.set_attributes(_known_attributes({
                 "assay.outcome": ending.outcome,
                 "assay.stopped": ending.stopped,
                 "assay.retried": ending.is_retried,
             }))  # fmt: skip
             for verdict in ending.verdicts:
                 evaluated = {"name": verdict.check, "score.label": verdict.status, "score.value": verdict.score}
-                root.add_event(EVALUATION, _given({f"gen_ai.evaluation.{k}": v for k, v in evaluated.items()}))
+                root.add_event(
+                    EVALUATION, _known_attributes({f"gen_ai.evaluation.{k}": v for k, v in evaluated.items()})
+                )
             if ending.broke is not None:
                 _mark_error(root, ending.broke)
         root.end()
         self._run.on_trial_end(self._trial.chain, self._root_context)
 
 
-def _given(attributes: Attributes) -> Attributes:
+def _known_attributes(attributes: Attributes) -> Attributes:
     """Returns the known attributes, with short texts that can be encoded."""
     return {
         name: value.encode("utf-8", "replace").decode()[:MOST_TEXT] if isinstance(value, str) else value
