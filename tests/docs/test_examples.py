@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import runpy
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ PROGRAMS = {"asynchronous_trainer.py", "openai_agents_program.py", "smolagents_p
 OF_A_PAGE = {"sdk_agent.py", "sdk_model.py", "sdk_from_python.py"}
 """Run by test_agent_to_rows.py, with the commands of their page."""
 IN_A_SANDBOX = {"first_run.py", "python_agents.py", "tasks_from_calls.py"}
+EXTRAS = {"trace_a_run.py": "opentelemetry"}
+"""The package of an extra that a program needs."""
 SAYS = {
     "check_again.py": "decisive: step 1",
     "compare_attempts.py": "then rm test_cart.py: 0 passed, 2 failed",
@@ -37,6 +40,7 @@ SAYS = {
     "record_a_command.py": "exit code 0",
     "scripted_model.py": "The sum is 5.",
     "silent_signal.py": "'silent.calls': 2, 'silent.share': 50",
+    "trace_a_run.py": "attempt pass\n  open\n  invoke_agent expert\n    execute_tool move\n",
     "tasks_from_calls.py": "runs-runs-perl program passed, 19 of 19 mutants fail, 100 inputs",
     "bike_service.py": "bike BIK-786285: status free -> rented",
     "word_agent.py": "written after 1 step",
@@ -45,7 +49,14 @@ SAYS = {
 
 def examples() -> list[object]:
     found = sorted(p for p in (ROOT / "docs_src").glob("*.py") if p.name not in PROGRAMS | OF_A_PAGE)
-    return [pytest.param(p, marks=pytest.mark.slow if p.name in IN_A_SANDBOX else (), id=p.stem) for p in found]
+    return [pytest.param(p, marks=_marks(p.name), id=p.stem) for p in found]
+
+
+def _marks(name: str) -> list[pytest.MarkDecorator]:
+    package = EXTRAS.get(name)
+    is_missing = package is not None and find_spec(package) is None
+    slow = [pytest.mark.slow] if name in IN_A_SANDBOX else []
+    return [*slow, pytest.mark.skipif(is_missing, reason=f"{package} is not installed")]
 
 
 @pytest.mark.parametrize("path", examples())

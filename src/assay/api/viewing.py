@@ -11,6 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import msgspec
+
 from assay.settings import Settings
 from assay.threads import start_thread
 from assay.viewer.server import open_viewer
@@ -51,7 +53,11 @@ class ViewerHandle:
     async def _serve(self, store: Path, page: str) -> None:
         loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         self._loop = loop
-        async with open_viewer(store) as viewer:
+        from assay.rollout.cluster.live_status import LiveStatus  # late: most stores have no run on nodes
+
+        settings = msgspec.structs.replace(Settings.from_environment(), store=store)
+        status = LiveStatus(settings, settings.node_token)
+        async with open_viewer(store, read_nodes=status.read) as viewer:
             self._url = viewer.url + page
             self._ready.set()
             await self._stop.wait()

@@ -189,7 +189,15 @@ def _print_status(found: ClusterStatus) -> None:
         load = (
             "" if one.running is None else f"; {one.running} running, {one.waiting} waiting, {one.uploading} uploading"
         )
+        if one.upload_wait_s:
+            load += f" ({one.spool_bytes} bytes, the oldest for {one.upload_wait_s:.1f} s)"
         shown.print(f"node {one.agent} at {one.url}: {one.state}, {one.slots} slots{load}")
+    if found.throughput is not None and len(found.throughput.counts) > 1:
+        recent = found.throughput.counts[-10:]
+        minutes = len(recent) * found.throughput.interval_s / 60
+        shown.print(
+            f"rate: {sum(recent) / minutes:.3g} attempts a minute in the last {minutes:.3g} minutes of decisions"
+        )
     for problem in found.problems:
         shown.print(f"damaged: {problem}")
     if not found.ended:

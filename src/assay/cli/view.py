@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from assay.errors import UserError
 from assay.settings import Settings
 
+from .cluster import TokenFileOption, read_node_token
 from .output import console, plain, say, sparse_lines
 from .shared import StoreOption, pick_run, settings_with
+
+if TYPE_CHECKING:
+    from assay.rollout.cluster.live_status import LiveStatus
 
 _MIB = 1 << 20
 
@@ -54,6 +58,7 @@ def view(
         bool,
         typer.Option("--notes", help="Let the pages add people's notes and tags to attempts, as events of the chain."),
     ] = False,
+    token_file: TokenFileOption = None,
     store: StoreOption = None,
 ) -> None:
     """Shows runs as web pages: attempts, steps, verdicts with evidence, figures, live runs.
@@ -72,12 +77,18 @@ def view(
 
       assay view before after --export site
     """
+    import msgspec
+
+    from assay.rollout.cluster.live_status import LiveStatus
+
     settings = settings_with(store)
     chosen = _parse_targets(targets or [], settings)
     if export is not None:
         _export(chosen, export, limit_mib * _MIB, settings, with_secrets=with_secrets)
     else:
-        _serve(chosen, port, no_open=no_open, notes=notes)
+        settings = msgspec.structs.replace(settings, store=chosen.root)
+        status = LiveStatus(settings, read_node_token(token_file, settings))
+        _serve(chosen, port, status, no_open=no_open, notes=notes)
 
 
 def _parse_targets(targets: Sequence[str], settings: Settings) -> _Target:
@@ -155,18 +166,18 @@ def _secret_search(root: Path, runs: Sequence[str], settings: Settings) -> Calla
     return lambda body: bool(check.clean(body).names)
 
 
-def _serve(chosen: _Target, port: int, *, no_open: bool, notes: bool) -> None:
+def _serve(chosen: _Target, port: int, status: LiveStatus, *, no_open: bool, notes: bool) -> None:
     from assay.store import list_runs
 
     if not list_runs(chosen.root):
         raise UserError(f"no runs in {chosen.root}: make one with `assay run`, or name the folder with --store")
     try:
-        asyncio.run(_serve_pages(chosen, port, no_open=no_open, notes=notes))
+        asyncio.run(_serve_pages(chosen, port, status, no_open=no_open, notes=notes))
     except KeyboardInterrupt:
         raise typer.Exit from None
 
 
-async def _serve_pages(chosen: _Target, port: int, *, no_open: bool, notes: bool) -> None:
+async def _serve_pages(chosen: _Target, port: int, status: LiveStatus, *, no_open: bool, notes: bool) -> None:
     import signal
     import sys
 
@@ -177,7 +188,7 @@ async def _serve_pages(chosen: _Target, port: int, *, no_open: bool, notes: bool
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with open_viewer(chosen.root, port, notes=notes) as viewer:
+    async with open_viewer(chosen.root, port, notes=notes, read_nodes=status.read) as viewer:
         run = chosen.runs[0] if len(chosen.runs) == 1 else None
         url = viewer.url + (f"#/run/{run}" if run else "")
         console().print(url)

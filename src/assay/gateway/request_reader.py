@@ -32,7 +32,12 @@ class MemoryBudget:
     """Memory budget of all concurrent requests, in bytes."""
 
     def __init__(self, most: int) -> None:
-        self._available = most
+        self._most = self._available = most
+
+    @property
+    def reserved(self) -> int:
+        """Returns the reserved bytes."""
+        return self._most - self._available
 
     def reserve(self, size: int) -> bool:
         """Reserves bytes; returns False if too few are available."""

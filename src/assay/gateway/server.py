@@ -19,6 +19,7 @@ import logging
 import os
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 
@@ -26,11 +27,13 @@ import msgspec
 
 from assay.errors import AssayError
 from assay.gc_tuning import raised_thresholds
-from assay.http.messages import RequestHead, Response
+from assay.http.messages import RequestHead, Response, error_response
+from assay.http.metrics import MetricsRegistry
 from assay.http.server import HttpServer, ResponseWriter, ServerLimits
 
 from .dialects import DIALECTS, ApiProblem, BadRequest, Dialect, ParsedRequest, RequestTarget, split_reply
 from .interface import CallHooks
+from .metrics import GatewayLoad
 from .model import Model, discard_deltas
 from .request_reader import MemoryBudget, RequestBody, check_head, parse_address
 from .session import CallRefused, GatewaySession
@@ -64,16 +67,27 @@ class GatewayOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Gateway:
     """The server. `async with Gateway() as gateway:`; then `open` sessions and `listen` anywhere."""
 
-    def __init__(self, options: GatewayOptions | None = None, dialects: tuple[Dialect, ...] = DIALECTS) -> None:
-        self._options = options or GatewayOptions()
+    def __init__(
+        self,
+        options: GatewayOptions | None = None,
+        dialects: tuple[Dialect, ...] = DIALECTS,
+        *,
+        metrics: MetricsRegistry | None = None,
+    ) -> None:
+        """Creates a gateway. It serves `metrics` at `/metrics` to the holder of any session's key; None serves none, so
+        that an agent learns nothing of others."""
+        self.options = options or GatewayOptions()
+        self._metrics = metrics
+        self.rejections: Counter[str] = Counter()
+        """Rejected and failed requests, by the kind of their problem."""
         self._dialects = dialects
         self._sessions: dict[str, GatewaySession] = {}
-        self._budget = MemoryBudget(self._options.max_bytes_at_once)
+        self._budget = MemoryBudget(self.options.max_bytes_at_once)
         self._server: HttpServer | None = None
         self._until_closed = AsyncExitStack()
 
     async def __aenter__(self) -> Gateway:
-        options = self._options
+        options = self.options
         bounds = ServerLimits(options.header_s, options.body_s, options.max_connections)
         self._server = await self._until_closed.enter_async_context(HttpServer(self, bounds))
         self._until_closed.enter_context(raised_thresholds(_GC_THRESHOLD))
@@ -102,8 +116,15 @@ class Gateway:
         session.open = False
         self._sessions.pop(session.id, None)
 
+    def load(self) -> GatewayLoad:
+        """Returns what the gateway does now."""
+        calls = sum(session.busy for session in self._sessions.values())
+        return GatewayLoad(len(self._sessions), calls, self._budget.reserved, self.rejections)
+
     def accept(self, head: RequestHead) -> _Call | Response:
         dialect = self._dialects[-1]
+        if self._metrics is not None and head.target == "/metrics":
+            return self._answer_scrape(self._metrics, head)
         try:
             addressed = parse_address(head)
             target, owner = addressed.target, self._find_dialect(addressed.target)
@@ -112,13 +133,26 @@ class Gateway:
             answer = _answer_probe(owner, target, session.model.name)
             if answer is not None:
                 return answer
-            check_head(head, self._options.max_body_bytes)
+            check_head(head, self.options.max_body_bytes)
         except BadRequest as exc:
-            return dialect.error(ApiProblem("bad_request", str(exc), exc.field))
+            return self.reject(dialect, ApiProblem("bad_request", str(exc), exc.field))
         except CallRefused as exc:
-            return dialect.error(exc.problem)
-        body = RequestBody(self._budget, self._options.max_body_bytes, self._options.max_body_values)
-        return _Call(self._options, session, dialect, target, body)
+            return self.reject(dialect, exc.problem)
+        body = RequestBody(self._budget, self.options.max_body_bytes, self.options.max_body_values)
+        return _Call(self, session, dialect, target, body)
+
+    def reject(self, dialect: Dialect, problem: ApiProblem) -> Response:
+        """Counts a problem, and returns the dialect's response to it."""
+        self.rejections[problem.kind] += 1
+        return dialect.error(problem)
+
+    def _answer_scrape(self, metrics: MetricsRegistry, head: RequestHead) -> Response:
+        scheme, _, key = head.headers.get("authorization", "").partition(" ")
+        accepted = [session.accepts_key(key.strip()) for session in self._sessions.values()]
+        if scheme != "Bearer" or not any(accepted):
+            message = "metrics want the key of a session: Authorization: Bearer KEY"
+            return error_response(401, message, {"WWW-Authenticate": "Bearer"})
+        return metrics.response() if head.method in ("GET", "HEAD") else error_response(405, "use GET")
 
     def _find_dialect(self, target: RequestTarget) -> Dialect | None:
         for dialect in self._dialects:
@@ -138,29 +172,32 @@ class Gateway:
 class _Call:
     def __init__(
         self,
-        options: GatewayOptions,
+        gateway: Gateway,
         session: GatewaySession,
         dialect: Dialect,
         target: RequestTarget,
         body: RequestBody,
     ) -> None:
-        self._options = options
+        self._gateway, self._options = gateway, gateway.options
         self._session = session
         self._dialect = dialect
         self._target = target
         self._body = body
         self._reply_id = os.urandom(12).hex()
 
+    def _reject(self, problem: ApiProblem) -> Response:
+        return self._gateway.reject(self._dialect, problem)
+
     def feed(self, data: bytes) -> Response | None:
         try:
             self._body.feed(data)
         except CallRefused as exc:
-            return self._dialect.error(exc.problem)
+            return self._reject(exc.problem)
         return None
 
     def timed_out(self) -> Response:
         message = f"the body did not arrive within {self._options.body_s:g} s"
-        return self._dialect.error(ApiProblem("bad_request", message))
+        return self._reject(ApiProblem("bad_request", message))
 
     def release(self) -> None:
         self._body.release()
@@ -174,13 +211,13 @@ class _Call:
             ask = self._answer_stream if parsed.stream else self._answer_whole
             await ask(reply, parsed, raw, lineage)
         except BadRequest as exc:
-            reply.send(self._dialect.error(ApiProblem("bad_request", str(exc), exc.field)))
+            reply.send(self._reject(ApiProblem("bad_request", str(exc), exc.field)))
         except CallRefused as exc:
-            reply.send(self._dialect.error(exc.problem))
+            reply.send(self._reject(exc.problem))
         except AssayError as exc:
-            reply.send(self._dialect.error(_internal_problem(exc)))
+            reply.send(self._reject(_internal_problem(exc)))
         except RecursionError:
-            reply.send(self._dialect.error(ApiProblem("bad_request", "the body is nested too deeply")))
+            reply.send(self._reject(ApiProblem("bad_request", "the body is nested too deeply")))
 
     async def _answer_whole(
         self, reply: ResponseWriter, parsed: ParsedRequest, raw: bytes, lineage: Mapping[str, str]
@@ -209,7 +246,9 @@ class _Call:
             except AssayError as exc:
                 if not out.is_open:
                     raise
-                last = writer.error(exc.problem if isinstance(exc, CallRefused) else _internal_problem(exc))
+                problem = exc.problem if isinstance(exc, CallRefused) else _internal_problem(exc)
+                self._gateway.rejections[problem.kind] += 1
+                last = writer.error(problem)
         reply.end(last)
 
 

@@ -91,6 +91,9 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     require: Separation = "unknown"
     """Weakest grade of separation at which a pass counts in the run's summary (`separate` accepts `no-agent-code` too);
     passes below it are counted separately, as doubtful."""
+    otel: bool = False
+    """Send traces and metrics of the run over OpenTelemetry (OTLP/HTTP) to the collector that the variables `OTEL_...`
+    name, by default http://localhost:4318. Needs `pip install 'assay[otel]'`."""
     admitted: bool = False
     """Run only tasks whose current version `assay admit` has certified in this store."""
     run: str | None = None

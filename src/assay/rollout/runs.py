@@ -48,6 +48,9 @@ from assay.rollout.recording.redaction import Redactor
 from assay.rollout.recording.task_archive import TaskArchive
 from assay.rollout.schedule.rounds import RoundResources, levels_of, run_rounds
 from assay.rollout.schedule.runner import run_plan
+from assay.rollout.telemetry.observer import RunObserver
+from assay.rollout.telemetry.opening import open_telemetry
+from assay.rollout.telemetry.run_metrics import RunMetrics
 from assay.settings import Settings
 from assay.store import RunStore
 from assay.tasks import LoadedTask
@@ -79,6 +82,10 @@ class RunParts(NamedTuple):
     """Further keys of the manifest."""
     controls: RunControls | None = None
     """Control from outside, which other runs may share."""
+    metrics: RunMetrics | None = None
+    """Metrics of the process, which other runs may share."""
+    observer: RunObserver | None = None
+    """What observes the attempts; opened by `start_run` and `resume_run`."""
 
 
 class RunSummary(NamedTuple):
@@ -171,14 +178,17 @@ async def start_run(
     prepared = prepare_run(config, settings, progress, tasks=tasks, parts=parts, inputs=inputs)
     config, found, agent = prepared.config, prepared.tasks, prepared.agent
     controls = None if parts is None else parts.controls
-    async with open_resources(config, settings, found, agent, backend, controls=controls) as resources:
+    async with (
+        open_telemetry(prepared.name, progress.warn, parts and parts.metrics, otel=config.otel) as observer,
+        open_resources(config, settings, found, agent, backend, controls=controls) as resources,
+    ):
         if resources.model is not None:  # under the name that its attempts carry
             model = resources.model.backend.name
             estimate = prepared.inputs.history.estimate(agent.name, model, config.total(len(found)))
             progress.inform(estimate.sentence())
         with RunStore.create(settings.store, prepared.name, prepared.manifest) as store:
             contracts = ActiveContracts(prepared.contracts, ask)
-            await _run(store, resources, found, progress, contracts, parts or RunParts())
+            await _run(store, resources, found, progress, contracts, (parts or RunParts())._replace(observer=observer))
     return RunSummary(prepared.name, settings.store)
 
 
@@ -225,7 +235,11 @@ async def resume_run(
         # A name that was made from what the agent is may have been made in another way then.
         began_as = parts._replace(agent_name=store.manifest().get("agent"))
         agent = _make_agent(config, began_as)
-        async with open_resources(config, settings, found, agent, backend, controls=parts.controls) as resources:
+        async with (
+            open_telemetry(run, progress.warn, parts.metrics, otel=config.otel) as observer,
+            open_resources(config, settings, found, agent, backend, controls=parts.controls) as resources,
+        ):
+            parts = parts._replace(observer=observer)
             await _run(store, resources, found, progress, ActiveContracts(contracts, ask), parts)
     return RunSummary(run, settings.store)
 
@@ -297,7 +311,8 @@ async def _run(
     config = resources.config
     progress.opened(store.run, store.attempts())
     progress.bound(BudgetLimits(config.budget_usd, config.budget_calls))
-    services = make_services(store, resources, contracts)._replace(checks=parts.checks, controls=parts.controls)
+    services = make_services(store, resources, contracts)
+    services = services._replace(checks=parts.checks, controls=parts.controls, observer=parts.observer)
     if config.in_rounds:
         rounds = RoundResources(config, resources.agent, store, resources.preparer, partial(run_plan, services))
         await run_rounds(rounds, tasks, progress)

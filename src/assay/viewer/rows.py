@@ -103,7 +103,9 @@ def list_rows(root: Path, run: str) -> dict[str, Any]:
         every = store.attempts()
         rows = [row for row in every if row.agent != ADMISSION]  # certificates are not attempts
         stands = current_verdicts_of(store, rows)
-    return {"run": run, "seq": last, "certificates": len(every) - len(rows)} | attempt_columns(rows, stands)
+        on_nodes = "place" in store.manifest()  # as `assay run --nodes` writes it
+    facts = {"run": run, "seq": last, "certificates": len(every) - len(rows), "on_nodes": on_nodes}
+    return facts | attempt_columns(rows, stands)
 
 
 def _rows(root: Path, fields: Fields) -> bytes:

@@ -16,11 +16,13 @@ import asyncio
 import contextlib
 import hmac
 import logging
+import re
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from assay.errors import BoundaryError, StoreError, UserError
 from assay.gc_tuning import raised_thresholds
@@ -44,6 +46,9 @@ CACHE_BYTES = 48 << 20
 MOST_STREAMS = 32
 LONGEST_LINE = 64 << 10
 """Longest address in bytes: names of chains may be long."""
+_NODES = re.compile(r"data/run/([^/]+)/nodes")
+ReadNodes = Callable[[str], Awaitable[object]]
+"""Returns the state of a run's nodes, which is encoded as JSON. Raises `UserError` and `BoundaryError`."""
 _HEADERS = {
     "Content-Security-Policy": POLICY,
     "Server": "assay",
@@ -59,9 +64,9 @@ _HEADERS = {
 class Viewer:
     """Answers requests for one store."""
 
-    def __init__(self, root: Path, token: str, *, notes: bool = False) -> None:
+    def __init__(self, root: Path, token: str, *, notes: bool = False, read_nodes: ReadNodes | None = None) -> None:
         self.root = root
-        self._takes_notes = notes
+        self._takes_notes, self._read_nodes = notes, read_nodes
         self.token = token
         self.port = 0
         self._cache = ViewCache(root, CACHE_BYTES)
@@ -91,6 +96,9 @@ class Viewer:
         if rest.startswith("data/"):
             if rest == "data/viewer":
                 return _json(200, {"notes": self._takes_notes})
+            nodes = _NODES.fullmatch(rest)
+            if nodes is not None:
+                return await self._nodes(unquote(nodes[1]))
             return await self._view(request, rest.removeprefix("data/"))
         if rest == "events" or rest.startswith("events/"):
             return await self._events(request, rest.removeprefix("events").removeprefix("/"), query)
@@ -126,6 +134,18 @@ class Viewer:
         if request.headers.get("If-None-Match") == found.tag:
             return web.Response(status=304, headers=headers)
         return web.Response(body=found.body, headers={**headers, "Content-Type": "application/json; charset=utf-8"})
+
+    async def _nodes(self, run: str) -> web.StreamResponse:
+        """Returns the state of a run's nodes as it is now, which no store holds: `data/run/RUN/nodes`."""
+        if self._read_nodes is None:
+            return _json(200, {"run": run, "status": None, "is_live": False})
+        try:
+            status = await self._read_nodes(run)
+        except UserError as exc:
+            return _json(404, {"error": str(exc)})
+        except BoundaryError as exc:
+            return _json(500, {"error": str(exc)})
+        return _json(200, {"run": run, "status": status, "is_live": True})
 
     async def _note(self, request: web.BaseRequest, name: str) -> web.StreamResponse:
         """Adds a person's note to an attempt: `POST data/run/RUN/attempt/CHAIN/annotations`."""
@@ -170,10 +190,16 @@ class Viewer:
 
 @contextlib.asynccontextmanager
 async def open_viewer(
-    root: Path, port: int = 0, token: str | None = None, *, notes: bool = False
+    root: Path,
+    port: int = 0,
+    token: str | None = None,
+    *,
+    notes: bool = False,
+    read_nodes: ReadNodes | None = None,
 ) -> AsyncIterator[Viewer]:
     """Runs a viewer of a store on loopback while the context is open, on a free port if it is 0, with a new token if
-    None. With `notes` its pages add people's notes to attempts.
+    None. With `notes` its pages add people's notes to attempts. `read_nodes` returns the state of a run's nodes, or
+    None for a run without nodes; without it the pages show none.
 
     Raises:
         UserError: The port is in use, or not permitted.
@@ -183,7 +209,7 @@ async def open_viewer(
 
     pa.set_memory_pool(pa.system_memory_pool())  # the others keep more of what was given back
     with raised_thresholds(100_000, 50, 100):  # views are many small objects without cycles
-        viewer = Viewer(root, token or secrets.token_urlsafe(24), notes=notes)
+        viewer = Viewer(root, token or secrets.token_urlsafe(24), notes=notes, read_nodes=read_nodes)
         log = logging.getLogger(f"{__name__}.requests")
         log.addFilter(_is_viewer_error)
         server = web.Server(viewer.answer, access_log=None, logger=log, max_line_size=LONGEST_LINE)

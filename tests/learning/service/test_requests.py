@@ -22,6 +22,7 @@ from assay.learning.service.service_config import RolloutServiceConfig
 from assay.learning.service.worker import BatchWorker
 from assay.settings import Settings
 from assay.store import RunStore
+from tests.metrics_text import parse_metrics
 
 pytestmark = pytest.mark.quick
 TOKEN = "a-token-of-some-length"
@@ -48,7 +49,8 @@ class Client:
         answer = await asyncio.wait_for(reader.read(), 10)
         writer.close()
         head, _, body = answer.partition(b"\r\n\r\n")
-        return int(head.split()[1]), msgspec.json.decode(body) if body else None
+        decoded = body.decode() if b"text/plain" in head else msgspec.json.decode(body) if body else None
+        return int(head.split()[1]), decoded
 
     async def ask(self, method: str, path: str, body: Any = None, token: str | None = TOKEN) -> tuple[int, Any]:
         data = b"" if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body)
@@ -257,3 +259,17 @@ async def test_two_services_do_not_share_a_store(tmp_path: Path) -> None:
         await serve_rollouts(CONFIG, settings, lambda _: None, second)
     ended.set()
     await asyncio.gather(first, second)
+
+
+async def test_metrics_count_batches_and_answers(client: Client) -> None:
+    assert (await client.ask("GET", "/metrics", token=None))[0] == 401
+    assert (await client.ask("POST", "/v1/batches", ASKED))[0] == 201
+    assert (await client.ask("POST", "/metrics"))[0] == 405
+    await client.ask("POST", "/v1/pause")
+    status, text = await client.ask("GET", "/metrics")
+    found = {(s.name, *s.labels.values()): s.value for f in parse_metrics(text) for s in f.samples}
+    assert status == 200
+    assert (found["assay_batches", "waiting"], found["assay_batches", "done"]) == (1, 0)
+    assert (found["assay_slots",], found["assay_slots_in_use",], found["assay_paused",]) == (16, 0, 1)
+    counts = {status: found["assay_responses_total", status] for status in ("200", "201", "401", "405")}
+    assert counts == {"200": 1, "201": 1, "401": 1, "405": 1}

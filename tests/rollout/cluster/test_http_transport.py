@@ -8,10 +8,12 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from assay.errors import UserError
 from assay.http.client import HttpClient
+from assay.http.metrics import CONTENT_TYPE, MetricsRegistry
 from assay.http.server import HttpServer
 from assay.rollout.cluster.http_transport import (
     CLIENT_LIMITS,
@@ -53,7 +55,9 @@ class _Agent:
 @asynccontextmanager
 async def _serve(listener: NodeListener | None = None) -> AsyncIterator[str]:
     listener = listener or open_listener("127.0.0.1:0", None, None)
-    async with HttpServer(AgentApp(_Agent(), TOKEN), SERVER_LIMITS) as server:
+    metrics = MetricsRegistry()
+    metrics.gauge("assay_slots", "Slots.").set(3)
+    async with HttpServer(AgentApp(_Agent(), TOKEN, metrics), SERVER_LIMITS) as server:
         await server.listen(listener.socket, listener.tls)
         yield f"{'http' if listener.tls is None else 'https'}://127.0.0.1:{listener.port}"
 
@@ -148,3 +152,15 @@ async def test_the_announced_certificate_is_accepted_and_no_other(tmp_path: Path
         HttpAgentLink("a", "http://10.0.0.1:1", TOKEN)
     with pytest.raises(ValueError, match="invalid certificate"):
         HttpAgentLink("a", "https://127.0.0.1:1", TOKEN, "no PEM")
+
+
+async def test_metrics_are_for_the_token_alone() -> None:
+    async with _serve() as url, aiohttp.ClientSession() as client:
+        for headers in ({}, {"Authorization": f"Bearer {TOKEN}x"}, {"Authorization": f"Basic {TOKEN}"}):
+            async with client.get(f"{url}/metrics", headers=headers) as response:
+                assert (response.status, "assay_slots" in await response.text()) == (401, False)
+        async with client.get(f"{url}/metrics", headers={"Authorization": f"Bearer {TOKEN}"}) as response:
+            assert (response.status, response.headers["Content-Type"]) == (200, CONTENT_TYPE)
+            assert "assay_slots 3\n" in await response.text()
+        async with client.post(f"{url}/metrics", headers={"Authorization": f"Bearer {TOKEN}"}) as response:
+            assert response.status == 405

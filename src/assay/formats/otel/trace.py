@@ -10,9 +10,10 @@ from hashlib import blake2b
 from typing import Any
 
 from assay.formats.interface import ImportContext, ImportedTrajectory
+from assay.formats.otel.attributes import COST
 from assay.formats.otel.messages import REST, parse_objects, text_of, to_chat
 from assay.formats.otel.spans import TraceSpan, otlp_span, with_attributes
-from assay.formats.otel.writer import COST, INPUT, OUTPUT
+from assay.formats.otel.writer import INPUT, OUTPUT
 from assay.formats.shared.builder import Origin, tool_call
 from assay.formats.shared.conversations import MessageTree
 from assay.formats.shared.messages import actor_of, chat_calls, content_text, render_chat_message

@@ -8,6 +8,18 @@ from hashlib import blake2b
 from typing import Any
 
 from assay.formats.interface import ExportContext
+from assay.formats.otel.attributes import (
+    AGENT,
+    CONVERSATION,
+    EVALUATION,
+    MODEL,
+    OPERATION,
+    PROVIDER,
+    TOOL_CALL,
+    TOOL_NAME,
+    TOOL_TYPE,
+    usage_attributes,
+)
 from assay.formats.otel.messages import REST, from_chat_messages
 from assay.formats.otel.spans import Form, with_attributes
 from assay.formats.shared.conversations import message_numbers
@@ -18,8 +30,6 @@ from assay.records import ModelCall, Step, ToolCall, Trajectory, Verdict, canoni
 from assay.verdicts import outcome_verdicts, trust_of
 
 INPUT, OUTPUT = "gen_ai.input.messages", "gen_ai.output.messages"
-COST = "gen_ai.usage.cost"
-"""Attribute of a call's cost in US dollars, which the conventions lack and several tools write."""
 
 
 def restore_spans(trajectory: Trajectory) -> Iterator[tuple[dict[str, Any], dict[str, Any], Form]]:
@@ -120,17 +130,17 @@ def _root(trajectory: Trajectory, trace: str, id_: str, start: float) -> dict[st
     outcomes = outcome_verdicts(trajectory.verdicts)
     raw["events"] = [_evaluation(raw["endTimeUnixNano"], verdict, why) for verdict in outcomes]
     return with_attributes(raw, "otlp", {
-        "gen_ai.operation.name": "invoke_agent",
-        "gen_ai.agent.name": trajectory.agent,
-        "gen_ai.conversation.id": trajectory.attempt,
-        "gen_ai.request.model": trajectory.model,
+        OPERATION: "invoke_agent",
+        AGENT: trajectory.agent,
+        CONVERSATION: trajectory.attempt,
+        MODEL: trajectory.model,
         "assay.task": trajectory.task,
     })  # fmt: skip
 
 
 def _evaluation(at: str, verdict: Verdict, why: str | None) -> dict[str, Any]:
     """Renders a verdict as an evaluation event; a doubted pass (`why`) is written as unknown."""
-    event = {"timeUnixNano": at, "name": "gen_ai.evaluation.result", "attributes": []}
+    event = {"timeUnixNano": at, "name": EVALUATION, "attributes": []}
     given: dict[str, Any] = {"name": verdict.check, "score.label": verdict.status, "score.value": verdict.score}
     given["explanation"] = verdict.reason
     if why is not None and verdict.status == "pass":
@@ -142,30 +152,25 @@ def _chat_attributes(
     step: Step, call: ModelCall | None, conversation: list[dict[str, Any]], answer: dict[str, Any], model: str | None
 ) -> dict[str, Any]:
     attributes: dict[str, Any] = {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.provider.name": call.dialect if call is not None else "unknown",
-        "gen_ai.request.model": call.model if call is not None else model,
+        OPERATION: "chat",
+        PROVIDER: call.dialect if call is not None else "unknown",
+        MODEL: call.model if call is not None else model,
         INPUT: json.dumps(from_chat_messages(conversation), separators=(",", ":")),
         OUTPUT: json.dumps(from_chat_messages([answer]), separators=(",", ":")),
-        "gen_ai.agent.name": step.extra.get("name") if isinstance(step.extra.get("name"), str) else None,
+        AGENT: step.extra.get("name") if isinstance(step.extra.get("name"), str) else None,
     }
     if call is not None:
-        usage = call.usage
-        attributes["gen_ai.usage.input_tokens"] = usage.prompt_tokens
-        attributes["gen_ai.usage.output_tokens"] = usage.completion_tokens
-        attributes["gen_ai.usage.cache_read.input_tokens"] = usage.cached_tokens
-        attributes["gen_ai.usage.reasoning.output_tokens"] = usage.reasoning_tokens
-        attributes[COST] = call.cost_usd
+        attributes |= usage_attributes(call)
         attributes |= {f"gen_ai.request.{k}": v for k, v in call.sampling.items() if isinstance(v, str | int | float)}
     return attributes
 
 
 def _tool_attributes(call: ToolCall, step: Step, index: int) -> dict[str, Any]:
     return {
-        "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": call.name,
-        "gen_ai.tool.type": "function",
-        "gen_ai.tool.call.id": call.id,
+        OPERATION: "execute_tool",
+        TOOL_NAME: call.name,
+        TOOL_TYPE: "function",
+        TOOL_CALL: call.id,
         "gen_ai.tool.call.arguments": call.arguments,
         "gen_ai.tool.call.result": step.observations[index].content,
     }

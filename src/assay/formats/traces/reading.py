@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from assay.formats.interface import ImportContext, ImportedTrajectory, Provenance
+from assay.formats.otel.attributes import COST
 from assay.formats.otel.messages import parse_objects
 from assay.formats.otel.spans import SpanReader, TraceSpan, traces, with_attributes
 from assay.formats.otel.trace import TraceReader
-from assay.formats.otel.writer import COST, INPUT, OUTPUT
+from assay.formats.otel.writer import INPUT, OUTPUT
 from assay.formats.shared.base import ReadOnlyFormat, skip_unreadable
 from assay.formats.shared.content_parts import as_text
 from assay.formats.shared.dialects import parse_json_text

@@ -14,8 +14,9 @@ from typing import Any
 
 import msgspec
 
+from assay.formats.otel.attributes import COST
 from assay.formats.otel.messages import from_chat_messages
-from assay.formats.otel.writer import COST, INPUT, OUTPUT
+from assay.formats.otel.writer import INPUT, OUTPUT
 from assay.formats.shared.content_parts import as_text
 from assay.formats.shared.dialects import (
     name_calls,

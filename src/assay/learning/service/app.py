@@ -12,6 +12,7 @@
 | `DELETE /v1/batches/ID` | forgets a batch that is over, and its groups |
 | `POST /v1/pause`, `POST /v1/resume` | holds model calls and new attempts, with their clocks, and lets them go on |
 | `GET /v1/policies/NAME` | its versions and the age of the groups that were handed over |
+| `GET /metrics` | batches, slots, attempts, model calls and answers in the Prometheus text format |
 | `POST /v1/policies/NAME/versions` | loads new weights, and begins the batches that waited for their version |
 
 Covered: requests without the token get no data and their bodies are not read; bodies are bounded in size, time and
@@ -44,6 +45,7 @@ from .groups import GroupPage, StoredGroup, read_between, read_page
 from .ledger import Ledger, LedgerBatch
 from .policies import Handover, PolicyBook, PolicyVersion, VersionConflictError
 from .service_config import RolloutServiceConfig
+from .service_metrics import declare_service_metrics
 from .worker import BatchWorker
 
 MAX_BODY_BYTES = 1 << 20
@@ -72,8 +74,21 @@ class RolloutApp:
         """Decisions on groups that were handed over and not acknowledged yet, by batch and cursor."""
         self._token = BearerToken(token)
         self.active_requests = 0
+        declare_service_metrics(config, ledger, policies, worker)
+        self._responses = worker.metrics.registry.counter(
+            "assay_responses_total", "Responses to requests, by status.", ("status",)
+        )
+
+    def count_response(self, response: Response) -> Response:
+        """Counts a response, and returns it."""
+        self._responses.add(1, str(response.status))
+        return response
 
     def accept(self, head: RequestHead) -> _Call | Response:
+        accepted = self._accept(head)
+        return self.count_response(accepted) if isinstance(accepted, Response) else accepted
+
+    def _accept(self, head: RequestHead) -> _Call | Response:
         refusal = self._token.refusal(head, "this service")
         if refusal is not None:
             return refusal
@@ -102,6 +117,10 @@ class RolloutApp:
             if head.method != "POST":
                 return error_response(405, "POST pauses and resumes", {"Allow": "POST"})
             return _Route(lambda _: self._pause(is_paused=parts.path == "/v1/pause"))
+        if parts.path == "/metrics":
+            if head.method not in ("GET", "HEAD"):
+                return error_response(405, "GET returns metrics", {"Allow": "GET"})
+            return self._worker.metrics.registry.response()
         policy = _POLICY.fullmatch(parts.path)
         if policy is not None:
             return self._policy_route(head.method, policy[1], policy[2])
@@ -348,9 +367,10 @@ class _Call:
 
     async def answer(self, reply: ResponseWriter) -> None:
         try:
-            reply.send(await self._route.answer(self._body.drain()))
+            response = await self._route.answer(self._body.drain())
         except AssayError as exc:
-            reply.send(error_response(500, str(exc)[:500]))
+            response = error_response(500, str(exc)[:500])
+        reply.send(self._app.count_response(response))
 
     def release(self) -> None:
         if self._counted:

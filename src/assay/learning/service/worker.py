@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from assay.errors import AssayError, EnvironmentFailure, boundary, innermost_exception
+from assay.http.metrics import MetricsRegistry
 from assay.learning.credit.compose import whole_batch_methods
 from assay.learning.reading import RunReader
 from assay.learning.rows_config import RowsConfig
@@ -28,6 +29,7 @@ from assay.rollout.limits.run_controls import RunControls
 from assay.rollout.plan import PlannedAttempt
 from assay.rollout.progress import Tally
 from assay.rollout.runs import RunParts, resume_run, start_run
+from assay.rollout.telemetry.run_metrics import RunMetrics
 from assay.settings import Settings
 from assay.store import AttemptRow, RunStore, list_runs
 
@@ -50,6 +52,8 @@ class BatchWorker:
         self.engines = PolicyEngines(config, settings, policies)
         self.controls = RunControls(config.concurrency)
         """Pauses all attempts, and ends single ones."""
+        self.metrics = RunMetrics(MetricsRegistry())
+        """Of the attempts of all batches."""
         if policies.is_paused:
             self.controls.pause()
         self._wake_event = asyncio.Event()
@@ -168,7 +172,7 @@ class BatchWorker:
 
     async def _attempt(self, batch: LedgerBatch, tally: GroupTally) -> None:
         newest = self._policies.find(batch.request.policy.name).newest if batch.request.step is not None else None
-        parts = RunParts(controls=self.controls)
+        parts = RunParts(controls=self.controls, metrics=self.metrics)
         engine = None if newest is None else await self.engines.open(batch.request.policy.name)
         if batch.run in list_runs(self._settings.store):
             await resume_run(batch.run, self._settings, tally, backend=engine, parts=parts)

@@ -17,7 +17,9 @@ from assay.agents.interface import Endpoint
 from assay.errors import AssayError, BoundaryError, BudgetExceededError, LimitReached, ProviderError
 from assay.gateway.call_tree import Placement
 from assay.gateway.interface import Exchange, ModelRequest, OnDeltas
+from assay.gateway.metrics import GatewayLoad
 from assay.gateway.model import Model, ModelAnswer
+from assay.http.metrics import MetricsRegistry
 from assay.records import Step
 from assay.rollout.limits.meter import Meter
 from assay.rollout.recording.observed_turns import Turns
@@ -40,8 +42,9 @@ Observe = Callable[[], Awaitable[str | None]]
 class GatewayHandle:
     """The run's gateway, started on first use."""
 
-    def __init__(self, options: GatewayOptions | None = None) -> None:
-        self._options = options
+    def __init__(self, options: GatewayOptions | None = None, metrics: MetricsRegistry | None = None) -> None:
+        """Creates a handle; `metrics` are those that the gateway serves to its sessions, None for no metrics."""
+        self._options, self._metrics = options, metrics
         self._gateway: Gateway | None = None
         self._starting = asyncio.Lock()
 
@@ -51,8 +54,12 @@ class GatewayHandle:
 
         async with self._starting:
             if self._gateway is None:
-                self._gateway = await Gateway(self._options).__aenter__()
+                self._gateway = await Gateway(self._options, metrics=self._metrics).__aenter__()
             return self._gateway
+
+    def load(self) -> GatewayLoad:
+        """Returns what the gateway does now."""
+        return GatewayLoad() if self._gateway is None else self._gateway.load()
 
     async def close(self) -> None:
         """Stops the gateway. Idempotent."""

@@ -49,6 +49,7 @@ from assay.rollout.limits.run_controls import RunControls
 from assay.rollout.plan import PlannedAttempt
 from assay.rollout.recording.recorder import Recorder
 from assay.rollout.recording.redaction import Redactor
+from assay.rollout.telemetry.observer import SILENT, RunObserver, TrialEnding, TrialInfo, TrialObserver
 from assay.store import BlobStore, RunStore
 from assay.tasks import TaskStep
 from assay.verdicts import worst_outcome
@@ -81,6 +82,8 @@ class Services(NamedTuple):
     """Checks beside those of the tasks."""
     controls: RunControls | None = None
     """Control from outside; None: there is none."""
+    observer: RunObserver | None = None
+    """Metrics and traces; None: nothing is observed."""
 
 
 class TrialResult(NamedTuple):
@@ -123,7 +126,15 @@ async def run_trial(services: Services, planned: PlannedAttempt, retry: int, *, 
     """Runs and records one trial. Raises `StoreError` if the record cannot be written."""
     trial = Trial(services, planned, retry)
     try:
-        await trial.open()
+        return await _run_phases(trial, may_retry=may_retry)
+    finally:
+        trial.observer.on_end(trial.summary)
+
+
+async def _run_phases(trial: Trial, *, may_retry: bool) -> TrialResult:
+    try:
+        with trial.observer.phase("open"):
+            await trial.open()
         await trial.run_steps()
     except asyncio.CancelledError:
         await asyncio.shield(trial.attempt.close_endpoint())
@@ -163,6 +174,9 @@ class Trial:
         self.planned = planned
         self.retry = retry
         self.recorder = Recorder(services.store, planned.chain(retry), Redactor(services.secrets))
+        self.observer = self.recorder.observer = self._begin_observer()
+        self.summary: TrialEnding | None = None
+        """Set once the chain is closed."""
         self.record = LiveRecord(self.recorder.chain)
         services.store.watch(self.recorder.chain, self.record.add)
         self.meter = Meter(planned.limits, services.budget)
@@ -179,6 +193,26 @@ class Trial:
         self.unjudgeable: str | None = None
         """The error of the agent's sandbox, if it failed while the host worked."""
         self.executions_before = 0
+
+    def _begin_observer(self) -> TrialObserver:
+        services, planned = self.services, self.planned
+        if services.observer is None:
+            return SILENT
+        model = None if services.model is None else services.model.backend.name
+        agent, task = (planned.agent or services.agent).name, planned.loaded.task.id
+        return services.observer.begin_trial(
+            TrialInfo(
+                services.run,
+                planned.id,
+                self.recorder.chain,
+                task,
+                agent,
+                model,
+                planned.seed,
+                planned.number,
+                self.retry,
+            )
+        )
 
     async def open(self) -> None:
         """Opens the site, then starts the chain, so that the first event names the isolation."""
@@ -244,7 +278,8 @@ class Trial:
             self.attempt.prior = self.planned.prior[number] if number < len(self.planned.prior) else None
             await self.enter(step)
             if self.ending.broke is None:
-                await self.act()
+                with self.observer.phase("agent"):
+                    await self.act()
             if self.ending.broke not in UNJUDGED:
                 judged = await self.settle_and_judge(step, task, last=last)
                 self.verdicts.append(judged)
@@ -339,7 +374,8 @@ class Trial:
         more = self.services.checks if last else NO_CHECKS
         try:
             if self.unjudgeable is None:
-                await self._settle(step, last=last)
+                with self.observer.phase("settle"):
+                    await self._settle(step, last=last)
             self.recorder.flush()
             if self.unjudgeable is not None:
                 self.recorder.note("unjudgeable", {"error": self.unjudgeable[:500]})
@@ -347,7 +383,7 @@ class Trial:
                     CheckResult(unjudgeable_state(c, self.unjudgeable), ()) for c in (*task.checks, *more.checks)
                 )
             else:
-                with boundary(VerifierError, "judging"):
+                with self.observer.phase("judge"), boundary(VerifierError, "judging"):
                     read = partial(self.recorder.store.trajectory, self.recorder.chain)
                     results = await self.site.judge(task, more._replace(transcript=read))
         except BoundaryError as exc:
@@ -414,11 +450,14 @@ class Trial:
         if not retry:
             await judge_record(self.recorder, self.record, end)
         self.recorder.add(end)
-        self.recorder.flush()
+        with self.observer.phase("commit"):
+            self.recorder.flush()
         outcomes = [v for judged in self.verdicts for v in judged if v.kind == "outcome"]
         scores = [v.score for v in outcomes if v.score is not None]
+        outcome = worst_outcome(v.status for v in outcomes)
+        self.summary = TrialEnding(outcome, ending.stopped, ending.broke, retry, outcomes)
         return TrialResult(
-            outcome=worst_outcome(v.status for v in outcomes),
+            outcome=outcome,
             score=min(scores) if scores else None,
             ended=ending.ended,
             stopped=ending.stopped,

@@ -16,7 +16,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections import deque
+import time
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from typing import Literal, NamedTuple
 
@@ -25,12 +26,24 @@ import msgspec
 from assay.errors import AssayError, EnvironmentFailure, StoreError, boundary
 from assay.rollout.attempt.trial import TrialResult
 from assay.rollout.limits.run_budget import ModelUse
+from assay.rollout.telemetry.observer import RunObserver
 from assay.store.objects.interface import ObjectStore
 
 from .commits import TrialBody, commit_final, keep_cut, new_token
 from .patient_store import PatientStore
 from .placement import NodeResources, use_of_result
-from .transport import NO_USE, AgentReport, Ending, GrantReply, GrantRequest, Lease, LeaseRef, PollRequest, TrialEnd
+from .transport import (
+    NO_USE,
+    AgentLoad,
+    AgentReport,
+    Ending,
+    GrantReply,
+    GrantRequest,
+    Lease,
+    LeaseRef,
+    PollRequest,
+    TrialEnd,
+)
 
 SCAN_S = 30.0
 """From one look for trials that outlived their leases to the next, in polls."""
@@ -72,10 +85,10 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _LeaseState:
     """A lease and its phase. The task is that of its trial, once that runs."""
 
-    __slots__ = ("is_cut", "lease", "phase", "received_at", "started_at", "task")
+    __slots__ = ("ended_at", "is_cut", "lease", "phase", "received_at", "started_at", "task")
 
     def __init__(self, lease: Lease, received_at: float) -> None:
-        self.lease, self.received_at, self.started_at = lease, received_at, 0.0
+        self.lease, self.received_at, self.started_at, self.ended_at = lease, received_at, 0.0, 0.0
         self.is_cut = False
         self.phase: Literal["waiting", "starting", "running", "uploading"] = "waiting"
         self.task: asyncio.Task[None] | None = None
@@ -93,6 +106,7 @@ class NodeAgent:
         *,
         clock: Callable[[], float] | None = None,
         make_token: Callable[[], str] = new_token,
+        observer: RunObserver | None = None,
     ) -> None:
         """Creates an agent, which starts nothing before `serve` runs.
 
@@ -103,11 +117,12 @@ class NodeAgent:
             resources: Says what the node can run now.
             clock: A monotonic clock in seconds; None is that of the event loop.
             make_token: Makes the token of a trial.
+            observer: Is told of uploads; None: nothing is observed.
         """
         self.config, self._objects = config, PatientStore(objects)
         self._run_trial, self._resources = run_trial, resources
         self._clock = clock or (lambda: asyncio.get_running_loop().time())
-        self._make_token = make_token
+        self._make_token, self._observer = make_token, observer
         self._session = make_token()
         self._epochs: dict[str, int] = {}
         self._leases: dict[LeaseRef, _LeaseState] = {}
@@ -122,6 +137,9 @@ class NodeAgent:
         self._crashes = 0
         """Trials since the last one with a record."""
         self._rest_until = -math.inf
+        self._polled_at: float | None = None
+        self.endings: Counter[Ending] = Counter()
+        """Number of leases that ended, by ending."""
         self._scan_at = -math.inf
         self._stopped = asyncio.Event()
         self._idle = asyncio.Event()
@@ -148,6 +166,19 @@ class NodeAgent:
         """Number of leases whose trials are not in the store yet."""
         return len(self._leases)
 
+    def load(self) -> AgentLoad:
+        """Returns what the agent does now."""
+        now = self._clock()
+        uploading = [one.ended_at for one in self._leases.values() if one.phase == "uploading"]
+        return AgentLoad(
+            self._running,
+            len(self._waiting),
+            len(uploading),
+            self._spooled_bytes,
+            max(0.0, now - min(uploading, default=now)),
+            None if self._polled_at is None else now - self._polled_at,
+        )
+
     async def drain(self, within_s: float = 20.0) -> None:
         """Gives back all leases, uploads what is recorded, and stops the agent after at most `within_s` seconds."""
         self._draining = True
@@ -168,6 +199,8 @@ class NodeAgent:
     async def poll(self, request: PollRequest) -> AgentReport:
         """Returns the state of the agent. Leases that waited too long are among its ends, as `returned`."""
         stale = self._learn_epochs(request.epochs)
+        if request.epochs:
+            self._polled_at = self._clock()
         self._forget_ends(request.received)
         self._end_late_leases()
         epochs = request.epochs
@@ -185,6 +218,7 @@ class NodeAgent:
             stale,
             tuple([end for end in self._ends.values() if end.run in epochs and end.run not in stale]),
             leases,
+            None if request.epochs else self.load(),
         )
 
     async def grant(self, request: GrantRequest) -> GrantReply:
@@ -269,7 +303,7 @@ class NodeAgent:
             if not one.is_cut:
                 raise
         finally:
-            one.phase = "uploading"
+            one.phase, one.ended_at = "uploading", self._clock()
             self._running -= 1
             self._start_trials()
         if one.task is not None and one.task.cancelling():
@@ -313,7 +347,7 @@ class NodeAgent:
 
     async def _upload(self, one: _LeaseState, token: str, outcome: TrialOutcome) -> None:
         """Commits a trial, or stores it as cut, however long the store does not answer."""
-        lease, size = one.lease, len(outcome.body.events)
+        lease, size, started = one.lease, len(outcome.body.events), time.time()
         self._spooled_bytes += size
         try:
             async with self._uploads:
@@ -321,6 +355,8 @@ class NodeAgent:
         finally:
             self._spooled_bytes -= size
             self._start_trials()
+        if self._observer is not None:
+            self._observer.on_upload(outcome.body.chain, started, ending)
         use = NO_USE if outcome.body.result is None else use_of_result(outcome.body.result)
         self._report_end(one, token, ending, result, use)
 
@@ -349,6 +385,7 @@ class NodeAgent:
     ) -> None:
         lease = one.lease
         del self._leases[lease.ref]
+        self.endings[ending] += 1
         self._ends[token] = TrialEnd(lease.run, lease.attempt, token, ending, result, use)
         if not self._leases:
             self._idle.set()

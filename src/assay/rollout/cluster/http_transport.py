@@ -1,5 +1,7 @@
 """The coordinator's calls to node agents over HTTP: `POST /v1/poll` and `POST /v1/grant`, JSON bodies, a bearer token.
 
+`GET /metrics` returns the node's metrics in the Prometheus text format, for the same token.
+
 Covered: a request without the token is refused before its body is read; bodies are bounded in size and time, and
 decoded into typed structs; a malformed, oversized or late reply counts as a missed poll. An agent that listens beyond
 loopback needs a certificate, which its announcement carries: the coordinator accepts that one only.
@@ -23,6 +25,7 @@ from assay.errors import AssayError, UserError
 from assay.http.bearer import BearerToken
 from assay.http.client import ClientLimits, HttpClient, ResponseTooLargeError
 from assay.http.messages import BodyBuffer, RequestHead, Response, error_response
+from assay.http.metrics import MetricsRegistry
 from assay.http.server import ResponseWriter, ServerLimits
 from assay.http.tls import client_tls, is_loopback, server_tls
 
@@ -77,8 +80,8 @@ def open_listener(address: str, certificate: Path | None, key: Path | None) -> N
 class AgentApp:
     """The HTTP application of a node agent."""
 
-    def __init__(self, agent: AgentLink, token: str) -> None:
-        self._token = BearerToken(token)
+    def __init__(self, agent: AgentLink, token: str, metrics: MetricsRegistry | None = None) -> None:
+        self._token, self._metrics = BearerToken(token), metrics
         self._routes: dict[str, _Route] = {
             "/v1/poll": _Route(msgspec.json.Decoder(PollRequest), agent.poll),
             "/v1/grant": _Route(msgspec.json.Decoder(GrantRequest), agent.grant),
@@ -88,9 +91,11 @@ class AgentApp:
         refusal = self._token.refusal(head, "this node")
         if refusal is not None:
             return refusal
+        if head.target == "/metrics" and self._metrics is not None:
+            return self._metrics.response() if head.method in ("GET", "HEAD") else error_response(405, "use GET")
         route = self._routes.get(head.target)
         if route is None:
-            return error_response(404, "no such resource: POST /v1/poll or /v1/grant")
+            return error_response(404, "no such resource: POST /v1/poll or /v1/grant, GET /metrics")
         if head.method != "POST":
             return error_response(405, "use POST")
         return _AgentCall(route)

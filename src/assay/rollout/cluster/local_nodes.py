@@ -21,6 +21,7 @@ from typing import Self
 import msgspec
 
 from assay.errors import AssayError, EnvironmentFailure
+from assay.rollout.telemetry.opening import LOSS_PREFIX
 from assay.settings import Settings
 
 from .node_config import NodeConfig
@@ -74,6 +75,8 @@ class LocalNodes:
         self._command, self._restart_wait_s = tuple(command), restart_wait_s
         self.processes: dict[int, asyncio.subprocess.Process] = {}
         """The latest process of each node, by its number."""
+        self._log_starts: dict[int, int] = {}
+        """Size of each node's log before it was first started."""
 
     async def __aenter__(self) -> Self:
         try:
@@ -88,6 +91,7 @@ class LocalNodes:
         config = msgspec.structs.replace(self._orders.config, name=f"local-{number}")
         line = msgspec.json.encode(msgspec.structs.replace(self._orders, config=config)) + b"\n"
         with self._log(number).open("ab") as log:
+            self._log_starts.setdefault(number, log.tell())
             process = await asyncio.create_subprocess_exec(
                 *self._command,
                 stdin=asyncio.subprocess.PIPE,
@@ -150,6 +154,17 @@ class LocalNodes:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
+        self._pass_on_losses()
+
+    def _pass_on_losses(self) -> None:
+        """Reports spans and metrics that nodes could not send; their logs are removed with a complete run."""
+        for number, start in self._log_starts.items():
+            with self._log(number).open("rb") as log:
+                log.seek(start)
+                lines = log.read(MOST_LOG_BYTES * 100).decode("utf-8", "replace").split("\n")
+            for line in lines:
+                if line.startswith(LOSS_PREFIX):
+                    self._warn(f"local node {number}: {line}")
 
 
 async def _serve(orders: NodeOrders) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import secrets
 import shutil
@@ -24,12 +25,17 @@ from assay.agents.building import build_agent
 from assay.agents.interface import Agent
 from assay.analysis.contracts import Contract
 from assay.errors import UserError
+from assay.gateway.metrics import declare_gateway_metrics
+from assay.http.metrics import MetricsRegistry
 from assay.http.server import HttpServer
+from assay.rollout.attempt.trial import Services
 from assay.rollout.config import RunConfig
 from assay.rollout.limits.contract_guards import ActiveContracts
 from assay.rollout.run_inputs import find_recorded_tasks
 from assay.rollout.run_manifest import parse_manifest, require_same_tasks
-from assay.rollout.runs import RunResources, load_run_contracts, make_services, open_resources
+from assay.rollout.runs import load_run_contracts, make_services, open_resources
+from assay.rollout.telemetry.opening import TraceIdentity, open_telemetry
+from assay.rollout.telemetry.run_metrics import RunMetrics
 from assay.settings import Settings
 from assay.store import RunStore
 from assay.store.objects import open_place
@@ -37,6 +43,7 @@ from assay.store.objects.interface import ObjectStore
 from assay.tasks import LoadedTask
 
 from .agent import AgentConfig, NodeAgent
+from .agent_metrics import declare_agent_metrics
 from .http_transport import SERVER_LIMITS, AgentApp, NodeListener, open_listener
 from .node_config import NodeConfig
 from .place_records import AgentAnnouncement, PublishedRun, announce_agent, has_ended, read_published
@@ -44,6 +51,7 @@ from .placement import NodeResources
 from .recorded_trial import LocalTrials, attempt_planner
 from .shared_blobs import BlobUploader
 
+_log = logging.getLogger(__name__)
 END_CHECK_S = 10.0
 """From one look for the end of the run to the next."""
 RUN_CHECK_S = 2.0
@@ -63,6 +71,8 @@ class NodeRun(NamedTuple):
     tasks: Sequence[LoadedTask]
     agent: Agent
     contracts: tuple[Contract, ...]
+    id: str = ""
+    """Random id of the published run."""
 
 
 class _OpenNode(NamedTuple):
@@ -71,6 +81,7 @@ class _OpenNode(NamedTuple):
     agent: NodeAgent
     listener: NodeListener
     announcement: AgentAnnouncement
+    metrics: MetricsRegistry
 
 
 class LeaveRequest:
@@ -111,15 +122,25 @@ async def serve_node(
     name = f"{config.name or socket.gethostname()}-{secrets.token_hex(4)}"
     root = settings.store / "nodes" / config.run / name
     certificate = None if files[0] is None else files[0].read_text(encoding="ascii", errors="ignore")
+    metrics = RunMetrics(MetricsRegistry())
+    identity = TraceIdentity(name, run.id)
     with contextlib.closing(listener.socket):
-        async with open_resources(run.config, settings, run.tasks, run.agent) as resources:
+        async with (
+            open_telemetry(run.name, _log.warning, metrics, identity, otel=run.config.otel) as observer,
+            open_resources(run.config, settings, run.tasks, run.agent) as resources,
+        ):
             with RunStore.create(root, config.run, {}) as store:
                 backend = () if resources.preparer is None else (resources.preparer.backend.name,)
                 announcement = AgentAnnouncement(
                     1, run.name, name, _url(config, listener), run.config.concurrency, backend, certificate
                 )
-                agent = _make_agent(announcement, run, resources, store, place)
-                await _serve(_OpenNode(config, place, agent, listener, announcement), token, leave, on_open)
+                services = make_services(store, resources, ActiveContracts(run.contracts, None))
+                agent = _make_agent(announcement, run, services._replace(observer=observer), place)
+                declare_agent_metrics(metrics.registry, agent)
+                if resources.model is not None:
+                    declare_gateway_metrics(metrics.registry, resources.model.gateway_handle.load)
+                node = _OpenNode(config, place, agent, listener, announcement, metrics.registry)
+                await _serve(node, token, leave, on_open)
     if not agent.leases:
         shutil.rmtree(root, ignore_errors=True)
     return agent.leases
@@ -175,17 +196,15 @@ def load_run(published: PublishedRun, slots: int | None) -> NodeRun:
         raise UserError(f"the contracts of run {published.run!r} differ on this node: copy the files again")
     agent = build_agent(config.agent, config.agent_options, model=config.model, default_name=manifest.get("agent"))
     bounds: dict[str, Any] = {"budget_usd": None, "budget_calls": None, "concurrency": slots or config.concurrency}
-    return NodeRun(published.run, msgspec.structs.replace(config, **bounds), tasks, agent, contracts)
+    return NodeRun(published.run, msgspec.structs.replace(config, **bounds), tasks, agent, contracts, published.id)
 
 
-def _make_agent(
-    announcement: AgentAnnouncement, run: NodeRun, resources: RunResources, store: RunStore, place: ObjectStore
-) -> NodeAgent:
-    services = make_services(store, resources, ActiveContracts(run.contracts, None))
-    trials = LocalTrials(services, run.tasks, attempt_planner(run.config, run.agent.name), BlobUploader(store, place))
+def _make_agent(announcement: AgentAnnouncement, run: NodeRun, services: Services, place: ObjectStore) -> NodeAgent:
+    planner, blobs = attempt_planner(run.config, run.agent.name), BlobUploader(services.store, place)
+    trials = LocalTrials(services, run.tasks, planner, blobs)
     node = NodeResources(announcement.isolation)
     bounds = AgentConfig(announcement.agent, slots=announcement.slots)
-    return NodeAgent(bounds, place, trials, lambda: node)
+    return NodeAgent(bounds, place, trials, lambda: node, observer=services.observer)
 
 
 def _url(config: NodeConfig, listener: NodeListener) -> str:
@@ -204,7 +223,7 @@ async def _serve(
     leaving = asyncio.create_task(leave.event.wait())
     watching = asyncio.create_task(_watch_end(node.place, node.announcement.run, leave))
     try:
-        async with HttpServer(AgentApp(node.agent, token), SERVER_LIMITS) as server:
+        async with HttpServer(AgentApp(node.agent, token, node.metrics), SERVER_LIMITS) as server:
             await server.listen(node.listener.socket, node.listener.tls)
             await announce_agent(node.place, node.announcement)
             on_open(node.announcement)

@@ -1,10 +1,16 @@
-"""The state of a run on nodes, from the place and from its agents. Changes nothing, and needs no command that runs."""
+"""The state of a run on nodes, from the place and from its agents. Changes nothing, and needs no command that runs.
+
+Times of decisions are those of the place, so that the clocks of nodes do not matter.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections import Counter
-from typing import Any, Literal
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -22,6 +28,9 @@ from .transport import AgentReport, PollRequest, UnreachableAgentError
 PATIENCE_S = 30.0
 ANSWER_S = 5.0
 READ_AT_ONCE = 32
+MOST_BUCKETS = 60
+BUCKETS_S = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600, 86_400)
+"""Widths of the intervals of a throughput, in seconds."""
 
 
 class NodeStatus(msgspec.Struct, frozen=True):
@@ -36,6 +45,24 @@ class NodeStatus(msgspec.Struct, frozen=True):
     waiting: int | None = None
     uploading: int | None = None
     problem: str | None = None
+    spool_bytes: int | None = None
+    """Bytes of trials that wait for upload."""
+    upload_wait_s: float | None = None
+    """Seconds for which the oldest of them waits: how far the place lags behind the node."""
+    polled_s: float | None = None
+    """Seconds since a command polled the node."""
+    last_sign_s: float | None = None
+    """Seconds since the node answered this reader; None if it never did."""
+
+
+class Throughput(msgspec.Struct, frozen=True):
+    """Decided attempts over time."""
+
+    interval_s: float
+    starts: tuple[float, ...]
+    """Unix times at which the intervals start, by the clock of the place."""
+    counts: tuple[int, ...]
+    """Attempts that were decided in each."""
 
 
 class ClusterStatus(msgspec.Struct, frozen=True):
@@ -65,86 +92,144 @@ class ClusterStatus(msgspec.Struct, frozen=True):
     nodes: tuple[NodeStatus, ...]
     problems: tuple[str, ...]
     """Damaged objects, by key."""
+    throughput: Throughput | None = None
+    """None before the first decision."""
+    last_final: float | None = None
+    """Unix time of the last decision, by the clock of the place."""
+
+
+class _ReadTrial(NamedTuple):
+    """What is kept of a record that was read; objects of a run never change."""
+
+    kind: str
+    modified: float
+    outcome: str | None
+    """`broke` for a result without one; None without a result."""
+    broke: str | None
 
 
 async def read_status(place: ObjectStore, run: str, token: str | None) -> ClusterStatus:
-    """Returns the state of a run; reads all its trials. `token` is that of its nodes; None asks none.
-
-    Raises:
-        UserError: The place holds no such run.
-        ObjectStoreError: The place does not answer.
-    """
-    finals = await list_finals(place, run, PATIENCE_S)
-    published = await read_published(place, run)
-    if published is None:
-        raise UserError(f"{place} holds no run {run!r}: start it with `assay run ... --run {run} --place {place}`")
-    config, tasks = parse_manifest(published.manifest)
-    problems: list[str] = []
-    decided = await _read_all(place, run, "finals", problems)
-    cut = await _read_all(place, run, "cut", problems)
-    ended = await has_ended(place, run)
-    nodes = await _ask_nodes(place, run, None if ended else token, problems)
-    kinds = Counter(record.kind for record in cut)
-    results = [record.body.result for record in (*decided, *cut) if record.kind != "superseded"]
-    return ClusterStatus(
-        run=run,
-        place=str(place),
-        attempts=config.total(len(tasks)),
-        finals=len(finals),
-        outcomes=_count(r.body.result.outcome or "broke" for r in decided if r.body.result is not None),
-        errors=_count(result.broke for result in results if result is not None and result.broke is not None),
-        superseded=kinds["superseded"],
-        retried=kinds["retried"],
-        interrupted=kinds["interrupted"],
-        running=sum(node.running or 0 for node in nodes),
-        leases=sum((node.running or 0) + (node.waiting or 0) + (node.uploading or 0) for node in nodes),
-        coordinators=await count_epochs(place, run),
-        ended=ended,
-        nodes=tuple(nodes),
-        problems=tuple(sorted(problems)),
-    )
+    """Returns the state of a run; reads all its trials. See `StatusReader.read`."""
+    return await StatusReader(place, run, token).read()
 
 
-def _count(values: Any) -> dict[str, int]:
-    return dict(sorted(Counter(values).items()))
+class StatusReader:
+    """Reads the state of a run, repeatedly; a trial that was read is not read again."""
 
+    def __init__(self, place: ObjectStore, run: str, token: str | None) -> None:
+        """Creates a reader. `token` is that of the run's nodes; None asks none."""
+        self._place, self._run, self._token = place, run, token
+        self._trials: dict[str, _ReadTrial] = {}
+        """By key."""
+        self._answered: dict[str, float] = {}
+        """Monotonic time of each node's last answer."""
 
-async def _read_all(place: ObjectStore, run: str, kind: str, problems: list[str]) -> list[TrialRecord]:
-    """Returns the records under a prefix, without their events; a damaged one becomes a problem."""
-    found: list[TrialRecord] = []
-    keys = [entry.key async for page in list_pages(place, f"{run_prefix(run)}{kind}/") for entry in page]
-    left = iter(keys)
+    async def read(self) -> ClusterStatus:
+        """Returns the state of the run.
 
-    async def work() -> None:
-        for key in left:
-            try:
-                record = await read_record(place, key, run, None)
-            except ObjectStoreError:
-                raise
-            except StoreError as exc:
-                problems.append(str(exc))
-            else:
-                body = msgspec.structs.replace(record.body, events=b"")
-                found.append(msgspec.structs.replace(record, body=body))
+        Raises:
+            UserError: The place holds no such run.
+            ObjectStoreError: The place does not answer.
+        """
+        place, run = self._place, self._run
+        finals = await list_finals(place, run, PATIENCE_S)
+        published = await read_published(place, run)
+        if published is None:
+            raise UserError(f"{place} holds no run {run!r}: start it with `assay run ... --run {run} --place {place}`")
+        config, tasks = parse_manifest(published.manifest)
+        problems: list[str] = []
+        decided = await self._read_all("finals", problems)
+        cut = await self._read_all("cut", problems)
+        ended = await has_ended(place, run)
+        nodes = await self._ask_nodes(problems, ended=ended)
+        kinds = Counter(trial.kind for trial in cut)
+        counted = [trial for trial in (*decided, *cut) if trial.kind != "superseded"]
+        return ClusterStatus(
+            run=run,
+            place=str(place),
+            attempts=config.total(len(tasks)),
+            finals=len(finals),
+            outcomes=_count(trial.outcome for trial in decided if trial.outcome is not None),
+            errors=_count(trial.broke for trial in counted if trial.broke is not None),
+            superseded=kinds["superseded"],
+            retried=kinds["retried"],
+            interrupted=kinds["interrupted"],
+            running=sum(node.running or 0 for node in nodes),
+            leases=sum((node.running or 0) + (node.waiting or 0) + (node.uploading or 0) for node in nodes),
+            coordinators=await count_epochs(place, run),
+            ended=ended,
+            nodes=tuple(nodes),
+            problems=tuple(sorted(problems)),
+            throughput=count_throughput([trial.modified for trial in decided]),
+            last_final=max((trial.modified for trial in decided), default=None),
+        )
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(READ_AT_ONCE):
-            group.create_task(work())
-    return found
+    async def _read_all(self, kind: str, problems: list[str]) -> list[_ReadTrial]:
+        """Returns the trials under a prefix; a damaged one becomes a problem."""
+        prefix = f"{run_prefix(self._run)}{kind}/"
+        entries = [entry async for page in list_pages(self._place, prefix) for entry in page]
+        left = iter([entry for entry in entries if entry.key not in self._trials])
 
+        async def work() -> None:
+            for entry in left:
+                try:
+                    record = await read_record(self._place, entry.key, self._run, None)
+                except ObjectStoreError:
+                    raise
+                except StoreError as exc:
+                    problems.append(str(exc))
+                else:
+                    self._trials[entry.key] = _summary(record, entry.modified)
 
-async def _ask_nodes(place: ObjectStore, run: str, token: str | None, problems: list[str]) -> list[NodeStatus]:
-    directory = AnnouncedAgents(place, run, token or "", problems.append)
-    await directory.refresh()
-    try:
         async with asyncio.TaskGroup() as group:
-            asked = [
-                group.create_task(_ask_node(one, None if token is None else directory.links[one.agent]))
-                for one in directory.announced.values()
-            ]
-    finally:
-        await directory.aclose()
-    return sorted((task.result() for task in asked), key=lambda node: node.agent)
+            for _ in range(READ_AT_ONCE):
+                group.create_task(work())
+        return [self._trials[entry.key] for entry in entries if entry.key in self._trials]
+
+    async def _ask_nodes(self, problems: list[str], *, ended: bool) -> list[NodeStatus]:
+        token = None if ended else self._token
+        directory = AnnouncedAgents(self._place, self._run, token or "", problems.append)
+        await directory.refresh()
+        try:
+            async with asyncio.TaskGroup() as group:
+                asked = [
+                    group.create_task(_ask_node(one, None if token is None else directory.links[one.agent]))
+                    for one in directory.announced.values()
+                ]
+        finally:
+            await directory.aclose()
+        return sorted((self._date_sign(task.result()) for task in asked), key=lambda node: node.agent)
+
+    def _date_sign(self, node: NodeStatus) -> NodeStatus:
+        """Adds the time since a node's last answer."""
+        now = time.monotonic()
+        if node.state == "answers":
+            self._answered[node.agent] = now
+        answered = self._answered.get(node.agent)
+        return node if answered is None else msgspec.structs.replace(node, last_sign_s=round(now - answered, 3))
+
+
+def _summary(record: TrialRecord, modified: float) -> _ReadTrial:
+    result = record.body.result
+    if result is None:
+        return _ReadTrial(record.kind, modified, None, None)
+    return _ReadTrial(record.kind, modified, result.outcome or "broke", result.broke)
+
+
+def count_throughput(times: Sequence[float]) -> Throughput | None:
+    """Returns how many of these Unix times are in each interval, at most `MOST_BUCKETS`; None without times."""
+    if not times:
+        return None
+    first, last = min(times), max(times)
+    widths = (width for width in BUCKETS_S if (last // width - first // width) < MOST_BUCKETS)
+    width = next(widths, math.ceil((last - first) / (MOST_BUCKETS - 1)))
+    counts = Counter(int(one // width) for one in times)
+    buckets = range(int(first // width), int(last // width) + 1)
+    return Throughput(width, tuple(one * width for one in buckets), tuple(counts[one] for one in buckets))
+
+
+def _count(values: Iterable[Any]) -> dict[str, int]:
+    return dict(sorted(Counter(values).items()))
 
 
 async def _ask_node(announced: AgentAnnouncement, link: HttpAgentLink | None) -> NodeStatus:
@@ -156,6 +241,12 @@ async def _ask_node(announced: AgentAnnouncement, link: HttpAgentLink | None) ->
             report: AgentReport = await link.poll(PollRequest({}))
     except (UnreachableAgentError, TimeoutError):
         return msgspec.structs.replace(status, state="silent", problem=link.problem)
-    return msgspec.structs.replace(
+    answered = msgspec.structs.replace(
         status, state="answers", running=report.running, waiting=report.waiting, uploading=report.uploading
+    )
+    load = report.load
+    if load is None:
+        return answered
+    return msgspec.structs.replace(
+        answered, spool_bytes=load.spool_bytes, upload_wait_s=load.upload_wait_s, polled_s=load.polled_s
     )

@@ -84,6 +84,20 @@ class PollRequest(msgspec.Struct, frozen=True, gc=False):
     """True to get the leases that the agent holds."""
 
 
+class AgentLoad(NamedTuple):
+    """The work of an agent at one moment."""
+
+    running: int
+    waiting: int
+    uploading: int
+    spool_bytes: int
+    """Trials that wait for upload."""
+    upload_wait_s: float
+    """Seconds for which the oldest of them waits; 0 without one."""
+    polled_s: float | None
+    """Seconds since a coordinator polled the agent; None if none did."""
+
+
 class AgentReport(msgspec.Struct, frozen=True, gc=False):
     """The state of an agent."""
 
@@ -102,6 +116,8 @@ class AgentReport(msgspec.Struct, frozen=True, gc=False):
     """Of the runs of the request; each is repeated until it is received."""
     leases: tuple[LeaseRef, ...] = ()
     """If they were asked for: of the runs of the request, those whose end is not among `ends`."""
+    load: AgentLoad | None = None
+    """For a request without runs, which is an observer's and not a coordinator's."""
 
 
 class GrantRequest(msgspec.Struct, frozen=True, gc=False):

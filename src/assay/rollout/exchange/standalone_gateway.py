@@ -25,6 +25,8 @@ from assay import __version__
 from assay.agents.harnesses.command import environment_of
 from assay.agents.interface import Endpoint
 from assay.errors import AssayError, BoundaryError, LimitReached, UserError
+from assay.gateway.metrics import declare_gateway_metrics
+from assay.http.metrics import MetricsRegistry
 from assay.records import AttemptEnded, AttemptStarted, Isolation, Limits, digest_record
 from assay.rollout.attempt.endpoint import (
     GatewayHandle,
@@ -42,6 +44,7 @@ from assay.rollout.limits.meter import Meter
 from assay.rollout.recording.recorder import Recorder
 from assay.rollout.recording.redaction import Redactor
 from assay.rollout.run_manifest import new_run_name
+from assay.rollout.telemetry.run_metrics import RunMetrics
 from assay.settings import Settings
 from assay.store import RunStore
 
@@ -110,13 +113,17 @@ async def serve_gateway(
         raise UserError(f"sessions is {config.sessions}: it must be at least 1")
     with listening(config.port) as listener:
         port = listener.getsockname()[1]
-        async with _access(config.model, settings) as access:
+        metrics = RunMetrics(MetricsRegistry())
+        async with _access(config.model, settings, metrics.registry) as access:
             assert access is not None
+            declare_gateway_metrics(metrics.registry, access.gateway_handle.load)
             with RunStore.create(settings.store, config.run or new_run_name("gateway"), _manifest(config)) as store:
                 sessions = [
                     _begin(store, n, access, _SessionOptions("external", UNSEEN, config.limits, settings.secrets()))
                     for n in range(config.sessions)
                 ]
+                for session in sessions:
+                    session.recorder.observer = metrics.observe_session()
                 stop = await (await access.gateway_handle.open()).listen(listener)
                 try:
                     on_open(store.run, tuple([await session.serve(access, port) for session in sessions]))
@@ -218,12 +225,14 @@ def _manifest(config: ServeConfig | RecordConfig) -> dict[str, object]:
 
 
 @asynccontextmanager
-async def _access(model: str | None, settings: Settings) -> AsyncIterator[ModelAccess | None]:
+async def _access(
+    model: str | None, settings: Settings, metrics: MetricsRegistry | None = None
+) -> AsyncIterator[ModelAccess | None]:
     if model is None:
         yield None
         return
     backend = open_model(resolve_model_name(model, settings) or model, settings)
-    gateway_handle = GatewayHandle()
+    gateway_handle = GatewayHandle(metrics=metrics)
     try:
         yield ModelAccess(backend, asyncio.Semaphore(MODEL_CONCURRENCY), gateway_handle)
     finally:

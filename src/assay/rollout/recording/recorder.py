@@ -28,6 +28,7 @@ from assay.records import (
 )
 from assay.rollout.recording.model_calls import CallRecordBuilder
 from assay.rollout.recording.redaction import Redactor
+from assay.rollout.telemetry.observer import SILENT, TrialObserver
 from assay.store import RunStore
 
 BATCH = 16
@@ -52,6 +53,7 @@ class Recorder:
         """Executed commands, including interrupted ones."""
         self.on_step: Callable[[Step], None] | None = None
         """Called with each recorded step of the agent."""
+        self.observer: TrialObserver = SILENT
         self._evidence = 0
         self._calls = 0
         self._pending: list[Body] = []
@@ -110,12 +112,15 @@ class Recorder:
         self.add(StepAdded(step), clean=clean)
         if self.on_step is not None:
             self.on_step(step)
+        self.observer.on_step(step)
 
     def evidence(self, channel: Channel, kind: str, data: dict[str, object], blobs: tuple[str, ...] = ()) -> str:
         """Adds evidence and returns its id."""
         self.executions += kind in ("execution", "execution_cut")
         found = Evidence(self.evidence_id(), channel, kind, data, blobs, time.time())
         self.add(EvidenceAdded(found))
+        if kind == "execution":
+            self.observer.on_execution(data)
         return found.id
 
     def evidence_id(self) -> str:
@@ -151,6 +156,7 @@ class Recorder:
         begun = self._call_notes.pop(exchange.id, None)
         self._pending = [one for one in self._pending if one is not begun]
         self._enqueue(ModelCalled(call))
+        self.observer.on_call(call)
         await self.commit()
         return call
 

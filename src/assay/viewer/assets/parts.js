@@ -29,7 +29,7 @@
     return bar;
   };
 
-  /* The heading and the tabs of a run's pages. `at`: "attempts", "tasks", "figures", "failures", "training" or "soundness". */
+  /* The heading and the tabs of a run's pages. `at`: "attempts", "tasks", "figures", "failures", "training", "nodes" or "soundness". */
   Assay.runTabs = (page, run, at) => {
     page.crumbs([["Runs", "#/"], [run, at === "attempts" ? null : Assay.href("run", run)],
       ...(at === "attempts" ? [] : [[at, null]])]);
@@ -40,6 +40,7 @@
       tab("tasks", "Tasks", Assay.href("run", run, "tasks")),
       tab("figures", "Figures", Assay.href("run", run, "figures")),
       tab("failures", "Failures", Assay.href("run", run, "failures")),
+      at === "nodes" ? tab("nodes", "Nodes", Assay.href("run", run, "nodes")) : null,
       at === "training" ? tab("training", "Training", Assay.href("run", run, "training")) : null,
       tab("soundness", "Soundness", Assay.href("run", run, "soundness")));
     new ResizeObserver(() => { /* on a narrow screen the open tab may lie beyond the edge */

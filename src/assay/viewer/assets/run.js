@@ -85,6 +85,7 @@
       `${format.count(view.certificates)} certificate${view.certificates === 1 ? "" : "s"} of admission: see `,
       h("a", { href: Assay.href("run", state.run, "soundness") }, "Soundness"), ".") : null;
     grid(state);
+    if (view.on_nodes && !Assay.exported) tabs.append(h("a", { href: Assay.href("run", state.run, "nodes") }, "Nodes"));
     const copied = h("div");
     if (Assay.exported) Assay.load("export").then((found) => fill(copied, h("p", { class: "note" }, found.note)), () => {});
     fill(page.root, state.head, tabs, copied, state.cards, note, state.groups,
