@@ -139,3 +139,30 @@ def test_a_call_that_the_world_refused_breaks_no_precondition() -> None:
     for error, status in ((True, "pass"), (False, "fail")):
         trace = trace_of_calls([(lend, Observation("", error=error))])
         assert [result.status for result in rule_results([ASKS_FIRST], trace, "here")] == [status]
+
+
+SMALL_FINES = """
+contract = "fines"
+[[rules]]
+name = "small-fines"
+kind = "precondition"
+when = 'call.name == "pay_fine"'
+require = 'call.arguments.amount <= 10'
+"""
+
+
+@pytest.mark.parametrize(
+    ("calls", "status"),
+    [
+        ([({}, True), ({"amount": 5}, False)], "pass"),
+        ([({}, True), ({"amount": 11}, True)], "pass"),
+        ([({}, True), ({"amount": 11}, False)], "fail"),
+        ([({}, False), ({"amount": 5}, False)], "unknown"),
+        ([({}, False), ({"amount": 11}, True)], "unknown"),
+    ],
+)
+def test_a_refused_call_without_arguments_leaves_a_precondition_decidable(
+    calls: list[tuple[dict[str, Any], bool]], status: str
+) -> None:
+    trace = trace_of_calls((ToolCall("", "pay_fine", "", given), Observation("", error=bad)) for given, bad in calls)
+    assert [result.status for result in rule_results([SMALL_FINES], trace, "here")] == [status]

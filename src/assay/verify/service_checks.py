@@ -20,6 +20,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from assay.analysis.contracts import Contract, check_contract, read_contract, record_of
+from assay.analysis.contracts.check import ClauseResult
 from assay.analysis.contracts.evaluation import Trace
 from assay.analysis.contracts.syntax import walk
 from assay.analysis.contracts.trace import RecordedTrace, Tracer
@@ -225,13 +226,21 @@ def rule_results(contracts: Sequence[str], recorded: RecordedTrace, where: str) 
     for number, text in enumerate(contracts):
         contract = _read(text, f"contract {number} of {where}")
         for found in check_contract(contract, ended):
-            name, broken, status = f"{contract.name}/{found.clause.table.name}", found.broken, found.status
             if found.clause.table.kind == "precondition":  # judged before the call, so that it cannot ask how it ended
-                broken = tuple(at for at in broken if not _was_refused(recorded.trace.positions[at]))
-                if found.broken and not broken:
-                    status = "unknown" if found.unknown else "pass"
-            results.append(RuleResult(name, status, broken, found.clause.is_of_one_call))
+                found = _without_refused_calls(found, recorded.trace.positions)
+            name = f"{contract.name}/{found.clause.table.name}"
+            results.append(RuleResult(name, found.status, found.broken, found.clause.is_of_one_call))
     return results
+
+
+def _without_refused_calls(result: ClauseResult, positions: Sequence[Mapping[str, Any]]) -> ClauseResult:
+    """Returns the result of a rule over the calls that the world did not refuse, whether broken or undecidable."""
+    broken = tuple(at for at in result.broken if not _was_refused(positions[at]))
+    unknown = tuple(at for at in result.unknown if not _was_refused(positions[at]))
+    if (broken, unknown) == (result.broken, result.unknown):
+        return result
+    status: VerdictStatus = "fail" if broken else "unknown" if unknown else "pass"
+    return result._replace(status=status, broken=broken, unknown=unknown)
 
 
 def _was_refused(position: Mapping[str, Any]) -> bool:
