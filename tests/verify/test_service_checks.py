@@ -6,8 +6,11 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from assay.analysis.judge import judge_safety
+from assay.analysis.subject import Subject
 from assay.errors import TaskError
 from assay.records import Check, EnvironmentSpec, Observation, Task, ToolCall, Verdict
 from assay.rollout import RunConfig, Tally, start_run
@@ -22,6 +25,7 @@ from assay.verify.service_checks import (
     rule_results,
     trace_of_calls,
 )
+from tests.analysis.made import trajectory
 
 
 def judge(facts: dict[str, Any], parameters: dict[str, Any]) -> Verdict:
@@ -139,6 +143,16 @@ def test_a_call_that_the_world_refused_breaks_no_precondition() -> None:
     for error, status in ((True, "pass"), (False, "fail")):
         trace = trace_of_calls([(lend, Observation("", error=error))])
         assert [result.status for result in rule_results([ASKS_FIRST], trace, "here")] == [status]
+
+
+def test_a_broken_policy_is_not_taken_for_the_contract_of_a_guard() -> None:
+    check = Check("policy", "policy", {"contracts": [NEVER_LENDS]})
+    task = Task("t", "do it", EnvironmentSpec("services"), (check,), "blake3:0")
+    facts = {"trace": [{"action": "lend_book", "arguments": {}, "content": "{}", "error": False}]}
+    result = asyncio.run(PolicyCheck().judge_world(WorldInput(task, check, facts, None)))
+    assert result.verdict.status == "fail"
+    subject = Subject(msgspec.structs.replace(trajectory(), evidence=tuple(result.evidence)), (), lambda _: None)
+    assert judge_safety(subject) == ((), ())
 
 
 SMALL_FINES = """

@@ -205,7 +205,7 @@ def _rule_policy(
     broken = [result for result in results if result.status == "fail"]
     for result in broken:
         steps = [recorded.steps[at] for at in result.broken[:MOST_SHOWN]]
-        cited.add("audit", "contract", {"rule": result.name, "steps": steps, "count": len(result.broken)})
+        cited.add("audit", "broken_rule", {"rule": result.name, "steps": steps, "count": len(result.broken)})
     if broken:
         named = ", ".join(result.name for result in broken[:5])
         return Ruling("fail", 1 - len(broken) / len(results), f"broken: {named}")
