@@ -10,10 +10,13 @@ from typer.testing import CliRunner
 
 from assay.admission.battery import Admission, admit
 from assay.admission.config import AdmitConfig
+from assay.admission.probe import Probe
+from assay.admission.probes import world_probes
 from assay.admission.soundness import TaskReport
-from assay.admission.worlds import collect_hooks
+from assay.admission.worlds import WorldHooks, collect_hooks
 from assay.cli.app import build_app
 from assay.errors import TaskError
+from assay.records import Check
 from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.statistics import wilson
@@ -48,6 +51,14 @@ async def test_wrong_solutions_that_end_in_the_same_world_are_told_from_those_th
     judged = {one.operator: (one.judgement, one.by) for one in found.survivors}
     assert judged == {"in-two": ("equivalent", "final state"), "noisy": ("changed", "final state")}
     assert (found.tried, found.rejected, found.best) == (3, 1, 0.5)
+
+
+@pytest.mark.parametrize("kinds", [("communicated", "state"), ("state",)])
+def test_a_check_of_what_was_said_is_tried_by_saying_every_number(kinds: tuple[str, ...]) -> None:
+    checks = tuple(Check(kind, kind) for kind in kinds)
+    probes = world_probes(AdmitConfig(tasks=("given",)), WorldHooks(), checks)
+    names = {one.name for one in probes if isinstance(one, Probe)}
+    assert ("cheat.shortcut-all-numbers" in names) == ("communicated" in kinds)
 
 
 async def test_a_world_without_hooks_is_not_tested_and_not_admitted(tmp_path: Path) -> None:

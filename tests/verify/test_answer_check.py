@@ -64,6 +64,13 @@ async def test_a_file_that_the_agent_made_unreadable_fails(bench: Bench, command
     assert "cannot be read" in verdict.reason
 
 
+@pytest.mark.parametrize("path", ["/proc/self/mem", "/proc/mtrr"])
+async def test_a_file_of_the_kernel_that_cannot_be_read_fails(bench: Bench, path: str) -> None:
+    """The errors that such files give are those of a failing host, and the agent chose them."""
+    verdict = (await judge(bench, f"ln -s {path} answer.json")).verdict
+    assert (verdict.status, verdict.marks) == ("fail", ())
+
+
 async def test_an_exception_is_expected_by_its_name(bench: Bench) -> None:
     right = await judge(bench, """echo '{"error": "KeyError"}' > answer.json""", '{"error": "KeyError"}')
     assert right.verdict.status == "pass"

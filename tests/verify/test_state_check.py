@@ -167,22 +167,45 @@ def test_numbers_and_texts_are_not_the_same() -> None:
     assert judge_facts({"changes": [observed]}, {"outcomes": [{"changes": [change]}]}).status == "fail"
 
 
-def test_too_many_assignments_end() -> None:
-    """One circle of references against two: no assignment fits, and the search is cut; the task is at fault."""
+def test_more_rows_than_an_outcome_has_fail_at_once() -> None:
+    """The agent adds hundreds of equal rows: its failed attempt must not become the task's error."""
+    wanted = [added("one", n=1, m={"$new": "two"}), added("two", n=1, m={"$new": "three"}), added("three", n=1, m=5)]
+    parameters = {"outcomes": [{"changes": [*wanted, changed("a", "n"), added("more", optional=True, n=1)]}]}
+    verdict = judge_facts({"changes": observe_added(*({"n": 1, "m": n % 2} for n in range(460)))}, parameters)
+    assert verdict.status == "fail"
+    assert verdict.score is not None
+    assert verdict.score < 0.5
 
-    def after(n: int, length: int) -> int:
-        return n // length * length + (n + 1) % length
 
-    rows = [
-        {"table": "t", "key": [f"k{n}"], "before": None, "after": {"k": f"k{n}", "o": f"k{after(n, 14)}"}}
-        for n in range(14)
-    ]
-    wanted = [
-        {"table": "t", "kind": "added", "key": [{"$new": f"{n}"}], "values": {"o": {"$new": f"{after(n, 7)}"}}}
-        for n in (*range(0, 14, 2), *range(1, 14, 2))
-    ]
+def references(*circles: int) -> list[tuple[str, str]]:
+    """Returns names with the name that each refers to, in circles of these lengths."""
+    return [(f"{at}.{n}", f"{at}.{(n + 1) % length}") for at, length in enumerate(circles) for n in range(length)]
+
+
+def test_references_that_fit_no_assignment_fail_however_long_the_search() -> None:
+    wanted = [added(name, o={"$new": other}) for name, other in references(*[3] * 8)]
+
+    def judge_circles(*circles: int) -> Verdict:
+        rows = [
+            {"table": "t", "key": [name], "before": None, "after": {"k": name, "o": other}}
+            for name, other in reversed(references(*circles))
+        ]
+        return judge_facts({"changes": rows}, {"outcomes": [{"changes": wanted}]})
+
+    assert judge_circles(*[3] * 8).status == "pass"
+    wrong = judge_circles(*[3] * 6, 6)
+    assert wrong.status == "fail"
+    assert wrong.score is not None
+    assert wrong.score > 0.5
+
+
+def test_an_outcome_that_a_right_attempt_cannot_be_found_for_is_the_tasks_error() -> None:
+    """Rows of one sort fit those of the other too, and nothing tells which of them a reference is of."""
+    lax = [added(f"lax {n}") for n in range(12)]
+    strict = [added(f"strict {n}", o={"$new": f"other {n}"}) for n in range(12)]
+    right = observe_added(*({"o": f"x{n}"} for n in range(12)), *({} for _ in range(12)))
     with pytest.raises(TaskError, match="too much alike"):
-        judge_facts({"changes": rows}, {"outcomes": [{"changes": wanted}]})
+        judge_facts({"changes": right}, {"outcomes": [{"changes": [*lax, *strict]}]})
 
 
 def test_columns_without_regard_to_case_are_compared_so() -> None:

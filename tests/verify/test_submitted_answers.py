@@ -43,6 +43,11 @@ def asked(*rows: list[str], kinds: list[str], **more: Any) -> dict[str, Any]:
         ("1204.51", "1204.5", "number", "fail"),
         ("1204", "1204.5", "number", "fail"),
         ("NaN", "1204.5", "number", "fail"),
+        ("1e9999999", "1204.5", "number", "fail"),
+        ("-1e999999999999999999", "1204.5", "number", "fail"),
+        ("1e-9999999", "0", "number", "fail"),
+        ("9" * 500, "1204.5", "number", "fail"),
+        ("1.2045e3", "1204.5", "number", "pass"),
         ("about 12", "12", "number", "fail"),
         ("  anna   BERG ", "Anna Berg", "text", "pass"),
         ("Anna", "Anna Berg", "text", "fail"),
@@ -102,6 +107,14 @@ def test_nothing_observed_is_unknown_and_wrong_parameters_are_named() -> None:
         judged(answered(["1"]))
     with pytest.raises(TaskError, match="does not fit its kinds"):
         judged(answered(["1"]), asked(["one"], kinds=["number"]))
+
+
+def test_deep_arguments_of_a_call_are_searched_without_an_error() -> None:
+    deep: list[Any] = ["R-1"]
+    for _ in range(5000):
+        deep = [deep]
+    facts = {"changes": [], "calls": [{"role": "agent", "code": None, "arguments": {"query": deep}}]}
+    assert judged(facts, asked(["1"], kinds=["number"], path=["R-1"])).score == pytest.approx(0.4)
 
 
 cells = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)

@@ -20,10 +20,12 @@ from assay.agents.nulls import NULLS
 from assay.agents.oracle import OracleAgent
 from assay.agents.rewrite import RewriteAgent
 from assay.environments.interface import WorkspaceSpec
-from assay.records import Limits, ToolCall
+from assay.environments.services.conversation import SEND
+from assay.records import Check, Limits, ToolCall, canonical_bytes
 from assay.rollout.attempt.variation import Variation
 from assay.rollout.plan import PlannedAttempt, Verification, attempt_seed, merge_limits
 from assay.tasks import LoadedTask
+from assay.verify.service_checks import CommunicatedCheck
 
 from .bundles import bundle_cheats
 from .config import AdmitConfig
@@ -43,6 +45,8 @@ NO_SANDBOX = "the task's world runs no agent code: this needs a sandbox"
 ATTEMPTS = 38
 """Planned attempts of a task's battery. Explicit limits of mutants or variants, or shared attempts that do not clear
 their members, may exceed it."""
+_MESSAGE = {"text": " ".join(map(str, range(2_000)))}
+_ALL_NUMBERS = (ToolCall("c0", SEND, canonical_bytes(_MESSAGE).decode(), _MESSAGE),)
 NULL_WORDS = {
     "empty": "a plausible answer with nothing in it",
     "comments": "only comments or blank lines",
@@ -236,8 +240,10 @@ def _rewritten(plan: _Plan, solution: SolutionRecord, rewrite: Rewrite) -> Probe
     return Probe(rewrite.name, rewrite.group, wanted, agent, about, plan.main, rewrite=rewrite)
 
 
-def world_probes(config: AdmitConfig, hooks: WorldHooks) -> Iterator[Probe | SkippedProbe]:
-    """Yields all probes of a task in an in-process world."""
+def world_probes(
+    config: AdmitConfig, hooks: WorldHooks, checks: Sequence[Check] = ()
+) -> Iterator[Probe | SkippedProbe]:
+    """Yields all probes of a task in an in-process world; `checks` are the task's."""
     if hooks.oracle is None:
         yield SkippedProbe("oracle", "completeness", "the world gives no `oracle`")
     else:
@@ -251,6 +257,9 @@ def world_probes(config: AdmitConfig, hooks: WorldHooks) -> Iterator[Probe | Ski
     for name, calls in (hooks.null or {}).items():
         yield Probe(f"null.{name}", "null", "fail", CallsAgent("null", calls), f"calls that do nothing ({name})")
     yield SkippedProbe("cheat", "cheat", NO_SANDBOX)
+    if any(check.kind == CommunicatedCheck.kind for check in checks):
+        about = "an attempt that tells the person every number"
+        yield Probe(f"{SHORTCUT}-all-numbers", "cheat", "fail", CallsAgent("cheat:shortcut", _ALL_NUMBERS), about)
     if hooks.shortcuts is None:
         yield SkippedProbe(SHORTCUT, "cheat", "the world gives no `shortcuts`")
     for name, calls in (hooks.shortcuts or {}).items():

@@ -107,7 +107,9 @@ class AdmissionSubject:
         return list(sandbox_probes(self.loaded, self.config, spec, self.solution, cache))
 
     async def _learn_world(self) -> list[Probe | SkippedProbe]:
-        return list(world_probes(self.config, await collect_hooks(self.loaded, self.config.seed)))
+        return list(
+            world_probes(self.config, await collect_hooks(self.loaded, self.config.seed), self.loaded.task.checks)
+        )
 
     def add(self, probe: Probe) -> None:
         """Adds a probe before the waiting ones."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from assay.records import Observation, Step, ToolCall, Trajectory
+from assay.records import Observation, Step, ToolCall, Trajectory, pair_observations
 
 from ._files import FileUse, code_files, command_files, patch_files
 from ._tests import test_commands
@@ -66,7 +66,7 @@ def actions_of(trajectory: Trajectory) -> tuple[Action, ...]:
     """Returns the actions of the agents of `trajectory` (actors `agent` and `other_agent`), in the order of its steps.
 
     A tool call is an action; so is a step without calls that says or thinks something. A call's observations are those
-    with its id, else the next without one, joined by line ends, standard error after the output.
+    with its id, else the next without one (`pair_observations`), joined by line ends, standard error after the output.
     """
     reader = ActionReader()
     for step in trajectory.steps:
@@ -99,31 +99,9 @@ def _step_actions(step: Step, opened: str | None) -> Iterator[Action]:
                 error=any(each.error or each.timed_out for each in seen),
             )
         return
-    brought = _brought(step.tool_calls, step.observations)
-    for position, (call, seen) in enumerate(zip(step.tool_calls, brought, strict=True)):
+    paired = pair_observations(step.tool_calls, step.observations)
+    for position, (call, seen) in enumerate(zip(step.tool_calls, paired, strict=True)):
         yield _action(step.index, position, call, seen, opened)
-
-
-def _brought(calls: tuple[ToolCall, ...], observations: tuple[Observation, ...]) -> list[tuple[Observation, ...]]:
-    """Assigns observations to calls: by id, in turn; those without a known call in order to calls that have none."""
-    brought: list[list[Observation]] = [[] for _ in calls]
-    places: dict[str, list[int]] = {}
-    for position, call in reversed(list(enumerate(calls))):
-        places.setdefault(call.id, []).append(position)
-    loose: list[Observation] = []
-    for each in observations:
-        waiting = places.get(each.call_id or "") if each.call_id else None
-        if waiting is None:
-            loose.append(each)
-        else:
-            brought[waiting.pop() if len(waiting) > 1 else waiting[0]].append(each)
-    empty = [seen for seen in brought if not seen]
-    for position, each in enumerate(loose):
-        if position < len(empty):
-            empty[position].append(each)
-        elif brought:
-            brought[-1].append(each)
-    return [tuple(seen) for seen in brought]
 
 
 def _output_text(seen: tuple[Observation, ...]) -> str | None:

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from assay.errors import PluginLoadError, StoreError
-from assay.records import VerdictAdded
+from assay.records import VerdictAdded, pair_observations
 from assay.verdicts import assess
 
 from .output import console, emit_json, plain, quantity, say
@@ -255,16 +255,13 @@ def _block(text: str) -> str:
 
 def _step(step: Step, output_chars: int) -> str:
     lines = [_block(f"[{step.index}] {_cut(step.message or '', output_chars)}".rstrip())]
-    observations = list(step.observations)
-    for call in step.tool_calls:
+    paired = pair_observations(step.tool_calls, step.observations)
+    for call, observations in zip(step.tool_calls, paired, strict=True):
         lines.append(_block(f"  > {call.name} {_cut(call.arguments, output_chars)}"))
-        found = next((o for o in observations if o.call_id == call.id), None)
-        if found is None:
-            continue
-        observations.remove(found)  # a model may give two calls one id; their results come in order
-        code = "" if found.exit_code is None else f" (exit {found.exit_code})"
-        text = _cut((found.content + found.stderr).rstrip(), output_chars)
-        lines.append(_block("    " + (text or "(no output)")) + code)
+        for found in observations:
+            code = "" if found.exit_code is None else f" (exit {found.exit_code})"
+            text = _cut((found.content + found.stderr).rstrip(), output_chars)
+            lines.append(_block("    " + (text or "(no output)")) + code)
     return "\n".join(lines)
 
 

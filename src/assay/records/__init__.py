@@ -1,4 +1,4 @@
-"""The records: plain frozen data, no behaviour, no I/O.
+"""The records: plain frozen data, and how their parts belong together; no I/O.
 
 Reading a record needs this package and msgspec, nothing else. Fields are documented below their definitions; the JSON
 Schema comes from `msgspec.json.schema(Trajectory)`.
@@ -21,6 +21,7 @@ from ._event import (
 )
 from ._evidence import Channel, Evidence, Separation, Verdict, VerdictKind, VerdictStatus
 from ._isolation import Hold, Isolation, IsolationName, LimitHold
+from ._pairing import match_calls, pair_observations
 from ._separation import IdMap, LoadFact, LoadFacts, LoadRole, MountFact, SandboxFacts, SeparationFacts, TaintFact
 from ._step import Actor, Observation, Step, ToolCall, Truncation
 from ._task import Check, EnvironmentSpec, Limits, Message, Oracle, Task
@@ -80,5 +81,7 @@ __all__ = [
     "decode",
     "digest_bytes",
     "digest_record",
+    "match_calls",
+    "pair_observations",
     "require_finite",
 ]

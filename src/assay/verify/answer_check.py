@@ -6,8 +6,9 @@ folder and is never in the sandbox. The file is read out of a fork of the final 
 and is compared as `verify.calls` compares answers: floats within 4 ulp, objects without order. Nothing that the agent
 wrote is executed, so the verdict is graded `no-agent-code`.
 
-Covered: links, devices and large or malformed files (they are wrong answers); a host that cannot read the file (it is
-the host's failure). Not covered: an answer that was guessed.
+Covered: links, devices, files of the kernel, and large or malformed files (they are wrong answers). If reading gives an
+error that the host may have caused, a control file is read in a fresh sandbox; only if that fails too, the host is the
+cause. Not covered: an answer that was guessed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from assay.environments.interface import Workspace
 from assay.errors import HostFailure, TaskError
 from assay.records import digest_bytes
 from assay.verify._ruling import Ruling
@@ -34,7 +36,8 @@ MAX_ANSWER_BYTES = 512 << 10
 _FAULTS_OF_FILE = frozenset(
     {errno.EISDIR, errno.EINVAL, errno.ELOOP, errno.EACCES, errno.ENOTDIR, errno.ENXIO, errno.ENAMETOOLONG}
 )
-"""Errors that only the agent's file or its folders can cause."""
+"""Errors that only the agent's file or its folders can cause; any other is compared with a control read."""
+_CONTROL = "/tmp/assay-control-read"
 
 
 class AnswerParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,16 +92,40 @@ async def _read_answer(given: CheckInput, name: str) -> tuple[bytes, str]:
     path = name if name.startswith("/") else f"{given.spec.workdir.rstrip('/')}/{name}"
     async with opened(given.backend, given.spec, given.state) as workspace:
         try:
-            return await workspace.read(path, limit=MAX_ANSWER_BYTES), ""
-        except FileNotFoundError:
-            return b"", f"{name} is absent"
-        except ValueError as exc:
-            return b"", f"{name} cannot be read: {exc}"
+            return await _read_file(workspace, path, name)
         except OSError as exc:
-            if exc.errno not in _FAULTS_OF_FILE:
-                problem = f"reading {name} out of the final state failed: {exc}"
+            problem = f"reading {name} out of the final state failed: {exc}"
+            if not await _control_read_works(given):
                 raise HostFailure(problem) from exc
+        try:  # the agent may have linked a file of the kernel; a host that failed for a moment reads it now
+            return await _read_file(workspace, path, name)
+        except OSError as exc:
             return b"", f"{name} cannot be read: {exc}"
+
+
+async def _read_file(workspace: Workspace, path: str, name: str) -> tuple[bytes, str]:
+    """Returns the file's bytes, or why the agent made it unreadable. Raises `OSError` if the host may be the cause."""
+    try:
+        return await workspace.read(path, limit=MAX_ANSWER_BYTES), ""
+    except FileNotFoundError:
+        return b"", f"{name} is absent"
+    except ValueError as exc:
+        return b"", f"{name} cannot be read: {exc}"
+    except OSError as exc:
+        if exc.errno not in _FAULTS_OF_FILE:
+            raise
+        return b"", f"{name} cannot be read: {exc}"
+
+
+async def _control_read_works(given: CheckInput) -> bool:
+    """Returns whether a file can be written and read in a fresh sandbox, in which nothing is of the agent."""
+    content = b"control"
+    try:
+        async with opened(given.backend, given.spec) as fresh:
+            await fresh.write(_CONTROL, content)
+            return await fresh.read(_CONTROL, limit=len(content)) == content
+    except (OSError, ValueError):
+        return False
 
 
 def _rule(expected: Answer, text: bytes, problem: str) -> Ruling:

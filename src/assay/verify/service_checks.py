@@ -4,13 +4,15 @@ Both read records that the agent did not write: the steps that the runner record
 Nothing that the agent wrote is executed: the grade is `no-agent-code`.
 
 Covered: calls that were refused break no rule (they obtained nothing); a number is compared as a number, so that "10"
-is not found in "100" or "10:30", and a date in any of the usual spellings, with the right year or none. Not covered:
-what a text means. "It is not 10" holds the number 10.
+is not found in "100" or "10:30", and a date in any of the usual spellings, with the right year or none; an agent that
+names more than 100 numbers for each number that it must say, or as many dates, is guessing and fails. Not covered: what
+a text means. "It is not 10" holds the number 10.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal, InvalidOperation
@@ -20,24 +22,23 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from assay.analysis.contracts import Contract, check_contract, read_contract, record_of
+from assay.analysis.contracts.check import ClauseResult
 from assay.analysis.contracts.evaluation import Trace
 from assay.analysis.contracts.syntax import walk
 from assay.analysis.contracts.trace import RecordedTrace, Tracer
 from assay.environments.services.conversation import SEND
 from assay.errors import TaskError, UserError
 from assay.records import Observation, Step, ToolCall, VerdictStatus, canonical_bytes
+from assay.verify._numbers import is_within
 from assay.verify._ruling import Ruling
+from assay.verify._text_values import dates_in, holds_date, normalize_text, numbers_in
 from assay.verify._world_check import make_result, read_parameters, refuse_workspace
 from assay.verify.cited_evidence import CitedEvidence
 from assay.verify.interface import CheckInput, CheckResult, WorldInput
 
 MOST_SHOWN: Final = 50
-# Neither a part of a word or of another number, nor of a date, a time or an identifier.
-_NUMBER: Final = re.compile(r"(?<![\w.,])(?<!\w-)(?<!\d[:/])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?!\w|[.,:/-]\d)")
-_MONTHS: Final = (
-    "january", "february", "march", "april", "may", "june",
-    "july", "august", "september", "october", "november", "december",
-)  # fmt: skip
+MOST_VALUES: Final = 100
+"""Distinct numbers that an agent may name for each number that it must say, and likewise dates; above, it guesses."""
 
 
 class PolicyParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -107,29 +108,47 @@ class CommunicatedCheck:
             return make_result(given, Ruling("unknown", None, "the world does not report its calls"), cited)
         said = "\n".join(_agent_messages(given.facts))
         missing = [fact.value for fact in parameters.facts if not is_said(fact, said)]
-        cited.add("audit", "communicated", {"missing": missing, "said": said[-4000:], "characters": len(said)})
-        score = 1 - len(missing) / len(parameters.facts)
-        ruling = Ruling("pass", 1.0, f"the person was told all {len(parameters.facts)} facts")
-        if missing:
-            ruling = Ruling("fail", score, f"the person was not told: {', '.join(missing[:5])}")
-        return make_result(given, ruling, cited)
+        guessed = guessed_kinds(parameters.facts, said)
+        data = {"missing": missing, "guessed": guessed, "said": said[-4000:], "characters": len(said)}
+        cited.add("audit", "communicated", data)
+        return make_result(given, _rule_communicated(parameters.facts, missing, guessed), cited)
+
+
+def _rule_communicated(facts: Sequence[Communicated], missing: Sequence[str], guessed: Mapping[str, int]) -> Ruling:
+    if guessed:
+        named = " and ".join(f"{count} {kind}s" for kind, count in guessed.items())
+        return Ruling("fail", 0.0, f"the person was told {named}: more than {MOST_VALUES} for each fact are guesses")
+    if missing:
+        score = 1 - len(missing) / len(facts)
+        return Ruling("fail", score, f"the person was not told: {', '.join(missing[:5])}")
+    return Ruling("pass", 1.0, f"the person was told all {len(facts)} facts")
 
 
 def is_said(fact: Communicated, text: str) -> bool:
     """Returns whether a text holds a fact. Raises `TaskError` for a value that is not of its kind."""
+    text = normalize_text(text)
     if fact.kind == "number":
         value, tolerance = _read_number(fact.value), _read_number(fact.tolerance)
-        return any(abs(found - value) <= tolerance for found in _numbers(text))
+        return any(is_within(found, value, tolerance) for found in numbers_in(text))
     if fact.kind == "date":
         try:
             day = date.fromisoformat(fact.value)
         except ValueError as exc:
             raise TaskError(f"the fact {fact.value!r} is not a date (YYYY-MM-DD)") from exc
-        return any(re.search(rf"(?<![\w-]){spelling}(?![\w-])", text, re.IGNORECASE) for spelling in _spellings(day))
-    words = r"\s+".join(re.escape(word) for word in fact.value.split())
+        return holds_date(day, text)
+    words = r"\s+".join(re.escape(word) for word in normalize_text(fact.value).split())
     if not words:
         raise TaskError("a fact that the person must be told is empty")
     return re.search(rf"(?<!\w){words}(?!\w)", text, re.IGNORECASE) is not None
+
+
+def guessed_kinds(facts: Sequence[Communicated], text: str) -> dict[str, int]:
+    """Returns the kinds of facts of which a text names too many values (`MOST_VALUES` for each fact), with the number
+    of distinct values. A text of digits counts as a number."""
+    text = normalize_text(text)
+    asked: Counter[str] = Counter("number" if fact.value.isdigit() else fact.kind for fact in facts)
+    named = {"number": len(set(numbers_in(text))), "date": len(set(dates_in(text)))}
+    return {kind: count for kind, count in named.items() if asked[kind] and count > MOST_VALUES * asked[kind]}
 
 
 def _read_number(text: str) -> Decimal:
@@ -140,23 +159,6 @@ def _read_number(text: str) -> Decimal:
     if not value.is_finite():
         raise TaskError(f"the fact {text!r} is not a number")
     return value
-
-
-def _numbers(text: str) -> Iterator[Decimal]:
-    for found in _NUMBER.finditer(text):
-        yield Decimal(found[0].replace(",", ""))
-
-
-def _spellings(day: date) -> list[str]:
-    """Returns patterns of a date: 2026-03-05, 5 March 2026, March 5, 2026, Mar 5th."""
-    month = _MONTHS[day.month - 1]
-    name = f"{month[:3]}(?:{month[3:]})?\\.?+" if len(month) > 3 else month
-    number, year = f"0?{day.day}(?:st|nd|rd|th)?", f"(?:,?\\s+{day.year}|(?!,?\\s+\\d{{4}}(?!\\d)))"
-    return [
-        f"{day.isoformat()}(?:T\\d{{2}}:\\d{{2}})?",
-        f"{number}\\s+(?:of\\s+)?{name}{year}",
-        f"{name}\\s+{number}{year}",
-    ]
 
 
 def _agent_messages(facts: Mapping[str, Any]) -> Iterator[str]:
@@ -204,7 +206,7 @@ def _rule_policy(
     broken = [result for result in results if result.status == "fail"]
     for result in broken:
         steps = [recorded.steps[at] for at in result.broken[:MOST_SHOWN]]
-        cited.add("audit", "contract", {"rule": result.name, "steps": steps, "count": len(result.broken)})
+        cited.add("audit", "broken_rule", {"rule": result.name, "steps": steps, "count": len(result.broken)})
     if broken:
         named = ", ".join(result.name for result in broken[:5])
         return Ruling("fail", 1 - len(broken) / len(results), f"broken: {named}")
@@ -225,13 +227,21 @@ def rule_results(contracts: Sequence[str], recorded: RecordedTrace, where: str) 
     for number, text in enumerate(contracts):
         contract = _read(text, f"contract {number} of {where}")
         for found in check_contract(contract, ended):
-            name, broken, status = f"{contract.name}/{found.clause.table.name}", found.broken, found.status
             if found.clause.table.kind == "precondition":  # judged before the call, so that it cannot ask how it ended
-                broken = tuple(at for at in broken if not _was_refused(recorded.trace.positions[at]))
-                if found.broken and not broken:
-                    status = "unknown" if found.unknown else "pass"
-            results.append(RuleResult(name, status, broken, found.clause.is_of_one_call))
+                found = _without_refused_calls(found, recorded.trace.positions)
+            name = f"{contract.name}/{found.clause.table.name}"
+            results.append(RuleResult(name, found.status, found.broken, found.clause.is_of_one_call))
     return results
+
+
+def _without_refused_calls(result: ClauseResult, positions: Sequence[Mapping[str, Any]]) -> ClauseResult:
+    """Returns the result of a rule over the calls that the world did not refuse, whether broken or undecidable."""
+    broken = tuple(at for at in result.broken if not _was_refused(positions[at]))
+    unknown = tuple(at for at in result.unknown if not _was_refused(positions[at]))
+    if (broken, unknown) == (result.broken, result.unknown):
+        return result
+    status: VerdictStatus = "fail" if broken else "unknown" if unknown else "pass"
+    return result._replace(status=status, broken=broken, unknown=unknown)
 
 
 def _was_refused(position: Mapping[str, Any]) -> bool:

@@ -5,7 +5,8 @@ question asks for one. A wrong answer earns credit for each record on the way to
 to the power of its distance from the answer, summed, as in ExCyTIn-Bench (arXiv:2507.14201). A record counts as found
 where the agent named it in a call that succeeded, by the world's own log.
 
-Covered: a number written with thousands separators or another number of decimals, texts in another case. Not covered:
+Covered: a number written with thousands separators or another number of decimals, texts in another case; a number of
+any size, and arguments of any depth, are judged without an error. Not covered:
 an answer that was guessed, and a record that was named by chance.
 """
 
@@ -22,6 +23,7 @@ import msgspec
 from assay.environments.services.database import RowChange
 from assay.environments.services.ticket import ANSWERS
 from assay.errors import TaskError
+from assay.verify._numbers import is_within
 from assay.verify._ruling import Ruling
 from assay.verify.cited_evidence import CitedEvidence
 
@@ -106,14 +108,15 @@ def _named(calls: Sequence[Any]) -> Iterator[str]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for part in value.values():
-            yield from _texts(part)
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from _texts(part)
+    waiting = [value]  # not recursive: the agent chooses the depth
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, Mapping):
+            waiting.extend(part.values())
+        elif isinstance(part, list | tuple):
+            waiting.extend(part)
 
 
 def _grade(question: Question, given: list[list[str]] | None, named: set[str], name: str) -> _Graded:
@@ -145,7 +148,7 @@ def _compare(question: Question, given: list[list[str]], name: str) -> str:
 
 
 def _is_same(one: str | Decimal, two: str | Decimal, tolerance: Decimal) -> bool:
-    return abs(one - two) <= tolerance if isinstance(one, Decimal) and isinstance(two, Decimal) else one == two
+    return is_within(one, two, tolerance) if isinstance(one, Decimal) and isinstance(two, Decimal) else one == two
 
 
 def _read_row(question: Question, row: Sequence[str]) -> tuple[str | Decimal, ...] | None:

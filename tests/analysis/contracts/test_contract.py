@@ -4,8 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from assay.analysis.contracts import Monitor, findings_of_contract, read_contract, verdict_of_contract
+from assay.analysis.contracts.trace import Tracer
 from assay.errors import UserError
-from assay.records import Evidence, ModelCall, Step
+from assay.records import Evidence, ModelCall, Observation, Step
 from tests.analysis.trajectories import acted, call, ran, said, subject
 
 REFUNDS = """
@@ -106,6 +107,21 @@ def test_a_monitor_does_with_the_undecidable_what_the_rule_says() -> None:
     monitor.record_step(acted(0, "verify_identity"))
     (found,) = monitor.ask(asked(("refund", {})))
     assert (found.rule, found.status, found.enforce) == ("small-refunds", "unknown", "deny")
+
+
+@pytest.mark.parametrize("identity", ["x", ""])
+def test_calls_with_one_id_have_results_of_their_own(identity: str) -> None:
+    """The refused first call lends its result neither to a look-up that failed nor to a refund that was paid."""
+    calls = tuple(replace(call(name), id=identity) for name in ("verify_identity", "refund"))
+    seen = (Observation("no such customer", identity, error=True), Observation("paid", identity))
+    step = Step(0, "agent", tool_calls=calls, observations=seen)
+    positions = [fields for _, fields in Tracer(None).positions(step)]
+    assert [fields["result"]["ok"] for fields in positions] == [False, True]
+    monitor = Monitor([read_contract(REFUNDS, "x")])
+    earlier = tuple(replace(call(name), id=identity) for name in ("now", "verify_identity", "refund"))
+    seen = (Observation("noon", identity), Observation("no such customer", identity, error=True))
+    found = monitor.ask(Step(0, "agent", tool_calls=earlier, observations=seen), made=2)
+    assert [(decision.rule, decision.call) for decision in found] == [("identity-first", 2), ("small-refunds", 2)]
 
 
 FLOW = """

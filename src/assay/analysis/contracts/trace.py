@@ -10,7 +10,7 @@ import msgspec
 from assay.analysis.actions import actions_of_step
 from assay.analysis.actors import named_calls, who
 from assay.analysis.interface import Action
-from assay.records import AttemptStarted, Evidence, Observation, Step, ToolCall, Trajectory
+from assay.records import AttemptStarted, Evidence, Observation, Step, ToolCall, Trajectory, pair_observations
 
 from .evaluation import Trace
 from .fields import NOTHING, PENDING
@@ -52,9 +52,10 @@ class Tracer:
             seen = _result(step.observations[0]) if step.observations else {"result": NOTHING}
             yield -1, {**turn, "call": NOTHING, **_act(actions.get(-1)), **seen}
             return
+        paired = pair_observations(step.tool_calls, step.observations)
         for number, call in enumerate(step.tool_calls):
             is_pending = made is not None and number >= made
-            result = {"result": PENDING} if is_pending else _result(_answer(step, number))
+            result = {"result": PENDING} if is_pending else _result(next(iter(paired[number]), None))
             yield number, {**turn, "call": _call(call), **_act(actions.get(number)), **result}
 
     def _turn(self, step: Step, *, pending: bool) -> dict[str, Any]:
@@ -122,16 +123,6 @@ def _act(action: Action | None) -> dict[str, Any]:
         return {"act": NOTHING}
     command: Any = action.command if action.kind == "shell" or action.command is not None else NOTHING
     return {"act": {"kind": action.kind, "command": command, "paths": list(action.paths), "text": action.text}}
-
-
-def _answer(step: Step, number: int) -> Observation | None:
-    """Returns the observation of a call by id, else by position if no observation has an id."""
-    identity = step.tool_calls[number].id
-    named = next((seen for seen in step.observations if identity and seen.call_id == identity), None)
-    if named is not None:
-        return named
-    loose = number < len(step.observations) and step.observations[number].call_id is None
-    return step.observations[number] if loose else None
 
 
 def _result(seen: Observation | None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from assay.formats.shared.builder import split_text_parts, tool_call
+from assay.formats.shared.messages import answered_call
 from assay.formats.shared.round_trip import diff_json, patch_json
 from assay.formats.shared.round_trip_builder import objects_in
 from assay.records import ModelCall, Observation, Step, ToolCall, canonical_bytes
@@ -64,11 +65,11 @@ def observation_of(message: dict[str, Any]) -> Observation:
 def render_message(step: Step, part: str, _call: ModelCall | None = None) -> Any:
     """Renders the message of a step's part: its own (`message`), or a tool's result (`result 0`)."""
     if part.startswith("result "):
-        seen = step.observations[int(part.removeprefix("result "))]
-        name = next((c.name for c in step.tool_calls if c.id == seen.call_id), None)
+        position = int(part.removeprefix("result "))
+        seen, answered = step.observations[position], answered_call(step, position)
         fresh: dict[str, Any] = {"content": seen.content, "role": "tool"}
         fresh |= {"tool_call_id": seen.call_id} if seen.call_id else {}
-        fresh |= {"function": name} if name else {}
+        fresh |= {"function": answered.name} if answered is not None and answered.name else {}
         kind = "timeout" if seen.timed_out else "unknown"
         return fresh | ({"error": {"type": kind, "message": seen.content}} if seen.error else {})
     fresh = {"content": step.message or "", "role": _role(step)}

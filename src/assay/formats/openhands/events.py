@@ -7,7 +7,7 @@ from typing import Any
 
 from assay.formats.shared.builder import tool_call
 from assay.formats.shared.json_stream import WarnFunction, parse_time
-from assay.formats.shared.messages import actor_of, content_text, iso_time
+from assay.formats.shared.messages import actor_of, answered_call, content_text, iso_time
 from assay.formats.shared.round_trip_builder import RoundTripBuilder, exit_code, get_path, text_or_empty, text_or_none
 from assay.records import Actor, ModelCall, Observation, Step, ToolCall, Usage
 
@@ -203,7 +203,7 @@ def render_event(step: Step, part: str, call: ModelCall | None) -> dict[str, Any
     if kind == "action":
         return {**event, **_action(step, step.tool_calls[int(position)], int(position), call)}
     if kind == "result":
-        return {**event, **_result(step, step.observations[int(position)])}
+        return {**event, **_result(step, int(position))}
     agent = step.actor in {"agent", "other_agent"}
     said: dict[str, Any] = {"role": "assistant" if agent else "user"}
     said["content"] = [_text(step.message)] if step.message is not None else []
@@ -234,8 +234,9 @@ def _action(step: Step, asked_call: ToolCall, at: int, call: ModelCall | None) -
     return made | ({"reasoning_content": step.reasoning} if step.reasoning is not None and at == 0 else {})
 
 
-def _result(step: Step, observation: Observation) -> dict[str, Any]:
-    name = next((c.name for c in step.tool_calls if c.id == observation.call_id), "")
+def _result(step: Step, position: int) -> dict[str, Any]:
+    observation, call = step.observations[position], answered_call(step, position)
+    name = "" if call is None else call.name
     metadata: dict[str, Any] = {"content": [_text(observation.content)], "is_error": observation.error}
     metadata |= {"exit_code": observation.exit_code} if observation.exit_code is not None else {}
     metadata |= {"timeout": True} if observation.timed_out else {}

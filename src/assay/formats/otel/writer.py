@@ -26,7 +26,7 @@ from assay.formats.shared.conversations import message_numbers
 from assay.formats.shared.messages import plan_chat_messages, render_chat_message
 from assay.formats.shared.round_trip import restore_observations
 from assay.formats.shared.round_trip_builder import source_fields
-from assay.records import ModelCall, Step, ToolCall, Trajectory, Verdict, canonical_bytes
+from assay.records import ModelCall, Step, ToolCall, Trajectory, Verdict, canonical_bytes, match_calls
 from assay.verdicts import outcome_verdicts, trust_of
 
 INPUT, OUTPUT = "gen_ai.input.messages", "gen_ai.output.messages"
@@ -99,8 +99,10 @@ def render_spans(
                 about,
                 "otlp",
             )
-        for index, seen in enumerate(full.observations):
-            call_ = next((c for c in full.tool_calls if c.id == seen.call_id), None)
+        for index, (seen, position) in enumerate(
+            zip(full.observations, match_calls(full.tool_calls, full.observations), strict=True)
+        ):
+            call_ = None if position is None else full.tool_calls[position]
             if call_ is not None:
                 span = _span(trace, _id(trace, next(names)), root, "execute_tool", clock + 5e-7, None)
                 if seen.error:

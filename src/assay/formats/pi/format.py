@@ -17,7 +17,7 @@ from assay.formats.interface import ExportContext, ImportContext, ImportedTrajec
 from assay.formats.shared.base import SingleFileFormat
 from assay.formats.shared.builder import tool_call
 from assay.formats.shared.json_stream import json_lines, json_objects, parse_time, warn_in
-from assay.formats.shared.messages import actor_of, content_text, iso_time
+from assay.formats.shared.messages import actor_of, answered_call, content_text, iso_time
 from assay.formats.shared.round_trip import restore_items
 from assay.formats.shared.round_trip_builder import (
     RoundTripBuilder,
@@ -197,7 +197,8 @@ def _render_entry(step: Step, part: str, call: ModelCall | None) -> dict[str, An
     kind, _, position = part.partition(" ")
     if kind == "result":
         seen = step.observations[int(position)]
-        name = next((c.name for c in step.tool_calls if c.id == seen.call_id), "")
+        call_ = answered_call(step, int(position))
+        name = "" if call_ is None else call_.name
         told = {"role": "toolResult", "toolCallId": seen.call_id, "toolName": name, "isError": seen.error}
         return {**entry, "message": {**told, "content": _texts(seen.content)}}
     if step.actor in {"agent", "other_agent"}:

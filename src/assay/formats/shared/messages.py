@@ -14,7 +14,7 @@ from assay.formats.shared.builder import tool_call
 from assay.formats.shared.content_parts import ContentParts, read_parts
 from assay.formats.shared.json_stream import WarnFunction, parse_time
 from assay.formats.shared.round_trip_builder import RoundTripBuilder, text_or_none
-from assay.records import Actor, ModelCall, Observation, Step, ToolCall
+from assay.records import Actor, ModelCall, Observation, Step, ToolCall, match_calls
 
 _ACTORS: dict[str, Actor] = {"assistant": "agent", "user": "user", "tool": "environment", "function": "environment"}
 _ACTORS |= {"model": "agent", "ai": "agent", "human": "user"}
@@ -120,15 +120,21 @@ def plan_chat_messages(step: Step) -> Iterator[str]:
     yield from (f"result {i}" for i in range(len(step.observations)))
 
 
+def answered_call(step: Step, position: int) -> ToolCall | None:
+    """Returns the call that the observation at a position names; None if it names no call of the step."""
+    found = match_calls(step.tool_calls, step.observations)[position]
+    return None if found is None else step.tool_calls[found]
+
+
 def render_chat_message(step: Step, part: str, _call: ModelCall | None = None) -> dict[str, Any]:
     """Renders a part of a step as a message."""
     kind, _, position = part.partition(" ")
     if kind == "result":
         seen = step.observations[int(position)]
-        named = next((c.name for c in step.tool_calls if c.id == seen.call_id), None)
+        answered = answered_call(step, int(position))
         made: dict[str, Any] = {"role": "tool", "content": seen.content}
         made |= {"tool_call_id": seen.call_id} if seen.call_id is not None else {}
-        return made | ({"name": named} if named else {})
+        return made | ({"name": answered.name} if answered is not None and answered.name else {})
     if step.actor in {"agent", "other_agent"}:
         made = {"role": "assistant", "content": step.message}
         made |= {"reasoning_content": step.reasoning} if step.reasoning is not None else {}

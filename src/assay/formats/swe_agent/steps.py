@@ -11,7 +11,7 @@ from assay.formats.shared.builder import tool_call
 from assay.formats.shared.json_stream import WarnFunction
 from assay.formats.shared.messages import chat_calls, content_text, read_message
 from assay.formats.shared.round_trip_builder import RoundTripBuilder, number, text_or_empty, text_or_none
-from assay.records import ModelCall, Observation, Step, ToolCall, canonical_bytes
+from assay.records import ModelCall, Observation, Step, ToolCall, canonical_bytes, pair_observations
 
 _TOOLS = frozenset(
     {
@@ -216,7 +216,7 @@ class EntryRenderer:
 
 def _entry(step: Step, at: int) -> dict[str, Any]:
     call = step.tool_calls[at] if at < len(step.tool_calls) else None
-    seen = _observation(step, at, call)
+    seen = _observation(step, at)
     said = step.message if at == 0 else ""
     made: dict[str, Any] = {"action": _action(call), "observation": seen.content if seen else "", "response": said}
     made["thought"] = said
@@ -224,9 +224,10 @@ def _entry(step: Step, at: int) -> dict[str, Any]:
     return made
 
 
-def _observation(step: Step, at: int, call: ToolCall | None) -> Observation | None:
-    named = next((o for o in step.observations if call is not None and call.id and o.call_id == call.id), None)
-    return named if named is not None else (step.observations[at] if at < len(step.observations) else None)
+def _observation(step: Step, at: int) -> Observation | None:
+    if at < len(step.tool_calls):
+        return next(iter(pair_observations(step.tool_calls, step.observations)[at]), None)
+    return step.observations[at] if at < len(step.observations) else None
 
 
 def _action(call: ToolCall | None) -> str:

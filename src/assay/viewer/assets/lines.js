@@ -70,11 +70,12 @@
       cutOff(one.stderr_truncated, here, "standard error"));
   }
 
-  /* A step's tool calls, each with what answers it. */
+  /* A step's tool calls, each with what answers it; of calls with one id, each gets one answer in turn, the last the rest. */
   function pairs(step) {
     const left = [...step.seen];
-    const found = step.calls.map((call) => {
-      const own = left.filter((one) => one.call_id && one.call_id === call.id);
+    const found = step.calls.map((call, at) => {
+      const named = left.filter((one) => one.call_id && one.call_id === call.id);
+      const own = step.calls.some((later, number) => number > at && later.id === call.id) ? named.slice(0, 1) : named;
       const answers = own.length ? own : left.length && !left[0].call_id ? [left[0]] : [];
       for (const one of answers) left.splice(left.indexOf(one), 1);
       return { call, answers };

@@ -1,0 +1,79 @@
+"""Numbers and dates in the text that an agent sent to a person.
+
+Covered: thousands separators (commas and spaces), codes and signs of currencies, and the usual spellings of a date. A
+date in digits counts with dots, where the day comes first; with slashes only if both orders mean the same day or one of
+them is no date. Not covered: commas as decimal points, numbers in words.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
+from typing import Final
+
+_END: Final = r"(?!\w|[.,:/-]\d)"
+# Neither a part of a word or of another number, nor of a date, a time or an identifier.
+_START: Final = r"(?<![\w.,])(?<!\w-)(?<!\d[:/])[-+]?"
+_NUMBER: Final = re.compile(rf"{_START}(?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d+)?{_END}")
+_SPACED_NUMBER: Final = re.compile(rf"{_START}\d{{1,3}}(?:[ \u00a0\u2009\u202f]\d{{3}})+(?:\.\d+)?{_END}")
+_CURRENCIES: Final = (
+    "AED|AUD|BRL|CAD|CHF|CNY|CZK|DKK|EUR|GBP|HKD|HUF|ILS|INR|JPY|KRW|MXN|NOK|NZD|PLN|RUB|SEK|SGD|THB|TRY|TWD|USD|ZAR"
+)
+_CODE: Final = re.compile(rf"(?<![\w-])(?:{_CURRENCIES})(?=[-+]?\d)|(?<=\d)(?:{_CURRENCIES})(?!\w)")
+_MONTHS: Final = (
+    "january", "february", "march", "april", "may", "june",
+    "july", "august", "september", "october", "november", "december",
+)  # fmt: skip
+_ANY_MONTH: Final = f"(?:{'|'.join(month[:3] for month in _MONTHS)})[a-z]*\\.?"
+_ANY_DATE: Final = re.compile(
+    rf"\b(?:\d{{4}}-\d\d-\d\d|\d{{1,2}}[./]\d{{1,2}}[./]\d{{4}}|\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?{_ANY_MONTH}"
+    rf"|{_ANY_MONTH}\s+\d{{1,2}})(?!\w)",
+    re.IGNORECASE,
+)
+
+
+def normalize_text(text: str) -> str:
+    """Returns a text with composed characters, so that two encodings of a name are equal, and plain minus signs."""
+    return unicodedata.normalize("NFC", text).replace("\u2212", "-")
+
+
+def numbers_in(text: str) -> Iterator[Decimal]:
+    """Yields the numbers in a normalized text; "1 234" is read both as two numbers and as one."""
+    plain = _CODE.sub(" ", text)
+    for found in _NUMBER.finditer(plain):
+        yield Decimal(found[0].replace(",", ""))
+    for found in _SPACED_NUMBER.finditer(plain):
+        yield Decimal(re.sub(r"\s", "", found[0]))
+
+
+def holds_date(day: date, text: str) -> bool:
+    """Returns whether a normalized text holds a date, with the right year or none."""
+    return any(re.search(rf"(?<![\w-]){spelling}(?![\w-])", text, re.IGNORECASE) for spelling in _spellings(day))
+
+
+def dates_in(text: str) -> Iterator[str]:
+    """Yields what looks like a date in a normalized text, in lower case."""
+    for found in _ANY_DATE.finditer(text):
+        yield found[0].lower()
+
+
+def _spellings(day: date) -> list[str]:
+    """Returns patterns of a date: 2026-03-05, 5 March 2026, March 5, 2026, Mar 5th, 05.03.2026, 13/03/2026."""
+    month = _MONTHS[day.month - 1]
+    rest = f"{month[3:]}|t" if day.month == 9 else month[3:]
+    name = f"{month[:3]}(?:{rest})?\\.?+" if len(month) > 3 else month
+    number, year = f"0?{day.day}(?:st|nd|rd|th)?", f"(?:,?\\s+{day.year}|(?!,?\\s+\\d{{4}}(?!\\d)))"
+    found = [
+        f"{day.isoformat()}(?:T\\d{{2}}:\\d{{2}})?",
+        f"{number}\\s+(?:of\\s+)?{name}{year}",
+        f"{name}\\s+{number}{year}",
+        f"(?<!\\d\\.)0?{day.day}\\.0?{day.month}\\.{day.year}",
+    ]
+    if day.day > 12 or day.day == day.month:
+        found += [
+            f"(?<!\\d/)0?{one}/0?{two}/{day.year}(?!/)" for one, two in ((day.day, day.month), (day.month, day.day))
+        ]
+    return found
