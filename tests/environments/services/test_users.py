@@ -138,6 +138,47 @@ def test_the_person_acts_with_tools_of_their_own() -> None:
     assert "Wrong arguments for list_loans" in say(world, "Try the broken thing?")
 
 
+OFF = UserAct("off", {}, ("turn off airplane mode", "turn airplane mode off"))
+BAR = UserAct("bar", {}, ("status bar",))
+SET = UserAct("set", {}, ("set the mode to 4g_only", "to '4g_only'"))
+MODE = UserAct("mode", {}, ("mode",))
+
+
+@pytest.mark.parametrize(
+    ("message", "done"),
+    [
+        ("Please turn off airplane mode.", ["off"]),
+        ("Turn off airplane mode, then tell me.", ["off"]),
+        ("Go to the settings and turn off airplane mode.", ["off"]),
+        ("Could you turn off airplane mode?", ["off"]),
+        ("I need you to turn off airplane mode.", ["off"]),
+        ("Next step: turn airplane mode off", ["off"]),
+        ("If it is not off, turn off airplane mode.", ["off"]),
+        ("Don't forget to turn off airplane mode!", ["off"]),
+        ("Can I ask you to turn off airplane mode?", ["off"]),
+        ("Please do NOT turn off airplane mode, I need you to wait.", []),
+        ("Please don\u2019t turn off airplane mode.", []),
+        ("Do not, whatever happens, turn off airplane mode.", []),
+        ("Never turn off airplane mode.", []),
+        ("Do I need to turn off airplane mode? No.", []),
+        ("Did you already turn off airplane mode?", []),
+        ("Should you turn off airplane mode?", []),
+        ("I will turn off airplane mode for you.", []),
+        ("Would you like me to turn off airplane mode?", []),
+        ("Shall I turn off airplane mode?", []),
+        ("What does the status bar show? Then turn off airplane mode.", ["bar", "off"]),
+        ("Do you see the status bar?", ["bar"]),
+        ("Please set the mode to 4g_only.", ["set"]),
+        ("Switch it to '4g_only'.", ["set"]),
+        ("I see.", []),
+    ],
+)
+def test_an_act_is_done_where_a_sentence_asks_for_it(message: str, done: list[str]) -> None:
+    acts = (OFF, BAR, SET) if "airplane" in message or "bar" in message else (OFF, BAR, SET, MODE)
+    script = UserScript("Hi.", acts=acts)
+    assert [act.action for act in reply(script, begin(script)[0], message)[2]] == done
+
+
 def test_empty_messages_are_refused() -> None:
     assert opened(UserScript("Hi.")).act("send_message", {"text": "  "}).error
 

@@ -1,8 +1,8 @@
 """The person that an agent serves, driven by rules: what they want, know, withhold and get wrong.
 
 A script is data and `reply` is a pure function of script, state and message, so a conversation is repeated word by word
-with the same seed. The person understands questions by cue words, sentence by sentence: a dialogue policy over slots
-(Schatzmann and others, "Agenda-Based User Simulation", NAACL 2007), without a model.
+with the same seed. The person understands questions and requests by cue words, sentence by sentence: a dialogue policy
+over slots (Schatzmann and others, "Agenda-Based User Simulation", NAACL 2007), without a model.
 
 Not covered: understanding a paraphrase that holds no cue. The person then says so and loses patience, as people do.
 """
@@ -17,12 +17,13 @@ import msgspec
 from blake3 import blake3
 from msgspec.structs import replace
 
+from .act_requests import SENTENCE, find_requested_acts
+
 Disclosure = Literal["open", "asked", "insisted", "withheld"]
 Mood = Literal["calm", "hurried", "upset"]
 
 _MOODS: Final[tuple[Mood, ...]] = ("calm", "hurried", "upset")
 _FACTS_AT_ONCE: Final[dict[Mood, int]] = {"calm": 3, "hurried": 1, "upset": 1}
-_SENTENCE: Final = re.compile(r"[^.!?\n]+[.!?]*")
 _ASKS: Final = re.compile(
     r"\?|\b(tell|give|send|provide|share|specify|confirm|clarify|need|let me know|which|what|who|when|where)\b", re.I
 )
@@ -178,7 +179,8 @@ def reply(script: UserScript, state: UserState, message: str) -> tuple[UserState
     state = replace(state, turn=state.turn + 1)
     questions = questions_of(message)
     asked = [fact for fact in script.facts if asks_for(fact.cues, questions)]
-    acts = tuple(act for act in script.acts if asks_for(act.cues, questions))
+    numbers = find_requested_acts([act.cues for act in script.acts], message)
+    acts = tuple(script.acts[number] for number in numbers)
     said: list[str] = []
     is_useful = bool(acts) or any(fact.name not in state.told for fact in asked)
     state, answers = _answer(state, asked, script.seed)
@@ -207,7 +209,7 @@ def reply(script: UserScript, state: UserState, message: str) -> tuple[UserState
 
 def questions_of(message: str) -> list[str]:
     """Returns the sentences of a message that ask for something, in lower case."""
-    return [sentence.lower() for sentence in _SENTENCE.findall(message) if _ASKS.search(sentence)]
+    return [sentence.lower() for sentence in SENTENCE.findall(message) if _ASKS.search(sentence)]
 
 
 def reports_completion(message: str) -> bool:
