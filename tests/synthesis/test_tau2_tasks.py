@@ -245,9 +245,11 @@ def test_states_decide_as_the_published_hashes_do(domain: str, expected: dict[st
 def test_telecom_is_judged_by_its_assertions_and_twenty_tasks_by_a_transfer() -> None:
     tasks, figures = published("telecom")
     seen: Counter[str] = Counter()
+    everything = " ".join(f"I need you to {act.cues[0]}." for act in phone_acts())
     for task in tasks:
         start = opened(task)
         assert task.metadata["not_judged"] == []
+        assert judge(task, play(start, [PlannedCall("send_message", {"text": everything})])) == "fail", task.id
         transferred = play(start, [PlannedCall("transfer_to_human_agents", {"summary": "They need help."})])
         seen += Counter(
             tasks=1,

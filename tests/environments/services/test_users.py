@@ -10,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.environments.services.conversation import Person, conversation
+from assay.environments.services.declaration import Service
+from assay.environments.services.transaction import Generator, Transaction
 from assay.environments.services.users import (
     ChangeOfMind,
     Fact,
+    Mood,
     UserAct,
     UserScript,
     UserState,
@@ -177,6 +180,59 @@ def test_an_act_is_done_where_a_sentence_asks_for_it(message: str, done: list[st
     acts = (OFF, BAR, SET) if "airplane" in message or "bar" in message else (OFF, BAR, SET, MODE)
     script = UserScript("Hi.", acts=acts)
     assert [act.action for act in reply(script, begin(script)[0], message)[2]] == done
+
+
+@pytest.mark.parametrize(("mood", "done"), [("calm", ["a0", "a1", "a2"]), ("hurried", ["a0"]), ("upset", ["a0"])])
+def test_mood_bounds_how_much_is_done_at_once(mood: Mood, done: list[str]) -> None:
+    acts = tuple(UserAct(f"a{number}", {}, (f"press key {number}",)) for number in range(4))
+    script = UserScript("Hi.", acts=acts, mood=mood)
+    state, answer, first = reply(script, begin(script)[0], "Please press key 0. Press key 1, press key 2, press key 3.")
+    assert [act.action for act in first] == done
+    assert f"I did the first {len(done)}, tell me the rest again." in answer
+    _, answer, last = reply(script, state, "Please press key 3.")
+    assert [act.action for act in last] == ["a3"]
+    assert "too much at once" not in answer
+
+
+radio = Service("radio", "A radio.")
+
+
+@radio.table()
+class Radio(msgspec.Struct, frozen=True):
+    id: int
+    is_on: bool
+
+
+@radio.generator
+def _fill(make: Generator, _knobs: object) -> None:
+    make.insert_all([Radio(1, is_on=False)])
+
+
+@radio.view(roles=("user",))
+def look_at_radio(tx: Transaction) -> str:
+    """Looks at the radio."""
+    return "It is on." if tx.get(Radio, 1).is_on else "It is off."
+
+
+@radio.action(roles=("user",))
+def switch_radio_on(tx: Transaction) -> None:
+    """Switches the radio on."""
+    tx.update(tx.get(Radio, 1), is_on=True)
+
+
+def test_admission_tries_requests_for_all_acts() -> None:
+    acts = [UserAct("look_at_radio", {}, ("the radio",)), UserAct("switch_radio_on", {}, ("switch the radio on",))]
+    script = msgspec.to_builtins(UserScript("My radio is silent.", acts=tuple(acts)))
+    requests = [{"action": "send_message", "arguments": {"text": f"Please {act.cues[0]}."}} for act in acts]
+    parameters = {
+        "services": [f"{__name__}:radio", "conversation"],
+        "knobs": {"conversation": {"script": script}},
+        "plan": requests,
+    }
+    found = ServiceWorld(parameters, 0).shortcuts(0)
+    for name in ("all-acts-at-once", "all-acts"):
+        assert [call.parsed for call in found[name]] == [{"text": "I need you to switch the radio on."}]
+    assert not {"all-acts-at-once", "all-acts"} & set(opened(UserScript("Hi.")).shortcuts(0))
 
 
 def test_empty_messages_are_refused() -> None:
