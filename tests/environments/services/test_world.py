@@ -216,6 +216,15 @@ def test_events_run_in_order_and_a_refused_one_changes_nothing() -> None:
     assert {change.table for change in world.database.changes(judged_only=True)} == {"lending_books", "lending_loans"}
 
 
+def test_the_calendar_of_a_world_ends() -> None:
+    world = opened()
+    for _ in range(3):
+        result(world, "wait", hours=24 * 31)
+    assert "ends at 2026-06-10T09:00" in world.act("wait", {"hours": 24 * 8}).content
+    assert result(world, "wait", hours=24 * 7) == "2026-06-10T09:00"
+    assert world.act("wait", {"hours": 1}).error
+
+
 def test_services_subscribe_to_what_others_publish() -> None:
     bell = Service("bell", "Rings.")
 

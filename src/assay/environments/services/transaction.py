@@ -197,6 +197,11 @@ class Transaction:
         values = [getattr(row, name) for name in table.key]
         self._write(table, f"DELETE FROM {table.sql_name} WHERE {where}", values)
 
+    def delete_all(self, row: type[msgspec.Struct], where: str, *values: Any) -> None:
+        """Removes the rows for which an SQL condition holds, as in `select`."""
+        table = self._access.table(row)
+        self._write(table, f"DELETE FROM {table.sql_name} WHERE {where}", values)
+
     def _write(self, table: Table, statement: str, values: Sequence[Any]) -> None:
         try:
             self._execute(statement, values)
