@@ -216,6 +216,29 @@ def test_events_run_in_order_and_a_refused_one_changes_nothing() -> None:
     assert {change.table for change in world.database.changes(judged_only=True)} == {"lending_books", "lending_loans"}
 
 
+@pytest.mark.parametrize(
+    ("title", "text"),
+    [
+        ("Élan vital", "élan"),
+        ("élan vital", "ÉLAN"),
+        ("Hauptstraße", "HAUPTSTRASSE"),
+        ("Ωmega", "ωmega"),
+        ("Zoë", "Zoe\N{COMBINING DIAERESIS}"),
+        ("Zoe\N{COMBINING DIAERESIS}", "ZOË"),
+        ("İz", "İz"),
+    ],
+)
+def test_search_knows_the_case_of_all_letters(title: str, text: str) -> None:
+    for _ in range(2):  # the second world uses the first one's connection again
+        world = opened()
+        book = books(world)[0]
+        with world.database.transaction():
+            world.database.connection.execute("UPDATE lending_books SET title = ? WHERE id = ?", (title, book))
+        for each in (world, world.fork()):
+            assert [book["title"] for book in result(each, "search_books", text=text)] == [title]
+        world.database.close()
+
+
 def test_the_calendar_of_a_world_ends() -> None:
     world = opened()
     for _ in range(3):
