@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import sqlite3
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import Meta
 
 from assay.environments.interface import KeepsStates, World
 from assay.environments.services.arguments import MOST_ARGUMENTS
 from assay.environments.services.declaration import Service
-from assay.environments.services.schema import Cents
+from assay.environments.services.schema import Cents, Date, Timestamp
 from assay.environments.services.transaction import Transaction
 from assay.environments.services.world import MOST_LOGGED, LoggedCall, ServiceWorld
 from assay.errors import EnvironmentFailure
@@ -237,6 +238,48 @@ def test_search_knows_the_case_of_all_letters(title: str, text: str) -> None:
         for each in (world, world.fork()):
             assert [book["title"] for book in result(each, "search_books", text=text)] == [title]
         world.database.close()
+
+
+class Slot(msgspec.Struct, frozen=True):
+    day: Date
+    others: list[Slot] = []
+
+
+calendar = Service("calendar", "Bookings.")
+
+
+@calendar.action()
+def book_days(
+    tx: Transaction,
+    days: Annotated[list[Date], Meta(max_length=9)] | None = None,
+    slot: Slot | None = None,
+    named: dict[str, Date] | None = None,
+    pair: tuple[str, Timestamp] | None = None,
+    several: tuple[Date, ...] = (),
+) -> str:
+    """Books days."""
+    given = [*(days or []), *([slot.day] if slot else []), *(named or {}).values()]
+    return ",".join(tx.later(days=1, start=day) for day in given)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"days": ["2026-02-28", "2026-02-30"]}, "days[1]"),
+        ({"slot": {"day": "2026-02-30"}}, "slot.day"),
+        ({"slot": {"day": "2026-02-03", "others": [{"day": "2026-13-01"}]}}, "slot.others[0].day"),
+        ({"named": {"party": "2026-02-30"}}, "named[party]"),
+        ({"pair": ["x", "2026-02-30T10:00"]}, "pair[1]"),
+        ({"several": ["2026-02-03", "2026-02-30"]}, "several[1]"),
+    ],
+)
+def test_dates_inside_of_arguments_exist(arguments: dict[str, Any], field: str) -> None:
+    world = ServiceWorld.of([calendar])
+    refused = world.act("book_days", arguments)
+    assert refused.error
+    assert f"`{field}` is '" in refused.content
+    assert "which does not exist" in refused.content
+    assert result(world, "book_days", days=["2026-02-28"], pair=["2026-02-30", "2026-02-28T10:00"])
 
 
 def test_the_calendar_of_a_world_ends() -> None:
