@@ -312,7 +312,33 @@ def test_wrong_options_are_named(options: dict[str, Any], part: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("app", "part"), [("json:loads", "is not a service"), ("tracker+tracker", "in the world twice")]
+    ("name", "value", "expected"),
+    [
+        ("changed", "no", "true or false"),
+        ("changed", 1, "true or false"),
+        ("writes", "x", "a whole number"),
+        ("writes", True, "a whole number"),
+        ("knobs", "x", "a table of tables"),
+        ("knobs", {"tracker": 1}, "a table of tables"),
+        ("kind", 5, "a text"),
+    ],
+)
+def test_options_of_a_wrong_type_are_named(name: str, value: object, expected: str) -> None:
+    options: dict[str, Any] = {name: value}
+    with pytest.raises(UserError, match=f"{name}=.* of the family 'services': expected {expected}"):
+        ServiceTasks(app=APP, **options)
+
+
+@pytest.mark.parametrize(
+    ("app", "part"),
+    [
+        ("json:loads", "is not a service"),
+        ("tracker+tracker", "in the world twice"),
+        ("workbench-email", "app=workbench-email of the family 'services': nobody can ask for anything"),
+        ("tau2-airline", "app=tau2-airline of the family 'services': nobody can ask for anything"),
+        ("tracker+tau2-airline", "app=tracker\\+tau2-airline of the family 'services': .*needs the knob `data`"),
+        ("ticket", "nobody can ask for anything"),
+    ],
 )
 def test_wrong_applications_are_named(app: str, part: str) -> None:
     with pytest.raises(UserError, match=part):

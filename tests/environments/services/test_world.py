@@ -17,7 +17,7 @@ from assay.environments.interface import KeepsStates, World
 from assay.environments.services.arguments import MOST_ARGUMENTS
 from assay.environments.services.declaration import Service
 from assay.environments.services.schema import Cents, Date, Timestamp
-from assay.environments.services.transaction import Transaction
+from assay.environments.services.transaction import ActionError, Generator, Transaction
 from assay.environments.services.world import MOST_LOGGED, LoggedCall, ServiceWorld
 from assay.errors import EnvironmentFailure
 from tests.environments.services.lending import Book, Loan, Notice, lending
@@ -280,6 +280,25 @@ def test_dates_inside_of_arguments_exist(arguments: dict[str, Any], field: str) 
     assert f"`{field}` is '" in refused.content
     assert "which does not exist" in refused.content
     assert result(world, "book_days", days=["2026-02-28"], pair=["2026-02-30", "2026-02-28T10:00"])
+
+
+def test_the_clock_is_read_again_after_time_could_not_pass() -> None:
+    busy = Service("busy", "An event a minute.")
+
+    @busy.event()
+    def tick(tx: Transaction) -> None:
+        """Ticks."""
+        tx.schedule(tx.later(minutes=0), tick)
+
+    @busy.generator
+    def begin(make: Generator, _knobs: object) -> None:
+        make.schedule(make.later(minutes=1), tick)
+
+    world = ServiceWorld.of([busy])
+    before = world.now
+    with pytest.raises(ActionError, match="events would happen"):
+        world.pass_time(5)
+    assert world.now == before
 
 
 def test_the_calendar_of_a_world_ends() -> None:

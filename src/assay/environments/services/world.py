@@ -352,8 +352,12 @@ class ServiceWorld:
 
     def pass_time(self, minutes: int) -> None:
         """Advances the clock; events that are due happen. Raises `ActionError` if they are too many."""
-        with self.database.transaction():
-            self.advance(shift_time(self.now, minutes=minutes))
+        try:
+            with self.database.transaction():
+                self.advance(shift_time(self.now, minutes=minutes))
+        except BaseException:
+            self._now = None
+            raise
 
     def _answer(
         self, name: str, arguments: dict[str, Any], role: Role, actor: str, problem: str

@@ -110,6 +110,7 @@ class ServiceTasks:
         changed: bool = False,
         knobs: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
+        _require_types(app=app, level=level, kind=kind, user=user, writes=writes, changed=changed, knobs=knobs)
         if level not in (*LEVELS, "mixed"):
             raise UserError(f"level={level} of the family 'services': expected {', '.join(LEVELS)} or mixed")
         if not 0 <= writes <= _MOST_WRITES:
@@ -139,9 +140,20 @@ class ServiceTasks:
     def _services(self) -> tuple[Service, ...]:
         services = tuple(load("services", name) for name in self._apps)
         try:
-            return compose(services).applications
+            found = compose(services).applications
         except ValueError as exc:
-            raise UserError(f"app={'+'.join(self._apps)} of the family 'services': {exc}") from exc
+            raise UserError(f"{self._application}: {exc}") from exc
+        if not any(service.questions or any(a.wish for a in service.actions.values()) for service in found):
+            raise UserError(
+                f"{self._application}: nobody can ask for anything there, as no action has a `wish`; tasks of "
+                "benchmarks have families of their own (`assay plugins`)"
+            )
+        return found
+
+    @property
+    def _application(self) -> str:
+        """The option `app` for errors."""
+        return f"app={'+'.join(self._apps)} of the family 'services'"
 
     @cached_property
     def _world_services(self) -> tuple[Service, ...]:
@@ -189,7 +201,10 @@ class ServiceTasks:
     def _world_of(self, world_seed: int) -> tuple[Descriptions, Walker]:
         """Returns what draws and describes in a world; that of the last one is held, because it is asked often."""
         if self._held is None or self._held[0] != world_seed:
-            world = ServiceWorld.of(self._world_services, world_seed, self._knobs)
+            try:
+                world = ServiceWorld.of(self._world_services, world_seed, self._knobs)
+            except ValueError as exc:
+                raise UserError(f"{self._application}: {exc}") from exc
             self._held = world_seed, Descriptions(world), Walker(world)
         return self._held[1:]
 
@@ -301,6 +316,23 @@ class ServiceTasks:
             source=f"family services, {'+'.join(names)}, seed {seed}",
             metadata={"given": round(wording.share_given, 3), "writes": len(walk.writes), "calls": len(walk.plan)},
         )
+
+
+def _require_types(**options: Any) -> None:
+    """Refuses options of another type than the family's, as a command line may give them. Raises `UserError`."""
+    for name, value in options.items():
+        expected = "a text"
+        is_right = isinstance(value, str)
+        if name == "writes":
+            expected, is_right = "a whole number", type(value) is int
+        elif name == "changed":
+            expected, is_right = "true or false", isinstance(value, bool)
+        elif name == "knobs":
+            expected = "a table of tables, from Python"
+            tables = value.values() if isinstance(value, Mapping) else [value] if value is not None else []
+            is_right = all(isinstance(table, Mapping) for table in tables)
+        if not is_right:
+            raise UserError(f"{name}={value} of the family 'services': expected {expected}")
 
 
 def _accepted_orders(world: ServiceWorld, plan: Sequence[PlannedCall]) -> dict[bytes, Sequence[PlannedCall]] | None:

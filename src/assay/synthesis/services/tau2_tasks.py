@@ -64,7 +64,7 @@ class EarlierCall(msgspec.Struct, frozen=True):
 class EarlierMessage(msgspec.Struct, frozen=True):
     """A message that precedes a task."""
 
-    role: str
+    role: Literal["user", "assistant", "tool"]
     content: str | None = None
     tool_calls: tuple[EarlierCall, ...] | None = None
 
