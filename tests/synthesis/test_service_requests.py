@@ -19,6 +19,7 @@ from assay.verify.interface import WorldInput
 from assay.verify.service_checks import rule_results, trace_of_calls
 from assay.verify.state_check import StateCheck
 from assay.verify.submitted_answers import CREDIT
+from tests.synthesis.test_service_tasks import TANKS
 
 APPS = ("tracker", "console", "airline", "mail", "bank", "shop")
 
@@ -211,7 +212,7 @@ def test_mixed_takes_all_kinds_in_turn_and_the_tools_are_the_same_in_all() -> No
     ("options", "part"),
     [
         ({"app": "tracker", "kind": "hopeless"}, "expected possible, impossible, forbidden, ambiguous, question"),
-        ({"app": "workbench-email", "kind": "forbidden"}, "workbenchemail have no rule that forbids a call by itself"),
+        ({"app": TANKS, "kind": "forbidden"}, "tanks have no rule that forbids a call by itself"),
         ({"app": "tracker", "kind": "ambiguous", "level": "persona"}, "a person who can be asked"),
     ],
 )

@@ -6,6 +6,7 @@ import asyncio
 import random
 import re
 from functools import cache
+from itertools import permutations
 from typing import Annotated, Any
 
 import msgspec
@@ -81,6 +82,68 @@ def fill_lamps(make: Generator, _knobs: object) -> None:
     make.insert_all([Lamp(make.new_id(Lamp), place, place != dark) for place in places])
 
 
+tanks = Service("tanks", "Tanks.")
+TankId = Annotated[str, identifier("tank", "TNK-")]
+
+
+@tanks.table()
+class Tank(msgspec.Struct, frozen=True):
+    id: TankId
+    place: str
+    litres: int
+    inspections: int = 0
+    coats: int = 0
+
+
+@tanks.view()
+def list_tanks(tx: Transaction) -> list[Tank]:
+    """Returns the tanks."""
+    return tx.find(Tank)
+
+
+@tanks.action(wish="pour ten litres into {tank_id}")
+def pour(tx: Transaction, tank_id: TankId) -> Tank:
+    """Pours ten litres into a tank."""
+    tank = tx.get(Tank, tank_id)
+    return tx.update(tank, litres=tank.litres + 10)
+
+
+@tanks.action(wish="double what is in {tank_id}")
+def double(tx: Transaction, tank_id: TankId) -> Tank:
+    """Doubles what is in a tank."""
+    tank = tx.get(Tank, tank_id)
+    return tx.update(tank, litres=tank.litres * 2)
+
+
+@tanks.action(wish="inspect {tank_id}")
+def inspect_tank(tx: Transaction, tank_id: TankId) -> Tank:
+    """Inspects a tank."""
+    tank = tx.get(Tank, tank_id)
+    return tx.update(tank, inspections=tank.inspections + 1)
+
+
+@tanks.action(wish="paint {tank_id}")
+def paint(tx: Transaction, tank_id: TankId) -> Tank:
+    """Paints a tank."""
+    tank = tx.get(Tank, tank_id)
+    return tx.update(tank, coats=tank.coats + 1)
+
+
+@tanks.describe(Tank)
+def describe_tank(_tx: Transaction, tank: Tank) -> str:
+    return f"the tank in the {tank.place}"
+
+
+@tanks.generator
+def fill_tanks(make: Generator, _knobs: object) -> None:
+    make.insert_all(
+        [Tank(make.new_id(Tank), place, make.draw.randint(1, 9)) for place in ("hall", "attic", "barn", "yard")]
+    )
+
+
+TANKS = f"{__name__}:tanks"
+
+
 @cache
 def made() -> tuple[Task, ...]:
     return ServiceTasks(app=APP).tasks(9, 3)
@@ -142,6 +205,33 @@ def test_the_same_calls_in_another_world_do_not_pass() -> None:
     for task in made():
         elsewhere = ServiceWorld(task.environment.parameters, task.environment.seed + 1)
         assert status(task, play(elsewhere, plan_of(task))) == "fail"
+
+
+def written(task: Task) -> list[PlannedCall]:
+    actions = opened(task).composition.actions
+    return [call for call in plan_of(task) if not actions[call.action].reads_only]
+
+
+def is_ordered(task: Task) -> bool:
+    """Returns whether a tank is filled and doubled, so that the order of the two matters."""
+    tank = {call.action: call.arguments["tank_id"] for call in written(task)}
+    return "pour" in tank and tank["pour"] == tank.get("double")
+
+
+def test_each_order_of_the_writes_that_the_world_accepts_passes() -> None:
+    tasks = ServiceTasks(app=TANKS, writes=3, level="explicit").tasks(12, 1)
+    assert any(map(is_ordered, tasks))
+    assert not all(map(is_ordered, tasks))
+    for task in tasks:
+        world = opened(task)
+        assert {status(task, play(world, order)) for order in permutations(written(task))} == {"pass"}, task.id
+        assert len(task.checks[0].parameters["outcomes"]) == 1 + is_ordered(task)
+
+
+def test_more_writes_whose_order_matters_are_no_task() -> None:
+    tasks = ServiceTasks(app=TANKS, writes=4, level="explicit").tasks(6, 1)
+    assert len(tasks) == 6
+    assert not any(map(is_ordered, tasks))
 
 
 def test_requests_that_name_all_that_is_needed_are_no_tasks() -> None:
@@ -222,7 +312,33 @@ def test_wrong_options_are_named(options: dict[str, Any], part: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("app", "part"), [("json:loads", "is not a service"), ("tracker+tracker", "in the world twice")]
+    ("name", "value", "expected"),
+    [
+        ("changed", "no", "true or false"),
+        ("changed", 1, "true or false"),
+        ("writes", "x", "a whole number"),
+        ("writes", True, "a whole number"),
+        ("knobs", "x", "a table of tables"),
+        ("knobs", {"tracker": 1}, "a table of tables"),
+        ("kind", 5, "a text"),
+    ],
+)
+def test_options_of_a_wrong_type_are_named(name: str, value: object, expected: str) -> None:
+    options: dict[str, Any] = {name: value}
+    with pytest.raises(UserError, match=f"{name}=.* of the family 'services': expected {expected}"):
+        ServiceTasks(app=APP, **options)
+
+
+@pytest.mark.parametrize(
+    ("app", "part"),
+    [
+        ("json:loads", "is not a service"),
+        ("tracker+tracker", "in the world twice"),
+        ("workbench-email", "app=workbench-email of the family 'services': nobody can ask for anything"),
+        ("tau2-airline", "app=tau2-airline of the family 'services': nobody can ask for anything"),
+        ("tracker+tau2-airline", "app=tracker\\+tau2-airline of the family 'services': .*needs the knob `data`"),
+        ("ticket", "nobody can ask for anything"),
+    ],
 )
 def test_wrong_applications_are_named(app: str, part: str) -> None:
     with pytest.raises(UserError, match=part):

@@ -21,8 +21,8 @@ from assay.environments.services.world import ServiceWorld
 from assay.errors import UserError
 from assay.records import Task, VerdictStatus
 from assay.synthesis.services.scenario import Instructions, Scenario, Unscriptable, as_script, as_ticket, first_person
-from assay.synthesis.services.tau2 import Tau2Tasks, TauBenchTasks
-from assay.synthesis.services.tau2_tasks import phone_acts
+from assay.synthesis.services.tau2 import Tau2Tasks, TauBenchTasks, _reports
+from assay.synthesis.services.tau2_tasks import Criteria, SourceTask, phone_acts
 from assay.verdicts import worst_outcome
 from assay.verify.outcome import WorldRequest, verify_world
 from tests.environments.services.benchmark_data import read_json, shared_folder
@@ -101,6 +101,52 @@ def test_splits_choose_tasks_and_missing_files_are_named(tmp_path: Path) -> None
     (tmp_path / "retail" / "tasks.json").write_text('[{"id": 3}]')
     with pytest.raises(UserError, match="tasks of retail cannot be read"):
         small(tmp_path)
+
+
+HOLDS = {"func_name": "assert_holds", "arguments": {"name": "a"}}
+MESSAGES = {"initial_state": {"message_history": [{"role": "narrator", "content": "Once."}]}}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"evaluation_criteria": {"env_assertions": [HOLDS, {**HOLDS, "assert_value": False}],
+                                     "reward_basis": ["ENV_ASSERTION"]}},
+            "task 0 of retail (FILE): two assertions of 'assert_holds' contradict each other",
+        ),
+        (MESSAGES, "The tasks of retail cannot be read: FILE: Invalid enum value 'narrator'"),
+        (
+            {"evaluation_criteria": {"actions": [{"name": "fly"}]}},
+            "task 0 of retail (FILE): the reference calls 'fly', which is no tool there",
+        ),
+    ],
+)  # fmt: skip
+def test_faults_of_a_task_file_are_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    file = write_data(tmp_path) / "retail" / "tasks.json"
+    file.write_text(json.dumps([{**json.loads(file.read_text())[0], **change}]))
+    with pytest.raises(UserError) as raised:
+        small(tmp_path)
+    assert str(raised.value).startswith(message.replace("FILE", str(file)))
+
+
+def test_assertions_that_are_repeated_are_judged_once() -> None:
+    criteria = msgspec.convert({"env_assertions": [HOLDS, HOLDS], "reward_basis": ["ENV_ASSERTION"]}, Criteria)
+    assert len(_reports(SourceTask("0", Scenario("x"), criteria), judges_calls=False)) == 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        (b"\xffBe kind.", "FOLDER/retail/policy.md is not UTF-8"),
+        (b"{{component:greeting}}", "There is no prompts/components/greeting.md"),
+    ],
+)
+def test_faults_of_a_policy_are_named(tmp_path: Path, policy: bytes, message: str) -> None:
+    (write_data(tmp_path) / "retail" / "policy.md").write_bytes(policy)
+    with pytest.raises(UserError) as raised:
+        small(tmp_path)
+    assert str(raised.value).startswith(message.replace("FOLDER", str(tmp_path)))
 
 
 # A bank whose tools only documents name.
@@ -245,9 +291,11 @@ def test_states_decide_as_the_published_hashes_do(domain: str, expected: dict[st
 def test_telecom_is_judged_by_its_assertions_and_twenty_tasks_by_a_transfer() -> None:
     tasks, figures = published("telecom")
     seen: Counter[str] = Counter()
+    everything = " ".join(f"I need you to {act.cues[0]}." for act in phone_acts())
     for task in tasks:
         start = opened(task)
         assert task.metadata["not_judged"] == []
+        assert judge(task, play(start, [PlannedCall("send_message", {"text": everything})])) == "fail", task.id
         transferred = play(start, [PlannedCall("transfer_to_human_agents", {"summary": "They need help."})])
         seen += Counter(
             tasks=1,

@@ -8,6 +8,7 @@ import pytest
 
 from assay.environments.services.apps.console import (
     FAULT_KINDS,
+    KEPT_DAYS,
     Alert,
     Certificate,
     ConfigChange,
@@ -20,12 +21,16 @@ from assay.environments.services.apps.console import (
     Host,
     Incident,
     Instance,
+    LogLine,
+    MetricPoint,
     Microservice,
     Release,
     Runbook,
     Shift,
     console,
 )
+from assay.environments.services.clock import START
+from assay.environments.services.transaction import shift_time
 from assay.environments.services.world import ServiceWorld
 from tests.environments.services.properties import Calls, Letter, call, changed_tables, postbox, refuse, rows
 
@@ -157,6 +162,17 @@ def test_nothing_else_cures(kind: str) -> None:
     call(world, "wait", hours=2)
     assert rows(world, Fault)[0].status == "active"
     assert not newest(world, fault)[SYMPTOMS[kind][0]]
+
+
+def test_what_time_records_does_not_pile_up() -> None:
+    world = calm(services=3, hosts=3, engineers=12)
+    history = [sum(row.at < START for row in rows(world, kind)) for kind in (MetricPoint, LogLine)]
+    call(world, "wait", hours=24 * 31)
+    kept = shift_time(world.now, days=-KEPT_DAYS, hours=-6)
+    for kind in (MetricPoint, LogLine):
+        assert all(row.at >= kept for row in rows(world, kind) if row.at >= START)
+    assert any(point.at >= START for point in rows(world, MetricPoint))
+    assert [sum(row.at < START for row in rows(world, kind)) for kind in (MetricPoint, LogLine)] == history
 
 
 def test_another_release_cures_a_bad_one_and_the_bad_one_is_bad_again() -> None:

@@ -220,6 +220,50 @@ async def test_wrong_command_lines_have_their_own_exit_code(
     assert err.startswith(f"service: {message}")
 
 
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("words", "sent", "message"),
+    [
+        (["add_order", "--total", DEEP], b"", "--total needs an argument of type integer, and '[["),
+        (["add_order", "--json", DEEP], b"", "--json needs a JSON object"),
+        (["add_order", "--json", "-"], DEEP.encode(), "--json needs a JSON object"),
+        (["add_order", "--json", "-"], b"\xff{}", "--json needs a JSON object"),
+    ],
+)
+async def test_command_names_input_that_is_no_json(words: list[str], sent: bytes, message: str) -> None:
+    code, out, err = await run_program(words, sent)
+    assert (code, out) == (2, b"")
+    assert err.decode().startswith(f"service: {message}")
+    assert len(err) < 600
+
+
+async def test_the_relay_goes_on_after_a_deep_line() -> None:
+    ping = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+    code, out, err = await run_program(["mcp"], DEEP.encode() + b"\n" + ping + b"\n")
+    refused, answered = (json.loads(line) for line in out.splitlines())
+    assert (code, err, answered) == (0, b"", {"jsonrpc": "2.0", "id": 1, "result": {}})
+    assert refused["error"]["code"] == -32700
+
+
+async def run_program(words: list[str], sent: bytes) -> tuple[int | None, bytes, bytes]:
+    """Runs the command outside a sandbox on a served world; returns exit code, output and errors."""
+    async with served() as (_, url):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-I",
+            str(PROGRAM),
+            *words,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={"ASSAY_SERVICE_URL": url},
+        )
+        out, err = await process.communicate(sent)
+    return process.returncode, out, err
+
+
 async def test_command_without_a_service_says_so(backends: dict[str, Backend]) -> None:
     async with sandboxed(backends["namespaces"]) as (_, workspace):
         gone = await workspace.exec(["service", "list"], env={ADDRESS: "http://127.0.0.1:9"})

@@ -10,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.environments.services.conversation import Person, conversation
+from assay.environments.services.declaration import Service
+from assay.environments.services.transaction import Generator, Transaction
 from assay.environments.services.users import (
     ChangeOfMind,
     Fact,
+    Mood,
     UserAct,
     UserScript,
     UserState,
@@ -136,6 +139,100 @@ def test_the_person_acts_with_tools_of_their_own() -> None:
     world = opened(UserScript("Hi.", acts=(act, UserAct("list_loans", {}, ("broken",)))))
     assert "d" in say(world, "Could you look at your loans?")
     assert "Wrong arguments for list_loans" in say(world, "Try the broken thing?")
+
+
+OFF = UserAct("off", {}, ("turn off airplane mode", "turn airplane mode off"))
+BAR = UserAct("bar", {}, ("status bar",))
+SET = UserAct("set", {}, ("set the mode to 4g_only", "to '4g_only'"))
+MODE = UserAct("mode", {}, ("mode",))
+
+
+@pytest.mark.parametrize(
+    ("message", "done"),
+    [
+        ("Please turn off airplane mode.", ["off"]),
+        ("Turn off airplane mode, then tell me.", ["off"]),
+        ("Go to the settings and turn off airplane mode.", ["off"]),
+        ("Could you turn off airplane mode?", ["off"]),
+        ("I need you to turn off airplane mode.", ["off"]),
+        ("Next step: turn airplane mode off", ["off"]),
+        ("If it is not off, turn off airplane mode.", ["off"]),
+        ("Don't forget to turn off airplane mode!", ["off"]),
+        ("Can I ask you to turn off airplane mode?", ["off"]),
+        ("Please do NOT turn off airplane mode, I need you to wait.", []),
+        ("Please don\u2019t turn off airplane mode.", []),
+        ("Do not, whatever happens, turn off airplane mode.", []),
+        ("Never turn off airplane mode.", []),
+        ("Do I need to turn off airplane mode? No.", []),
+        ("Did you already turn off airplane mode?", []),
+        ("Should you turn off airplane mode?", []),
+        ("I will turn off airplane mode for you.", []),
+        ("Would you like me to turn off airplane mode?", []),
+        ("Shall I turn off airplane mode?", []),
+        ("What does the status bar show? Then turn off airplane mode.", ["bar", "off"]),
+        ("Do you see the status bar?", ["bar"]),
+        ("Please set the mode to 4g_only.", ["set"]),
+        ("Switch it to '4g_only'.", ["set"]),
+        ("I see.", []),
+    ],
+)
+def test_an_act_is_done_where_a_sentence_asks_for_it(message: str, done: list[str]) -> None:
+    acts = (OFF, BAR, SET) if "airplane" in message or "bar" in message else (OFF, BAR, SET, MODE)
+    script = UserScript("Hi.", acts=acts)
+    assert [act.action for act in reply(script, begin(script)[0], message)[2]] == done
+
+
+@pytest.mark.parametrize(("mood", "done"), [("calm", ["a0", "a1", "a2"]), ("hurried", ["a0"]), ("upset", ["a0"])])
+def test_mood_bounds_how_much_is_done_at_once(mood: Mood, done: list[str]) -> None:
+    acts = tuple(UserAct(f"a{number}", {}, (f"press key {number}",)) for number in range(4))
+    script = UserScript("Hi.", acts=acts, mood=mood)
+    state, answer, first = reply(script, begin(script)[0], "Please press key 0. Press key 1, press key 2, press key 3.")
+    assert [act.action for act in first] == done
+    assert f"I did the first {len(done)}, tell me the rest again." in answer
+    _, answer, last = reply(script, state, "Please press key 3.")
+    assert [act.action for act in last] == ["a3"]
+    assert "too much at once" not in answer
+
+
+radio = Service("radio", "A radio.")
+
+
+@radio.table()
+class Radio(msgspec.Struct, frozen=True):
+    id: int
+    is_on: bool
+
+
+@radio.generator
+def _fill(make: Generator, _knobs: object) -> None:
+    make.insert_all([Radio(1, is_on=False)])
+
+
+@radio.view(roles=("user",))
+def look_at_radio(tx: Transaction) -> str:
+    """Looks at the radio."""
+    return "It is on." if tx.get(Radio, 1).is_on else "It is off."
+
+
+@radio.action(roles=("user",))
+def switch_radio_on(tx: Transaction) -> None:
+    """Switches the radio on."""
+    tx.update(tx.get(Radio, 1), is_on=True)
+
+
+def test_admission_tries_requests_for_all_acts() -> None:
+    acts = [UserAct("look_at_radio", {}, ("the radio",)), UserAct("switch_radio_on", {}, ("switch the radio on",))]
+    script = msgspec.to_builtins(UserScript("My radio is silent.", acts=tuple(acts)))
+    requests = [{"action": "send_message", "arguments": {"text": f"Please {act.cues[0]}."}} for act in acts]
+    parameters = {
+        "services": [f"{__name__}:radio", "conversation"],
+        "knobs": {"conversation": {"script": script}},
+        "plan": requests,
+    }
+    found = ServiceWorld(parameters, 0).shortcuts(0)
+    for name in ("all-acts-at-once", "all-acts"):
+        assert [call.parsed for call in found[name]] == [{"text": "I need you to switch the radio on."}]
+    assert not {"all-acts-at-once", "all-acts"} & set(opened(UserScript("Hi.")).shortcuts(0))
 
 
 def test_empty_messages_are_refused() -> None:

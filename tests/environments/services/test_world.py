@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import sqlite3
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import Meta
 
 from assay.environments.interface import KeepsStates, World
 from assay.environments.services.arguments import MOST_ARGUMENTS
 from assay.environments.services.declaration import Service
-from assay.environments.services.schema import Cents
-from assay.environments.services.transaction import Transaction
+from assay.environments.services.schema import Cents, Date, Timestamp
+from assay.environments.services.transaction import ActionError, Generator, Transaction
 from assay.environments.services.world import MOST_LOGGED, LoggedCall, ServiceWorld
 from assay.errors import EnvironmentFailure
 from tests.environments.services.lending import Book, Loan, Notice, lending
@@ -214,6 +215,99 @@ def test_events_run_in_order_and_a_refused_one_changes_nothing() -> None:
     assert len(world.database.rows(world.table(Notice))) == 4
     assert world.now == "2026-03-23T14:00"
     assert {change.table for change in world.database.changes(judged_only=True)} == {"lending_books", "lending_loans"}
+
+
+@pytest.mark.parametrize(
+    ("title", "text"),
+    [
+        ("Élan vital", "élan"),
+        ("élan vital", "ÉLAN"),
+        ("Hauptstraße", "HAUPTSTRASSE"),
+        ("Ωmega", "ωmega"),
+        ("Zoë", "Zoe\N{COMBINING DIAERESIS}"),
+        ("Zoe\N{COMBINING DIAERESIS}", "ZOË"),
+        ("İz", "İz"),
+    ],
+)
+def test_search_knows_the_case_of_all_letters(title: str, text: str) -> None:
+    for _ in range(2):  # the second world uses the first one's connection again
+        world = opened()
+        book = books(world)[0]
+        with world.database.transaction():
+            world.database.connection.execute("UPDATE lending_books SET title = ? WHERE id = ?", (title, book))
+        for each in (world, world.fork()):
+            assert [book["title"] for book in result(each, "search_books", text=text)] == [title]
+        world.database.close()
+
+
+class Slot(msgspec.Struct, frozen=True):
+    day: Date
+    others: list[Slot] = []
+
+
+calendar = Service("calendar", "Bookings.")
+
+
+@calendar.action()
+def book_days(
+    tx: Transaction,
+    days: Annotated[list[Date], Meta(max_length=9)] | None = None,
+    slot: Slot | None = None,
+    named: dict[str, Date] | None = None,
+    pair: tuple[str, Timestamp] | None = None,
+    several: tuple[Date, ...] = (),
+) -> str:
+    """Books days."""
+    given = [*(days or []), *([slot.day] if slot else []), *(named or {}).values()]
+    return ",".join(tx.later(days=1, start=day) for day in given)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"days": ["2026-02-28", "2026-02-30"]}, "days[1]"),
+        ({"slot": {"day": "2026-02-30"}}, "slot.day"),
+        ({"slot": {"day": "2026-02-03", "others": [{"day": "2026-13-01"}]}}, "slot.others[0].day"),
+        ({"named": {"party": "2026-02-30"}}, "named[party]"),
+        ({"pair": ["x", "2026-02-30T10:00"]}, "pair[1]"),
+        ({"several": ["2026-02-03", "2026-02-30"]}, "several[1]"),
+    ],
+)
+def test_dates_inside_of_arguments_exist(arguments: dict[str, Any], field: str) -> None:
+    world = ServiceWorld.of([calendar])
+    refused = world.act("book_days", arguments)
+    assert refused.error
+    assert f"`{field}` is '" in refused.content
+    assert "which does not exist" in refused.content
+    assert result(world, "book_days", days=["2026-02-28"], pair=["2026-02-30", "2026-02-28T10:00"])
+
+
+def test_the_clock_is_read_again_after_time_could_not_pass() -> None:
+    busy = Service("busy", "An event a minute.")
+
+    @busy.event()
+    def tick(tx: Transaction) -> None:
+        """Ticks."""
+        tx.schedule(tx.later(minutes=0), tick)
+
+    @busy.generator
+    def begin(make: Generator, _knobs: object) -> None:
+        make.schedule(make.later(minutes=1), tick)
+
+    world = ServiceWorld.of([busy])
+    before = world.now
+    with pytest.raises(ActionError, match="events would happen"):
+        world.pass_time(5)
+    assert world.now == before
+
+
+def test_the_calendar_of_a_world_ends() -> None:
+    world = opened()
+    for _ in range(3):
+        result(world, "wait", hours=24 * 31)
+    assert "ends at 2026-06-10T09:00" in world.act("wait", {"hours": 24 * 8}).content
+    assert result(world, "wait", hours=24 * 7) == "2026-06-10T09:00"
+    assert world.act("wait", {"hours": 1}).error
 
 
 def test_services_subscribe_to_what_others_publish() -> None:

@@ -22,6 +22,7 @@ import urllib.request
 from typing import Any, NoReturn
 
 TIMEOUT_S = 120
+MOST_SHOWN = 200
 DONE, REFUSED, USAGE = 0, 1, 2
 META = "io.modelcontextprotocol/"
 NO_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -121,9 +122,10 @@ def parse_value(field: dict[str, Any], name: str, text: str) -> Any:
         return text
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         hint = "an argument of type " + " or ".join(types)
-        raise UsageError(f"--{name} needs {hint}, and {text!r} is not JSON") from None
+        shown = text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "..."
+        raise UsageError(f"--{name} needs {hint}, and {shown!r} is not JSON, or too deep") from None
 
 
 def parse_arguments(action: dict[str, Any], words: list[str]) -> dict[str, Any]:
@@ -144,17 +146,17 @@ def parse_arguments(action: dict[str, Any], words: list[str]) -> dict[str, Any]:
         if name in fields:
             arguments[name] = parse_value(fields[name], option, text)
         elif option == "json":
-            arguments.update(parse_object(sys.stdin.read() if text == "-" else text))
+            arguments.update(parse_object(sys.stdin.buffer.read() if text == "-" else text))
         else:
             known = ", ".join("--" + field.replace("_", "-") for field in fields) or "none"
             raise UsageError("{} has no argument --{}; it has: {}".format(action["operationId"], option, known))
     return arguments
 
 
-def parse_object(text: str) -> dict[str, Any]:
+def parse_object(text: str | bytes) -> dict[str, Any]:
     try:
-        found = json.loads(text)
-    except ValueError as exc:
+        found = json.loads(text.decode() if isinstance(text, bytes) else text)
+    except (ValueError, RecursionError) as exc:
         raise UsageError(f"--json needs a JSON object: {exc}") from exc
     if not isinstance(found, dict):
         raise UsageError("--json needs a JSON object")
@@ -163,11 +165,15 @@ def parse_object(text: str) -> dict[str, Any]:
 
 def call(name: str, arguments: dict[str, Any]) -> int:
     """Calls an action and prints what it returns."""
-    status, body = request("/actions/" + name, json.dumps(arguments).encode())
+    try:
+        sent = json.dumps(arguments).encode()
+    except RecursionError:
+        raise UsageError("The arguments are nested too deeply") from None
+    status, body = request("/actions/" + name, sent)
     text = body.decode("utf-8", "replace")
     try:
         answer = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise UsageError(f"The service answered HTTP {status} without JSON") from None
     if status != 200:
         show(answer["message"] if isinstance(answer, dict) and "message" in answer else text)
@@ -201,7 +207,7 @@ def mcp_headers(line: bytes) -> dict[str, str]:
         found = {"MCP-Protocol-Version": version, "Mcp-Method": message["method"]}
         if "name" in params:
             found["Mcp-Name"] = params["name"]
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}  # of the older era, or malformed, which the service answers
     plain = all(isinstance(text, str) and text.isascii() and text.isprintable() for text in found.values())
     return found if plain else {}

@@ -5,17 +5,19 @@ Time passes only by an action that says so, never by a call as such: a plan that
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
 
 from .declaration import Service
 from .schema import Timestamp
-from .transaction import Transaction
+from .transaction import Transaction, shift_time
 
 START = "2026-03-02T09:00"
 """Monday morning, when every world begins."""
+MOST_DAYS: Final = 100
+"""Days after the start beyond which no world can be waited in: what happens meanwhile costs time and memory."""
 
 clock = Service("clock", "The time of this world.")
 
@@ -53,5 +55,7 @@ def wait(tx: Transaction, hours: Annotated[int, Meta(ge=1, le=24 * 31)]) -> str:
     Args:
         hours: Number of hours to wait.
     """
-    tx.advance(tx.later(hours=hours))
+    end, last = tx.later(hours=hours), shift_time(START, days=MOST_DAYS)
+    tx.require(end <= last, f"The calendar of this world ends at {last}; wait for a shorter time.", "unavailable")
+    tx.advance(end)
     return tx.now

@@ -21,6 +21,7 @@ import atexit
 import sqlite3
 import sys
 import threading
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
@@ -316,8 +317,24 @@ class NewImage:
 
 
 def _connect() -> sqlite3.Connection:
-    """Opens an empty database in memory, in autocommit mode, usable by any thread, one at a time."""
-    return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False, cached_statements=512)
+    """Opens an empty database in memory, in autocommit mode, usable by any thread, one at a time.
+
+    Its function `fold` is `fold_text`: SQLite's `lower` knows ASCII alone.
+    """
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False, cached_statements=512)
+    connection.create_function("fold", 1, _fold_cell, deterministic=True)
+    return connection
+
+
+def fold_text(text: str) -> str:
+    """Returns a text in a form in which neither case nor the encoding of accents makes a difference."""
+    if text.isascii():
+        return text.lower()
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+
+
+def _fold_cell(cell: str | int | None) -> str | None:
+    return None if cell is None else fold_text(str(cell))
 
 
 def _open(image: Image) -> sqlite3.Connection:

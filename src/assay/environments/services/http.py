@@ -17,6 +17,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from assay.environments.schemas import split_definitions
 from assay.http.messages import RequestHead, Response
 
 from .served_tools import ServedTools, ToolResult
@@ -81,41 +82,34 @@ def error(status: int, code: Code, message: str, allow: str = "") -> Response:
 def openapi(tools: ServedTools) -> dict[str, Any]:
     """Returns the actions as an OpenAPI 3.1 document."""
     refusals = {str(status): {"$ref": "#/components/responses/Refusal"} for status in sorted({400, *STATUSES.values()})}
+    schemas: dict[str, Any] = {
+        "Refusal": {
+            "type": "object",
+            "required": ["code", "message"],
+            "properties": {"code": {"type": "string", "enum": list(STATUSES)}, "message": {"type": "string"}},
+        }
+    }
+    paths = {}
+    for spec in tools.specs:
+        arguments, definitions = split_definitions(spec.parameters, f"{spec.name}.")
+        schemas |= definitions
+        body = {"application/json": {"schema": {"type": "object", **arguments}}}
+        operation = {
+            "operationId": spec.name,
+            "summary": spec.description.partition(". ")[0].rstrip("."),
+            "description": spec.description,
+            "tags": ["view" if spec.name in tools.read_only else "action"],
+            "requestBody": {"required": bool(spec.parameters.get("required")), "content": body},
+            "responses": {"200": {"description": _NOTE, "content": {"application/json": {}}}, **refusals},
+        }
+        paths[f"{ACTIONS}{spec.name}"] = {"post": operation}
+    refusal = {
+        "description": "The action was refused, and nothing has changed",
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Refusal"}}},
+    }
     return {
         "openapi": "3.1.0",
         "info": {"title": tools.name, "version": "1.0", "description": tools.policy},
-        "paths": {
-            f"{ACTIONS}{spec.name}": {
-                "post": {
-                    "operationId": spec.name,
-                    "summary": spec.description.partition(". ")[0].rstrip("."),
-                    "description": spec.description,
-                    "tags": ["view" if spec.name in tools.read_only else "action"],
-                    "requestBody": {
-                        "required": bool(spec.parameters.get("required")),
-                        "content": {"application/json": {"schema": {"type": "object", **spec.parameters}}},
-                    },
-                    "responses": {"200": {"description": _NOTE, "content": {"application/json": {}}}, **refusals},
-                }
-            }
-            for spec in tools.specs
-        },
-        "components": {
-            "responses": {
-                "Refusal": {
-                    "description": "The action was refused, and nothing has changed",
-                    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Refusal"}}},
-                }
-            },
-            "schemas": {
-                "Refusal": {
-                    "type": "object",
-                    "required": ["code", "message"],
-                    "properties": {
-                        "code": {"type": "string", "enum": list(STATUSES)},
-                        "message": {"type": "string"},
-                    },
-                }
-            },
-        },
+        "paths": paths,
+        "components": {"responses": {"Refusal": refusal}, "schemas": schemas},
     }

@@ -13,7 +13,7 @@ import msgspec
 
 from assay.records import Observation, ToolCall, canonical_bytes
 
-from .conversation import SEND
+from .conversation import SEND, person_of
 from .database import RowChange
 from .declaration import Action, Question
 from .ticket import answer_question, decline_request
@@ -112,7 +112,8 @@ def wrong_plans(world: ServiceWorld, plan: Plan, seed: int) -> dict[str, tuple[T
 
 def shortcut_calls(world: ServiceWorld, plan: Plan, seed: int) -> dict[str, tuple[ToolCall, ...]]:
     """Returns calls that leave the task undone: each write of the plan alone, tools of other roles, claims that all is
-    done, guessed answers, and random calls. Those that end in the wanted outcome are left out."""
+    done, guessed answers, and random calls. Those that end in the wanted outcome are left out, except requests for
+    everything that the person can do: if these suffice, no look at the problem is needed."""
     draw = random.Random(seed)
     actions = world.composition.actions
     right = outcome_key(play(world, plan))
@@ -131,11 +132,29 @@ def shortcut_calls(world: ServiceWorld, plan: Plan, seed: int) -> dict[str, tupl
                 wandered.act(call.action, call.arguments)
                 calls.append(call)
         found[f"wandering-{number}"] = calls
+    undone = {name: calls for name, calls in found.items() if calls and outcome_key(play(world, calls)) != right}
+    return {name: as_tool_calls(calls) for name, calls in (undone | _blanket_requests(world)).items()}
+
+
+def _blanket_requests(world: ServiceWorld) -> dict[str, list[PlannedCall]]:
+    """Returns requests for all acts of the person that change something, in their order: at once, and one by one.
+
+    Empty where the person does nothing.
+    """
+    person = person_of(world)
+    actions = world.composition.actions
+    acts = () if person is None else person[0].acts
+    texts = [f"I need you to {act.cues[0]}." for act in acts if act.cues and not _is_view(actions.get(act.action))]
+    if not texts:
+        return {}
     return {
-        name: as_tool_calls(calls)
-        for name, calls in found.items()
-        if calls and outcome_key(play(world, calls)) != right
+        "all-acts-at-once": [PlannedCall(SEND, {"text": " ".join(texts)})],
+        "all-acts": [PlannedCall(SEND, {"text": text}) for text in texts],
     }
+
+
+def _is_view(action: Action | None) -> bool:
+    return action is not None and action.reads_only
 
 
 def _guesses() -> Iterator[PlannedCall]:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from assay.errors import AssayError
 
+from .database import fold_text
 from .schema import DIGITS, Table
 
 R = TypeVar("R", bound=msgspec.Struct)
@@ -165,8 +166,8 @@ class Transaction:
             offset: Number of rows left out at the beginning.
             **equal: Values by field that a row must have besides.
         """
-        words = text.lower().split()[:10]
-        any_field = " OR ".join(f"instr(lower({name}), ?)" for name in fields)
+        words = fold_text(text).split()[:10]
+        any_field = " OR ".join(f"instr(fold({name}), ?)" for name in fields)
         where = " AND ".join([*(f"({any_field})" for _ in words), *(f"{name} IS ?" for name in equal)])
         values = [word for word in words for _ in fields]
         return self.select(row, where, *values, *equal.values(), order_by=order_by, limit=limit, offset=offset)
@@ -195,6 +196,11 @@ class Transaction:
         table = self._access.table(type(row))
         where = " AND ".join(f"{name} = ?" for name in table.key)
         values = [getattr(row, name) for name in table.key]
+        self._write(table, f"DELETE FROM {table.sql_name} WHERE {where}", values)
+
+    def delete_all(self, row: type[msgspec.Struct], where: str, *values: Any) -> None:
+        """Removes the rows for which an SQL condition holds, as in `select`."""
+        table = self._access.table(row)
         self._write(table, f"DELETE FROM {table.sql_name} WHERE {where}", values)
 
     def _write(self, table: Table, statement: str, values: Sequence[Any]) -> None:

@@ -1,8 +1,8 @@
 """The person that an agent serves, driven by rules: what they want, know, withhold and get wrong.
 
 A script is data and `reply` is a pure function of script, state and message, so a conversation is repeated word by word
-with the same seed. The person understands questions by cue words, sentence by sentence: a dialogue policy over slots
-(Schatzmann and others, "Agenda-Based User Simulation", NAACL 2007), without a model.
+with the same seed. The person understands questions and requests by cue words, sentence by sentence: a dialogue policy
+over slots (Schatzmann and others, "Agenda-Based User Simulation", NAACL 2007), without a model.
 
 Not covered: understanding a paraphrase that holds no cue. The person then says so and loses patience, as people do.
 """
@@ -17,12 +17,14 @@ import msgspec
 from blake3 import blake3
 from msgspec.structs import replace
 
+from .act_requests import SENTENCE, find_requested_acts
+
 Disclosure = Literal["open", "asked", "insisted", "withheld"]
 Mood = Literal["calm", "hurried", "upset"]
 
 _MOODS: Final[tuple[Mood, ...]] = ("calm", "hurried", "upset")
-_FACTS_AT_ONCE: Final[dict[Mood, int]] = {"calm": 3, "hurried": 1, "upset": 1}
-_SENTENCE: Final = re.compile(r"[^.!?\n]+[.!?]*")
+_AT_ONCE: Final[dict[Mood, int]] = {"calm": 3, "hurried": 1, "upset": 1}
+"""Facts that are told, and acts that are done, in answer to one message."""
 _ASKS: Final = re.compile(
     r"\?|\b(tell|give|send|provide|share|specify|confirm|clarify|need|let me know|which|what|who|when|where)\b", re.I
 )
@@ -178,13 +180,16 @@ def reply(script: UserScript, state: UserState, message: str) -> tuple[UserState
     state = replace(state, turn=state.turn + 1)
     questions = questions_of(message)
     asked = [fact for fact in script.facts if asks_for(fact.cues, questions)]
-    acts = tuple(act for act in script.acts if asks_for(act.cues, questions))
+    numbers = find_requested_acts([act.cues for act in script.acts], message)
+    acts = tuple(script.acts[number] for number in numbers[: _AT_ONCE[state.mood]])
     said: list[str] = []
     is_useful = bool(acts) or any(fact.name not in state.told for fact in asked)
     state, answers = _answer(state, asked, script.seed)
     said += answers
     if acts:
         said.append(_pick(script.seed, state.turn, "I have done that now.", "OK, I did it.", "Done on my side."))
+    if len(acts) < len(numbers):
+        said.append(f"That was too much at once: I did the first {len(acts)}, tell me the rest again.")
     state, corrections = _correct(state, script.facts)
     said += corrections
     changes = [change.text for change in script.changes if change.turn == state.turn]
@@ -207,7 +212,7 @@ def reply(script: UserScript, state: UserState, message: str) -> tuple[UserState
 
 def questions_of(message: str) -> list[str]:
     """Returns the sentences of a message that ask for something, in lower case."""
-    return [sentence.lower() for sentence in _SENTENCE.findall(message) if _ASKS.search(sentence)]
+    return [sentence.lower() for sentence in SENTENCE.findall(message) if _ASKS.search(sentence)]
 
 
 def reports_completion(message: str) -> bool:
@@ -230,7 +235,7 @@ def _answer(state: UserState, asked: Sequence[Fact], seed: int) -> tuple[UserSta
     said: list[str] = []
     mistaken = list(state.mistaken)
     fresh_first = sorted(asked, key=lambda fact: fact.name in state.told)  # who asks again is told the rest
-    for fact in fresh_first[: _FACTS_AT_ONCE[state.mood]]:
+    for fact in fresh_first[: _AT_ONCE[state.mood]]:
         counts[fact.name] = counts.get(fact.name, 0) + 1
         if fact.disclosure == "withheld":
             said.append(_pick(seed, state.turn, "I would rather not say that.", "I will not tell you that."))

@@ -18,7 +18,7 @@ from assay.errors import EnvironmentFailure, boundary
 from assay.plugins import load
 from assay.records import Observation, ToolCall, canonical_bytes
 
-from .arguments import readable_arguments
+from .arguments import find_false_times, readable_arguments
 from .composition import Composition, add_event, compose
 from .conversation import SEND
 from .database import Database, RowChange
@@ -36,7 +36,7 @@ from .plans import (
     wrong_plans,
 )
 from .schema import Table
-from .transaction import ActionError, Code, Transaction, is_time, shift_time
+from .transaction import ActionError, Code, Transaction, shift_time
 
 MOST_LOGGED: Final = 16 << 20
 """Encoded size of all logged arguments, in bytes, beyond which calls are refused."""
@@ -352,8 +352,12 @@ class ServiceWorld:
 
     def pass_time(self, minutes: int) -> None:
         """Advances the clock; events that are due happen. Raises `ActionError` if they are too many."""
-        with self.database.transaction():
-            self.advance(shift_time(self.now, minutes=minutes))
+        try:
+            with self.database.transaction():
+                self.advance(shift_time(self.now, minutes=minutes))
+        except BaseException:
+            self._now = None
+            raise
 
     def _answer(
         self, name: str, arguments: dict[str, Any], role: Role, actor: str, problem: str
@@ -387,9 +391,8 @@ class ServiceWorld:
         except (msgspec.ValidationError, RecursionError) as exc:
             raise ActionError(f"Wrong arguments for {name}: {exc}.") from exc
         values = {field: getattr(parsed, field) for field in parsed.__struct_fields__}
-        for field, unit in action.units.items():
-            if unit in ("date", "time") and values[field] is not None and not is_time(values[field]):
-                raise ActionError(f"Wrong arguments for {name}: `{field}` is {values[field]!r}, which does not exist.")
+        for field, text in find_false_times(parsed):
+            raise ActionError(f"Wrong arguments for {name}: `{field}` is {text!r}, which does not exist.")
         return action, values
 
     def _execute(self, action: Action, values: dict[str, Any], role: Role, actor: str) -> str:

@@ -2,7 +2,8 @@
 
 A plan becomes a task if it keeps the policy; its outcome is not that of doing nothing or of its reads alone; the same
 calls in a world of another seed do not lead to it, so that the agent has to read; no generated identifier is in the
-text; and no other task has the same outcome. The same `n`, `seed` and options give the same tasks.
+text; and no other task has the same outcome. Where the outcome depends on the order of the writes, that of each order
+that the world accepts is acceptable. The same `n`, `seed` and options give the same tasks.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import combinations, permutations
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -20,7 +22,8 @@ from assay.environments.services.conversation import conversation
 from assay.environments.services.declaration import Service
 from assay.environments.services.disturbances.changed import Changed
 from assay.environments.services.outcome import as_json, expected_changes
-from assay.environments.services.plans import foreign_plan, outcome_key, play
+from assay.environments.services.plans import PlannedCall, foreign_plan, outcome_key, play
+from assay.environments.services.plans import writes as written_at
 from assay.environments.services.ticket import ANSWERS, ticket
 from assay.environments.services.world import ServiceWorld
 from assay.environments.wrapping import WRAP
@@ -62,6 +65,8 @@ _BARREN_WORLDS: Final = 3
 """Exhausted worlds in a row after which no more tasks are sought."""
 _TASKS_OF_A_WORLD: Final = 5
 _MOST_WRITES: Final = 8
+_MOST_PERMUTED: Final = 3
+"""Writes of which each order is tried; of more, only the orders that exchange two of them."""
 
 
 class _Planned(NamedTuple):
@@ -73,6 +78,8 @@ class _Planned(NamedTuple):
     kind: Kind
     draft: Draft
     wording: Wording
+    orders: Sequence[Sequence[PlannedCall]]
+    """Plans of different outcomes that the person may as well mean, the draft's first."""
 
 
 class ServiceTasks:
@@ -103,6 +110,7 @@ class ServiceTasks:
         changed: bool = False,
         knobs: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
+        _require_types(app=app, level=level, kind=kind, user=user, writes=writes, changed=changed, knobs=knobs)
         if level not in (*LEVELS, "mixed"):
             raise UserError(f"level={level} of the family 'services': expected {', '.join(LEVELS)} or mixed")
         if not 0 <= writes <= _MOST_WRITES:
@@ -132,9 +140,20 @@ class ServiceTasks:
     def _services(self) -> tuple[Service, ...]:
         services = tuple(load("services", name) for name in self._apps)
         try:
-            return compose(services).applications
+            found = compose(services).applications
         except ValueError as exc:
-            raise UserError(f"app={'+'.join(self._apps)} of the family 'services': {exc}") from exc
+            raise UserError(f"{self._application}: {exc}") from exc
+        if not any(service.questions or any(a.wish for a in service.actions.values()) for service in found):
+            raise UserError(
+                f"{self._application}: nobody can ask for anything there, as no action has a `wish`; tasks of "
+                "benchmarks have families of their own (`assay plugins`)"
+            )
+        return found
+
+    @property
+    def _application(self) -> str:
+        """The option `app` for errors."""
+        return f"app={'+'.join(self._apps)} of the family 'services'"
 
     @cached_property
     def _world_services(self) -> tuple[Service, ...]:
@@ -182,7 +201,10 @@ class ServiceTasks:
     def _world_of(self, world_seed: int) -> tuple[Descriptions, Walker]:
         """Returns what draws and describes in a world; that of the last one is held, because it is asked often."""
         if self._held is None or self._held[0] != world_seed:
-            world = ServiceWorld.of(self._world_services, world_seed, self._knobs)
+            try:
+                world = ServiceWorld.of(self._world_services, world_seed, self._knobs)
+            except ValueError as exc:
+                raise UserError(f"{self._application}: {exc}") from exc
             self._held = world_seed, Descriptions(world), Walker(world)
         return self._held[1:]
 
@@ -207,13 +229,14 @@ class ServiceTasks:
         asked = draft.asked or draft.walk
         wording = write_instruction(draft.wishes, asked, level, draw.randrange(1_000), self._user)
         done = play(world, draft.walk.plan)
-        key = outcome_key(done)
-        if key in outcomes or any(call.code is not None for call in done.calls):
+        if outcome_key(done) in outcomes or any(call.code is not None for call in done.calls):
             return None
-        if not self._is_sound(world, draft, wording, key):
+        orders = {outcome_key(done): draft.walk.plan} if draft.answers else _accepted_orders(world, draft.walk.plan)
+        if orders is None or not outcomes.isdisjoint(orders) or not self._is_sound(world, draft, wording, set(orders)):
             return None
-        outcomes.add(key)
-        return self._build_task(_Planned(seed, number, level, kind, draft, wording), world, done)
+        outcomes.update(orders)
+        planned = _Planned(seed, number, level, kind, draft, wording, tuple(orders.values()))
+        return self._build_task(planned, world, done)
 
     def _draft(self, descriptions: Descriptions, walker: Walker, kind: Kind, draw: random.Random) -> Draft | None:
         """Returns a plan of a kind that keeps the policy, and its wishes. Raises `Unspeakable`."""
@@ -234,12 +257,12 @@ class ServiceTasks:
             return draft
         return draft._replace(wishes=tuple(wish_of(descriptions, call) for call in draft.walk.writes))
 
-    def _is_sound(self, world: ServiceWorld, draft: Draft, wording: Wording, key: bytes) -> bool:
-        """Returns whether reading, and the plan in another world, do not lead to the outcome, and the text holds no
-        generated identifier."""
+    def _is_sound(self, world: ServiceWorld, draft: Draft, wording: Wording, keys: set[bytes]) -> bool:
+        """Returns whether reading, and the plan in another world, do not lead to one of the outcomes, and the text
+        holds no generated identifier."""
         plan, actions = draft.walk.plan, world.composition.actions
         reads = [call for call in plan if actions[call.action].reads_only]
-        if key in (outcome_key(world), outcome_key(play(world, reads))):
+        if not keys.isdisjoint((outcome_key(world), outcome_key(play(world, reads)))):
             return False
         said = wording.text if wording.script is None else canonical_bytes(wording.script).decode()
         said += draft.change
@@ -251,11 +274,11 @@ class ServiceTasks:
         if draft.refusals or draft.answers:
             return not is_known_in(elsewhere, world, draft)
         blind = play(world, foreign_plan(world, elsewhere, plan))  # the same plan, if the request names all of it
-        return key not in (outcome_key(play(elsewhere, plan)), outcome_key(blind))
+        return keys.isdisjoint((outcome_key(play(elsewhere, plan)), outcome_key(blind)))
 
     def _build_task(self, planned: _Planned, world: ServiceWorld, done: ServiceWorld) -> Task:
         """Builds the task of a plan, which was played from `world` to `done`."""
-        seed, number, level, kind, draft, wording = planned
+        seed, number, level, kind, draft, wording, orders = planned
         walk = draft.walk
         services, knobs = [*self._apps], dict(self._knobs)
         if self._world_services != self._services:
@@ -269,7 +292,7 @@ class ServiceTasks:
             parameters["knobs"] = knobs
         if draft.change:
             parameters[WRAP] = [{"kind": Changed.kind, "text": draft.change}]
-        state: dict[str, Any] = {"outcomes": list(_outcomes(world, done, draft))}
+        state: dict[str, Any] = {"outcomes": list(_outcomes(world, draft, orders))}
         if draft.answers:
             state["ignored"] = [ANSWERS]
         checks = [Check("state", "state", state)]
@@ -295,17 +318,60 @@ class ServiceTasks:
         )
 
 
-def _outcomes(world: ServiceWorld, done: ServiceWorld, draft: Draft) -> Iterator[dict[str, Any]]:
-    """Yields the acceptable outcomes, as parameters of the check `state`."""
-    tables = done.composition.tables
+def _require_types(**options: Any) -> None:
+    """Refuses options of another type than the family's, as a command line may give them. Raises `UserError`."""
+    for name, value in options.items():
+        expected = "a text"
+        is_right = isinstance(value, str)
+        if name == "writes":
+            expected, is_right = "a whole number", type(value) is int
+        elif name == "changed":
+            expected, is_right = "true or false", isinstance(value, bool)
+        elif name == "knobs":
+            expected = "a table of tables, from Python"
+            tables = value.values() if isinstance(value, Mapping) else [value] if value is not None else []
+            is_right = all(isinstance(table, Mapping) for table in tables)
+        if not is_right:
+            raise UserError(f"{name}={value} of the family 'services': expected {expected}")
+
+
+def _accepted_orders(world: ServiceWorld, plan: Sequence[PlannedCall]) -> dict[bytes, Sequence[PlannedCall]] | None:
+    """Returns a plan, and the orders of its writes that the world accepts and that lead to other outcomes, by outcome.
+
+    None if there are too many orders to try all, and exchanging two writes leads to another outcome.
+    """
+    positions = written_at(world, plan)
+    reads = [call for at, call in enumerate(plan) if at not in positions]
+    found: dict[bytes, Sequence[PlannedCall]] = {outcome_key(play(world, plan)): plan}
+    for order in _orders(positions):
+        writes = [plan[at] for at in order]
+        done = play(world, writes)
+        if all(call.code is None for call in done.calls):
+            found.setdefault(outcome_key(done), (*reads, *writes))
+    return None if len(found) > 1 and len(positions) > _MOST_PERMUTED else found
+
+
+def _orders(positions: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Yields other orders: all, or those that exchange two of many."""
+    if len(positions) <= _MOST_PERMUTED:
+        yield from list(permutations(positions))[1:]
+        return
+    for one, two in combinations(range(len(positions)), 2):
+        exchanged = list(positions)
+        exchanged[one], exchanged[two] = exchanged[two], exchanged[one]
+        yield exchanged
+
+
+def _outcomes(world: ServiceWorld, draft: Draft, orders: Sequence[Sequence[PlannedCall]]) -> Iterator[dict[str, Any]]:
+    """Yields the acceptable outcomes, as parameters of the check `state`, first that of the draft's plan."""
     if draft.answers:
         yield {"changes": []}
         return
-    yield {"changes": as_json(expected_changes(tables, done.database.changes(judged_only=True)))}
-    for refusal in draft.refusals[1:]:
-        plan = [with_refusal(call, refusal) for call in draft.walk.plan]
-        other = play(world, plan).database.changes(judged_only=True)
-        yield {"changes": as_json(expected_changes(tables, other))}
+    for plan in orders:
+        for refusal in draft.refusals or (None,):
+            calls = plan if refusal is None else [with_refusal(call, refusal) for call in plan]
+            changes = play(world, calls).database.changes(judged_only=True)
+            yield {"changes": as_json(expected_changes(world.composition.tables, changes))}
 
 
 def _rules(services: Sequence[Service]) -> list[str]:

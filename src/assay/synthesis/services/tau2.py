@@ -141,6 +141,8 @@ class _BenchmarkTasks(ABC):
         self._domain_name, self._domain = name, domain
         self._data = str(Path(data).resolve())
         self._tickets_only = person == "ticket"
+        self._paths: dict[str, Path] = {}
+        """File of each task that was read, by the task's identifier."""
 
     def tasks(self, n: int, seed: int) -> Iterator[Task]:
         """Yields the first `n` tasks, in the benchmark's order; the seed changes nothing."""
@@ -160,18 +162,28 @@ class _BenchmarkTasks(ABC):
     def _policy(self, *, solo: bool) -> str:
         parts = []
         for with_person, without, tag in self._domain.policies:
-            try:
-                data = read_domain_file(self._data, self._domain_name, without if solo else with_person).data
-                text = data.decode().strip()
-            except ValueError as exc:
-                raise UserError(str(exc)) from exc
-            text = _COMPONENT.sub(self._read_component, text)
+            text = _COMPONENT.sub(self._read_component, self._read_text(without if solo else with_person))
             parts.append(f"<{tag}>\n{text}\n</{tag}>" if tag else text)
         return "\n".join(parts)
 
     def _read_component(self, found: re.Match[str]) -> str:
-        name = f"prompts/components/{found[1]}.md"
-        return read_domain_file(self._data, self._domain_name, name).data.decode().strip()
+        return self._read_text(f"prompts/components/{found[1]}.md")
+
+    def _read_text(self, name: str) -> str:
+        """Returns the text of a domain's file. Raises `UserError`."""
+        try:
+            file = read_domain_file(self._data, self._domain_name, name)
+        except ValueError as exc:
+            raise UserError(str(exc)) from exc
+        try:
+            return file.data.decode().strip()
+        except UnicodeDecodeError as exc:
+            raise UserError(f"{file.path} is not UTF-8: {exc}") from exc
+
+    def _describe(self, source: SourceTask) -> str:
+        """Returns which task of which file it is, for errors."""
+        path = self._paths.get(source.id)
+        return f"task {source.id} of {self._domain_name}" + (f" ({path})" if path else "")
 
     @cached_property
     def _hash(self) -> str:
@@ -201,7 +213,7 @@ class _BenchmarkTasks(ABC):
 
     def _build(self, source: SourceTask) -> Task:
         if not self._domain.takes_changes and (source.initial_changes or source.earlier_messages):
-            raise UserError(f"task {source.id} of {self._domain_name} begins in the middle, which is not supported")
+            raise UserError(f"{self._describe(source)} begins in the middle, which is not supported")
         person = self._person(source)
         service: Service = load("services", person.service)
         knobs: dict[str, Any] = {service.name: {"data": self._data, "hash": self._hash} | self._start(source)}
@@ -209,11 +221,17 @@ class _BenchmarkTasks(ABC):
         if person.script is not None:
             services.append(conversation.name)
             knobs[conversation.name] = {"script": msgspec.to_builtins(person.script)}
-        reported = _reports(source, judges_calls=self._domain.judges_calls)
+        try:
+            reported = _reports(source, judges_calls=self._domain.judges_calls)
+        except ValueError as exc:
+            raise UserError(f"{self._describe(source)}: {exc}") from exc
         parameters: dict[str, Any] = {"services": services, "knobs": knobs, "plan": msgspec.to_builtins(person.plan)}
         if reported:
             parameters["reported"] = [msgspec.to_builtins(call) for call, _ in reported]
         world = self._open(source, parameters)
+        tools = {spec.name for spec in world.specs()}
+        if unknown := [call.action for call in person.plan if call.action not in tools]:
+            raise UserError(f"{self._describe(source)}: the reference calls {unknown[0]!r}, which is no tool there")
         done = play(world, person.plan)
         checks = _checks(source, done, [value for _, value in reported])
         instruction = f"{person.text}\n\nPolicy\n{self._policy(solo=person.is_ticket)}"
@@ -251,7 +269,7 @@ class _BenchmarkTasks(ABC):
         try:
             return ServiceWorld(parameters, 0)
         except ValueError as exc:
-            raise UserError(f"task {source.id} of {self._domain_name}: {exc}") from exc
+            raise UserError(f"{self._describe(source)}: {exc}") from exc
 
 
 class Tau2Tasks(_BenchmarkTasks):
@@ -276,13 +294,7 @@ class Tau2Tasks(_BenchmarkTasks):
         self._split, self._task = split, str(task)
 
     def _sources(self) -> Sequence[SourceTask]:
-        folder = self._domain.task_folder
-        files = list_domain_files(self._data, self._domain_name, folder) if folder else []
-        try:
-            parsed = [read_data_file([path.parent], [path.name]).parse() for path in files]
-            known = msgspec.convert(parsed or self._read(*_TASK_FILES), tuple[SourceTask, ...])
-        except ValueError as exc:
-            raise UserError(f"The tasks of {self._domain_name} cannot be read: {exc}") from exc
+        known = self._read_tasks()
         if self._task:
             chosen = [task for task in known if task.id == self._task]
             if not chosen:
@@ -296,6 +308,25 @@ class Tau2Tasks(_BenchmarkTasks):
             raise UserError(f"split={self._split} of the family 'tau2': {self._domain_name} has {names}")
         members = set(map(str, splits[self._split]))
         return [task for task in known if task.id in members]
+
+    def _read_tasks(self) -> Sequence[SourceTask]:
+        """Returns all tasks of the domain. Raises `UserError`."""
+        folder = self._domain.task_folder
+        known: list[SourceTask] = []
+        try:
+            paths = list_domain_files(self._data, self._domain_name, folder) if folder else []
+            files = [read_data_file([path.parent], [path.name]) for path in paths]
+            for file in files or [read_domain_file(self._data, self._domain_name, *_TASK_FILES)]:
+                parsed = [file.parse()] if files else file.parse()
+                try:
+                    found = msgspec.convert(parsed, tuple[SourceTask, ...])
+                except msgspec.ValidationError as exc:
+                    raise ValueError(f"{file.path}: {exc}") from exc
+                known += found
+                self._paths |= dict.fromkeys((task.id for task in found), file.path)
+        except ValueError as exc:
+            raise UserError(f"The tasks of {self._domain_name} cannot be read: {exc}") from exc
+        return known
 
 
 class TauBenchTasks(_BenchmarkTasks):
@@ -320,7 +351,9 @@ class TauBenchTasks(_BenchmarkTasks):
             raise UserError(f"{path} holds no results of tau-bench: {exc}") from exc
         except ValueError as exc:
             raise UserError(str(exc)) from exc
-        return list({run.task_id: run.source for run in runs}.values())
+        sources = list({run.task_id: run.source for run in runs}.values())
+        self._paths = dict.fromkeys((source.id for source in sources), path)
+        return sources
 
 
 def _earlier_text(source: SourceTask) -> list[str]:
@@ -330,14 +363,16 @@ def _earlier_text(source: SourceTask) -> list[str]:
 
 
 def _reports(source: SourceTask, *, judges_calls: bool) -> list[tuple[PlannedCall, bool]]:
-    """Returns the views that judge a task, with the results that they must have; none if its database alone does."""
+    """Returns the views that judge a task, each once, with the results that they must have; none if its database alone
+    does. Raises `ValueError` if assertions contradict each other."""
     criteria = source.evaluation_criteria
-    found = []
-    if "ENV_ASSERTION" in criteria.reward_basis:
-        found += [
-            (PlannedCall(assertion.func_name, assertion.arguments), assertion.assert_value)
-            for assertion in criteria.env_assertions or ()
-        ]
+    found: list[tuple[PlannedCall, bool]] = []
+    for assertion in (criteria.env_assertions or ()) if "ENV_ASSERTION" in criteria.reward_basis else ():
+        call, wanted = PlannedCall(assertion.func_name, assertion.arguments), assertion.assert_value
+        if (call, not wanted) in found:
+            raise ValueError(f"two assertions of {assertion.func_name!r} contradict each other")
+        if (call, wanted) not in found:
+            found.append((call, wanted))
     if "ACTION" in criteria.reward_basis:
         for action in criteria.actions or ():
             call = PlannedCall("was_transferred")

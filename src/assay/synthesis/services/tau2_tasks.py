@@ -64,7 +64,7 @@ class EarlierCall(msgspec.Struct, frozen=True):
 class EarlierMessage(msgspec.Struct, frozen=True):
     """A message that precedes a task."""
 
-    role: str
+    role: Literal["user", "assistant", "tool"]
     content: str | None = None
     tool_calls: tuple[EarlierCall, ...] | None = None
 
@@ -221,32 +221,35 @@ _ACTS: Final[Mapping[str, tuple[str, ...]]] = {
     "reset_apn_settings": ("reset the apn settings", "reset your apn", "reset apn"),
     "connect_vpn": ("connect to the vpn", "connect to your vpn", "turn on the vpn", "turn on your vpn"),
     "disconnect_vpn": ("disconnect the vpn", "disconnect your vpn", "disconnect vpn", "turn off the vpn"),
-    "reboot_device": ("reboot the phone", "reboot", "restart"),
     "make_payment": ("make the payment", "make a payment", "pay the bill"),
+    "reboot_device": ("reboot the phone", "reboot", "restart"),
 }
-_SWITCHES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
-    "toggle_airplane_mode": ("airplane_mode", ("airplane mode",)),
-    "toggle_data": ("mobile_data", ("mobile data", "cellular data")),
-    "toggle_roaming": ("data_roaming", ("data roaming", "roaming")),
-    "toggle_data_saver_mode": ("data_saver", ("data saver mode", "data saver")),
-    "toggle_wifi": ("wifi", ("wi-fi radio", "wifi radio")),
-    "toggle_wifi_calling": ("wifi_calling", ("wi-fi calling", "wifi calling")),
+_SWITCHES: Final[Mapping[str, tuple[str, bool, tuple[str, ...]]]] = {
+    "toggle_airplane_mode": ("airplane_mode", False, ("airplane mode",)),
+    "toggle_data": ("mobile_data", True, ("mobile data", "cellular data")),
+    "toggle_roaming": ("data_roaming", True, ("data roaming", "roaming")),
+    "toggle_data_saver_mode": ("data_saver", False, ("data saver mode", "data saver")),
+    "toggle_wifi": ("wifi", False, ("wi-fi radio", "wifi radio")),
+    "toggle_wifi_calling": ("wifi_calling", False, ("wi-fi calling", "wifi calling")),
 }
+"""Name, position in which nothing stands in the way of mobile data, and nouns of each switch."""
 _VERBS: Final = {True: ("turn on", "switch on", "enable"), False: ("turn off", "switch off", "disable")}
-_MODES: Final = ("4g_5g_preferred", "4g_only", "3g_only", "2g_only")
+_MODES: Final = ("2g_only", "3g_only", "4g_only", "4g_5g_preferred")
 _APPS: Final = ("messaging", "browser")
 _PERMISSIONS: Final = ("sms", "storage", "phone", "network")
 
 
 def phone_acts() -> tuple[UserAct, ...]:
-    """Returns what a person does with their phone when asked, in the words of the request."""
+    """Returns what a person does with their phone when asked, in the words of the request.
+
+    The order is one in which all acts together repair the most: admission tries them without a diagnosis.
+    """
     found = [UserAct(name, {}, cues, says_result=True) for name, cues in _SCREENS.items()]
-    found += [UserAct(name, {}, cues, says_result=True) for name, cues in _ACTS.items()]
-    for name, (switch, nouns) in _SWITCHES.items():
+    for name, (switch, usual, nouns) in _SWITCHES.items():
         cues = tuple(f"toggle {article}{noun}" for noun in nouns for article in ("", "the ", "your "))
         found.append(UserAct(name, {}, cues, says_result=True))
-        for on, verbs in _VERBS.items():
-            words = tuple(_switching_cues(verbs, nouns))
+        for on in (not usual, usual):
+            words = tuple(_switching_cues(_VERBS[on], nouns))
             found.append(UserAct("turn_switch", {"switch": switch, "on": on}, words, says_result=True))
     found += [
         UserAct("set_network_mode_preference", {"mode": mode}, _mode_cues(mode), says_result=True) for mode in _MODES
@@ -267,7 +270,7 @@ def phone_acts() -> tuple[UserAct, ...]:
         for name, noun in (("check_app_status", "status"), ("check_app_permissions", "permissions")):
             cues = (f"check the {noun} of the {app} app", f"{app} app {noun}", f"{noun} of your {app} app")
             found.append(UserAct(name, {"app_name": app}, cues, says_result=True))
-    return tuple(found)
+    return *found, *(UserAct(name, {}, cues, says_result=True) for name, cues in _ACTS.items())
 
 
 def _switching_cues(verbs: Sequence[str], nouns: Sequence[str]) -> Iterator[str]:

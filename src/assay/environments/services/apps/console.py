@@ -201,6 +201,8 @@ CERTIFICATE_DAYS: Final = 90
 RENEWAL_DAYS: Final = 30
 FULL_PERCENT: Final = 97
 SWEEP_HOURS: Final = 6
+KEPT_DAYS: Final = 14
+"""Days for which points and log lines that came after the start are kept."""
 """Hours between two recordings of a service that nothing is wrong with; others are recorded hourly."""
 
 # Identifiers and values.
@@ -1442,10 +1444,11 @@ def _watch(tx: Transaction, service: Microservice, values: dict[Metric, int], at
     Args:
         tell: Whether to send mail to who is on call.
     """
+    alerts = {alert.metric: alert for alert in reversed(tx.find(Alert, service_id=service.id, status="firing"))}
     for metric, value in values.items():
-        firing = tx.find(Alert, service_id=service.id, metric=metric, status="firing")
+        firing = alerts.get(metric)
         is_abnormal = _is_abnormal(service, metric, value)
-        if is_abnormal and not firing:
+        if is_abnormal and firing is None:
             severities: dict[Tier, Severity] = {"critical": "sev1", "standard": "sev2", "internal": "sev3"}
             text = ALERT_TEXTS[metric].format(service.name)
             alert = Alert(
@@ -1454,8 +1457,8 @@ def _watch(tx: Transaction, service: Microservice, values: dict[Metric, int], at
             tx.insert(alert)
             if tell:
                 _tell_on_call(tx, service, text, f"{metric} is {value}.")
-        elif firing and not is_abnormal:
-            tx.update(firing[0], status="resolved", resolved=at)
+        elif firing is not None and not is_abnormal:
+            tx.update(firing, status="resolved", resolved=at)
 
 
 def _send(tx: Transaction, engineer: Engineer, subject: str, text: str) -> None:
@@ -1472,7 +1475,7 @@ def _tell_on_call(tx: Transaction, service: Microservice, subject: str, text: st
 
 @console.event()
 def record_metrics(tx: Transaction) -> None:
-    """Records metrics every hour: of services in trouble, and every six hours of all."""
+    """Records metrics every hour: of services in trouble, and every six hours of all. Old ones are dropped."""
     for fault in tx.find(Fault, kind="full_disk", status="active"):
         host, usage = tx.get(Host, fault.host_id or ""), tx.get(DiskUsage, fault.host_id or "")
         grown = min(host.disk_gb * 98 // 100, usage.used_gb + host.disk_gb * 4 // 100)
@@ -1483,9 +1486,12 @@ def record_metrics(tx: Transaction) -> None:
     troubled = {fault.service_id for fault in tx.find(Fault, status="active")}
     since = tx.later(days=-1)
     troubled |= {alert.service_id for alert in tx.select(Alert, "status = 'firing' OR resolved >= ?", since)}
-    for service in tx.find(Microservice):
-        if is_sweep or service.id in troubled:
-            _watch(tx, service, _record(tx, service, tx.now), tx.now)
+    services = tx.find(Microservice) if is_sweep else [tx.get(Microservice, one) for one in sorted(troubled)]
+    for service in services:
+        _watch(tx, service, _record(tx, service, tx.now), tx.now)
+    if is_sweep:
+        for kind in (MetricPoint, LogLine):
+            tx.delete_all(kind, "at >= ? AND at < ?", START, tx.later(days=-KEPT_DAYS))
     tx.schedule(tx.later(hours=1), record_metrics)
 
 
