@@ -2,7 +2,7 @@
 
 import assay
 
-assay.init_task("tasks/sum")
+assay.init_task("tasks/sum", exist_ok=True)
 
 
 @assay.agent

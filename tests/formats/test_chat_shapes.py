@@ -197,3 +197,20 @@ def test_reasoning_parts_are_no_part_of_the_message(tmp_path: Path) -> None:
     (found,), problems = read(tmp_path / "a.jsonl", json.dumps(rows) + "\n")
     assert not problems
     assert (found.steps[1].message, found.steps[1].reasoning) == ("Done.", "Hm.")
+
+
+@pytest.mark.parametrize(
+    ("extra", "field"),
+    [
+        ({"reward": 1.0}, "reward"),
+        ({"success": False}, "success"),
+        ({"metadata": {"outcome": "success"}}, "metadata.outcome"),
+        ({"metadata": {"reward": 2.5}}, "metadata.reward"),
+    ],
+)
+def test_a_field_that_seems_to_be_an_outcome_is_told(tmp_path: Path, extra: dict[str, Any], field: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps({"messages": [ASK, SAID], **extra}))
+    found, problems = read_all(ChatFormat(), path, Blobs())
+    assert [assembled(one).verdicts for one in found] == [()]
+    assert [(one.place, one.is_remark) for one in problems] == [(field, True)]

@@ -24,6 +24,15 @@ def test_scaffold_is_clean(tmp_path: Path) -> None:
     assert lint_task(tmp_path / "deep" / "first") == ()
 
 
+def test_scaffold_that_is_there_is_kept_if_asked(tmp_path: Path) -> None:
+    made = init_task(tmp_path / "first")
+    (tmp_path / "first" / "instruction.md").write_text("Mine.\n")
+    with pytest.raises(UserError, match="exists already"):
+        init_task(tmp_path / "first")
+    kept = init_task(tmp_path / "first", exist_ok=True)
+    assert (kept.task.id, kept.task.instruction) == (made.task.id, "Mine.\n")
+
+
 def test_draft_comes_back_as_written(tmp_path: Path) -> None:
     config = HarborTask(
         task=PackageTable("local/x", keywords=("a",)),

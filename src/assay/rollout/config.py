@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -116,6 +117,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             raise UserError(f"early_stop is {self.early_stop}: it must be between 0 and 1, for example 0.05")
         if self.retries < 0:
             raise UserError(f"retries is {self.retries}: it must be 0 or more")
+        _require_possible(self.limits)
         if not self.tasks:
             raise UserError("no tasks: name at least one task folder, or family:NAME")
         if self.backend == "process" and not self.allow_unsafe:
@@ -168,3 +170,15 @@ def field_docs(struct: type) -> dict[str, str]:
         if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
             docs[field.target.id] = " ".join(str(following.value.value).split())
     return docs
+
+
+def _require_possible(limits: Limits) -> None:
+    """Raises `UserError` for a limit that no attempt can keep, or that limits nothing."""
+    for name in ("turns", "calls", "tokens"):
+        count = getattr(limits, name)
+        if count is not None and count < 1:
+            raise UserError(f"the limit {name} is {count}: it must be at least 1")
+    for name in ("wall_s", "working_s", "cost_usd"):
+        amount = getattr(limits, name)
+        if amount is not None and not (math.isfinite(amount) and (amount > 0 or (amount == 0 and name == "cost_usd"))):
+            raise UserError(f"the limit {name} is {amount:g}: it must be a number above 0")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .assay_config import AssayTable, CheckTable
 from .harbor_config import EnvironmentTable, HarborAgentTable, HarborTask, VerifierTable
-from .load import LoadedTask
+from .load import LoadedTask, load_task
 from .write import TaskDraft, write_task
 
 _FILES = {
@@ -43,8 +43,15 @@ echo "$total" > /workspace/sum.txt
 }
 
 
-def init_task(folder: Path) -> LoadedTask:
-    """Writes a task folder as a starting point. Raises `UserError` if the folder exists, or cannot be written."""
+def init_task(folder: Path | str, *, exist_ok: bool = False) -> LoadedTask:
+    """Writes a task folder as a starting point. With `exist_ok`, a task folder that exists is returned as it is.
+
+    Raises:
+        UserError: The folder exists (with `exist_ok`: and is not a valid task folder), or cannot be written.
+    """
+    folder = Path(folder)
+    if exist_ok and folder.exists():
+        return load_task(folder)
     config = HarborTask(
         agent=HarborAgentTable(timeout_sec=300.0),
         verifier=VerifierTable(timeout_sec=60.0, environment_mode="separate"),

@@ -148,3 +148,41 @@ async def test_a_step_without_network_among_others_with_it_is_refused(tmp_path: 
     open_task = replace(loaded.task, environment=replace(loaded.task.environment, parameters=parameters))
     with pytest.raises(UserError, match="step 'collect' 'no-network'"):
         await preparer.spec(loaded._replace(task=open_task))
+
+
+class Cancelled:
+    """An agent that awaits a task that was cancelled."""
+
+    name = "cancelled"
+    needs_model = False
+
+    async def run(self, attempt: object) -> None:
+        waiting = asyncio.ensure_future(asyncio.sleep(60))
+        waiting.cancel()
+        await waiting
+
+
+async def test_an_agent_that_raises_cancelled_error_has_failed(tmp_path: Path) -> None:
+    config = RunConfig(tasks=("-",), agent=f"{__file__}:Cancelled", run="r")
+    settings = Settings(cache=tmp_path / "cache", store=tmp_path / "store")
+    await start_run(config, settings, Tally(), tasks=[counting_task()])
+    with RunStore.open(settings.store, "r") as store:
+        (row,) = store.attempts()
+    assert (row.broke, row.outcome) == ("agent", "fail")
+    assert "raised CancelledError, though nothing cancelled it" in (row.error or "")
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        (Limits(turns=0), "turns is 0: it must be at least 1"),
+        (Limits(tokens=-1), "tokens is -1"),
+        (Limits(wall_s=float("nan")), "wall_s is nan: it must be a number above 0"),
+        (Limits(working_s=-5.0), "working_s is -5"),
+        (Limits(cost_usd=float("inf")), "cost_usd is inf"),
+    ],
+)
+def test_a_limit_that_nothing_can_keep_is_refused(limits: Limits, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        RunConfig(tasks=("-",), limits=limits)
+    assert RunConfig(tasks=("-",), limits=Limits(cost_usd=0.0)).limits.cost_usd == 0.0

@@ -30,6 +30,7 @@ from assay.formats.shared.messages import (
     read_message,
     render_chat_message,
 )
+from assay.formats.shared.outcomes import is_outcome
 from assay.formats.shared.output_files import new_file, outcome_verdict
 from assay.formats.shared.round_trip import restore_items
 from assay.formats.shared.round_trip_builder import (
@@ -117,10 +118,21 @@ def read_metadata(row: dict[str, Any], builder: RoundTripBuilder) -> dict[str, A
     outcome = words.get("outcome")
     if outcome in _STATUSES:
         builder.add_verdict(outcome, number(words.get("score")), "as the row's metadata has it")
+    else:
+        for where, source in (("metadata.", words), ("", row)):
+            _remark_on_outcomes(builder, where, source)
     model = text_or_none(words.get("model")) or text_or_none(row.get("model"))
     started: dict[str, Any] = {"task": text_or_none(words.get("task")), "model": model}
     started |= {"agent": text_or_none(words.get("agent")) or "unknown"}
     return started | {"number": count_or_none(words.get("number")) or 0}
+
+
+def _remark_on_outcomes(builder: RoundTripBuilder, where: str, source: dict[str, Any]) -> None:
+    """Tells of fields that seem to say how the attempt ended, of which this format knows no meaning."""
+    for name, value in source.items():
+        if is_outcome(name) and value is not None:
+            shown = repr(value)[:50]
+            builder.remark(f"{where}{name}", f"{name} is {shown}: it is kept and decides nothing; --map can read it")
 
 
 def row_metadata(trajectory: Trajectory) -> dict[str, Any]:

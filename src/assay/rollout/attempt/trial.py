@@ -153,7 +153,8 @@ async def _run_phases(trial: Trial, *, may_retry: bool) -> TrialResult:
 
 
 async def _run_agent(agent: Agent, attempt: LiveAttempt) -> None:
-    """Awaits the agent. Raises `AgentError` if its `run` is not asynchronous, or ends the process."""
+    """Awaits the agent. Raises `AgentError` if its `run` is not asynchronous, ends the process, or raises
+    `CancelledError` though nothing cancelled it, as awaiting a task that was cancelled does."""
     try:
         running = agent.run(attempt)
         if not inspect.isawaitable(running):
@@ -164,6 +165,11 @@ async def _run_agent(agent: Agent, attempt: LiveAttempt) -> None:
         await running
     except SystemExit as exc:
         raise AgentError(f"agent {agent.name}: called sys.exit({exc.code!r})") from exc
+    except asyncio.CancelledError as exc:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise AgentError(f"agent {agent.name}: raised CancelledError, though nothing cancelled it") from exc
 
 
 class Trial:
