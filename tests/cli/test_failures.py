@@ -169,6 +169,13 @@ def test_a_limit_that_stopped_every_attempt_is_named(say: Say) -> None:
     assert (code, f"{warning}: raise it with --max-turns, or in the task's own limits" in err) == (0, True)
 
 
+def test_a_run_in_which_nothing_could_be_judged_is_told(say: Say) -> None:
+    say("init", "task", "t")
+    Path("t/tests/test.sh").write_text("exit 0  # reward.txt is never written\n")
+    code, _, err = say("run", "t", "--agent", "null", "--run", "r")
+    assert (code, "no attempt could be judged (1 of 1 are unknown): `assay show t@0 --run r`" in err) == (0, True), err
+
+
 def test_a_model_that_no_attempt_asked_is_named(say: Say) -> None:
     Path("replies.json").write_text('["hi"]')
     body = "async def run(self, attempt): attempt.finish('done')"

@@ -147,7 +147,7 @@ def _row(
         "difference [95%]": interval_text(pair.difference),
         "gained": len(pair.gained),
         "lost": len(pair.lost),
-        "p (McNemar)": format_p_value(pair.p_value, digits=4),
-        "p (Holm)": format_p_value(corrected, digits=4),
+        "p (McNemar)": format_p_value(pair.p_value, digits=4) if pair.n_tasks else "-",
+        "p (Holm)": format_p_value(corrected, digits=4) if pair.n_tasks else "-",
     }
     return {name: str(value) for name, value in cells.items()}

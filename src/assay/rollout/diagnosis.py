@@ -37,7 +37,7 @@ def diagnose_run(rows: Iterable[AttemptRow]) -> RunDiagnosis:
         return RunDiagnosis()
     if all(row.broke is not None for row in decided):
         return RunDiagnosis(all_broke=_describe_breakage(decided))
-    found = (_describe_silence(decided), _describe_limit(decided))
+    found = (_describe_silence(decided), _describe_limit(decided), _describe_unjudged(decided))
     return RunDiagnosis(warnings=tuple(one for one in found if one is not None))
 
 
@@ -92,6 +92,17 @@ def _describe_limit(rows: Sequence[AttemptRow]) -> str | None:
     return (
         f"{count} stopped by the limit {limit}, so the agent never finished: raise it with {_OPTIONS[limit]}, "
         "or in the task's own limits"
+    )
+
+
+def _describe_unjudged(rows: Sequence[AttemptRow]) -> str | None:
+    """Returns a warning if no attempt that ran was judged."""
+    if any(row.outcome not in (None, "unknown") or row.broke is not None for row in rows):
+        return None
+    first = rows[0]
+    return (
+        f"no attempt could be judged ({len(rows)} of {len(rows)} are unknown): `assay show {first.attempt} --run "
+        f"{first.run}` tells what the checks missed"
     )
 
 
