@@ -53,14 +53,15 @@ async def main() -> None:
     config = RunConfig(tasks=("generated",), agent=f"{__file__}:AddFours", run="fours")
     await start_run(config, SETTINGS, Tally(), tasks=tasks)
 
-    judged = await reverify("fours", ReverifyConfig(again=3), SETTINGS)
+    judged = await reverify("fours", ReverifyConfig(again=3, allow_task_code=True), SETTINGS)
     print(judged.counts, judged.results[0].reason)
     print([stands.reverified for stands in load_current_verdicts(SETTINGS.store, "fours").values()])
 
-    again = await replay("fours", ReplayConfig(all=True), SETTINGS, Tally())
+    again = await replay("fours", ReplayConfig(all=True, allow_task_code=True), SETTINGS, Tally())
     print(again.counts, "replay rate", again.rate)
 
-    outcomes = await rewind("fours:count-from-4@0", CountUp(), SETTINGS)
+    code_allowed = ReplayConfig(allow_task_code=True)  # the world is Python code beside this file
+    outcomes = await rewind("fours:count-from-4@0", CountUp(), SETTINGS, config=code_allowed)
     print([(one.prefix, one.outcome) for one in outcomes], "decisive: step", decisive_step(outcomes, steps=3))
 
 

@@ -118,14 +118,14 @@ async def test_what_local_nodes_could_not_send_is_said_by_the_command(tmp_path: 
     (tmp_path / "node-0.log").write_text("otel: 9 of 9 spans of an earlier command\n")
     warned: list[str] = []
     nodes = LocalNodes(1, orders, tmp_path, warned.append)
-    nodes._start = lambda number: _write_log(nodes, number)  # type: ignore[method-assign,assignment]
+    nodes._start = lambda number: _write_log(nodes, number)  # type: ignore[method-assign]
     async with nodes:
         pass
     assert warned == ["local node 0: otel: 3 of 18 spans did not reach the collector"]
 
 
-async def _write_log(nodes: LocalNodes, number: int) -> asyncio.subprocess.Process:
+async def _write_log(nodes: LocalNodes, number: int) -> None:
     with nodes._log(number).open("ab") as log:
-        nodes._log_starts.append(log.tell())
+        nodes._log_starts[number] = log.tell()
         log.write(b"agent local-0: drained\notel: 3 of 18 spans did not reach the collector\n")
-    return await asyncio.create_subprocess_exec("true", stdin=asyncio.subprocess.PIPE)
+    nodes.processes[number] = await asyncio.create_subprocess_exec("true", stdin=asyncio.subprocess.PIPE)

@@ -75,7 +75,7 @@ async def test_a_refused_call_is_not_made_and_its_agent_is_told_why(tmp_path: Pa
 
 async def test_a_refused_call_is_not_made_when_the_attempt_is_judged_again(tmp_path: Path) -> None:
     await solved(tmp_path, "deny")
-    report = await reverify("r", ReverifyConfig(again=1), Settings(tmp_path, tmp_path))
+    report = await reverify("r", ReverifyConfig(again=1, allow_task_code=True), Settings(tmp_path, tmp_path))
     assert [one.mark for one in report.results] == ["agree"]
 
 
