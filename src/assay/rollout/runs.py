@@ -85,7 +85,7 @@ class RunParts(NamedTuple):
     metrics: RunMetrics | None = None
     """Metrics of the process, which other runs may share."""
     observer: RunObserver | None = None
-    """What observes the attempts; opened by `start_run` and `resume_run`."""
+    """Observer of the attempts, opened by `start_run` and `resume_run`."""
 
 
 class RunSummary(NamedTuple):

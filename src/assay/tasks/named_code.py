@@ -10,30 +10,21 @@ from collections.abc import Iterable
 
 from assay.errors import UserError
 from assay.plugins import names_code
-from assay.records import Task
 
 from .load import LoadedTask
 
 FLAG = "--allow-task-code"
 
 
-def find_named_code(task: Task) -> tuple[str, ...]:
-    """Returns the names of code in a task, each once."""
-    environment = task.environment
-    named = [("checks", check.kind) for check in task.checks]
+def find_code_of(loaded: LoadedTask) -> tuple[str, ...]:
+    """Returns the names of code in a task and its steps, each once."""
+    environment, checks = loaded.task.environment, (*loaded.task.checks, *(step.check for step in loaded.steps))
+    named = [("checks", check.kind) for check in checks]
     if environment.kind != "workspace":
         services = environment.parameters.get("services", ())
         listed = services if isinstance(services, list | tuple) else ()
         named = [("environments", environment.kind), *(("services", str(name)) for name in listed), *named]
     return tuple(dict.fromkeys(name for kind, name in named if names_code(kind, name)))
-
-
-def find_code_of(loaded: LoadedTask) -> tuple[str, ...]:
-    """Returns the names of code in a task and its steps, each once."""
-    steps = (step.check.kind for step in loaded.steps)
-    return tuple(
-        dict.fromkeys([*find_named_code(loaded.task), *(kind for kind in steps if names_code("checks", kind))])
-    )
 
 
 def require_no_code_of_folders(tasks: Iterable[LoadedTask]) -> None:

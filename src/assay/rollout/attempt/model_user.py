@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeGuard
 
 import msgspec
 
@@ -293,11 +293,11 @@ def attach_user(
 
 def attach_recorded_user(world: World, acts: Iterable[Step | Evidence]) -> None:
     """Gives the person of a world the recorded answers, without recording them again."""
-    if isinstance(world, ServiceWorld) and is_user_recorded(world):
+    if is_user_recorded(world):
         world.before_message = ModelUser(world, RecordedSpeaker(acts)).answer
 
 
-def is_user_recorded(world: World) -> bool:
+def is_user_recorded(world: World) -> TypeGuard[ServiceWorld]:
     """Returns whether a world's person says what a record holds when calls are done again."""
     return isinstance(world, ServiceWorld) and is_driven_by_model(world)
 

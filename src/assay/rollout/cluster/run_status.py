@@ -99,7 +99,7 @@ class ClusterStatus(msgspec.Struct, frozen=True):
 
 
 class _ReadTrial(NamedTuple):
-    """What is kept of a record that was read; objects of a run never change."""
+    """Facts of a record that was read; objects of a run never change."""
 
     kind: str
     modified: float

@@ -124,9 +124,8 @@ class RecordedTasks:
     def of_chain(self, chain: str) -> LoadedTask:
         """Returns the task of an attempt as `of`. Where the store holds a copy of the task, nothing else is read."""
         kept = self._find_archived(chain) if self._version == "recorded" and not self._is_import else None
-        restored = self._restore(kept) if kept is not None else None
-        if restored is not None and (self._allow_task_code or not find_code_of(restored)):
-            return restored
+        if kept is not None and (self._allow_task_code or not find_code_of(self._restore(kept))):
+            return self._restore(kept)
         return self.of(self._store.trajectory(chain))
 
     def _find_archived(self, chain: str) -> Evidence | None:
