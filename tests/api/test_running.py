@@ -104,7 +104,7 @@ def test_crash_of_a_function_is_its_own(run: Run) -> None:
 
     (attempt,) = run(agent=crash).attempts
     assert attempt.broke == "agent"
-    assert "SystemExit: 3" in str(attempt.error)
+    assert "called sys.exit(3) (tests/api/test_running.py, line " in str(attempt.error)
 
 
 def test_coroutine_of_a_plain_function_is_named_in_the_error(run: Run) -> None:
@@ -340,6 +340,9 @@ MISUSES: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "progress is a number": ({"agent": solve, "progress": 3}, OptionError, "shows no progress"),
     "limits are a number": ({"agent": solve, "limits": 3, "max_turns": 3}, OptionError, "give a Limits"),
     "name of the run is a number": ({"agent": solve, "run": 3}, OptionError, "run of assay.run: expected"),
+    "unknown field of a table": ({"agent": solve, "limits": {"turms": 3}}, OptionError, "did you mean turns"),
+    "name of the run is empty": ({"agent": solve, "run": ""}, assay.UserError, "the name of the run is empty"),
+    "backend of nobody, for a world": ({"agent": solve, "backend": "podmann"}, PluginLoadError, "did you mean podman"),
     "name of the run has a slash": ({"agent": solve, "run": "a/b"}, assay.UserError, "not a valid run name"),
     "model is a class": ({"agent": solve, "model": ScriptedBackend}, OptionError, "is not a model"),
     "tasks are None": ({"agent": solve, "tasks": [None]}, TaskSourceError, "names no tasks"),

@@ -69,6 +69,15 @@ def test_runs_are_listed_with_date_agent_model_outcomes_and_state(tmp_path: Path
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d", cells["cut"][1])
 
 
+def test_the_newest_run_is_named_where_there_are_others(tmp_path: Path) -> None:
+    record(tmp_path, "first", "a")
+    shown = CliRunner().invoke(build_app(), ["ls", "--store", str(tmp_path)])
+    assert (shown.exit_code, shown.stderr) == (0, "")
+    record(tmp_path, "second", "a")
+    shown = CliRunner().invoke(build_app(), ["ls", "--store", str(tmp_path)])
+    assert (shown.exit_code, shown.stderr) == (0, "run second, the newest of 2\n")
+
+
 def test_a_run_that_a_process_writes_is_running(tmp_path: Path) -> None:
     with RunStore.create(tmp_path, "r", PLAN):
         assert listed(tmp_path, "--runs")[0][1].endswith("running")
@@ -114,7 +123,8 @@ def test_a_small_p_value_is_a_bound_and_never_zero() -> None:
     pair = compare_paired(before, [TaskCount("b", None, f"t{n}", 1, 0, 0, 0) for n in range(30)])
     row = compare_row(ComparedConfiguration("x", ()), ComparedConfiguration("y", ()), pair, pair.p_value)
     assert (row["p (McNemar)"], row["p (Holm)"]) == ("< 0.0001", "< 0.0001")
-    assert decide_gate(pair, (), GateRule()).reasons == ("30 gained, 0 lost, no protected task lost (p < 0.001)",)
+    (reason,) = decide_gate(pair, (), GateRule()).reasons
+    assert reason == "30 gained, 0 lost, no protected task lost (one-sided p < 0.001)"
     assert format_p_value(0.03125, digits=3) == "0.031"
 
 

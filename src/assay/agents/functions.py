@@ -168,6 +168,10 @@ class FunctionAgent:
         bridge = LoopBridge()
         try:
             ended = await run_in_thread(f"agent {self.name}", self.function, BlockingAttempt(attempt, bridge))
+        except RuntimeError as exc:
+            if isinstance(exc.__cause__, SystemExit):
+                raise exc.__cause__ from None  # as from a coroutine
+            raise
         finally:
             await bridge.close()
         if inspect.iscoroutine(ended):

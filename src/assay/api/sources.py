@@ -18,6 +18,7 @@ from assay.settings import Settings
 from assay.tasks import LoadedTask, TaskFamily, find_tasks
 from assay.tasks.families import tasks_of_family
 from assay.tasks.load import require_distinct
+from assay.tasks.shape import describe_invalid
 from assay.tasks.sources import COUNT
 
 TaskSource = str | PathLike[str] | Task | LoadedTask | TaskFamily | type[TaskFamily]
@@ -113,8 +114,8 @@ def make_config(names: Sequence[str], fields: Mapping[str, Any]) -> RunConfig:
     except msgspec.ValidationError as exc:
         if isinstance(exc.__cause__, UserError):
             raise exc.__cause__ from None
-        what, _, field = str(exc).partition(" - at `$.")
-        raise OptionError(f"{field.rstrip('`') or 'an option'} of assay.run: {what[:1].lower()}{what[1:]}") from exc
+        field, what = describe_invalid(exc, RunConfig)
+        raise OptionError(f"{field or 'an option'} of assay.run: {what}") from exc
 
 
 def _plain(value: Any) -> Any:

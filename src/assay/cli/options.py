@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import typer
@@ -148,22 +148,11 @@ def convert_config(data: dict[str, Any], struct: type[Config], path: str | None)
     try:
         return msgspec.convert(data, struct)
     except msgspec.ValidationError as exc:
-        what, _, place = str(exc).partition(" - at `$.")
-        place = place.rstrip("`")
-        message = f"{place or 'the configuration'}: {what[:1].lower()}{what[1:]}"
-        if allowed := _allowed_values(struct, place):
-            message += f"; use {', '.join(allowed)}"
-        message += f" ({path} or the command line)" if path else ""
-        raise UserError(message) from exc
+        from assay.tasks.shape import describe_invalid
 
-
-def _allowed_values(struct: type[msgspec.Struct], place: str) -> tuple[str, ...]:
-    """Returns the texts that a field, or each item of it, may have; empty if it is not one of a few texts."""
-    hint = get_type_hints(struct).get(place.partition("[")[0].partition(".")[0])
-    for one in (hint, *get_args(hint)):
-        if get_origin(one) is Literal:
-            return tuple(value for value in get_args(one) if isinstance(value, str))
-    return ()
+        place, what = describe_invalid(exc, struct)
+        source = f" ({path} or the command line)" if path else ""
+        raise UserError(f"{place or 'the configuration'}: {what}{source}") from exc
 
 
 def _table(data: dict[str, Any], name: str, path: str | None) -> dict[str, Any]:

@@ -11,6 +11,8 @@ import typer
 from assay.errors import UserError
 from assay.settings import Settings
 
+from .output import say
+
 if TYPE_CHECKING:
     from assay.records import Separation
 
@@ -47,7 +49,8 @@ def settings_with(store: Path | None) -> Settings:
 
 
 def pick_run(run: str | None, settings: Settings) -> str:
-    """Returns the named run, or the newest. Raises `UserError` for an unknown name or an empty store."""
+    """Returns the named run, or the newest, and then says its name if there are others. Raises `UserError` for an
+    unknown name or an empty store."""
     from assay.store import list_runs, newest_run
     from assay.store.layout import unknown_run
 
@@ -55,7 +58,10 @@ def pick_run(run: str | None, settings: Settings) -> str:
     if not names:
         raise UserError(f"no runs in {settings.store}: make one with `assay run`, or name the folder with --store")
     if run is None:
-        return newest_run(settings.store)
+        newest = newest_run(settings.store)
+        if len(names) > 1:
+            say(f"run {newest}, the newest of {len(names)}")
+        return newest
     if run not in names:
         raise UserError(unknown_run(settings.store, run))
     return run

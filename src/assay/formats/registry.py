@@ -71,6 +71,8 @@ def describe_unknown(path: Path, name: str, tried: tuple[Format, ...]) -> str:
     """Returns why a file is of no known format, and how to import it with a mapping drafted from its content; `name` is
     the path that the user gives.
     """
+    if path.is_file() and not path.stat().st_size:
+        return f"{Path(name).name} is empty: nothing was recorded in it, or a copy failed"
     known = ", ".join(f.name for f in tried)
     said = f"{Path(name).name} is of no known format ({_describe_content(path)}); tried: {known}; "
     said += "if it is one of these, name it with --format"

@@ -120,6 +120,8 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         _require_possible(self.limits)
         if not self.tasks:
             raise UserError("no tasks: name at least one task folder, or family:NAME")
+        if self.run == "":
+            raise UserError("the name of the run is empty: name it, or leave it out for one from agent and time")
         if self.backend == "process" and not self.allow_unsafe:
             raise UserError(
                 "the process backend isolates nothing: agents could read your files and reach your network. "

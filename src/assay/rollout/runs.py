@@ -462,11 +462,16 @@ async def _model(
 
 @asynccontextmanager
 async def _backend(config: RunConfig, tasks: Sequence[LoadedTask], agent: Agent) -> AsyncIterator[Backend | None]:
-    if not needs_sandbox(agent) and all(t.task.environment.kind != "workspace" for t in tasks):
+    without = not needs_sandbox(agent) and all(t.task.environment.kind != "workspace" for t in tasks)
+    if without and config.backend is None:
         yield None
         return
-    from assay.environments.workspace.choose import choose_backend
+    from assay.environments.workspace.choose import choose_backend, require_backend
 
+    if without and config.backend is not None:
+        require_backend(config.backend)
+        yield None
+        return
     backend, _ = await choose_backend(config.backend, allow_unsafe=config.allow_unsafe, sandboxes=config.concurrency)
     try:
         yield backend

@@ -60,7 +60,7 @@ def decide_gate(paired: PairedComparison, protected: Collection[str], rule: Gate
     reasons = [f"protected task {f.task} fell from {f.before:.2f} to {f.after:.2f}" for f in broken]
     reasons += [f"protected task {task} was not judged in both" for task in unseen]
     known = format_p_value(p_value, digits=3)
-    shown = f"p {known}" if known.startswith("<") else f"p = {known}"
+    shown = f"one-sided p {known}" if known.startswith("<") else f"one-sided p = {known}"
     if rule.want == "better" and p_value > rule.alpha:
         why = "chance explains that" if gained > lost else "that is not a gain"
         reasons.append(f"{gained} gained and {lost} lost: {why} ({shown})")

@@ -326,7 +326,8 @@ def _duckdb_errors() -> Iterator[None]:
     except duckdb.PermissionException as exc:
         raise UserError(f"{exc} (a query reads {_READS}, and nothing else)") from exc
     except duckdb.CatalogException as exc:
-        raise UserError(f"{exc} (tables are named literally: {', '.join((*TABLES, *VIEWS))})") from exc
+        known = f" (tables are named literally: {', '.join((*TABLES, *VIEWS))})" if "Table" in str(exc) else ""
+        raise UserError(f"{exc}{known}") from exc
     except duckdb.InterruptException as exc:
         raise UserError("the query took too long and was stopped: narrow it with WHERE or --run") from exc
     except duckdb.OutOfMemoryException as exc:

@@ -12,8 +12,9 @@ import math
 import re
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args, get_origin, get_type_hints
 
+import msgspec
 from msgspec import inspect
 
 T = TypeVar("T")
@@ -59,6 +60,35 @@ def nearest(name: str, names: Sequence[str]) -> str | None:
     if len(name) > 100:
         return None
     return next(iter(difflib.get_close_matches(name, names, n=1)), None)
+
+
+def describe_invalid(exc: msgspec.ValidationError, struct: type[msgspec.Struct]) -> tuple[str, str]:
+    """Returns the place in a struct of which `msgspec.convert` complained, empty for the whole, and its complaint, with
+    the nearest name of an unknown field and the texts that a field may have."""
+    what, _, place = str(exc).partition(" - at `$.")
+    place = place.rstrip("`")
+    message = f"{what[:1].lower()}{what[1:]}"
+    hints = _hints_at(struct, place)
+    if unknown := re.search("unknown field `(.*)`", what):
+        records = [kind for hint in hints if isinstance(kind := get_origin(hint) or hint, type)]
+        names = [name for kind in records for name in getattr(kind, "__struct_fields__", ())]
+        near = nearest(unknown[1], names)
+        return place, f"{message}; {f'did you mean {near}?' if near else 'known: ' + ', '.join(names)}"
+    texts = [value for hint in hints for value in get_args(hint) if get_origin(hint) is Literal]
+    allowed = ", ".join(value for value in texts if isinstance(value, str))
+    return place, f"{message}; use {allowed}" if allowed else message
+
+
+def _hints_at(struct: type[msgspec.Struct], place: str) -> tuple[Any, ...]:
+    """Returns the type of a field (`limits.turns`, `[...]` for an item), and the types that it is made of."""
+    hints: tuple[Any, ...] = (struct,)
+    for name in filter(None, re.sub(r"\[[^\]]*\]", "", place).split(".")):
+        owner = next((hint for hint in hints if name in getattr(hint, "__struct_fields__", ())), None)
+        if owner is None:
+            return ()
+        hint = get_type_hints(owner)[name]
+        hints = (hint, *get_args(hint))
+    return hints
 
 
 def _cut(text: str) -> str:

@@ -215,6 +215,30 @@ def test_a_hostile_reply_is_refused(programs: Any, root: Any, entries: list[Any]
         read(decoder, root, entries)
 
 
+DEEP = {
+    "queues": [["q", None], *(["q", None, [n]] for n in range(100_000))],
+    "default dictionaries": [["dd", None], *(["dd", None, 1, [n]] for n in range(100_000))],
+    "queues and then a fault": [["q", None], *(["q", None, [n]] for n in range(100_000)), ["d", 1]],
+    "queues in a circle": [["q", None, [n + 1]] for n in range(200)] + [["q", None, [0]]],
+}
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_containers_too_deep_to_be_freed_are_refused_and_emptied(programs: Any, name: str) -> None:
+    heap = programs.splice_codec.Heap("shop")
+    decoder = programs.splice_decoder.Decoder(heap, {}, "shop", lambda _: iter(()))
+    with pytest.raises(programs.splice_decoder.RefusedReply, match="queues too deep"):
+        read(decoder, [len(DEEP[name]) - 1], DEEP[name])
+    assert not any(heap.objects)
+
+
+def test_containers_side_by_side_are_read(programs: Any) -> None:
+    entries = [["q", None, 1], *(["q", None, [0]] for _ in range(1000)), ["dd", None, 1, [1000]]]
+    decoder = programs.splice_decoder.Decoder(programs.splice_codec.Heap("shop"), {}, "shop", lambda _: iter(()))
+    one = collections.deque([1])
+    assert read(decoder, [1001], entries) == {1: collections.deque([one])}
+
+
 def read(decoder: Any, root: Any, entries: list[Any]) -> Any:
     decoder.add_entries(entries)
     return decoder.value(root)

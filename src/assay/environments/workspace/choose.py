@@ -102,6 +102,14 @@ def choose_preferred(reports: Sequence[BackendReport]) -> str | None:
     return next((name for name in _ORDER if name in working), None)
 
 
+def require_backend(name: str) -> None:
+    """Raises `PluginLoadError`, with the nearest names, where no backend has this name."""
+    if name not in {*_ALL, *_UNSAFE}:
+        from assay.plugins import load
+
+        load("environments", name)
+
+
 async def choose_backend(
     name: str | None = None, *, allow_unsafe: bool = False, cache: Path | None = None, sandboxes: int = 16
 ) -> tuple[Backend, BackendReport]:

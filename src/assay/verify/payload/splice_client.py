@@ -407,32 +407,36 @@ class Client:
             raise RefusedReply("malformed changes")
         changed: list[Any] = []
         handed: list[Any] = []
-        for change in raw:
-            if type(change) is not list or len(change) != 2 or type(change[1]) is not list or not change[1]:
-                raise RefusedReply("a malformed change")
-            number, entry = change
-            if type(number) is not int or not 0 <= number < len(call.heap.objects):
-                raise RefusedReply("a change of an unknown object")
-            kind, target = call.heap.kinds[number], call.heap.objects[number]
-            if kind not in _CHANGEABLE or entry[0] != kind:
-                raise RefusedReply("a change of what cannot change")
-            is_free = not call.owns(number) or call.permitted.is_whole(target)
-            if kind == "o":
-                held = change_fields(call, target, entry, None if is_free else call.permitted.fields(target))
-            elif kind == "ra":
-                continue  # a generator of random numbers goes on by itself on each side
-            elif is_free:
-                call.decoder.fill(target, entry)
-                held = elements_of(target)
-            else:
-                raise RefusedReply(
-                    f"a change of an argument that the reference leaves as it is ({type(target).__name__})"
-                )
-            call.moved.add_changed(call, target, held)
-            changed.append(target)
-            handed += held if call.owns(number) else []
+        try:
+            for change in raw:
+                self._take_change(call, change, changed, handed)
+        finally:
+            call.decoder.require_shallow()
         call.kinds.require_changed(changed)
         call.kinds.require_handed(handed)
+
+    def _take_change(self, call: _Call, change: Any, changed: list[Any], handed: list[Any]) -> None:
+        if type(change) is not list or len(change) != 2 or type(change[1]) is not list or not change[1]:
+            raise RefusedReply("a malformed change")
+        number, entry = change
+        if type(number) is not int or not 0 <= number < len(call.heap.objects):
+            raise RefusedReply("a change of an unknown object")
+        kind, target = call.heap.kinds[number], call.heap.objects[number]
+        if kind not in _CHANGEABLE or entry[0] != kind:
+            raise RefusedReply("a change of what cannot change")
+        is_free = not call.owns(number) or call.permitted.is_whole(target)
+        if kind == "o":
+            held = change_fields(call, target, entry, None if is_free else call.permitted.fields(target))
+        elif kind == "ra":
+            return  # a generator of random numbers goes on by itself on each side
+        elif is_free:
+            call.decoder.fill(target, entry)
+            held = elements_of(target)
+        else:
+            raise RefusedReply(f"a change of an argument that the reference leaves as it is ({type(target).__name__})")
+        call.moved.add_changed(call, target, held)
+        changed.append(target)
+        handed += held if call.owns(number) else []
 
 
 def _is_getter(function: Any) -> bool:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_CHAIN = 150
-"""Nesting depth of tuples and frozen sets: hashing recurses in C."""
+"""Nesting depth of tuples and frozen sets, which C hashes by recursion, and of queues and default dictionaries, which C
+frees by recursion."""
 MAX_EXPANDED = 10_000_000
 """Parts inside a tuple or frozen set, counted as often as they occur: hashing visits each."""
 MAX_HASHED = 50_000_000
@@ -30,6 +31,7 @@ MAX_BASES = 50
 MAX_PLACE = 1_000_000
 """Lines and columns of a syntax error: its text marks the columns from one to another."""
 _PLACES = {"filename": str, "text": str, "lineno": int, "offset": int, "end_lineno": int, "end_offset": int}
+_FREED_BY_RECURSION = (collections.deque, collections.defaultdict)
 _MUTABLE = {"l": list, "d": dict, "s": set, "od": collections.OrderedDict, "cn": collections.Counter, "ba": bytearray}
 _FACTORIES = {"list": list, "dict": dict, "set": set, "int": int, "float": float, "str": str, "tuple": tuple}
 _EXCEPTIONS = frozenset(
@@ -76,6 +78,12 @@ class Decoder:
         """Builds the objects of a message's heap."""
         if type(entries) is not list or len(entries) + len(self._heap.objects) > splice_codec.MAX_OBJECTS:
             raise RefusedReply("a malformed or too long table of objects")
+        try:
+            self._build(entries)
+        finally:
+            self.require_shallow()
+
+    def _build(self, entries: list[Any]) -> None:
         base = len(self._heap.objects)
         for entry in entries:
             if type(entry) is not list or not entry or type(entry[0]) is not str:
@@ -135,6 +143,15 @@ class Decoder:
             value[:] = _from_hex(entry[1] if len(entry) == 2 else None)
         else:
             raise RefusedReply(f"the content of an object of kind {kind[:20]!r}")
+
+    def require_shallow(self) -> None:
+        """Refuses queues and default dictionaries that lie too deep inside each other, and empties them all: freeing a
+        deep chain of them ends the process."""
+        nested = [held for held in self._heap.objects if type(held) in _FREED_BY_RECURSION]
+        if len(nested) > MAX_CHAIN and not _is_shallow(nested):
+            for held in nested:
+                held.clear()
+            raise RefusedReply("queues too deep inside each other")
 
     def recorded(self, cls: type) -> frozenset[str]:
         """Returns the field names that the plan records for a class."""
@@ -376,3 +393,31 @@ def _from_hex(content: Any) -> bytes:
         return bytes.fromhex(content)
     except (TypeError, ValueError) as exc:
         raise RefusedReply("malformed bytes") from exc
+
+
+def _is_shallow(nested: Sequence[Any]) -> bool:
+    """Returns whether containers that C frees by recursion lie at most `MAX_CHAIN` deep inside each other, in no
+    circle."""
+    depths: dict[int, int] = {}
+    for first in nested:
+        stack, active = [first], set()
+        while stack:
+            held = stack[-1]
+            if id(held) in depths:
+                stack.pop()
+                continue
+            active.add(id(held))
+            parts = held if type(held) is collections.deque else held.values()
+            inner = [part for part in parts if type(part) in _FREED_BY_RECURSION]
+            waiting = [part for part in inner if id(part) not in depths]
+            if any(id(part) in active for part in waiting):
+                return False
+            if waiting:
+                stack += waiting
+                continue
+            depths[id(held)] = 1 + max((depths[id(part)] for part in inner), default=0)
+            if depths[id(held)] > MAX_CHAIN:
+                return False
+            active.discard(id(held))
+            stack.pop()
+    return True
