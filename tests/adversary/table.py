@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-__all__ = ["PAGES", "RESULTS", "attack_table", "with_table"]
+__all__ = ["PAGES", "attack_table", "measured_text", "with_table"]
 
 ROOT = Path(__file__).parent.parent.parent
 RESULTS = Path(__file__).parent / "results"
@@ -60,9 +60,29 @@ def with_table(page: str, table: str) -> str:
     return f"{before}{BEGIN}\n{table}\n{END}{after}"
 
 
+def measured_text() -> str:
+    """Returns the table of the committed attacks, and what became of honest work and of other right solutions."""
+    attacks, honest, right = (
+        json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8")) for name in ("campaign", "honest", "right")
+    )
+    clean = sum(kind["clean"] for kind in honest["kinds"].values())
+    by = right["by_source"]
+    return "\n".join(
+        [
+            attack_table(attacks),
+            f"Honest attempts at commit `{honest['commit'][:7]}`: {clean} of {honest['attempts']} have",
+            f"integrity `pass`, no mark of forging, and can be judged ({', '.join(sorted(honest['kinds']))}).\n",
+            f"Right solutions other than the reference at commit `{right['commit'][:7]}`: {right['right']} of "
+            f"{right['tasks']} tasks pass in",
+            f"process ({by['rewrite']} rewrites, {by['release']} from other releases, {by['written']} by hand); "
+            f"{right['refused']} of them are refused at `separate`.\n",
+        ]
+    )
+
+
 def main() -> int:
     """Writes the pages."""
-    table = attack_table(json.loads((RESULTS / "campaign.json").read_text(encoding="utf-8")))
+    table = measured_text()
     for page in PAGES:
         page.write_text(with_table(page.read_text(encoding="utf-8"), table), encoding="utf-8")
     return 0
