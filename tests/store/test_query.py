@@ -131,6 +131,12 @@ def test_errors_carry_what_duckdb_says_and_what_to_do(live: RunStore, tmp_path: 
         query(tmp_path, "COPY steps TO '/tmp/x'")
 
 
+def test_a_query_is_stopped_that_has_not_begun_when_its_time_is_over(live: RunStore, tmp_path: Path) -> None:
+    sql = "SELECT count(*) FROM range(1000000000) a, range(1000000000) b WHERE a.range + b.range = -1"
+    with pytest.raises(UserError, match="took too long"):
+        query(tmp_path, sql, bounds=QueryLimits(time_s=0))
+
+
 def test_what_takes_too_long_is_stopped(live: RunStore, tmp_path: Path) -> None:
     sql = "SELECT count(*) FROM range(1000000000) a, range(1000000000) b WHERE a.range + b.range = -1"
     with pytest.raises(UserError, match="took too long"):

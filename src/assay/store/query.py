@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import re
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -154,16 +155,18 @@ def _run_with_timeout(
 
     DuckDB runs in a thread of its own, because a keyboard interrupt does not stop it.
     """
-    from concurrent.futures import ThreadPoolExecutor, wait  # late: other readers of a store need no threads
+    from concurrent.futures import wait  # late, as the next: other readers of a store need no threads
 
-    with ThreadPoolExecutor(1) as pool:
-        working = pool.submit(_execute, connection, statement, bounds)
-        try:
-            wait([working], bounds.time_s)
-        finally:
-            if not working.done():
-                connection.interrupt()
-        return working.result()
+    from assay.threads import start_thread
+
+    working = start_thread("assay-query", _execute, connection, statement, bounds)
+    try:
+        wait([working], bounds.time_s)
+    finally:
+        while not working.done():  # it may not have begun when it is first interrupted
+            connection.interrupt()
+            wait([working], 0.02)
+    return working.result()
 
 
 def _execute(
@@ -239,7 +242,24 @@ def _open_views(
         try:
             yield connection
         finally:
+            _close(connection)
+
+
+def _close(connection: duckdb.DuckDBPyConnection) -> None:
+    """Closes a connection. A thread may still use it: a keyboard interrupt can come before anybody waits for that."""
+    import duckdb
+
+    until = time.monotonic() + 5
+    while True:
+        connection.interrupt()
+        try:
             connection.close()
+        except duckdb.Error:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.02)
+        else:
+            return
 
 
 def _table_files(layout: Layout, names: Sequence[str], scratch: Path) -> dict[str, list[Path]]:
