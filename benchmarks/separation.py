@@ -1,8 +1,9 @@
 """What it costs to verify a task by its separation plan, beside the same task without the plan, in one process.
 
 The reference solution of each task is applied once and its state sealed; that state is then judged by turns with
-`tests/separation.json` and without it, where every test runs with the code under test. The pairs give a ratio of CPU a
-task. For the store, the oracle runs once over all tasks with plans and once without.
+`tests/separation.json` and without it, where every test runs with the code under test: once as Assay does it, with
+control runs over altered tests, and once as one run alone. The turns give ratios of CPU a task. For the store, the
+oracle runs once over all tasks with plans and once without.
 
     python -m benchmarks.separation --tasks FOLDER
     python -m benchmarks.separation --quick
@@ -14,8 +15,10 @@ import asyncio
 import shutil
 import statistics
 import tempfile
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 from assay.environments.interface import Snapshot, WorkspaceSpec
 from assay.environments.workspace.namespaces import NamespacesBackend
@@ -24,7 +27,7 @@ from assay.rollout.attempt.preparation import Preparer
 from assay.settings import Settings
 from assay.store import BlobStore
 from assay.tasks import LoadedTask, load_task
-from assay.verify import JudgeRequest, verify_outcome
+from assay.verify import JudgeRequest, outcome, verify_outcome
 from assay.verify.separation_plan import PLAN_PATH
 from benchmarks._cpu import Groups
 from benchmarks._measure import cpu_seconds
@@ -33,10 +36,12 @@ from benchmarks._report import Report, Target, options
 TASKS = Path(".assay/demo-tasks-0-24")
 HOW = (
     "the reference solution's sealed state judged by turns with the separation plan and without it (all tests in "
-    "process); CPU of host, launcher and sandboxes; medians over the pairs of a task; the last row over the tasks"
+    "process, with control runs and as one run without them); CPU of host, launcher and sandboxes; medians over the "
+    "turns of a task; the last row over the tasks"
 )
 COLUMNS = ("what", "tests", "outside", "pairs", "cpu_ms", "plain_cpu_ms", "times_plain", "p95_times_plain")
-WITH, WITHOUT = "with the plan", "without"
+COLUMNS += ("one_run_cpu_ms", "times_one_run", "p95_times_one_run")
+WITH, WITHOUT, ONE_RUN = "with the plan", "without", "one run without"
 
 
 class Bench(NamedTuple):
@@ -61,6 +66,7 @@ class Pair(NamedTuple):
 
     planned_ms: float
     plain_ms: float
+    one_run_ms: float
 
 
 class Judged(NamedTuple):
@@ -87,11 +93,13 @@ def main(arguments: list[str] | None = None) -> Report:
         if folders:
             rows = asyncio.run(_measure(folders, 1 if given.quick else given.rounds, groups, Path(place)))
     added = _added_bytes(folders) if folders else None
+    single = sorted(row["times_one_run"] for row in rows)
     ratios = sorted(row["times_plain"] for row in rows)
     if ratios:
         rows.append(_summary(rows, ratios, added))
     targets = [
         Target("CPU of verifying by the plan, median task", "times in process", 2.0, _at(ratios, 0.5)),
+        Target("CPU of verifying by the plan, median task, no controls", "times one run", 2.0, _at(single, 0.5)),
         Target("bytes in the store that the plan adds to an attempt", "bytes", 20_000.0, added),
     ]
     report = Report("separation", HOW, rows, targets, not_measured)
@@ -146,22 +154,28 @@ async def _compare(subjects: dict[str, Subject], benches: list[Bench], rounds: i
     pairs, judged = [], Judged(0, 0)
     for number in range(-1, rounds):  # the first pair stages files and is not counted
         spent = {}
-        for bench in benches if number % 2 else reversed(benches):
+        turns = [(bench, bench.name) for bench in benches] + [(benches[1], ONE_RUN)]
+        for bench, way in turns if number % 2 else reversed(turns):
             subject = subjects[bench.name]
             groups.enter(bench.name)
             before = _cpu_ms(groups, bench.name)
             task, folder = subject.loaded.task, subject.loaded.folder
             request = JudgeRequest(task, folder, bench.backend, subject.spec, subject.state, bench.blobs)
-            (result,) = await verify_outcome(request)
-            spent[bench.name] = _cpu_ms(groups, bench.name) - before
+            with _without_controls() if way == ONE_RUN else nullcontext():
+                (result,) = await verify_outcome(request)
+            spent[way] = _cpu_ms(groups, bench.name) - before
             if result.verdict.status != "pass":
-                raise SystemExit(f"{task.id} {bench.name}: {result.verdict.status}: {result.verdict.reason}")
-            if bench.name == WITH:
+                raise SystemExit(f"{task.id} {way}: {result.verdict.status}: {result.verdict.reason}")
+            if way == WITH:
                 grades = result.verdict.separations
                 judged = Judged(sum(grades.values()), sum(grades.values()) - grades.get("same-process", 0))
         if number >= 0:
-            pairs.append(Pair(spent[WITH], spent[WITHOUT]))
+            pairs.append(Pair(spent[WITH], spent[WITHOUT], spent[ONE_RUN]))
     return _row(subjects[WITH].loaded.task.id, judged, pairs)
+
+
+def _without_controls() -> AbstractContextManager[Any]:
+    return mock.patch.object(outcome, "needs_altered_tests", return_value=False)
 
 
 def _row(name: str, judged: Judged, pairs: list[Pair]) -> dict[str, Any]:
@@ -174,6 +188,8 @@ def _row(name: str, judged: Judged, pairs: list[Pair]) -> dict[str, Any]:
         "cpu_ms": statistics.median(pair.planned_ms for pair in pairs),
         "plain_cpu_ms": statistics.median(pair.plain_ms for pair in pairs),
         "times_plain": statistics.median(ratios),
+        "one_run_cpu_ms": statistics.median(pair.one_run_ms for pair in pairs),
+        "times_one_run": statistics.median(pair.planned_ms / pair.one_run_ms for pair in pairs),
         "ratios": [round(ratio, 3) for ratio in ratios],
     }
 
@@ -188,6 +204,9 @@ def _summary(rows: list[dict[str, Any]], ratios: list[float], added: float | Non
         "plain_cpu_ms": statistics.median(row["plain_cpu_ms"] for row in rows),
         "times_plain": _at(ratios, 0.5),
         "p95_times_plain": _at(ratios, 0.95),
+        "one_run_cpu_ms": statistics.median(row["one_run_cpu_ms"] for row in rows),
+        "times_one_run": _at(sorted(row["times_one_run"] for row in rows), 0.5),
+        "p95_times_one_run": _at(sorted(row["times_one_run"] for row in rows), 0.95),
         "bytes_added": added,
     }
 
