@@ -53,7 +53,7 @@ from assay.verify.sanitise import (
 )
 from assay.verify.script import recorded
 from assay.verify.separation_plan import SeparationPlan, TestPlan, encode_plan, load_plan
-from assay.verify.splice import NotJoinable, SpliceRequest, configure_splice, run_spliced
+from assay.verify.splice import NotJoinable, SplicedRun, SpliceRequest, configure_splice, run_spliced
 
 GRACE_S = 20.0
 MOST_REPORT = 96 * 1024 * 1024
@@ -162,13 +162,17 @@ async def _judge_parts(
     parts = await _judge_called(given, separation, wanted, cited)
     if separation is not None and carried:
         with contextlib.suppress(NotJoinable):
-            parts.append(await _judge_spliced(given, plan, SplicedTests(separation, carried, undoing), cited))
+            whole = {test.id for test in carried} == set(wanted)
+            spliced = SplicedTests(separation, carried, undoing, confirm=whole)
+            parts += await _judge_spliced(given, plan, spliced, cited)
     judged = {name for part in parts for name in part.tests}
     rest = tuple(name for name in wanted if name not in judged)
     if any(NO_RESULT in part.marks for part in parts):
         return tuple(parts)  # judged again from outside, before code of the agent's meets the tests
     # What passes from outside must pass in process, too: a test may assert what no pipe and no drawn input shows.
     passed = tuple(name for name in wanted if name in judged and all(part.ruling.status == "pass" for part in parts))
+    if all(name in part.confirms for name in passed for part in parts[-1:]) and not rest and judged:
+        return tuple(parts)
     if rest or passed or not judged:
         parts += await _judge_in_process(given, plan, rest, passed, undoing, cited)
     return tuple(parts)
@@ -191,9 +195,11 @@ class SplicedTests(NamedTuple):
     separation: SeparationPlan
     tests: tuple[TestPlan, ...]
     undoing: CleanupPlan
+    confirm: bool
+    """They are all that the check wants, so that what passes can be confirmed in the worker's sandbox."""
 
 
-async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: SplicedTests, cited: CitedEvidence) -> _Part:
+async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: SplicedTests, cited: CitedEvidence) -> list[_Part]:
     names = tuple(test.id for test in spliced.tests)
     # Asked for one by one, in the plan's order: the order in which the plan was proven.
     configuration = {**_configuration(given, plan), "owned": [], "only": names, "args": [*plan.parameters.args, *names]}
@@ -201,7 +207,9 @@ async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: SplicedTests, 
     configuration["splice"] = {**configure_splice(spliced.separation, spliced.tests), "call_timeout_s": limit}
     env = plan.parameters.env
     lent = {name: text for name, text in env.items() if name in plan.parameters.variables}
-    run = await run_spliced(given, SpliceRequest(plan.mounts, env, lent, configuration, spliced.undoing), cited)
+    confirm = {**_configuration(given, plan), "owned": []} if spliced.confirm and env == lent else None
+    request = SpliceRequest(plan.mounts, env, lent, configuration, spliced.undoing, confirm)
+    run = await run_spliced(given, request, cited)
     run.require_planned(spliced.separation, spliced.tests)
     told = _Run(run.report, run.judge, run.alive)
     # What the agent's files reach for is nothing to doubt here: none of it is where the tests are.
@@ -209,7 +217,23 @@ async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: SplicedTests, 
     facts = facts._replace(timed_out=facts.timed_out or "worker_late" in run.marks)
     ruling = rule(facts)
     marks = {*run.findings.marks, *ruling.marks, *run.marks, *_no_result(ruling, facts)}
-    return _Part(ruling, frozenset(marks), names, run.grade, run.report)
+    part = _Part(ruling, frozenset(marks), names, run.grade, run.report)
+    confirmed = _confirmed_in_worker(plan, names, run) if ruling.status == "pass" else None
+    return [part] if confirmed is None else [part, confirmed]
+
+
+def _confirmed_in_worker(plan: _Plan, names: tuple[str, ...], run: SplicedRun) -> _Part | None:
+    """Returns the part of tests that passed once more in the worker's sandbox; None where they did not all pass there,
+    and run again in a sandbox of their own."""
+    if run.confirmed is None:
+        return None
+    told = _Run(run.confirmed.report, run.judge, ())
+    facts = _facts(_of_tests(plan, names), told, ())
+    ruling = _confirm(facts)
+    if ruling.status != "pass":
+        return None
+    marks = {*run.confirmed.findings.marks, *ruling.marks}
+    return _Part(ruling, frozenset(marks), (), "same-process", _without_passes(run.confirmed.report, names), names)
 
 
 async def _judge_in_process(

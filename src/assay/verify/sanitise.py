@@ -227,7 +227,7 @@ async def _undo(
     workspace: Workspace, pristine: _ImageFiles, undoing: CleanupPlan, done: tuple[PlantedChange, ...]
 ) -> None:
     gone = [p.path for p in done if p.action != "note"]
-    await _remove(workspace, [*gone, *_caches(undoing.changes)])
+    await remove_paths(workspace, [*gone, *_caches(undoing.changes)])
     for planted in done:
         original = await pristine.read(planted.path) if planted.action == "restore" else None
         if original is not None:
@@ -283,7 +283,7 @@ async def _tables_changed(workspace: Workspace, pristine: _ImageFiles, path: str
     return not await asyncio.to_thread(same_pytest_settings, path, texts[0], texts[1])
 
 
-async def _remove(workspace: Workspace, paths: list[str]) -> None:
+async def remove_paths(workspace: Workspace, paths: list[str]) -> None:
     """Removes paths by the tool layer's Python, which is read-only in the sandbox; else by the image's `rm`."""
     if not paths:
         return

@@ -110,3 +110,47 @@ async def test_code_does_not_meet_the_tests_before_they_are_judged_again(
     sleeping = solution(total="import time\n    time.sleep(60)")
     outcome = await shop.judge(sleeping, plan_of(call_timeout_s=1.0))
     assert "no_result" in outcome.verdict.marks
+
+
+def programs_of(outcome: Any) -> list[str]:
+    """The program and mode of each command that the verifier ran for the tests."""
+    return [" ".join(one["argv"][1:3]).rpartition("/")[2] for one in outcome.of_kind("execution")]
+
+
+async def test_what_passes_is_confirmed_in_the_workers_sandbox(shop: Any) -> None:
+    outcome = await shop.judge(solution())
+    assert (outcome.verdict.status, outcome.verdict.marks) == ("pass", ()), outcome.verdict
+    assert "they pass in process, too" in outcome.verdict.reason
+    assert programs_of(outcome) == ["runner.py judge", "splice_worker.py"]
+
+
+HINDRANCES = {
+    "no recorder": "import sys\nsys.modules['child'] = None",
+    "no fork": """
+import os, sys
+fork = os.fork
+os.fork = lambda: os._exit(0) if sys._getframe(1).f_code.co_name == '_confirm' else fork()
+""",
+    "noise for lines": """
+import os
+write = os.write
+os.write = lambda fd, data: write(fd, b'x' * 2000000 if data == b'\\n' else data)
+""",
+}
+
+
+@pytest.mark.parametrize("name", HINDRANCES)
+async def test_what_cannot_be_confirmed_there_runs_in_a_sandbox_of_its_own(shop: Any, name: str) -> None:
+    outcome = await shop.judge(f"{solution()}\ncat >> shop/core.py <<'PYTHON'\n{HINDRANCES[name]}\nPYTHON\n")
+    assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "separate"), outcome.verdict
+    assert programs_of(outcome)[-1] == "runner.py check"
+
+
+async def test_a_failure_in_the_workers_sandbox_is_not_the_last_word(shop: Any) -> None:
+    """The function leaves its process's number behind, and refuses to work where it finds another's."""
+    seen = "import os, pathlib\n    begun = pathlib.Path('/tmp/begun')\n"
+    seen += "    begun.exists() or begun.write_text(str(os.getpid()))\n"
+    seen += "    if begun.read_text() != str(os.getpid()): raise OSError\n    "
+    outcome = await shop.judge(solution(total=f"{seen}return sum(amount for _, amount in items)"), expected=IDS["total"])
+    assert outcome.verdict.status == "pass", outcome.verdict
+    assert programs_of(outcome)[-1] == "runner.py check"

@@ -28,13 +28,17 @@ from assay.verify.sanitise import (
     SUPERVISOR,
     CleanupPlan,
     Findings,
+    clean,
     inspect_changes,
     left_running,
     opened,
+    remove_paths,
     verifier_spec,
 )
 from assay.verify.separation import cite_open_sandboxes
 from assay.verify.separation_plan import EntryUse, SeparationPlan, TestPlan
+
+from .confirming import ConfirmingEnd
 
 PROGRAMS = "/opt/assay-splice"
 CONFIGURATION = f"{HOME}/judge.json"
@@ -46,6 +50,15 @@ WORKER_GRACE_S = 5.0
 
 class NotJoinable(VerifierError):
     """The backend's sandboxes cannot be joined by pipes; the tests run in process instead."""
+
+
+class Confirmed(NamedTuple):
+    """Tests that passed from outside, run once more in a fork of the worker's first process."""
+
+    report: dict[str, Any]
+    """As the supervisor's, but told by the sandbox of the code under test: it raises no grade."""
+    findings: Findings
+    """Planted changes, which were undone before."""
 
 
 class SplicedRun(NamedTuple):
@@ -61,6 +74,7 @@ class SplicedRun(NamedTuple):
     findings: Findings
     """Planted changes and suspicious files, none of which is in the tests' sandbox."""
     grade: Separation
+    confirmed: Confirmed | None = None
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -128,7 +142,10 @@ class SpliceRequest(NamedTuple):
     configuration: dict[str, Any]
     """Configuration of the runner, with `splice` from `configure_splice`."""
     undoing: CleanupPlan
-    """Planted changes. They are recorded and not undone: nothing decides in the worker's sandbox."""
+    """Planted changes. They are recorded, and undone only before tests are confirmed: nothing decides in the worker's
+    sandbox."""
+    confirm: dict[str, Any] | None = None
+    """Configuration of the run that confirms what passes; None: nothing is confirmed there."""
 
 
 async def run_spliced(given: CheckInput, request: SpliceRequest, cited: CitedEvidence) -> SplicedRun:
@@ -145,10 +162,10 @@ async def run_spliced(given: CheckInput, request: SpliceRequest, cited: CitedEvi
         findings = await inspect_changes(worker, request.undoing)
         cited.findings(findings)
         await judge.write(CONFIGURATION, json.dumps(request.configuration).encode())
-        judged, answered = await _run_joined(judge, worker, request.configuration)
+        judged, answered, confirmed = await _run_joined(judge, worker, request)
         alive = () if judged.timed_out else await left_running(judge)
         grade = await cite_open_sandboxes(cited, judge, [worker], image=given.spec.image.digest, pipes=2)
-    run = SplicedRun(_report(judged), judged, answered, alive, findings, grade)
+    run = SplicedRun(_report(judged), judged, answered, alive, findings, grade, confirmed)
     run.cite(cited)
     return run
 
@@ -160,29 +177,59 @@ def _worker_spec(given: WorkspaceSpec, programs: Mount, env: dict[str, str]) -> 
 
 
 async def _run_joined(
-    judge: Workspace, worker: Workspace, configuration: dict[str, Any]
-) -> tuple[ExecResult, ExecResult | None]:
-    """Runs both programs until the judge ends; the worker is given a moment and then killed."""
+    judge: Workspace, worker: Workspace, request: SpliceRequest
+) -> tuple[ExecResult, ExecResult | None, Confirmed | None]:
+    """Runs both programs until the judge ends, and has confirmed what passed; the worker is given a moment and then
+    killed."""
     if not (isinstance(judge, PipedExec) and isinstance(worker, PipedExec)):
         raise NotJoinable
-    splice = configuration["splice"]
+    splice = request.configuration["splice"]
     modules = sorted({module for module, _ in splice["entries"]})
     answering = [PYTHON, "-I", "-B", f"{PROGRAMS}/splice_worker.py", splice["package"]]
-    answering += [json.dumps(configuration["roots"]), json.dumps(modules)]
+    answering += [json.dumps(request.configuration["roots"]), json.dumps(modules)]
     asking = [PYTHON, "-I", "-B", f"{SUPERVISOR}/runner.py", "judge", CONFIGURATION]
     (calls_out, calls_in), (answers_out, answers_in) = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
-    limit = float(configuration["timeout_s"]) + GRACE_S
+    limit = float(request.configuration["timeout_s"]) + GRACE_S
+    confirming = ConfirmingEnd(os.dup(calls_in), os.dup(answers_out))
+    confirmed = None
     try:
         async with asyncio.TaskGroup() as group:
             answers = _run_piped(worker, answering, (calls_out, answers_in), limit + WORKER_GRACE_S, MAX_WORKER_TEXT)
             background = group.create_task(answers)
             judged = await _run_piped(judge, asking, (answers_out, calls_in), limit, MAX_REPORT)
+            if request.confirm is not None and _all_passed(_report(judged), request.confirm["only"]):
+                confirmed = await _confirm(worker, request, confirming)
+            confirming.close()
             done, _ = await asyncio.wait([background], timeout=WORKER_GRACE_S)
             if not done:
                 await worker.kill_all()
     except* AssayError as failures:  # one of them is the cause, and callers know single ones
         raise failures.exceptions[0] from None
-    return judged, background.result() if done else None
+    finally:
+        confirming.close()
+    return judged, background.result() if done else None, confirmed
+
+
+def _all_passed(report: dict[str, Any] | None, names: Sequence[str]) -> bool:
+    if report is None or report["problems"]:
+        return False
+    passed = {test["id"] for test in report["tests"] if test["status"] == "passed"}
+    return set(names) <= passed
+
+
+async def _confirm(worker: Workspace, request: SpliceRequest, end: ConfirmingEnd) -> Confirmed | None:
+    """Has tests run in the worker's sandbox. Mounts cannot be added to it: the tests are written over what stands at
+    their places. Returns None where anything prevents that."""
+    assert request.confirm is not None
+    try:
+        findings = await clean(worker, request.undoing)
+        await remove_paths(worker, [mount.target for mount in request.mounts])
+        for mount in request.mounts:
+            await worker.upload(Path(mount.source), mount.target)
+        report = await end.run_tests(request.confirm)
+    except (AssayError, OSError, ValueError):  # here the files are the agent's, and so are their permissions
+        return None
+    return None if report is None else Confirmed(report, findings)
 
 
 async def _run_piped(

@@ -79,6 +79,7 @@ class Recorder:
         self._tell = teller.tell
         self._wanted = set(config.get("only", ()))
         self._reversed = bool(config.get("reversed"))
+        self._one_canary = bool(config.get("one_canary"))
         self._random = random.Random(config["seed"])
         self._protocol = pytest_runner.runtestprotocol
         self._function = pytest.Function
@@ -111,6 +112,8 @@ class Recorder:
         last_functions = [item for item in items if isinstance(item, self._function)][-1:]
         self._all_after = {id(item) for item in last_functions}
         self._after |= self._all_after
+        if self._one_canary:
+            self._after, self._all_after = {id(item) for item in last_functions}, set()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
@@ -249,7 +252,11 @@ def main() -> int:
     """Reads the configuration, then runs pytest in this process."""
     with os.fdopen(int(sys.argv[1]), "rb") as file:
         config = json.load(file)
-    fd = int(sys.argv[2])
+    return run_tests(config, int(sys.argv[2]))
+
+
+def run_tests(config: dict[str, Any], fd: int) -> int:
+    """Runs pytest in this process and returns its exit code; results go to a descriptor."""
     os.set_inheritable(fd, False)
     teller = RecordWriter(fd, config.pop("nonce"))
     sys.argv[:] = ["pytest", *config["args"]]
