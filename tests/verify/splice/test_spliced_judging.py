@@ -121,16 +121,12 @@ async def test_what_passes_is_confirmed_in_the_workers_sandbox(shop: Any) -> Non
     outcome = await shop.judge(solution())
     assert (outcome.verdict.status, outcome.verdict.marks) == ("pass", ()), outcome.verdict
     assert "they pass in process, too" in outcome.verdict.reason
-    assert programs_of(outcome) == ["runner.py judge", "splice_worker.py"]
+    assert programs_of(outcome) == ["runner.py judge", "splice_worker.py", "splice_worker.py confirm"]
 
 
 HINDRANCES = {
     "no recorder": "import sys\nsys.modules['child'] = None",
-    "no fork": """
-import os, sys
-fork = os.fork
-os.fork = lambda: os._exit(0) if sys._getframe(1).f_code.co_name == '_confirm' else fork()
-""",
+    "an early end": "import os\nos.set_inheritable = lambda *_: os._exit(0)",
     "noise for lines": """
 import os
 write = os.write
@@ -151,6 +147,8 @@ async def test_a_failure_in_the_workers_sandbox_is_not_the_last_word(shop: Any) 
     seen = "import os, pathlib\n    begun = pathlib.Path('/tmp/begun')\n"
     seen += "    begun.exists() or begun.write_text(str(os.getpid()))\n"
     seen += "    if begun.read_text() != str(os.getpid()): raise OSError\n    "
-    outcome = await shop.judge(solution(total=f"{seen}return sum(amount for _, amount in items)"), expected=IDS["total"])
+    outcome = await shop.judge(
+        solution(total=f"{seen}return sum(amount for _, amount in items)"), expected=IDS["total"]
+    )
     assert outcome.verdict.status == "pass", outcome.verdict
     assert programs_of(outcome)[-1] == "runner.py check"

@@ -11,7 +11,6 @@ from __future__ import annotations
 import collections
 import collections.abc
 import importlib
-import itertools
 import json
 import operator
 import os
@@ -29,7 +28,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-SUPERVISOR = __file__.rpartition("/")[0] + "/assay_supervisor"
 MAX_WATCHED = 500
 """While an iterator of a larger heap is read, changes are sent only at its end."""
 
@@ -451,14 +449,13 @@ def serve(package: str, modules: list[str], reads: int, writes: int) -> None:
             importlib.import_module(module)
     except BaseException as exc:  # noqa: BLE001
         failure = f"the package cannot be imported: {type(exc).__name__}: {exc}"[:500]
-    for _ in itertools.count():
+    while True:
         try:
             frame = splice_codec.read_frame(reads)
         except splice_codec.ChannelError:
             return
-        if frame.get("op") == "confirm" and not failure:
-            _confirm(frame["config"], writes)
-            return
+        if frame.get("op") == "confirm":
+            return _confirm(frame["config"], writes)
         if frame.get("op") != "begin":
             continue  # asked of a process that had ended
         pid = 0 if failure else os.fork()
@@ -477,21 +474,14 @@ def serve(package: str, modules: list[str], reads: int, writes: int) -> None:
 
 
 def _confirm(config: dict[str, Any], writes: int) -> None:
-    """Runs the tests in a fork of this process, which holds the package as it was imported; the lines of their recorder
-    and their exit code follow whatever was sent before."""
+    """Runs the tests in this process; the lines of their recorder and their exit code follow what was sent before."""
     os.write(writes, b"\n")
-    pid = os.fork()
-    if not pid:
-        try:
-            sys.path.insert(0, SUPERVISOR)
-            import child  # type: ignore[import-not-found]  # pytest, where it may be needed
+    sys.path.insert(0, __file__.rpartition("/")[0] + "/assay_supervisor")
+    import child  # type: ignore[import-not-found]  # pytest, where it may be needed
 
-            del sys.path[0]
-            os._exit(child.run_tests(config, writes))
-        finally:
-            os._exit(3)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    os.write(writes, json.dumps({"nonce": config["nonce"], "kind": "exit", "code": code}).encode() + b"\n")
+    del sys.path[0]
+    told = {"nonce": config["nonce"], "kind": "exit", "code": child.run_tests(config, writes)}
+    os.write(writes, json.dumps(told).encode() + b"\n")
 
 
 def main() -> None:

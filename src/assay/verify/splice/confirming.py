@@ -1,4 +1,4 @@
-"""The host's end of the pipes between judge and worker, used when the judge has ended: it has tests run in a fork of
+"""The host's end of the pipes between judge and worker, used when the judge has ended: it has tests run in
 the worker's first process, which has imported the code under test and nothing else.
 
 Everything that is read comes from the sandbox of the code under test, and raises no grade. Where it tells anything but

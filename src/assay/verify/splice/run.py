@@ -53,7 +53,7 @@ class NotJoinable(VerifierError):
 
 
 class Confirmed(NamedTuple):
-    """Tests that passed from outside, run once more in a fork of the worker's first process."""
+    """Tests that passed from outside, run once more in the worker's first process."""
 
     report: dict[str, Any]
     """As the supervisor's, but told by the sandbox of the code under test: it raises no grade."""
@@ -109,6 +109,10 @@ class SplicedRun(NamedTuple):
         if self.worker is not None:
             ended = msgspec.structs.replace(self.worker, stdout="", stderr=self.worker.stderr[-1000:])
             cited.execution([PYTHON, f"{PROGRAMS}/splice_worker.py"], "", ended)
+        if self.confirmed is not None:
+            report = self.confirmed.report
+            told = ExecResult(report["exit"], "", "", report["duration_s"])
+            cited.execution([PYTHON, f"{PROGRAMS}/splice_worker.py", "confirm"], "", told)
 
 
 def configure_splice(plan: SeparationPlan, tests: Sequence[TestPlan]) -> dict[str, Any]:
