@@ -77,7 +77,7 @@ def test_separation_says_where_its_tasks_come_from(tmp_path: Path) -> None:
     separation.main(["--quick", "--tasks", str(tmp_path), "--into", str(tmp_path)])
     found = written(tmp_path, "separation")
     assert "run `assay demo`" in found["not_measured"]["all of it"]
-    assert [target["measured"] for target in found["targets"]] == [None, None]
+    assert [target["measured"] for target in found["targets"]] == [None, None, None]
 
 
 @IN_CAMPAIGN
