@@ -207,7 +207,7 @@ async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: SplicedTests, 
     configuration["splice"] = {**configure_splice(spliced.separation, spliced.tests), "call_timeout_s": limit}
     env = plan.parameters.env
     lent = {name: text for name, text in env.items() if name in plan.parameters.variables}
-    confirm = {**_configuration(given, plan), "owned": []} if spliced.confirm and env == lent else None
+    confirm = _configuration(given, plan) if spliced.confirm and env == lent else None
     request = SpliceRequest(plan.mounts, env, lent, configuration, spliced.undoing, confirm)
     run = await run_spliced(given, request, cited)
     run.require_planned(spliced.separation, spliced.tests)

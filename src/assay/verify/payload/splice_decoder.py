@@ -73,6 +73,9 @@ class Decoder:
         self._package = package
         self._sizes: dict[int, int] = {}
         self._hashed = 0
+        self._nested: list[Any] = []
+        """What the worker made and C frees by recursion."""
+        self._unchecked = False
 
     def add_entries(self, entries: Any) -> None:
         """Builds the objects of a message's heap."""
@@ -88,7 +91,11 @@ class Decoder:
         for entry in entries:
             if type(entry) is not list or not entry or type(entry[0]) is not str:
                 raise RefusedReply("an object without a kind")
-            self._heap.add(self._shell(entry), entry[0])
+            made = self._shell(entry)
+            self._heap.add(made, entry[0])
+            if entry[0] in ("q", "dd"):
+                self._nested.append(made)
+                self._unchecked = True
         self._build_immutable(base, entries)
         for number, entry in enumerate(entries, base):  # fields first: a hash may read them
             if entry[0] == "o":
@@ -125,6 +132,7 @@ class Decoder:
     def fill(self, value: Any, entry: list[Any]) -> None:
         """Replaces the content of a container by an entry's."""
         kind = entry[0]
+        self._unchecked = self._unchecked or kind in ("q", "dd")
         if kind in ("l", "q"):
             self._fill_sequence(value, entry)
         elif kind == "s":
@@ -147,11 +155,11 @@ class Decoder:
     def require_shallow(self) -> None:
         """Refuses queues and default dictionaries that lie too deep inside each other, and empties them all: freeing a
         deep chain of them ends the process."""
-        nested = [held for held in self._heap.objects if type(held) in _FREED_BY_RECURSION]
-        if len(nested) > MAX_CHAIN and not _is_shallow(nested):
-            for held in nested:
+        if self._unchecked and len(self._nested) > MAX_CHAIN and not _is_shallow(self._nested):
+            for held in self._nested:
                 held.clear()
             raise RefusedReply("queues too deep inside each other")
+        self._unchecked = False
 
     def recorded(self, cls: type) -> frozenset[str]:
         """Returns the field names that the plan records for a class."""

@@ -39,11 +39,11 @@ class ConfirmingEnd:
         seed = int.from_bytes(os.urandom(8), "big")
         config = {**configuration, "nonce": nonce, "seed": seed, "owned": [], "one_canary": True}
         message = json.dumps({"op": "confirm", "config": config}, separators=(",", ":")).encode("ascii")
+        data = struct.pack(">I", len(message)) + message  # as `splice_codec` frames it, which only a sandbox can import
         os.set_blocking(self._writes, False)
-        data = struct.pack(">I", len(message)) + message
         try:
             if os.write(self._writes, data) != len(data):
-                return None
+                return None  # more names of tests than a pipe holds
         except OSError:
             return None
         stream, started = Stream(nonce), time.monotonic()

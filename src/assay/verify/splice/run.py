@@ -166,10 +166,10 @@ async def run_spliced(given: CheckInput, request: SpliceRequest, cited: CitedEvi
         findings = await inspect_changes(worker, request.undoing)
         cited.findings(findings)
         await judge.write(CONFIGURATION, json.dumps(request.configuration).encode())
-        judged, answered, confirmed = await _run_joined(judge, worker, request)
+        judged, report, answered, confirmed = await _run_joined(judge, worker, request)
         alive = () if judged.timed_out else await left_running(judge)
         grade = await cite_open_sandboxes(cited, judge, [worker], image=given.spec.image.digest, pipes=2)
-    run = SplicedRun(_report(judged), judged, answered, alive, findings, grade, confirmed)
+    run = SplicedRun(report, judged, answered, alive, findings, grade, confirmed)
     run.cite(cited)
     return run
 
@@ -182,9 +182,9 @@ def _worker_spec(given: WorkspaceSpec, programs: Mount, env: dict[str, str]) -> 
 
 async def _run_joined(
     judge: Workspace, worker: Workspace, request: SpliceRequest
-) -> tuple[ExecResult, ExecResult | None, Confirmed | None]:
+) -> tuple[ExecResult, dict[str, Any] | None, ExecResult | None, Confirmed | None]:
     """Runs both programs until the judge ends, and has confirmed what passed; the worker is given a moment and then
-    killed."""
+    killed. Returns how the judge ended, its report, how the worker ended, and what was confirmed."""
     if not (isinstance(judge, PipedExec) and isinstance(worker, PipedExec)):
         raise NotJoinable
     splice = request.configuration["splice"]
@@ -201,7 +201,8 @@ async def _run_joined(
             answers = _run_piped(worker, answering, (calls_out, answers_in), limit + WORKER_GRACE_S, MAX_WORKER_TEXT)
             background = group.create_task(answers)
             judged = await _run_piped(judge, asking, (answers_out, calls_in), limit, MAX_REPORT)
-            if request.confirm is not None and _all_passed(_report(judged), request.confirm["only"]):
+            report = _report(judged)
+            if request.confirm is not None and _all_passed(report, request.confirm["only"]):
                 confirmed = await _confirm(worker, request, confirming)
             confirming.close()
             done, _ = await asyncio.wait([background], timeout=WORKER_GRACE_S)
@@ -211,7 +212,7 @@ async def _run_joined(
         raise failures.exceptions[0] from None
     finally:
         confirming.close()
-    return judged, background.result() if done else None, confirmed
+    return judged, report, background.result() if done else None, confirmed
 
 
 def _all_passed(report: dict[str, Any] | None, names: Sequence[str]) -> bool:
