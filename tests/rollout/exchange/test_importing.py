@@ -116,7 +116,7 @@ def test_archives_are_looked_into_and_hostile_ones_named(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [('{"nothing": [1]}', "a JSON object with nothing"), ("plain words", "neither JSON"), ("", "neither JSON")],
+    [('{"nothing": [1]}', "a JSON object with nothing"), ("plain words", "neither JSON")],
 )
 def test_a_file_of_no_known_format_is_refused_with_what_was_tried(content: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "odd").write_text(content)
@@ -124,6 +124,13 @@ def test_a_file_of_no_known_format_is_refused_with_what_was_tried(content: str, 
         imported(tmp_path / "s", tmp_path / "odd")
     assert said in str(caught.value)
     assert "atif" in str(caught.value)
+    assert not (tmp_path / "s").exists()
+
+
+def test_an_empty_file_is_refused_as_empty(tmp_path: Path) -> None:
+    (tmp_path / "odd").touch()
+    with pytest.raises(UserError, match="odd is empty: nothing was recorded in it, or a copy failed"):
+        imported(tmp_path / "s", tmp_path / "odd")
     assert not (tmp_path / "s").exists()
 
 
