@@ -162,17 +162,17 @@ async def _judge_parts(
     parts = await _judge_called(given, separation, wanted, cited)
     if separation is not None and carried:
         with contextlib.suppress(NotJoinable):
-            whole = {test.id for test in carried} == set(wanted)
-            spliced = SplicedTests(separation, carried, undoing, confirm=whole)
-            parts += await _judge_spliced(given, plan, spliced, cited)
+            apart = {test.id for test in carried}.union(*(part.tests for part in parts))
+            confirm = apart == set(wanted) and all(part.ruling.status == "pass" for part in parts)
+            parts += await _judge_spliced(given, plan, SplicedTests(separation, carried, undoing, confirm), cited)
     judged = {name for part in parts for name in part.tests}
     rest = tuple(name for name in wanted if name not in judged)
     if any(NO_RESULT in part.marks for part in parts):
         return tuple(parts)  # judged again from outside, before code of the agent's meets the tests
+    if judged and any(part.confirms for part in parts):
+        return tuple(parts)
     # What passes from outside must pass in process, too: a test may assert what no pipe and no drawn input shows.
     passed = tuple(name for name in wanted if name in judged and all(part.ruling.status == "pass" for part in parts))
-    if all(name in part.confirms for name in passed for part in parts[-1:]) and not rest and judged:
-        return tuple(parts)
     if rest or passed or not judged:
         parts += await _judge_in_process(given, plan, rest, passed, undoing, cited)
     return tuple(parts)
@@ -196,20 +196,20 @@ class SplicedTests(NamedTuple):
     tests: tuple[TestPlan, ...]
     undoing: CleanupPlan
     confirm: bool
-    """They are all that the check wants, so that what passes can be confirmed in the worker's sandbox."""
+    """Nothing of the check is left but to confirm what passes: that runs in the judge's sandbox, if it can."""
 
 
 async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: SplicedTests, cited: CitedEvidence) -> list[_Part]:
     names = tuple(test.id for test in spliced.tests)
     # Asked for one by one, in the plan's order: the order in which the plan was proven.
     configuration = {**_configuration(given, plan), "owned": [], "only": names, "args": [*plan.parameters.args, *names]}
+    configuration["one_canary"] = True  # nothing of the agent's is there that could make more of them pass
     limit = given.patience * spliced.separation.call_timeout_s
     configuration["splice"] = {**configure_splice(spliced.separation, spliced.tests), "call_timeout_s": limit}
     env = plan.parameters.env
     lent = {name: text for name, text in env.items() if name in plan.parameters.variables}
-    confirm = _configuration(given, plan) if spliced.confirm and env == lent else None
-    request = SpliceRequest(plan.mounts, env, lent, configuration, spliced.undoing, confirm)
-    run = await run_spliced(given, request, cited)
+    again = {**_configuration(given, plan), "one_canary": True} if spliced.confirm else None
+    run = await run_spliced(given, SpliceRequest(plan.mounts, env, lent, configuration, spliced.undoing, again), cited)
     run.require_planned(spliced.separation, spliced.tests)
     told = _Run(run.report, run.judge, run.alive)
     # What the agent's files reach for is nothing to doubt here: none of it is where the tests are.
@@ -218,22 +218,21 @@ async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: SplicedTests, 
     ruling = rule(facts)
     marks = {*run.findings.marks, *ruling.marks, *run.marks, *_no_result(ruling, facts)}
     part = _Part(ruling, frozenset(marks), names, run.grade, run.report)
-    confirmed = _confirmed_in_worker(plan, names, run) if ruling.status == "pass" else None
+    confirmed = _confirmed_again(plan, run) if ruling.status == "pass" else None
     return [part] if confirmed is None else [part, confirmed]
 
 
-def _confirmed_in_worker(plan: _Plan, names: tuple[str, ...], run: SplicedRun) -> _Part | None:
-    """Returns the part of tests that passed once more in the worker's sandbox; None where they did not all pass there,
-    and run again in a sandbox of their own."""
-    if run.confirmed is None:
+def _confirmed_again(plan: _Plan, run: SplicedRun) -> _Part | None:
+    """Returns the part of tests that passed once more, in the judge's sandbox; None where they did not, and run again
+    in a sandbox of their own."""
+    if run.again is None:
         return None
-    told = _Run(run.confirmed.report, run.judge, ())
-    facts = _facts(_of_tests(plan, names), told, ())
-    ruling = _confirm(facts)
+    names = (*plan.parameters.expected, *plan.parameters.also)
+    ruling = _confirm(_facts(plan, _Run(run.again, run.judge, ()), ()))
     if ruling.status != "pass":
         return None
-    marks = {*run.confirmed.findings.marks, *ruling.marks}
-    return _Part(ruling, frozenset(marks), (), "same-process", _without_passes(run.confirmed.report, names), names)
+    marks = frozenset(ruling.marks)
+    return _Part(ruling, marks, (), "same-process", _without_passes(run.again, names), names)
 
 
 async def _judge_in_process(
@@ -252,7 +251,7 @@ async def _judge_in_process(
     async with opened(given.backend, spec, given.state) as workspace:
         findings = await clean(workspace, undoing)
         cited.findings(findings)
-        run = await _run(workspace, given, plan)
+        run = await _run(workspace, given, plan, one_canary=not names and bool(confirmed))
     untrusted = findings.untrusted(plan.parameters.allow)
     _cite(cited, run)
     parts = []
@@ -374,11 +373,11 @@ def _configuration(given: CheckInput, plan: _Plan) -> dict[str, Any]:
     }
 
 
-async def _run(workspace: Workspace, given: CheckInput, plan: _Plan) -> _Run:
+async def _run(workspace: Workspace, given: CheckInput, plan: _Plan, *, one_canary: bool) -> _Run:
     argv = [PYTHON, "-I", "-B", f"{SUPERVISOR}/runner.py", "check"]
     result = await workspace.exec(
         argv,
-        stdin=json.dumps(_configuration(given, plan)).encode(),
+        stdin=json.dumps({**_configuration(given, plan), "one_canary": one_canary}).encode(),
         timeout_s=plan.parameters.timeout_s + GRACE_S,
         show_bytes=MOST_REPORT,
     )

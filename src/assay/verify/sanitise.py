@@ -227,7 +227,7 @@ async def _undo(
     workspace: Workspace, pristine: _ImageFiles, undoing: CleanupPlan, done: tuple[PlantedChange, ...]
 ) -> None:
     gone = [p.path for p in done if p.action != "note"]
-    await remove_paths(workspace, [*gone, *_caches(undoing.changes)])
+    await remove_paths(workspace, [*gone, *caches_of(undoing.changes)])
     for planted in done:
         original = await pristine.read(planted.path) if planted.action == "restore" else None
         if original is not None:
@@ -264,7 +264,7 @@ async def _included_by_git(
     return found
 
 
-def _caches(changes: Sequence[Change]) -> list[str]:
+def caches_of(changes: Sequence[Change]) -> list[str]:
     """Returns folders of cached byte code with changes: usually honest, but never loaded."""
     name = "/__pycache__"
     inside = [c.path for c in changes if c.kind != "removed" and (c.path + "/").count(name + "/")]
@@ -378,11 +378,11 @@ def _is_ordinary_in_tests(suspicion: Suspicion) -> bool:
     return suspicion.name == "test_files" or (suspicion.name == "test_runner" and not inner)
 
 
-async def left_running(workspace: Workspace, *, polls: int = 4) -> tuple[ProcessInfo, ...]:
-    """Returns the processes that are alive after the script's end, after a short grace period."""
+async def left_running(workspace: Workspace, *, polls: int = 4, apart_from: int = -1) -> tuple[ProcessInfo, ...]:
+    """Returns the processes, apart from one, that are alive after the script's end, after a short grace period."""
     alive: tuple[ProcessInfo, ...] = ()
     for _ in range(polls):
-        alive = tuple(p for p in await workspace.processes() if p.state != "Z")
+        alive = tuple(p for p in await workspace.processes() if p.state != "Z" and p.pid != apart_from)
         if not alive:
             break
         await asyncio.sleep(0.05)

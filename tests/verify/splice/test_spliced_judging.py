@@ -117,38 +117,72 @@ def programs_of(outcome: Any) -> list[str]:
     return [" ".join(one["argv"][1:3]).rpartition("/")[2] for one in outcome.of_kind("execution")]
 
 
-async def test_what_passes_is_confirmed_in_the_workers_sandbox(shop: Any) -> None:
+AGAIN = ["runner.py judge", "splice_worker.py", "runner.py again"]
+
+
+async def test_what_passes_is_confirmed_in_the_judges_sandbox(shop: Any) -> None:
     outcome = await shop.judge(solution())
     assert (outcome.verdict.status, outcome.verdict.marks) == ("pass", ()), outcome.verdict
     assert "they pass in process, too" in outcome.verdict.reason
-    assert programs_of(outcome) == ["runner.py judge", "splice_worker.py", "splice_worker.py confirm"]
+    assert programs_of(outcome) == AGAIN
 
 
-HINDRANCES = {
-    "no recorder": "import sys\nsys.modules['child'] = None",
-    "an early end": "import os\nos.set_inheritable = lambda *_: os._exit(0)",
-    "noise for lines": """
-import os
-write = os.write
-os.write = lambda fd, data: write(fd, b'x' * 2000000 if data == b'\\n' else data)
-""",
+async def test_removed_files_and_others_are_confirmed_there_too(shop: Any) -> None:
+    shop.bench.given |= {"workspace/shop/old.py": "raise OSError\n"}
+    outcome = await shop.judge(
+        f"{solution()}\nrm shop/old.py; mkdir -p shop/new && echo 'x = 1' > shop/new/__init__.py\n"
+        "cat >> shop/core.py <<'PYTHON'\nfrom shop.new import x\nimport pathlib\n"
+        "if pathlib.Path(__file__).with_name('old.py').exists(): raise OSError\nPYTHON"
+    )
+    assert outcome.verdict.status == "pass", outcome.verdict
+    assert programs_of(outcome) == AGAIN
+
+
+async def test_a_state_with_links_is_confirmed_in_a_sandbox_of_its_own(shop: Any) -> None:
+    outcome = await shop.judge(f"{solution()}\nln -s core.py shop/other.py")
+    assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "separate"), outcome.verdict
+    assert programs_of(outcome) == [*AGAIN[:2], "runner.py check"]
+
+
+async def test_a_failure_in_the_judges_sandbox_is_not_the_last_word(shop: Any) -> None:
+    judging = "pathlib.Path('/opt/assay-splice').exists() and pathlib.Path('/run/verifier').exists()"
+    outcome = await shop.judge(
+        f"{solution()}\ncat >> shop/core.py <<'PYTHON'\nimport pathlib\nif {judging}: raise OSError\nPYTHON"
+    )
+    assert outcome.verdict.status == "pass", outcome.verdict
+    assert programs_of(outcome) == [*AGAIN, "runner.py check"]
+
+
+ONLY_THERE = {
+    "in the worker's program": "__import__('__main__').__file__.endswith('splice_worker.py')",
+    "before anything is undone": "__import__('pathlib').Path('conftest.py').exists()",
 }
 
 
-@pytest.mark.parametrize("name", HINDRANCES)
-async def test_what_cannot_be_confirmed_there_runs_in_a_sandbox_of_its_own(shop: Any, name: str) -> None:
-    outcome = await shop.judge(f"{solution()}\ncat >> shop/core.py <<'PYTHON'\n{HINDRANCES[name]}\nPYTHON\n")
-    assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "separate"), outcome.verdict
-    assert programs_of(outcome)[-1] == "runner.py check"
+@pytest.mark.parametrize("name", ONLY_THERE)
+async def test_what_works_where_calls_are_answered_alone_is_not_confirmed(shop: Any, name: str) -> None:
+    body = f"return sum(amount for _, amount in items) if {ONLY_THERE[name]} else 0"
+    outcome = await shop.judge(f"touch conftest.py\n{solution(total=body)}")
+    assert outcome.verdict.status == "fail", outcome.verdict
+    assert "not_confirmed" in outcome.verdict.marks
+    assert programs_of(outcome) == [*AGAIN, "runner.py check"]
 
 
-async def test_a_failure_in_the_workers_sandbox_is_not_the_last_word(shop: Any) -> None:
-    """The function leaves its process's number behind, and refuses to work where it finds another's."""
-    seen = "import os, pathlib\n    begun = pathlib.Path('/tmp/begun')\n"
-    seen += "    begun.exists() or begun.write_text(str(os.getpid()))\n"
-    seen += "    if begun.read_text() != str(os.getpid()): raise OSError\n    "
-    outcome = await shop.judge(
-        solution(total=f"{seen}return sum(amount for _, amount in items)"), expected=IDS["total"]
+async def test_a_repair_in_byte_code_alone_is_not_confirmed(shop: Any) -> None:
+    compiled = """
+/opt/assay/bin/python3 -I -S -c "
+import importlib.util, py_compile
+cache = importlib.util.cache_from_source('shop/core.py')
+py_compile.compile('shop/core.py', cfile=cache, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)"
+"""
+    outcome = await shop.judge(f"cp shop/core.py kept; {solution()}{compiled}mv kept shop/core.py")
+    assert outcome.verdict.status == "fail", outcome.verdict
+    assert "not_confirmed" in outcome.verdict.marks
+
+
+async def test_the_agents_files_at_the_verifiers_places_do_not_reach_the_judge(shop: Any) -> None:
+    planted = (
+        "mkdir -p /run/verifier /opt/assay-splice; echo '{}' > /run/verifier/again.json; echo > /opt/assay-splice/x"
     )
+    outcome = await shop.judge(f"{solution()}\n({planted}) || true")
     assert outcome.verdict.status == "pass", outcome.verdict
-    assert programs_of(outcome)[-1] == "runner.py check"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import collections.abc
 import importlib
+import itertools
 import json
 import operator
 import os
@@ -449,13 +450,11 @@ def serve(package: str, modules: list[str], reads: int, writes: int) -> None:
             importlib.import_module(module)
     except BaseException as exc:  # noqa: BLE001
         failure = f"the package cannot be imported: {type(exc).__name__}: {exc}"[:500]
-    while True:
+    for _ in itertools.count():
         try:
             frame = splice_codec.read_frame(reads)
         except splice_codec.ChannelError:
             return
-        if frame.get("op") == "confirm":
-            return _confirm(frame["config"], writes)
         if frame.get("op") != "begin":
             continue  # asked of a process that had ended
         pid = 0 if failure else os.fork()
@@ -471,17 +470,6 @@ def serve(package: str, modules: list[str], reads: int, writes: int) -> None:
         status = os.waitpid(pid, 0)[1]
         if status:
             splice_codec.write_frame(writes, {"k": "died", "why": f"wait status {status}"})
-
-
-def _confirm(config: dict[str, Any], writes: int) -> None:
-    """Runs the tests in this process; the lines of their recorder and their exit code follow what was sent before."""
-    os.write(writes, b"\n")
-    sys.path.insert(0, __file__.rpartition("/")[0] + "/assay_supervisor")
-    import child  # type: ignore[import-not-found]  # pytest, where it may be needed
-
-    del sys.path[0]
-    told = {"nonce": config["nonce"], "kind": "exit", "code": child.run_tests(config, writes)}
-    os.write(writes, json.dumps(told).encode() + b"\n")
 
 
 def main() -> None:

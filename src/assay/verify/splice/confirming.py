@@ -1,81 +1,66 @@
-"""The host's end of the pipes between judge and worker, used when the judge has ended: it has tests run in
-the worker's first process, which has imported the code under test and nothing else.
+"""Puts the final state into the judge's sandbox, once the tests there have ended, for a run of the same tests in one
+process with the code under test.
 
-Everything that is read comes from the sandbox of the code under test, and raises no grade. Where it tells anything but
-that all tests pass, they run again in a sandbox of their own.
+No code of the agent's has run in that sandbox, and none runs before the judge's report has left it. A state with links,
+special files or many files is not put there: it needs a sandbox of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
-import struct
-import time
+from collections.abc import Sequence
 from typing import Any
 
-from assay.verify.payload.assay_supervisor.runner import Account, Stream
+from assay.environments.interface import Change, PackedState, PacksStates, Snapshot, Workspace
+from assay.errors import AssayError
+from assay.verify.sanitise import HOME, CleanupPlan, Findings, caches_of, remove_paths
 
-MOST_BYTES = 16 << 20
-MOST_LINE = 1 << 20
+AGAIN = f"{HOME}/again.json"
+"""Where the supervisor looks for the configuration of a second run."""
+MOST_FILES = 200
+MOST_BYTES = 8 << 20
 
 
-class ConfirmingEnd:
-    """Duplicates of the descriptors that write calls and read answers. The worker ends when they are closed."""
+async def prepare_again(
+    judge: Workspace, state: Snapshot, undoing: CleanupPlan, findings: Findings, configuration: dict[str, Any]
+) -> bool:
+    """Changes the judge's files into those of a state without its planted changes, and asks for a run with a
+    configuration, which begins when nothing can write to the worker's pipes any more. Returns False, with some of it
+    done, where that is not possible."""
+    try:
+        if not await _place_state(judge, state, undoing, findings):
+            return False
+        await judge.write(AGAIN, json.dumps(configuration).encode())
+    except (AssayError, OSError, ValueError):
+        return False
+    return True
 
-    def __init__(self, writes: int, reads: int) -> None:
-        self._writes = writes
-        self._reads = reads
 
-    def close(self) -> None:
-        for fd in (self._writes, self._reads):
-            if fd >= 0:
-                os.close(fd)
-        self._writes = self._reads = -1
+async def _place_state(judge: Workspace, state: Snapshot, undoing: CleanupPlan, findings: Findings) -> bool:
+    caches = caches_of(undoing.changes)
+    undone = (*(planted.path for planted in findings.planted if planted.action != "note"), *caches)
+    covered = (*(mount.target for mount in judge.spec.mounts), *judge.spec.tmpfs)
+    changes = [change for change in state.changes if not _is_in(change.path, (*undone, *covered))]
+    present = [change for change in changes if change.kind != "removed"]
+    files = [change for change in present if change.type == "file"]
+    if any(change.type not in ("file", "directory") for change in present) or len(files) > MOST_FILES:
+        return False
+    if sum(change.size or 0 for change in files) > MOST_BYTES or not isinstance(undoing.backend, PacksStates):
+        return False
+    packed = await undoing.backend.pack(state)
+    contents = await asyncio.to_thread(_read_files, packed, {change.path for change in files})
+    gone = [change.path for change in changes if change.kind == "removed"]
+    gone += [planted.path for planted in findings.planted if planted.action == "remove"]
+    await remove_paths(judge, [*gone, *caches])
+    for change, data in contents:
+        await judge.write(change.path, data, mode=(change.mode or 0o644) & 0o777)
+    return True
 
-    async def run_tests(self, configuration: dict[str, Any]) -> dict[str, Any] | None:
-        """Returns the report of a run of tests; None where the worker cannot be asked, is late, or tells no end."""
-        nonce = os.urandom(16).hex()
-        seed = int.from_bytes(os.urandom(8), "big")
-        config = {**configuration, "nonce": nonce, "seed": seed, "owned": [], "one_canary": True}
-        message = json.dumps({"op": "confirm", "config": config}, separators=(",", ":")).encode("ascii")
-        data = struct.pack(">I", len(message)) + message  # as `splice_codec` frames it, which only a sandbox can import
-        os.set_blocking(self._writes, False)
-        try:
-            if os.write(self._writes, data) != len(data):
-                return None  # more names of tests than a pipe holds
-        except OSError:
-            return None
-        stream, started = Stream(nonce), time.monotonic()
-        try:
-            async with asyncio.timeout(configuration["timeout_s"]):
-                code = await self._read(stream)
-        except TimeoutError:
-            return None
-        if code is None:
-            return None
-        told = Account(stream, code, timed_out=False).report()
-        took = time.monotonic() - started
-        return {**told, "exit": code, "order": "usual", "timed_out": False, "duration_s": took, "tail": ""}
 
-    async def _read(self, stream: Stream) -> int | None:
-        """Reads lines until the one with the exit code; others than the recorder's are what the worker still sent to
-        the judge."""
-        reader = asyncio.StreamReader(limit=MOST_LINE)
-        file = os.fdopen(self._reads, "rb", buffering=0)
-        self._reads = -1
-        loop = asyncio.get_running_loop()
-        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
-        left = MOST_BYTES
-        try:
-            while left > 0 and (line := await reader.readline()):
-                left -= len(line)
-                stream.feed(line)
-                if stream.messages and stream.messages[-1].get("kind") == "exit":
-                    stream.problems.clear()
-                    return int(stream.messages.pop()["code"])
-        except (ValueError, TypeError, KeyError):  # a line without an end, or a message of another shape
-            return None
-        finally:
-            transport.close()
-        return None
+def _read_files(packed: PackedState, wanted: set[str]) -> list[tuple[Change, bytes]]:
+    return [(change, handle.read(MOST_BYTES)) for change, handle in packed.files() if change.path in wanted]
+
+
+def _is_in(path: str, places: Sequence[str]) -> bool:
+    return any(path == place or path.startswith(f"{place}/") for place in places)

@@ -2,7 +2,10 @@
 
 The judge's sandbox is opened on the task's image without any state of the agent's, with the tests mounted; the worker's
 on the final state, without tests and without the verifier's folders. They run at the same time and share only the
-pipes. Regardless of the worker, the judge ends within its own time limit and its report comes from its own recorder.
+pipes. Regardless of the worker, the judge ends within its own time limit and its report comes from its own recorder,
+over a third pipe. What passed is confirmed after that: the worker is ended, the final state is put into the judge's
+sandbox, and its supervisor, which has imported pytest, runs the tests once more, in one process with the code under
+test.
 """
 
 from __future__ import annotations
@@ -16,7 +19,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.environments.interface import ExecResult, Mount, PipedExec, ProcessInfo, Workspace, WorkspaceSpec
+from assay.environments.interface import (
+    ExecResult,
+    Mount,
+    PipedExec,
+    PipeOptions,
+    ProcessInfo,
+    Workspace,
+    WorkspaceSpec,
+)
 from assay.errors import AssayError, VerifierError
 from assay.records import Separation
 from assay.verify._staging import stage
@@ -28,17 +39,15 @@ from assay.verify.sanitise import (
     SUPERVISOR,
     CleanupPlan,
     Findings,
-    clean,
     inspect_changes,
     left_running,
     opened,
-    remove_paths,
     verifier_spec,
 )
 from assay.verify.separation import cite_open_sandboxes
 from assay.verify.separation_plan import EntryUse, SeparationPlan, TestPlan
 
-from .confirming import ConfirmingEnd
+from .confirming import prepare_again
 
 PROGRAMS = "/opt/assay-splice"
 CONFIGURATION = f"{HOME}/judge.json"
@@ -50,15 +59,6 @@ WORKER_GRACE_S = 5.0
 
 class NotJoinable(VerifierError):
     """The backend's sandboxes cannot be joined by pipes; the tests run in process instead."""
-
-
-class Confirmed(NamedTuple):
-    """Tests that passed from outside, run once more in the worker's first process."""
-
-    report: dict[str, Any]
-    """As the supervisor's, but told by the sandbox of the code under test: it raises no grade."""
-    findings: Findings
-    """Planted changes, which were undone before."""
 
 
 class SplicedRun(NamedTuple):
@@ -74,7 +74,8 @@ class SplicedRun(NamedTuple):
     findings: Findings
     """Planted changes and suspicious files, none of which is in the tests' sandbox."""
     grade: Separation
-    confirmed: Confirmed | None = None
+    again: dict[str, Any] | None = None
+    """The runner's report of a run in one process with the code under test; None if there was none."""
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -109,10 +110,9 @@ class SplicedRun(NamedTuple):
         if self.worker is not None:
             ended = msgspec.structs.replace(self.worker, stdout="", stderr=self.worker.stderr[-1000:])
             cited.execution([PYTHON, f"{PROGRAMS}/splice_worker.py"], "", ended)
-        if self.confirmed is not None:
-            report = self.confirmed.report
-            told = ExecResult(report["exit"], "", "", report["duration_s"])
-            cited.execution([PYTHON, f"{PROGRAMS}/splice_worker.py", "confirm"], "", told)
+        if self.again is not None:
+            told = ExecResult(self.again["exit"], str(self.again["tail"])[-20_000:], "", self.again["duration_s"])
+            cited.execution([PYTHON, f"{SUPERVISOR}/runner.py", "again"], "", told)
 
 
 def configure_splice(plan: SeparationPlan, tests: Sequence[TestPlan]) -> dict[str, Any]:
@@ -146,10 +146,9 @@ class SpliceRequest(NamedTuple):
     configuration: dict[str, Any]
     """Configuration of the runner, with `splice` from `configure_splice`."""
     undoing: CleanupPlan
-    """Planted changes. They are recorded, and undone only before tests are confirmed: nothing decides in the worker's
-    sandbox."""
-    confirm: dict[str, Any] | None = None
-    """Configuration of the run that confirms what passes; None: nothing is confirmed there."""
+    """Planted changes. They are recorded and not undone: nothing decides in the worker's sandbox."""
+    again: dict[str, Any] | None = None
+    """Configuration of the run in process that confirms what passes; None: there is none."""
 
 
 async def run_spliced(given: CheckInput, request: SpliceRequest, cited: CitedEvidence) -> SplicedRun:
@@ -166,10 +165,11 @@ async def run_spliced(given: CheckInput, request: SpliceRequest, cited: CitedEvi
         findings = await inspect_changes(worker, request.undoing)
         cited.findings(findings)
         await judge.write(CONFIGURATION, json.dumps(request.configuration).encode())
-        judged, report, answered, confirmed = await _run_joined(judge, worker, request)
-        alive = () if judged.timed_out else await left_running(judge)
-        grade = await cite_open_sandboxes(cited, judge, [worker], image=given.spec.image.digest, pipes=2)
-    run = SplicedRun(report, judged, answered, alive, findings, grade, confirmed)
+        joined = _Joined(judge, worker, given, request, findings, cited)
+        try:
+            run = await joined.run()
+        finally:
+            joined.close()
     run.cite(cited)
     return run
 
@@ -180,77 +180,131 @@ def _worker_spec(given: WorkspaceSpec, programs: Mount, env: dict[str, str]) -> 
     return msgspec.structs.replace(given, env=clean_env, mounts=(*given.mounts, programs))
 
 
-async def _run_joined(
-    judge: Workspace, worker: Workspace, request: SpliceRequest
-) -> tuple[ExecResult, dict[str, Any] | None, ExecResult | None, Confirmed | None]:
-    """Runs both programs until the judge ends, and has confirmed what passed; the worker is given a moment and then
-    killed. Returns how the judge ended, its report, how the worker ended, and what was confirmed."""
-    if not (isinstance(judge, PipedExec) and isinstance(worker, PipedExec)):
-        raise NotJoinable
-    splice = request.configuration["splice"]
-    modules = sorted({module for module, _ in splice["entries"]})
-    answering = [PYTHON, "-I", "-B", f"{PROGRAMS}/splice_worker.py", splice["package"]]
-    answering += [json.dumps(request.configuration["roots"]), json.dumps(modules)]
-    asking = [PYTHON, "-I", "-B", f"{SUPERVISOR}/runner.py", "judge", CONFIGURATION]
-    (calls_out, calls_in), (answers_out, answers_in) = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
-    limit = float(request.configuration["timeout_s"]) + GRACE_S
-    confirming = ConfirmingEnd(os.dup(calls_in), os.dup(answers_out))
-    confirmed = None
-    try:
-        async with asyncio.TaskGroup() as group:
-            answers = _run_piped(worker, answering, (calls_out, answers_in), limit + WORKER_GRACE_S, MAX_WORKER_TEXT)
-            background = group.create_task(answers)
-            judged = await _run_piped(judge, asking, (answers_out, calls_in), limit, MAX_REPORT)
-            report = _report(judged)
-            if request.confirm is not None and _all_passed(report, request.confirm["only"]):
-                confirmed = await _confirm(worker, request, confirming)
-            confirming.close()
-            done, _ = await asyncio.wait([background], timeout=WORKER_GRACE_S)
-            if not done:
-                await worker.kill_all()
-    except* AssayError as failures:  # one of them is the cause, and callers know single ones
-        raise failures.exceptions[0] from None
-    finally:
-        confirming.close()
-    return judged, report, background.result() if done else None, confirmed
+class _Joined:
+    """Two sandboxes that are joined by pipes. The judge's reports come over a third one."""
 
+    def __init__(
+        self,
+        judge: Workspace,
+        worker: Workspace,
+        given: CheckInput,
+        request: SpliceRequest,
+        findings: Findings,
+        cited: CitedEvidence,
+    ) -> None:
+        if not (isinstance(judge, PipedExec) and isinstance(worker, PipedExec)):
+            raise NotJoinable
+        self._judge, self._worker = judge, worker
+        self._given, self._request, self._findings, self._cited = given, request, findings, cited
+        self._calls = os.pipe2(os.O_CLOEXEC)
+        self._answers = os.pipe2(os.O_CLOEXEC)
+        self._reports = os.pipe2(os.O_CLOEXEC)
+        self._held = os.dup(self._answers[1])
+        """Keeps the judge's supervisor waiting while the final state is put into its sandbox."""
+        self._open = {*self._calls, *self._answers, *self._reports, self._held}
+        self._transport: asyncio.BaseTransport | None = None
 
-def _all_passed(report: dict[str, Any] | None, names: Sequence[str]) -> bool:
-    if report is None or report["problems"]:
-        return False
-    passed = {test["id"] for test in report["tests"] if test["status"] == "passed"}
-    return set(names) <= passed
+    def close(self) -> None:
+        self._close(*self._open)
+        if self._transport is not None:
+            self._transport.close()
 
-
-async def _confirm(worker: Workspace, request: SpliceRequest, end: ConfirmingEnd) -> Confirmed | None:
-    """Has tests run in the worker's sandbox. Mounts cannot be added to it: the tests are written over what stands at
-    their places. Returns None where anything prevents that."""
-    assert request.confirm is not None
-    try:
-        findings = await clean(worker, request.undoing)
-        await remove_paths(worker, [mount.target for mount in request.mounts])
-        for mount in request.mounts:
-            await worker.upload(Path(mount.source), mount.target)
-        report = await end.run_tests(request.confirm)
-    except (AssayError, OSError, ValueError):  # here the files are the agent's, and so are their permissions
-        return None
-    return None if report is None else Confirmed(report, findings)
-
-
-async def _run_piped(
-    workspace: PipedExec, argv: Sequence[str], pipes: tuple[int, int], limit: float, show_bytes: int
-) -> ExecResult:
-    """Runs one end, and closes its descriptors here, so that the other end sees that it is over."""
-    try:
-        return await workspace.exec_piped(argv, *pipes, timeout_s=limit, show_bytes=show_bytes)
-    finally:
-        for fd in pipes:
+    def _close(self, *fds: int) -> None:
+        """Closes descriptors, unless they are closed."""
+        for fd in self._open.intersection(fds):
+            self._open.remove(fd)
             os.close(fd)
 
+    async def run(self) -> SplicedRun:
+        """Runs both programs until the judge has told its report; the worker is given a moment and then killed. What
+        passed then runs again."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                answering = group.create_task(self._run_worker())
+                asking = group.create_task(self._run_judge())
+                reader = await self._open_reports()
+                text = await _read_line(reader)
+                report = _decode_report(text)
+                self._close(self._calls[1])
+                done, _ = await asyncio.wait([answering], timeout=WORKER_GRACE_S)
+                await self._worker.kill_all()  # what it started may hold its pipes
+                alive = () if report is None else await left_running(self._judge, apart_from=report["supervisor"])
+                image = self._given.spec.image.digest
+                grade = await cite_open_sandboxes(self._cited, self._judge, [self._worker], image=image, pipes=3)
+                asked = report is not None and not alive and await self._ask_again(report)
+                self._close(self._held)
+                again = _decode_report(await _read_line(reader)) if asked else None
+                judged = await asking
+        except* AssayError as failures:  # one of them is the cause, and callers know single ones
+            raise failures.exceptions[0] from None
+        if report is None:
+            judged = msgspec.structs.replace(judged, stderr=text.decode(errors="replace"))
+        else:
+            judged = msgspec.structs.replace(judged, exit_code=0, timed_out=False)
+        return SplicedRun(report, judged, answering.result() if done else None, alive, self._findings, grade, again)
 
-def _report(judged: ExecResult) -> dict[str, Any] | None:
+    async def _ask_again(self, report: dict[str, Any]) -> bool:
+        """Has the tests run once more, if all passed and may be confirmed here; returns whether they run."""
+        again, wanted = self._request.again, self._request.configuration["only"]
+        passed = {test["id"] for test in report["tests"] if test["status"] == "passed"}
+        if again is None or report["problems"] or not passed.issuperset(wanted):
+            return False
+        limit = min(again["timeout_s"], 10 + 4 * report["duration_s"])  # what takes longer runs in its own sandbox
+        again = {**again, "timeout_s": limit}
+        return await prepare_again(self._judge, self._given.state, self._request.undoing, self._findings, again)
+
+    async def _run_worker(self) -> ExecResult:
+        configuration = self._request.configuration
+        splice = configuration["splice"]
+        modules = sorted({module for module, _ in splice["entries"]})
+        argv = [PYTHON, "-I", "-B", f"{PROGRAMS}/splice_worker.py", splice["package"]]
+        argv += [json.dumps(configuration["roots"]), json.dumps(modules)]
+        limit = configuration["timeout_s"] + GRACE_S + WORKER_GRACE_S
+        return await self._run_piped(self._worker, argv, (self._calls[0], self._answers[1]), limit, MAX_WORKER_TEXT)
+
+    async def _run_judge(self) -> ExecResult:
+        argv = [PYTHON, "-I", "-B", f"{SUPERVISOR}/runner.py", "judge", CONFIGURATION]
+        pipes = (self._answers[0], self._calls[1], self._reports[1])
+        runs = [self._request.configuration, self._request.again or {}]
+        limit = sum(config.get("timeout_s", 0.0) + GRACE_S for config in runs)
+        return await self._run_piped(self._judge, argv, pipes, limit, 0)
+
+    async def _run_piped(
+        self, workspace: Workspace, argv: Sequence[str], pipes: tuple[int, ...], limit: float, show_bytes: int
+    ) -> ExecResult:
+        """Runs one end, and closes its descriptors here, so that the other end sees that it is over."""
+        assert isinstance(workspace, PipedExec)
+        stdin, stdout, *errors = pipes
+        options: PipeOptions = {"timeout_s": limit, "show_bytes": show_bytes}
+        if errors:
+            options["stderr"] = errors[0]
+        try:
+            return await workspace.exec_piped(argv, stdin, stdout, **options)
+        finally:
+            self._close(*pipes)
+
+    async def _open_reports(self) -> asyncio.StreamReader:
+        reader = asyncio.StreamReader(limit=MAX_REPORT)
+        self._open.remove(self._reports[0])
+        file = os.fdopen(self._reports[0], "rb", buffering=0)
+        loop = asyncio.get_running_loop()
+        self._transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
+        return reader
+
+
+async def _read_line(reader: asyncio.StreamReader) -> bytes:
+    """Returns a line without its end; what there is, if that does not come or is too long."""
     try:
-        return msgspec.json.decode(judged.stderr, type=dict[str, Any]) if judged.exit_code == 0 else None
+        return await reader.readuntil()
+    except asyncio.IncompleteReadError as exc:
+        return bytes(exc.partial)
+    except asyncio.LimitOverrunError:
+        return b"more than a report can be"
+
+
+def _decode_report(line: bytes) -> dict[str, Any] | None:
+    try:
+        return msgspec.json.decode(line, type=dict[str, Any]) if line.endswith(b"\n") else None
     except (msgspec.MsgspecError, RecursionError):
         return None
 

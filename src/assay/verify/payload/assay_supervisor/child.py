@@ -19,10 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-
-import probes  # type: ignore[import-not-found]  # the folder of this file, for this one import
+import probes  # type: ignore[import-not-found]  # the importing supervisor has its folder on the path
 import pytest
 from _pytest import runner as pytest_runner
 from _pytest import tmpdir
@@ -30,7 +27,6 @@ from _pytest._code import code as pytest_code
 from _pytest._code.source import Source, findsource
 from _pytest.assertion import rewrite
 
-del sys.path[0]
 gc.freeze()  # nothing imported so far is ever garbage, and each collection would look through it
 
 
@@ -227,6 +223,24 @@ def _read_sources_once() -> None:
     vars(pytest_code)["findsource"] = find_source
 
 
+def _resolve_ignored_once() -> None:
+    """Makes pytest resolve a `collect_ignore` once, and not for each file and folder that it looks at."""
+    resolve = pytest.Config._getconftest_pathlist
+    resolved: dict[tuple[Any, ...], list[Path]] = {}
+
+    def find_ignored(config: pytest.Config, name: str, path: Path) -> list[Path] | None:
+        try:
+            module, given = config.pluginmanager._rget_with_confmod(name, path)
+            key = (name, module.__file__, *given)
+            if key not in resolved:
+                resolved[key] = resolve(config, name, path) or []
+        except (KeyError, TypeError):  # nothing is ignored, or something odd
+            return resolve(config, name, path)
+        return list(resolved[key])
+
+    pytest.Config._getconftest_pathlist = find_ignored  # type: ignore[method-assign, assignment]
+
+
 def _arguments(config: dict[str, Any]) -> list[str]:
     ours = ["-p", "no:cacheprovider"]
     if not config.get("script"):
@@ -248,13 +262,6 @@ def _splice(config: dict[str, Any], teller: RecordWriter) -> list[object]:
     return [splice_plugin.SplicePlugin(config["splice"], tuple(config["worker"]), teller.tell)]
 
 
-def main() -> int:
-    """Reads the configuration, then runs pytest in this process."""
-    with os.fdopen(int(sys.argv[1]), "rb") as file:
-        config = json.load(file)
-    return run_tests(config, int(sys.argv[2]))
-
-
 def run_tests(config: dict[str, Any], fd: int) -> int:
     """Runs pytest in this process and returns its exit code; results go to a descriptor."""
     os.set_inheritable(fd, False)
@@ -271,6 +278,7 @@ def run_tests(config: dict[str, Any], fd: int) -> int:
     probes.install(lambda where: teller.tell("equal", where=where))
     _instrument_tests(config.get("owned", ["/tests"]))
     _read_sources_once()
+    _resolve_ignored_once()
     if not config.get("script"):
         _show_lines_alone()
     plugins = [Recorder(teller, config), *_splice(config, teller)]
@@ -285,7 +293,3 @@ def _name_folders_alike() -> None:
         return Path(factory.mktemp("test", numbered=True))
 
     tmpdir._mk_tmp = make_folder
-
-
-if __name__ == "__main__":
-    sys.exit(main())

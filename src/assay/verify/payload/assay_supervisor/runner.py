@@ -1,8 +1,9 @@
 """The supervisor of a test run: starts the tests' process, records its messages as they arrive, writes the report.
 
     runner.py check            reads a configuration (JSON) on its standard input, prints the report (JSON)
-    runner.py judge FILE       the same with the configuration in a file, the report on standard error, and on standard
-                               input and output the pipes of a worker that entry points are called at
+    runner.py judge FILE       the same with the configuration in a file, the report (a line) on standard error, and on
+                               standard input and output the pipes of a worker that entry points are called at. When
+                               the input ends, and `AGAIN` is there: another run, by that configuration
     runner.py script ARGS...   replaces `pytest ARGS...`: same output, an exit code derived from the record
 
 Invariants: the tests' process cannot change recorded messages; a run that did not reach its end, that reported a test
@@ -28,6 +29,7 @@ import time
 
 TYPE_CHECKING = False  # `typing` itself takes longer to import than all that is needed here
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 MOST_STREAM = 128 * 1024 * 1024
@@ -39,7 +41,9 @@ PIECE = 32 * 1024
 ORDER = "ASSAY_TEST_ORDER"
 """Variable of the verifier's environment: with `reversed` the last test runs first."""
 PR_SET_DUMPABLE = 4
-SIGNALS = [signal.SIGPIPE, signal.SIGXFSZ]
+MOST_DESCRIPTORS = 1 << 20
+AGAIN = "/run/verifier/again.json"
+"""Configuration of a second run, written by the host once nothing else can write to the worker's pipes."""
 NOTHING_RUNS = ("--version", "-V", "--help", "-h", "--co", "--collect-only", "--fixtures", "--markers")
 PHASES = ("setup", "call", "teardown")
 
@@ -76,32 +80,47 @@ class Stream:
 
 
 class Child:
-    """The tests' process: its id, and the descriptors of its messages and of its output (-1: not captured)."""
+    """The tests' process, a fork of this one: its id, and the descriptors of its messages and of its output (-1: not
+    captured). It holds no other descriptor of this process's but those of a worker."""
 
     def __init__(self, config: dict[str, Any], *, shown: bool) -> None:
         self.told, write = os.pipe()
-        config_read, config_write = os.pipe()
         self.out, out_write = (-1, -1) if shown else os.pipe()
-        here = __file__.rpartition("/")[0]
-        argv = [sys.executable, "-I", "-B", f"{here}/child.py", str(config_read), str(write)]
-        null = os.open("/dev/null", os.O_RDONLY)
-        actions: list[tuple[int, int, int]] = [(os.POSIX_SPAWN_DUP2, null, 0)]
-        if not shown:
-            actions += [(os.POSIX_SPAWN_DUP2, out_write, 1), (os.POSIX_SPAWN_DUP2, out_write, 2)]
         pipes = config.get("worker", ())
-        for fd in (config_read, write, *pipes):
-            os.set_inheritable(fd, True)
-        self.pid = os.posix_spawn(
-            sys.executable, argv, os.environ, file_actions=actions, setsid=True, setsigdef=SIGNALS
-        )
-        for fd in (null, write, config_read, *pipes, *(() if shown else (out_write,))):
+        run_tests = _import_pytest()
+        sys.stdout.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.setsid()
+            if not shown:
+                os.dup2(out_write, 1)
+                os.dup2(out_write, 2)
+            null = os.open("/dev/null", os.O_RDONLY)
+            os.dup2(null, 0)
+            _close_all_but({0, 1, 2, write, *pipes})
+            ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
+            raise SystemExit(run_tests(config, write))
+        for fd in (write, *pipes, *(() if shown else (out_write,))):
             os.close(fd)
-        with contextlib.suppress(BrokenPipeError), os.fdopen(config_write, "wb") as file:
-            file.write(json.dumps(config).encode())
 
     def wait(self) -> int:
         """Returns the exit code, negative for a signal."""
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def _import_pytest() -> Callable[[dict[str, Any], int], int]:
+    """Imports pytest, which all runs of this process share."""
+    sys.path.insert(0, __file__.rpartition("/")[0])
+    import child  # type: ignore[import-not-found]  # after `prctl`, and only where tests run
+
+    del sys.path[0]
+    return child.run_tests
+
+
+def _close_all_but(kept: set[int]) -> None:
+    for one, other in zip((-1, *sorted(kept)), (*sorted(kept), MOST_DESCRIPTORS), strict=True):
+        if one + 1 < other:  # Python 3.11 takes an empty range that begins at 0 for all
+            os.closerange(one + 1, other)
 
 
 def watch(child: Child, stream: Stream, timeout_s: float | None) -> tuple[bytes, bool]:
@@ -385,18 +404,35 @@ def as_check() -> int:
 
 
 def as_judge(path: str) -> int:
-    """Runs the tests with the pipes of a worker; the report goes to standard error, because the pipes are in use."""
-    with open(path, encoding="utf-8") as file:
-        config = json.load(file)
+    """Runs the tests with the pipes of a worker, and what the host asks for after that; reports go to standard error,
+    because the pipes are in use."""
+    config = _take_configuration(path)
     config["worker"] = [os.dup(0), os.dup(1)]
     null = os.open("/dev/null", os.O_RDWR)
+    answers = os.dup(0)
     os.dup2(null, 0)
     os.dup2(null, 1)
-    report, _ = run(config, shown=False)
-    with contextlib.suppress(BrokenPipeError):
-        sys.stderr.write(json.dumps(report))
-        sys.stderr.flush()
+    _tell_line(run(config, shown=False)[0] | {"supervisor": os.getpid()})
+    os.set_blocking(answers, True)
+    while os.read(answers, 1 << 16):  # what the worker still says is no answer to anything
+        pass
+    if os.path.exists(AGAIN):
+        _tell_line(run(_take_configuration(AGAIN), shown=False)[0])
     return 0
+
+
+def _take_configuration(path: str) -> dict[str, Any]:
+    """Reads and removes a configuration."""
+    with open(path, encoding="utf-8") as file:
+        config: dict[str, Any] = json.load(file)
+    os.unlink(path)
+    return config
+
+
+def _tell_line(report: dict[str, Any]) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        sys.stderr.write(json.dumps(report) + "\n")
+        sys.stderr.flush()
 
 
 def main() -> int:
