@@ -20,6 +20,7 @@ from assay.environments.workspace import choose
 from assay.environments.workspace.backend_probe import ProbeResult, probe_backend
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.errors import EnvironmentFailure
+from tests.sampling import SHARE, draw_long_tests
 
 # A busy machine is no failure of a property. `pytest --hypothesis-profile=thorough` tries ten times as many examples
 # where a test does not count its own.
@@ -106,8 +107,23 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if any(b"mark.quick" in file.read_bytes() for file in files) else True
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts files that take minutes before the rest, in this order."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    about = "run a sixth of the tests marked `long`, drawn by this seed, for example of a commit (default: all of them)"
+    parser.addoption("--sample", metavar="SEED", default="", help=about)
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    seed = config.option.sample
+    return f"long tests: one of {SHARE}, drawn by --sample={seed}; without it all of them" if seed else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Draws long tests, if a sample is asked for, and puts files that take minutes first."""
+    if config.option.sample:
+        drawn = draw_long_tests(items, config.option.sample)
+        left_out = [item for item in items if item.get_closest_marker("long") and item not in drawn]
+        items[:] = [item for item in items if item in drawn or not item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=left_out)
     items.sort(key=lambda item: _rank(item.nodeid.partition("::")[0]))
 
 

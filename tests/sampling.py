@@ -1,16 +1,21 @@
-"""Seeded samples of long campaigns: the suite runs a sample of each, `make campaign` all of it."""
+"""Seeded samples of long campaigns and long tests: the suite runs a sample of each, `make campaign` all of them."""
 
 from __future__ import annotations
 
 import os
 import random
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TypeVar
 
-__all__ = ["WHOLE", "draw_sample"]
+import pytest
+
+__all__ = ["SHARE", "WHOLE", "draw_long_tests", "draw_sample"]
 
 WHOLE = os.environ.get("ASSAY_WHOLE_CAMPAIGNS") == "1"
 SEED = 7
+SHARE = 6
+"""One of so many long tests runs in a sample."""
 Item = TypeVar("Item")
 
 
@@ -20,3 +25,21 @@ def draw_sample(items: Sequence[Item], count: int) -> list[Item]:
         return list(items)
     chosen = set(random.Random(SEED).sample(range(len(items)), count))
     return [item for index, item in enumerate(items) if index in chosen]
+
+
+def draw_long_tests(items: Sequence[pytest.Item], seed: str) -> set[pytest.Item]:
+    """Returns the long tests of a sample: a sixth of those of each package. A file that is marked as a whole, because its
+    tests share what takes long to make, is drawn as a whole."""
+    units: dict[str, dict[str, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
+    for item in items:
+        marked = [node for node, _ in item.iter_markers_with_node("long")]
+        if marked:
+            unit = item.nodeid if marked[-1] is item else marked[-1].nodeid
+            units[item.nodeid.split("/")[1]][unit].append(item)
+    drawn = set()
+    for package, found in units.items():
+        rng = random.Random(f"{seed} {package}")
+        count = (len(found) + rng.randrange(SHARE)) // SHARE
+        for unit in rng.sample(sorted(found), count):
+            drawn.update(found[unit])
+    return drawn

@@ -20,6 +20,7 @@ EXCEPTIONS = {
 """Public names that no user reaches, each with the reason why it stays."""
 
 
+@pytest.mark.long
 def test_everything_public_is_reached_by_a_command_a_plugin_a_page_or_the_api() -> None:
     started = time.process_time()
     found = set(list_unreached(ROOT))

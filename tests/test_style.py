@@ -76,6 +76,7 @@ def problems() -> dict[str, list[str]]:
     return {"size": sizes, "possessive group": groups}
 
 
+@pytest.mark.long
 @pytest.mark.slow  # all files are parsed
 def test_modules_and_functions_are_small() -> None:
     assert len(SOURCES) > 700

@@ -111,6 +111,7 @@ UNDECIDED = [
 ]
 
 
+@pytest.mark.long
 async def test_changed_behaviour_has_a_witness(bench: DifferentialTester) -> None:
     for old, new, by, witness in (*TOLD_APART, *(MORE_CALLS if WHOLE else ())):
         seen = await bench.compare(replaced(old, new))
@@ -119,6 +120,7 @@ async def test_changed_behaviour_has_a_witness(bench: DifferentialTester) -> Non
         assert seen.looked > 0
 
 
+@pytest.mark.long
 async def test_what_nothing_told_apart_is_undecided(bench: DifferentialTester) -> None:
     for old, new in UNDECIDED:
         seen = await bench.compare(replaced(old, new))
@@ -126,6 +128,7 @@ async def test_what_nothing_told_apart_is_undecided(bench: DifferentialTester) -
         assert seen.looked > 0
 
 
+@pytest.mark.long
 async def test_what_needs_no_run(bench: DifferentialTester) -> None:
     cases: list[tuple[str, bytes | None, str]] = [
         ("result.json", b'{"b":[2],"a":1}\n', "same"),

@@ -230,6 +230,7 @@ def workspace(folder: Path, name: str, files: Mapping[str, str]) -> LoadedTask:
     return write_task(folder / name, TaskDraft(files=texts))
 
 
+@pytest.mark.long
 async def test_workspaces_are_compared_in_sandboxes(tmp_path: Path) -> None:
     options = ComparisonOptions(episodes=2, steps=5, rollouts=1)
     one, same = workspace(tmp_path, "a", {}), workspace(tmp_path, "b", {"README.md": "another text for people"})

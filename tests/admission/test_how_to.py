@@ -24,6 +24,7 @@ NEEDS_A_HOLE = "--fix"
 """Every task of the folder has holes where it is judged as it asks: the command ends with 1."""
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_commands_run_as_they_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,6 +52,7 @@ def resumed(store: Path) -> Any:
     return json.loads(done.stdout)["report"]
 
 
+@pytest.mark.long
 def test_a_killed_admission_goes_on_and_comes_to_the_same_end(tmp_path: Path) -> None:
     task, store = write_task(tmp_path / "careful", CAREFUL), tmp_path / "store"
     kill_after(start(task, store), store, 4, signal.SIGKILL)
@@ -66,6 +67,7 @@ def test_a_killed_admission_goes_on_and_comes_to_the_same_end(tmp_path: Path) ->
     assert audit(store, "a") == ()
 
 
+@pytest.mark.long
 def test_an_interrupted_admission_says_how_to_go_on(tmp_path: Path) -> None:
     task, store = write_task(tmp_path / "careful", CAREFUL), tmp_path / "store"
     process = start(task, store)

@@ -15,6 +15,8 @@ from tests.admission.folders import write_task
 from tests.admission.test_soundness import seen
 from tests.sampling import WHOLE
 
+pytestmark = pytest.mark.long
+
 CHECK = """
 [[metadata.assay.checks]]
 name = "tests"

@@ -137,6 +137,7 @@ async def test_a_file_too_large_to_write_again_is_said() -> None:
         list(_batches(_entries(state, {})))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_every_circumstance_that_can_be_had_here_is_seen_to_hold(tmp_path: Path) -> None:
     backend, _ = await choose_backend(None)

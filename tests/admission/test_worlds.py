@@ -110,6 +110,7 @@ async def test_a_hook_that_gives_no_calls_is_the_tasks_failure() -> None:
         await collect_hooks(LoadedTask(task, None), 0)
 
 
+@pytest.mark.long
 async def test_many_tasks_are_certified_one_by_one_and_counted_together(tmp_path: Path) -> None:
     tasks = [world_task(Whole, name=f"w{n:02}") for n in range(20)]
     tasks += [world_task(Bare, expected=0, name="careless")]

@@ -20,6 +20,7 @@ def run(folder: Path, folders: dict[str, Path], seed: int = 1) -> tuple[dict[str
     return json.loads(json.dumps(run_campaign(campaign, said.append))), said
 
 
+@pytest.mark.long
 def test_rows_are_taken_from_the_same_campaign_alone(tmp_path: Path, base_folders: dict[str, Path]) -> None:
     first, _ = run(tmp_path, base_folders)
     with (tmp_path / "out.rows.jsonl").open("a") as file:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from .attempts import Assignment, Row, make_attempts
 from .base_tasks import BROKEN, CASES_SH, PROGRAM, PYTEST_SH, SOLVED, TESTS, write_base_tasks, write_manifest
 from .library import Script
@@ -73,11 +75,13 @@ def attempt(folder: Path, variant: str, files: dict[str, str], program: str, pla
     return asyncio.run(make_attempts([Assignment(script, variant, folder)]))[0]
 
 
+@pytest.mark.long
 def test_name_of_the_running_test_is_not_handed_to_a_judged_program(tmp_path: Path) -> None:
     files = {"tests/test.sh": PYTEST_SH, "tests/test_ledger.py": PYTEST.replace("{cwd}", '"/workspace"')}
     assert attempt(tmp_path, "direct-apart", files, BY_VARIABLE).outcome != "pass"
 
 
+@pytest.mark.long
 def test_folder_named_after_a_test_is_not_handed_to_a_judged_program(tmp_path: Path) -> None:
     files = {"tests/test.sh": PYTEST_SH, "tests/test_ledger.py": PYTEST.replace("{cwd}", "tmp_path")}
     assert attempt(tmp_path, "direct-apart", files, BY_FOLDER).outcome != "pass"
@@ -94,6 +98,7 @@ def test_judged_program_does_not_get_variables_of_the_verifiers_environment(tmp_
     assert row.outcome != "pass"
 
 
+@pytest.mark.long
 def test_worker_does_not_get_the_variables_of_its_check(tmp_path: Path) -> None:
     folder = write_base_tasks(tmp_path)["plan"]
     manifest, tests = folder / "task.toml", folder / "tests" / "test_ledger.py"

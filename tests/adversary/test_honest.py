@@ -44,6 +44,7 @@ def test_typed_work_has_no_placeholder_left(base_folders: dict[str, Path]) -> No
     assert not [text for text in texts if any(word in text for word in ("SOLVE\n", "VISIBLE", "REPETITION"))]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_sampled_honest_attempts_are_clean(base_folders: dict[str, Path]) -> None:
     _, made = assignments_of(base_folders, 1)

@@ -73,6 +73,7 @@ async def text_of(workspace: Workspace) -> str:
     return (await workspace.read("/workspace/pkg/parts.py")).decode()
 
 
+@pytest.mark.long
 async def test_single_fault_is_repaired(workspace: Workspace) -> None:
     attempt = await repaired(workspace, ONE)
     assert attempt.ended is not None
@@ -80,6 +81,7 @@ async def test_single_fault_is_repaired(workspace: Workspace) -> None:
     assert "keep a change: pkg/parts.py line 2" in " ".join(step.message or "" for step in attempt.steps)
 
 
+@pytest.mark.long
 async def test_two_faults_are_repaired_one_after_the_other(workspace: Workspace) -> None:
     attempt = await repaired(workspace, TWO, budget=200)
     assert (attempt.ended or "").startswith("all visible tests pass")
@@ -94,6 +96,7 @@ async def test_budget_is_counted_in_evaluations_and_kept(workspace: Workspace) -
     assert await text_of(workspace) == MISSING
 
 
+@pytest.mark.long
 async def test_same_seed_does_the_same(workspace: Workspace) -> None:
     first = await repaired(workspace, ONE, seed=3)
     text = await text_of(workspace)
@@ -107,11 +110,13 @@ async def test_nothing_to_repair_is_said(workspace: Workspace) -> None:
     assert attempt.ended == "all visible tests pass after 1 evaluations"
 
 
+@pytest.mark.long
 async def test_what_cannot_be_collected_is_said(workspace: Workspace) -> None:
     attempt = await repaired(workspace, "def broken(:\n")
     assert "cannot be run" in (attempt.ended or "")
 
 
+@pytest.mark.long
 async def test_test_files_are_looked_for_where_none_is_named(workspace: Workspace) -> None:
     await workspace.write("/workspace/tests/test_parts.py", TESTS.encode())
     await workspace.write("/workspace/pkg/__init__.py", b"")
@@ -170,6 +175,7 @@ def test_leaves_traces():
 )
 
 
+@pytest.mark.long
 async def test_what_was_tried_leaves_no_trace(workspace: Workspace) -> None:
     files = {"pkg/__init__.py": "", "pkg/parts.py": TWO, "tests/test_parts.py": MESSY}
     for name, content in files.items():

@@ -73,6 +73,7 @@ def test_lucky_passes_are_few_with_the_label_in_the_score_and_many_without(rows:
     assert (len(passing), lucky) == (566, [35, 39, 135, 139])
 
 
+@pytest.mark.long
 def test_published_coherence_is_recomputed_from_the_published_stages(recorded: list[Run]) -> None:
     assert len(recorded) == 193
     for run in recorded:
@@ -131,6 +132,7 @@ def _area(recorded: list[Run], *, referenced: bool) -> tuple[float, int]:
     return float(area), len(scores[True]) + len(scores[False])
 
 
+@pytest.mark.long
 def test_the_page_says_how_far_ours_agrees_with_what_was_published(recorded: list[Run], folder: Path) -> None:
     page = PAGE.read_text()
     for name, cell in measured(recorded, folder).items():

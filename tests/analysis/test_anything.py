@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -61,6 +62,7 @@ def measured(held: Trajectory) -> None:
     assert len(recovery_of(actions).recovered) <= len(recovery_of(actions).errors)
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(odd)
 def test_odd_calls_and_observations_are_measured(held: Trajectory) -> None:
@@ -73,6 +75,7 @@ def test_generated_trajectories_are_measured(held: Trajectory) -> None:
     measured(held)
 
 
+@pytest.mark.long
 @settings(max_examples=30)
 @given(st.lists(st.tuples(odd, st.sampled_from([True, False, None])), max_size=5))
 def test_many_odd_attempts_make_a_tree_and_a_graph(held: list[tuple[Trajectory, Any]]) -> None:

@@ -39,6 +39,7 @@ def flagged(data: Path, folder: str, rules: set[str]) -> Iterator[tuple[str, Fin
             yield f"{Path(run).relative_to(folder).parts[0]} {attempt}", one
 
 
+@pytest.mark.long
 def test_exactly_six_spark_passes_are_flagged_by_the_counting_rules(shared_data: Path) -> None:
     its = {name: (one.rule, one.severity) for name, one in flagged(shared_data, "spark-skills", COUNTING)}
     assert its == {

@@ -117,6 +117,7 @@ def test_a_graph_keeps_every_walk(given_attempts: list[str], draw: object) -> No
     assert sum(edge.times for edge in graph.edges) == sum(map(len, given_attempts))
 
 
+@pytest.mark.long
 def test_many_attempts_that_share_nothing_take_no_quadratic_time() -> None:
     started = time.perf_counter()
     crowd = [[State("explore", "shell", "bash", "", f"run{n} {k}") for k in range(20)] for n in range(1000)]

@@ -73,6 +73,7 @@ def test_hostile_output_takes_linear_time(piece: str) -> None:
     assert time.process_time() - started < 10
 
 
+@pytest.mark.long
 def test_long_hostile_attempts_take_no_quadratic_time() -> None:
     actions = ran(*((f"make t{n}", "!no" if n % 2 else "ok") for n in range(1500)))
     started = time.process_time()

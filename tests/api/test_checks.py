@@ -254,6 +254,7 @@ def test_each_content_is_cited_once(judged: assay.AttemptResult) -> None:
     assert (verdict.status, cited) == ("pass", ["32\n", "33\n"])
 
 
+@pytest.mark.long
 def test_files_beyond_the_bound_are_cited_by_one_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(function_check, "MAX_CITED", 2)
     assay.init_task(tmp_path / "sum")
@@ -281,6 +282,7 @@ def test_command_in_the_state_is_cited_and_leaves_the_grade_unknown(judged: assa
     assert cited[0].data["argv"] == ["/bin/sh", "-c", "cat sum.txt"]
 
 
+@pytest.mark.long
 def test_check_that_forgets_its_return_blames_no_agent(tmp_path: Path) -> None:
     assay.init_task(tmp_path / "sum")
 
@@ -297,6 +299,7 @@ def test_check_that_forgets_its_return_blames_no_agent(tmp_path: Path) -> None:
     assert ".forgets returned None, perhaps for want of a `return`" in verdict.reason
 
 
+@pytest.mark.long
 def test_decorated_functions_in_files_are_plugins(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "import assay\n@assay.agent\ndef add(attempt):\n    attempt.shell('echo 32 > sum.txt')\n"
@@ -308,6 +311,7 @@ def test_decorated_functions_in_files_are_plugins(tmp_path: Path) -> None:
     assert (attempt.outcome, [v.check for v in attempt.verdicts]) == ("pass", ["tests", "right", "integrity"])
 
 
+@pytest.mark.long
 async def test_function_named_by_a_task_is_judged_again_alike(tmp_path: Path) -> None:
     check = tmp_path / "mine.py"
     check.write_text("import assay\n@assay.check\ndef one_step(transcript):\n    return len(transcript.steps) == 1\n")

@@ -274,6 +274,7 @@ def test_progress_is_logged(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     assert [r.getMessage() for r in caplog.records][-1].startswith("2 of 2 attempts ended: count@")
 
 
+@pytest.mark.long
 def test_script_needs_no_guard(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("import assay\nprint(assay.run('family:grid,n=2', agent='expert').summary[0].passed)\n")

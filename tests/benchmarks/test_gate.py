@@ -36,6 +36,7 @@ def test_a_count_without_a_bound_is_named() -> None:
     assert [one.verdict for one in gate.compare({"turn": {"SQL statements": 3.0}}, BOUNDS)] == ["new"]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("planted", draw_sample(sorted(PLANTED), 2))
 def test_planted_regressions_are_noticed(planted: str, tmp_path: Path) -> None:

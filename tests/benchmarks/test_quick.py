@@ -22,6 +22,7 @@ def written(folder: Path, name: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 def test_overhead_reports_itself_and_the_limit_and_names_what_is_missing(tmp_path: Path) -> None:
     overhead.main(["--quick", "--into", str(tmp_path), "--peer-python", f"aviary={tmp_path}/absent"])
     found = written(tmp_path, "overhead")
@@ -32,6 +33,7 @@ def test_overhead_reports_itself_and_the_limit_and_names_what_is_missing(tmp_pat
     assert "no interpreter" in found["not_measured"]["Inspect AI, .eval log"]
 
 
+@pytest.mark.long
 def test_sandbox_reports_ours_beside_the_bare_tools(tmp_path: Path) -> None:
     sandbox.main(["--quick", "--into", str(tmp_path)])
     found = written(tmp_path, "sandbox")
@@ -43,6 +45,7 @@ def test_sandbox_reports_ours_beside_the_bare_tools(tmp_path: Path) -> None:
     assert any(what.startswith("fork of 1 MB") and "snapshot_p50_ms" in row for (what, _), row in rows.items())
 
 
+@pytest.mark.long
 def test_attempt_reports_a_whole_attempt_and_its_script(tmp_path: Path) -> None:
     attempt.main(["--quick", "--into", str(tmp_path)])
     found = written(tmp_path, "attempt")
@@ -92,6 +95,7 @@ def test_gateway_reports_itself_beside_the_pass_through(tmp_path: Path) -> None:
     assert any(gateway.VERIFIERS in name for name in found["not_measured"])
 
 
+@pytest.mark.long
 def test_analysis_reports_every_part_and_names_the_missing_peer(tmp_path: Path) -> None:
     analysis.main(["--quick", "--into", str(tmp_path)])
     found = written(tmp_path, "analysis")

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from benchmarks import service_transports, services
 
 
+@pytest.mark.long
 def test_services_are_measured_beside_bare_sqlite(tmp_path: Path) -> None:
     services.main(["--quick", "--into", str(tmp_path)])
     rows = {row["what"]: row for row in json.loads((tmp_path / "services.json").read_text())["rows"]}
@@ -16,6 +19,7 @@ def test_services_are_measured_beside_bare_sqlite(tmp_path: Path) -> None:
     assert rows["write"]["times_bare"] > 1
 
 
+@pytest.mark.long
 def test_services_are_measured_by_each_transport(tmp_path: Path) -> None:
     service_transports.main(["--quick", "--into", str(tmp_path)])
     rows = json.loads((tmp_path / "service_transports.json").read_text())["rows"]

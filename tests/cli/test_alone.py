@@ -116,6 +116,7 @@ def test_record_runs_a_command_and_keeps_what_it_asked(tmp_path: Path, script: P
     assert audit(store, found.run) == ()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_record_without_a_model_keeps_the_folder_and_the_exit_code(tmp_path: Path) -> None:
     done = subprocess.run([*ASSAY, "record", "--", "touch", "x"], cwd=tmp_path, capture_output=True, text=True)
@@ -128,6 +129,7 @@ def test_record_without_a_model_keeps_the_folder_and_the_exit_code(tmp_path: Pat
     assert "not made by `assay run`" in resumed.stderr
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_record_ends_a_command_that_goes_beyond_a_limit(tmp_path: Path, script: Path) -> None:
     command = [*ASSAY, "record", "--max-wall-s", "0.5", "--", "sleep", "60"]
@@ -145,6 +147,7 @@ def test_record_refuses_what_is_no_program(tmp_path: Path) -> None:
     assert not (tmp_path / ".assay").exists()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_gateway_records_each_session_and_ctrl_c_loses_nothing(tmp_path: Path, script: Path) -> None:
     store = tmp_path / "store"
@@ -169,6 +172,7 @@ def test_gateway_records_each_session_and_ctrl_c_loses_nothing(tmp_path: Path, s
     assert audit(store, run) == ()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_killed_gateway_loses_the_call_in_flight_alone_and_says_which(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(
@@ -223,6 +227,7 @@ class Echo:
         Thread(target=self.server.serve_forever, daemon=True).start()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_upstreams_credential_is_found_nowhere(tmp_path: Path) -> None:
     upstream, store = Echo(), tmp_path / "store"

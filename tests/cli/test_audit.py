@@ -135,6 +135,7 @@ def test_both_tables_come_as_markdown(root: Path) -> None:
     assert "| pass (integrity failed) (imported) |" in out
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_worker_processes_find_the_same(tmp_path: Path) -> None:
     with RunStore.create(tmp_path, "r", {}) as store:

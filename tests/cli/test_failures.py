@@ -211,6 +211,7 @@ class Slow:
 """
 
 
+@pytest.mark.long
 def test_an_interruption_names_the_run_and_the_resumed_tally_is_whole(say: Say, tmp_path: Path) -> None:
     Path("slow.py").write_text(SLOW)
     words = ["run", "family:grid,n=2", "--agent", "slow.py", "--run", "cut"]
@@ -237,6 +238,7 @@ def test_a_long_name_is_shortened_in_the_message(words: list[str], say: Say) -> 
     assert (code, len(err) < 400, "characters)..." in err) == (2, True, True), err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "words",
     [

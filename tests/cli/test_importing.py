@@ -97,6 +97,7 @@ def test_formats_are_listed_with_what_they_were_tested_on(say: Say) -> None:
     assert json.loads(say("formats", "--json")[1])[0].keys() == {"name", "title", "provenance", "writes"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_an_import_that_was_cut_goes_on(how: signal.Signals, say: Say, tmp_path: Path) -> None:
     log, store = tmp_path / "long.jsonl", tmp_path / "store"

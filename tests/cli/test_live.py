@@ -121,6 +121,7 @@ def test_what_broke_stays_above_the_table(monkeypatch: pytest.MonkeyPatch) -> No
     assert live.LINE_EVERY_S == 10.0
 
 
+@pytest.mark.long
 def test_piped_a_run_prints_nothing_but_its_results(tmp_path: Path) -> None:
     import subprocess
 

@@ -100,6 +100,7 @@ def _node_processes(command: int) -> list[int]:
     return [int(pid) for pid in Path(f"/proc/{command}/task/{command}/children").read_text().split()]
 
 
+@pytest.mark.long
 def test_two_nodes_and_one_that_is_killed_give_the_finals_of_one_machine(
     say: Say, start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
@@ -119,6 +120,7 @@ def test_two_nodes_and_one_that_is_killed_give_the_finals_of_one_machine(
     assert json.loads(say("status", "many", "--json")[1])["ended"]
 
 
+@pytest.mark.long
 def test_a_killed_command_is_resumed_and_its_nodes_leave(
     say: Say, start: Callable[..., subprocess.Popen[bytes]]
 ) -> None:
@@ -138,6 +140,7 @@ def test_a_killed_command_is_resumed_and_its_nodes_leave(
     assert say("resume", "many")[0] == 0  # nothing is left to do, and no node starts
 
 
+@pytest.mark.long
 def test_external_nodes_do_a_run_and_leave_when_it_is_complete(
     say: Say, start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
@@ -160,6 +163,7 @@ def test_external_nodes_do_a_run_and_leave_when_it_is_complete(
     assert say("status", "far", "--json", *shared)[0] == 1
 
 
+@pytest.mark.long
 def test_a_grid_on_nodes_gives_the_finals_of_one_machine_and_is_resumed(
     say: Say, start: Callable[..., subprocess.Popen[bytes]]
 ) -> None:

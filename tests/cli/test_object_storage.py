@@ -118,6 +118,7 @@ def test_wrong_use_is_one_paragraph(words: tuple[str, ...], what: str, say: Say)
     assert "password" not in err
 
 
+@pytest.mark.long
 async def test_an_interrupted_copy_goes_on(runs: Path, tmp_path: Path) -> None:
     server = S3Server()
     async with serve_s3(server) as endpoint:

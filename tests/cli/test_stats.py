@@ -39,6 +39,7 @@ def assay(store: Path, *words: str) -> Result:
     return CliRunner().invoke(build_app(), ["stats", *words, "--store", str(store)])
 
 
+@pytest.mark.long
 def test_every_table_is_there_in_every_form(store: Path) -> None:
     told = json.loads(assay(store, "--table", "all", "--json").stdout)
     assert list(told["tables"]) == ["flakes", "grid", "ranking", "reliability", "scores", "spending", "tasks"]

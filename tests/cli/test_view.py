@@ -71,6 +71,7 @@ def test_an_empty_store_is_refused(tmp_path: Path) -> None:
     assert "make one with `assay run`" in said("--store", str(tmp_path)).stderr
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
     small_run(tmp_path / "store")

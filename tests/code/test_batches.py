@@ -120,6 +120,7 @@ def batch(tmp_path_factory: pytest.TempPathFactory) -> Batch:
     return Batch(folder, run(folder, *jobs))
 
 
+@pytest.mark.long
 def test_outcomes_and_lines(batch: Batch) -> None:
     folder, result = batch.folder, batch.found["measured"]
     assert outcomes(result) == {
@@ -133,6 +134,7 @@ def test_outcomes_and_lines(batch: Batch) -> None:
     assert result.covered["test_m.py::test_double[1]"][str(folder / "m.py")] == (5,)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("warm", [True, False])
 def test_each_job_has_its_own_version_and_files_are_left_as_they_were(folder: Path, warm: bool) -> None:
     jobs = [
@@ -151,12 +153,14 @@ def test_each_job_has_its_own_version_and_files_are_left_as_they_were(folder: Pa
     assert (folder / "m.py").read_text() == MODULE
 
 
+@pytest.mark.long
 def test_failures_say_type_message_and_line(batch: Batch) -> None:
     failure = batch.found["explained"].tests["test_m.py::test_small"]
     assert (failure.type, failure.line) == ("AssertionError", 13)
     assert "small(1)" in failure.message
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("warm", [True, False])
 def test_endless_job_is_ended_and_the_next_one_runs(folder: Path, warm: bool) -> None:
     endless = Job("a", ("test_m.py",), write=changed(folder, "return x * 2", "while x: pass"), cpu_s=0.5)
@@ -164,10 +168,12 @@ def test_endless_job_is_ended_and_the_next_one_runs(folder: Path, warm: bool) ->
     assert (found["a"].ended, found["b"].ended) == ("time", "done")
 
 
+@pytest.mark.long
 def test_job_that_exits_is_no_pass(batch: Batch) -> None:
     assert batch.found["exits"] == JobResult("exits", "died")
 
 
+@pytest.mark.long
 def test_give_up_and_stop_early(folder: Path) -> None:
     wanted = ("test_m.py::test_small",)
     jobs = [
@@ -181,6 +187,7 @@ def test_give_up_and_stop_early(folder: Path) -> None:
     assert "late" not in found
 
 
+@pytest.mark.long
 def test_file_can_be_absent_for_a_run(batch: Batch) -> None:
     assert batch.found["absent"].problems
     assert not batch.found["plain"].problems
@@ -192,5 +199,6 @@ def test_odd_reply_is_refused(data: bytes) -> None:
         read_reply(data)
 
 
+@pytest.mark.long
 def test_which_tests_draw_random_numbers_is_told(batch: Batch) -> None:
     assert [name.partition("::")[2] for name in batch.found["draws"].drew] == ["test_shared"]

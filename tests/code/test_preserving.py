@@ -168,6 +168,7 @@ def _answers(module: types.ModuleType, names: list[str]) -> list[tuple[str, str,
     return found
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("module", MODULES)
 def test_modules_that_others_wrote_go_on_as_before(module: str) -> None:

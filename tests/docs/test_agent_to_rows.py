@@ -54,6 +54,7 @@ def run_commands() -> dict[str, str]:
     return printed
 
 
+@pytest.mark.long
 def test_the_page_leads_from_an_agent_to_rows(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     printed = run_commands()
     assert re.search(r"my-agent .* 4 +2 +separate 2 +2 ", printed["assay stats mine"])

@@ -59,6 +59,7 @@ def _between_packages() -> Iterator[tuple[str, str]]:
             yield module, target
 
 
+@pytest.mark.long
 @pytest.mark.slow  # all modules are parsed
 def test_no_import_runs_back() -> None:
     back = [(m, t) for m, t in _between_packages() if t.split(".")[1] not in allowed_imports()[m.split(".")[1]]]

@@ -59,6 +59,7 @@ def _marks(name: str) -> list[pytest.MarkDecorator]:
     return [*slow, pytest.mark.skipif(is_missing, reason=f"{package} is not installed")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", examples())
 def test_example_runs(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -28,6 +28,7 @@ def texts(notebook: dict[str, Any]) -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.long
 @each_notebook
 def test_notebook_prints_what_it_shows(path: Path, tmp_path: Path) -> None:
     why = "not installed: `make test` installs requirements-local.txt"

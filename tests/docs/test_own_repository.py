@@ -49,6 +49,7 @@ def run_commands() -> dict[str, str]:
     return printed
 
 
+@pytest.mark.long
 def test_the_page_leads_from_a_repository_to_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_repository(tmp_path / "my-repository")
     monkeypatch.chdir(tmp_path)

@@ -18,6 +18,7 @@ def page(name: str) -> str:
     return (ROOT / "docs" / "reference" / name).read_text()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_generated_pages_are_fresh() -> None:
     assert [path.name for path, text in made_pages() if path.read_text() != text] == [], "stale: run make docs"

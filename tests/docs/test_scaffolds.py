@@ -53,6 +53,7 @@ def test_agent_runs_without_error(folder: Path) -> None:
     assert (found["failed"], found["error"], found["unknown"]) == (1, 0, 0)
 
 
+@pytest.mark.long
 def test_check_passes_the_solution_and_fails_nothing_done(folder: Path) -> None:
     written = (folder / "my_check.py").read_text()
     table = written[written.index("    [[metadata") : written.index("These parameters")].replace(

@@ -37,6 +37,7 @@ def printed(*words: str) -> str:
     return done.output
 
 
+@pytest.mark.long
 def test_the_commands_run(folder: Path) -> None:
     found = [printed(*shlex.split(command)[1:]) for command in COMMANDS]
     assert len(found) == 5

@@ -52,6 +52,7 @@ CASES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "trial"), CASES)
 async def test_property(name: str, trial: Property, backends: dict[str, Backend], missing: dict[str, str]) -> None:
     if name in missing:

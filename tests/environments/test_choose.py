@@ -54,6 +54,7 @@ async def test_unknown_backend_is_refused(cache: Path) -> None:
         await choose_backend("no-such-sandbox", cache=cache)
 
 
+@pytest.mark.long
 async def test_survey_tells_of_each(nothing_installed: None, cache: Path) -> None:
     reports = {report.name: report for report in await probe_all_backends(cache)}
     assert list(reports) == ["namespaces", "bubblewrap", "podman", "docker", "process"]
@@ -78,6 +79,7 @@ def test_report_reads_as_sentences() -> None:
     assert str(refused) == "docker: cannot be used. Opening one said: is the daemon running?"
 
 
+@pytest.mark.long
 async def test_every_backend_that_cannot_be_used_says_what_to_do(nothing_installed: None, cache: Path) -> None:
     reports = await probe_all_backends(cache)
     for report in reports:

@@ -22,6 +22,7 @@ async def backend(backends: dict[str, Backend]) -> Backend:
     return backends["podman"]
 
 
+@pytest.mark.long
 async def test_attacks_fail_and_memory_is_held(backend: Backend) -> None:
     limits = ResourceLimits(memory_mib=96, processes=32)
     box = await backend.open(WorkspaceSpec(limits=limits, masks=("/usr/share/doc",)))
@@ -50,6 +51,7 @@ async def containers() -> set[str]:
     return set((await shown.communicate())[0].decode().split())
 
 
+@pytest.mark.long
 async def test_closing_leaves_no_container(backend: Backend) -> None:
     before = await containers()
     box = await backend.open(WorkspaceSpec())

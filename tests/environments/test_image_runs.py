@@ -43,6 +43,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "task"
 
 
+@pytest.mark.long
 async def test_commands_make_layers_that_are_found_again(
     backend: Backend, folder: Path, tmp_path: Path, toolchain: ToolLayer
 ) -> None:

@@ -34,11 +34,13 @@ async def grade(backend: Backend) -> str:
     return grade_of(SeparationFacts(facts[0], facts[1:], 1, WorkspaceSpec().image.digest))
 
 
+@pytest.mark.long
 async def test_namespaces_and_bubblewrap_are_separate(toolchain: ToolLayer) -> None:
     assert await grade(NamespacesBackend()) == "separate"
     assert await grade(BubblewrapBackend(toolchain=toolchain)) == "separate"
 
 
+@pytest.mark.long
 @pytest.mark.docker
 @pytest.mark.slow
 async def test_an_engine_that_shares_its_user_namespace_is_same_user(toolchain: ToolLayer) -> None:

@@ -24,6 +24,7 @@ def made(arm: str, lift: float) -> dict[tuple[str, int], cells.Cell]:
     }
 
 
+@pytest.mark.long
 def test_the_test_is_the_paired_t_test_over_seeds() -> None:
     from scipy.stats import ttest_rel
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from assay.formats.interface import ReadProblem
 from assay.records import ModelCalled
 from tests.formats.agents import ALL, facts_of, imported, steps_of, verdict_of
@@ -79,6 +81,7 @@ def _reasons(name: str, paths: list[Path]) -> list[str]:
     return [one.problem for one in told]
 
 
+@pytest.mark.long
 def test_spark_attempts_are_read_once(shared_data: Path) -> None:
     folders = sorted(path for path in (shared_data / "spark-skills").iterdir() if path.is_dir())
     read = {folder.name: imported(ALL["spark"], folder) for folder in folders}
@@ -90,6 +93,7 @@ def test_spark_attempts_are_read_once(shared_data: Path) -> None:
     assert len([one for path in files for one in imported(ALL["spark"], path)[0]]) == len(attempts)
 
 
+@pytest.mark.long
 def test_spark_passes_whose_counts_do_not_support_them(shared_data: Path) -> None:
     folders = sorted(path for path in (shared_data / "spark-skills").iterdir() if path.is_dir())
     odd = set()
@@ -117,6 +121,7 @@ def test_spark_commands_have_their_exit_codes(shared_data: Path) -> None:
     assert [body.name for body in one.bodies if hasattr(body, "name")] == ["spark.skill_gen_call", "spark.task_summary"]
 
 
+@pytest.mark.long
 def test_agentlens_runs_are_read_with_their_labels(shared_data: Path) -> None:
     files = sorted((shared_data / "agentlens-bench" / "trajectories").rglob("*.json"))
     read = [imported(ALL["agentlens"], path) for path in files]
@@ -140,6 +145,7 @@ def test_agentlens_states_keep_their_numbers(shared_data: Path) -> None:
     assert steps_of(one)[0].actor == "user"
 
 
+@pytest.mark.long
 def test_agentlens_files_that_are_no_run_say_what_they_are(shared_data: Path) -> None:
     root = shared_data / "agentlens-bench"
     others = [root / "annotations" / "trajectories.csv", root / "dataset_summary.json"]
@@ -148,6 +154,7 @@ def test_agentlens_files_that_are_no_run_say_what_they_are(shared_data: Path) ->
     assert len(reasons) == 8
 
 
+@pytest.mark.long
 def test_who_and_when_labels_point_at_their_step(shared_data: Path) -> None:
     files = sorted((shared_data / "who-and-when").rglob("*.json"))
     read = [imported(ALL["who-and-when"], path) for path in files]
@@ -176,6 +183,7 @@ def test_agentrx_failures_point_at_their_steps(shared_data: Path) -> None:
     ]
 
 
+@pytest.mark.long
 def test_no_file_is_of_two_formats(shared_data: Path) -> None:
     names = ("swe-agent", "swe-smith", "tau-bench", "agentlens-bench", "who-and-when", "agentrx", "spark-skills")
     for path in (path for name in names for path in draw_sample(sorted((shared_data / name).rglob("*.*")), 30)):

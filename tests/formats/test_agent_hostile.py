@@ -66,6 +66,7 @@ def _printed(path: Path, scratch: Path) -> Path:
     return scratch / "events.jsonl"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(ALL))
 def test_mutated_files_are_read_or_refused(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     chance, format = random.Random(name), ALL[name]
@@ -167,6 +168,7 @@ def test_a_loop_of_parents_ends(tmp_path: Path) -> None:
     assert [step.message for step in assembled(one).steps] == ["x", "y"]
 
 
+@pytest.mark.long
 def test_an_answer_with_very_many_calls_takes_no_longer_than_its_length(tmp_path: Path) -> None:
     calls = [{"id": f"c{i}", "type": "function", "function": {"name": "x", "arguments": "{}"}} for i in range(20_000)]
     answers = [{"role": "tool", "tool_call_id": f"c{i}", "content": "y"} for i in range(20_000)]

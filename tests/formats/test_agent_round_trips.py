@@ -25,6 +25,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=200)
 @given(JSON, JSON)
 def test_a_rest_laid_over_gives_the_item_back(item: object, fresh: object) -> None:
@@ -86,6 +87,7 @@ def test_a_session_is_written_as_the_same_json(name: str, path: Path, tmp_path: 
     assert _written(name, path, tmp_path) == _json(path)
 
 
+@pytest.mark.long
 def test_shared_runs_are_written_as_the_same_json(shared_data: Path, tmp_path: Path) -> None:
     files = [("tau-bench", path) for path in (shared_data / "tau-bench").glob("*.json")]
     files += [

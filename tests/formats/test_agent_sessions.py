@@ -104,6 +104,7 @@ LIVE = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "harness", "dialect"), LIVE)
 async def test_a_session_made_now_is_read(

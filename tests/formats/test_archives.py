@@ -150,6 +150,7 @@ def test_a_name_that_became_no_text_is_damage(tmp_path: Path) -> None:
         next(iter(members)).open()
 
 
+@pytest.mark.long
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_random_damage_raises_nothing_but_a_refusal(tmp_path: Path, data: st.DataObject) -> None:

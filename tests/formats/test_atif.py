@@ -167,6 +167,7 @@ for path in sorted(Path(sys.argv[1]).rglob("*.json")):
 """
 
 
+@pytest.mark.long
 def test_harbors_own_models_take_what_is_written(tmp_path: Path) -> None:
     python = os.environ.get("ASSAY_HARBOR_PYTHON")
     if not python:

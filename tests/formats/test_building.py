@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from time import process_time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,6 +49,7 @@ def test_a_result_goes_to_the_first_open_call_of_its_id_or_the_last_turn_that_as
         assert made.index == (len(built.steps) - 1 if wanted is None else wanted)
 
 
+@pytest.mark.long
 def test_a_hundred_thousand_calls_in_one_answer_take_no_time_and_lose_nothing() -> None:
     built, began = building(), process_time()
     turn(built, *(f"c{number}" for number in range(100_000)))

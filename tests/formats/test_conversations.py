@@ -167,6 +167,7 @@ def test_messages_that_gemini_left_twice_under_one_id_both_stay(tmp_path: Path) 
     ]
 
 
+@pytest.mark.long
 def test_very_many_rewinds_of_gemini_take_no_longer_than_their_length(tmp_path: Path) -> None:
     lines: list[Any] = [{"sessionId": "s", "projectHash": "h", "startTime": "2026-01-01T00:00:00Z"}]
     for position in range(20_000):

@@ -272,6 +272,7 @@ OWN: dict[str, tuple[Counter, str]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SHARED)
 def test_published_runs_are_imported_with_the_counts_of_their_files(name: str, shared_data: Path) -> None:
     count, pattern = SHARED[name]

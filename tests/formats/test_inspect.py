@@ -28,6 +28,7 @@ PARTS = 7
 """Files of the shared logs that are lists of events, without an evaluation."""
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".eval", ".json"])
 def test_a_generated_trajectory_comes_back_the_same(suffix: str) -> None:
@@ -50,6 +51,7 @@ def read(path: Path, blobs: Blobs | None = None) -> list[Trajectory]:
     return [assembled(one) for one in found]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", [".eval", ".json"])
 def test_every_recorded_log_comes_back_the_same(shared_data: Path, tmp_path: Path, suffix: str) -> None:
     blobs, unread = Blobs(), []
@@ -296,6 +298,7 @@ def test_a_run_that_never_ended_is_read_from_its_journal(tmp_path: Path) -> None
     assert one.started.config["imported"]["fields"]["eval"]["status"] == "started"
 
 
+@pytest.mark.long
 def test_a_sample_in_streamed_arrays_is_the_same(shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = shared_data / "inspect-logs" / "docent-sample.eval"
     whole = [plain(t) for t in read(path)]
@@ -316,6 +319,7 @@ def test_a_sample_in_chunks_is_read(tmp_path: Path) -> None:
     assert one.calls[0].request["messages"][0]["content"] == "go"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_memory_is_not_decided_by_how_often_a_large_sample_says_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -172,6 +172,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.long
 @settings(ROUND_TRIPS, max_examples=60)
 @given(st.lists(st.dictionaries(st.sampled_from(KEYS), JSON, min_size=1, max_size=5), min_size=1, max_size=3))
 def test_a_draft_of_any_json_is_a_mapping_that_can_be_read(rows: list[Any]) -> None:

@@ -59,6 +59,7 @@ def test_a_changed_file_raises_nothing(name: str, tmp_path: Path) -> None:
     reads()
 
 
+@pytest.mark.long
 @QUICK
 @given(st.sampled_from(JOBS), st.integers(0, 2**32))
 def test_a_changed_job_folder_raises_nothing(tmp_path: Path, job: Path, seed: int) -> None:

@@ -58,6 +58,7 @@ def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
     return int(request.param)
 
 
+@pytest.mark.long
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(VALUES, max_size=5), VALUES, st.booleans())
 def test_items_are_those_of_the_whole(chunk: int, items: list[Any], other: Any, escaped: bool) -> None:
@@ -159,6 +160,7 @@ def test_of_a_long_text_the_whole_is_kept() -> None:
     assert truncate_text("short", reading) == ("short", None)
 
 
+@pytest.mark.long
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=200), VALUES, st.sampled_from(["messages", "conversations", "schema_version", "samples"]))
 def test_no_format_raises_over_random_bytes(tmp_path: Path, noise: bytes, value: Any, key: str) -> None:
@@ -199,6 +201,7 @@ print(count, peak() - before)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", ["lines", "array"])
 def test_a_large_log_takes_a_few_mib(shape: str, tmp_path: Path) -> None:
     path = tmp_path / "log.json"

@@ -44,6 +44,7 @@ def data_set(request: pytest.FixtureRequest, shared_data: Path) -> DataSet:
     return DataSet(request.param, trajectories, blobs)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("format", "target"), [(AtifFormat(), "atif"), (HarborFormat(), "job")], ids=["atif", "harbor"]

@@ -29,6 +29,7 @@ REPLIES = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=150)
 @given(REPLIES | JSON)
 def test_any_json_is_read_or_refused(reply: Any) -> None:

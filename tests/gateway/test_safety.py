@@ -153,6 +153,7 @@ def test_a_body_of_100_mb_is_refused(server: Server) -> None:
     assert server.calls() == 0
 
 
+@pytest.mark.long
 def test_a_body_of_single_bytes_takes_no_more_than_another(server: Server) -> None:
     with server.connect() as there:
         there.settimeout(5)
@@ -187,6 +188,7 @@ def test_a_slow_header_is_given_up(server: Server, start: bytes) -> None:
     assert time.monotonic() - begun < 5
 
 
+@pytest.mark.long
 def test_a_slow_body_is_given_up(server: Server) -> None:
     with server.connect() as there:
         status, _ = sent(there, server.head(Content_Length=1000) + b"{")
@@ -226,6 +228,7 @@ def test_deep_json_is_refused(server: Server, path: str, depth: int) -> None:
             assert server.post(body, path)[0] in {400, 413, 200 if depth < 500 else 400}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", PATHS)
 def test_ten_thousand_tools_are_served(server: Server, path: str) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}
@@ -239,6 +242,7 @@ def test_ten_thousand_tools_are_served(server: Server, path: str) -> None:
     assert server.post(json.dumps(PATHS[path] | {"tools": tools}).encode(), path)[0] == 200
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("item", [b"[]", b"{}", b"1", b'{"role":"user","content":""}'])
 def test_a_body_of_countless_values_is_refused(server: Server, item: bytes) -> None:
     count = 30 * MIB // (len(item) + 1)
@@ -246,6 +250,7 @@ def test_a_body_of_countless_values_is_refused(server: Server, item: bytes) -> N
     assert server.post(body)[0] in {400, 413}
 
 
+@pytest.mark.long
 def test_large_bodies_at_once_are_bounded(server: Server) -> None:
     body = b'{"model":"' + b"a" * (30 * MIB) + b'"}'
     with ExitStack() as held:
@@ -299,6 +304,7 @@ def test_pipelined_requests_are_answered_in_order_and_a_flood_of_them_is_bounded
             pass
 
 
+@pytest.mark.long
 def test_connections_beyond_the_most_are_refused_and_the_rest_served(server: Server) -> None:
     refused = 0
     with ExitStack() as stack:

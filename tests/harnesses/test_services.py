@@ -28,6 +28,7 @@ def reply(harness: str) -> dict[str, object]:
     return {"tool_calls": [{"name": name, "arguments": CANCEL[1]}]}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("harness", ["claude-code", "codex", "pi"])
 async def test_harness_does_a_task_of_a_service(
     harness: str, tmp_path: Path, need_installed: Callable[[str], None]
@@ -90,6 +91,7 @@ def write_task(folder: Path) -> None:
         (folder / name).write_text(text)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("harness", ["claude-code", "codex"])
 async def test_harness_has_the_servers_and_skills_of_a_task(
     harness: str, tmp_path: Path, need_installed: Callable[[str], None]

@@ -47,6 +47,7 @@ def holes(report: dict[str, Any], verification: str) -> dict[str, dict[str, Any]
     return {f["probe"].removeprefix("cheat."): f for f in found}
 
 
+@pytest.mark.long
 def test_holes_are_found_as_asked_and_the_report_says_what_closes_them(tmp_path: Path) -> None:
     open_first = sorted((known for known in by_one_cheat() if known.hole), key=lambda k: k.hole.default != "passes")
     wanted = {known.name: known.hole for known in (open_first[0], open_first[-1]) if known.hole}
@@ -61,6 +62,7 @@ def test_holes_are_found_as_asked_and_the_report_says_what_closes_them(tmp_path:
         assert ("Judged by default it does not" in found["text"]) == (hole.default == "fails")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["sound", "missed"])
 def test_sound_tasks_and_holes_that_no_cheat_is_for_are_admitted(kind: Kind, tmp_path: Path) -> None:
     names = list(tasks_in(kind))[:: 4 if WHOLE else 11]

@@ -51,6 +51,7 @@ def test_a_fresh_folder_has_no_fault_that_lint_finds(folder: Path) -> None:
     assert (FRESH / "wrong" / f"{folder.name}.sh").exists() == (FRESH / "holed" / folder.name).exists()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_a_holed_verifier_accepts_the_wrong_solution_and_the_sound_one_does_not(tmp_path: Path) -> None:
     names = [folder.name for folder in HOLED][:: 3 if WHOLE else 7]

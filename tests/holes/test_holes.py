@@ -62,6 +62,7 @@ def applies(cheat: Cheat, knowledge: Knowledge) -> bool:
 RACES = {"swapped-while-read", "verifier-environment"}
 
 
+@pytest.mark.long
 async def test_every_hole_is_found_as_asked_and_most_are_closed_by_default(tmp_path: Path) -> None:
     corpus = drawn_holes()
     pairs = [(known, BY_NAME[name]) for known in corpus if known.hole for name in known.hole.cheats]
@@ -82,10 +83,12 @@ def drawn_holes() -> list[Known]:
     return draw_sample(closed, CLOSED) + draw_sample([known for known in holed if known not in closed], OPEN)
 
 
+@pytest.mark.long
 async def test_no_cheat_gets_through_a_sound_task(tmp_path: Path) -> None:
     await none_gets_through("sound", tmp_path)
 
 
+@pytest.mark.long
 async def test_holes_that_no_cheat_is_for_are_not_found(tmp_path: Path) -> None:
     await none_gets_through("missed", tmp_path)
 

@@ -32,6 +32,7 @@ SEEN = {
 }
 
 
+@pytest.mark.long
 async def test_cheats_are_seen_and_the_innocent_are_not(tmp_path: Path) -> None:
     loaded = next(iter(tasks_in("sound").values())).loaded
     by_name = {cheat.name: cheat for cheat in CHEATS}

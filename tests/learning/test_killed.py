@@ -33,7 +33,8 @@ from tests.optional import require_packages
 from tests.sampling import WHOLE
 
 require_packages("torch", "renderers")
-pytestmark = pytest.mark.timeout(900)  # the first test of each fixture waits for a process that imports PyTorch
+# the first test of each fixture waits for a process that imports PyTorch
+pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
 
 CLIENT = Path(__file__).parent / "service" / "client.py"
 MOVE = {"tool_calls": [{"name": "move", "arguments": {"direction": "up"}}]}

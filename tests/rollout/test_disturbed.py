@@ -250,6 +250,7 @@ def test_a_world_without_wrappers_is_refused() -> None:
         disturb_tasks([counting_task()], "failures")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_commands_of_a_disturbed_sandbox_fail_and_its_verifier_is_not_disturbed(tmp_path: Path) -> None:
     folder = write_task(tmp_path / "task")
@@ -269,6 +270,7 @@ async def test_commands_of_a_disturbed_sandbox_fail_and_its_verifier_is_not_dist
     assert replayed.results[0].problem is None
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_a_program_in_a_sandbox_meets_the_disturbed_world(tmp_path: Path) -> None:
     """Through the command, which speaks HTTP; the log and the judgement are the service's own."""

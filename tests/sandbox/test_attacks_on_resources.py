@@ -213,6 +213,7 @@ HOSTILE_TREES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tree", HOSTILE_TREES.values(), ids=HOSTILE_TREES)
 async def test_a_hostile_tree_is_refused_in_bounded_time_and_memory(
     backend: NamespacesBackend, tree: str, monkeypatch: pytest.MonkeyPatch

@@ -89,6 +89,7 @@ def make_as(tier: str) -> dict[str, int]:
     return made
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 async def test_64_sandboxes_leave_the_hosts_user_32_of_each(tier: str) -> None:

@@ -37,6 +37,7 @@ async def test_layers_reach_system_folders_and_stay_read_only_there(
     assert (shared / "low" / "opt" / "x").read_text() == "low"
 
 
+@pytest.mark.long
 async def test_many_images_in_a_row(
     backend: NamespacesBackend, shared: Path, tier: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,6 +80,7 @@ async def nothing_left(pid: int, before: list[str] | None = None) -> bool:
     return False
 
 
+@pytest.mark.long
 async def test_a_killed_host_takes_its_sandboxes_along(tier: str) -> None:
     host = start_host(tier, "disk")
     launcher = subprocess.run(["pgrep", "-P", str(host.pid)], capture_output=True, text=True, check=True).stdout.strip()

@@ -31,6 +31,7 @@ def as_nobody(arguments: list[str], home: Path) -> subprocess.CompletedProcess[s
     return None
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.geteuid() != 0, reason="every other test already runs as an ordinary user")
 def test_the_backend_works_for_an_ordinary_user(tmp_path: Path) -> None:
     tests = [str(HERE / name) for name in ("test_workspace.py", "test_backend_probe.py")]
@@ -55,6 +56,7 @@ print("left" if top.exists() else "removed")
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.geteuid() != 0, reason="it runs as an ordinary user, whom permissions bind")
 def test_folders_without_permissions_are_removed() -> None:
     done = as_nobody(["-c", REMOVES], Path("/tmp"))

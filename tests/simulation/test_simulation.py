@@ -43,6 +43,7 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_thousands_of_attempts_under_faults_are_each_decided_once() -> None:
     result = simulate(CI)
@@ -71,6 +72,7 @@ def test_a_campaign_goes_on_with_the_seeds_that_are_missing(tmp_path: Path) -> N
     assert read_results(out, 64, 60, [0, 1]) == []
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_token_per_session_counts_attempts_twice() -> None:
     counted = 0
@@ -83,6 +85,7 @@ def test_a_token_per_session_counts_attempts_twice() -> None:
     pytest.fail("a token per session was not found")
 
 
+@pytest.mark.long
 def test_a_refused_create_taken_for_a_win_counts_attempts_twice() -> None:
     config = SimulationConfig(slots=256, attempts=2_000, seed=1, mistake="refused create wins")
     assert simulate(config).twice > 0
@@ -101,6 +104,7 @@ def _settings(examples: int, *phases: Phase) -> settings:
     )
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_no_schedule_of_faults_loses_or_repeats_an_attempt() -> None:
     run_state_machine_as_test(FaultMachine, settings=_settings(2_000 if WHOLE else 60, *Phase))

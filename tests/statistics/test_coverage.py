@@ -7,6 +7,7 @@ import pytest
 from benchmarks.coverage import INTERVALS, MAIN, SLOW, WANTED, measured
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(INTERVALS) - SLOW))
 def test_coverage_where_attempts_share_a_task(name: str) -> None:

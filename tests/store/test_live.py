@@ -43,6 +43,7 @@ def test_the_second_query_writes_only_what_is_new(tmp_path: Path, fill: Fill, ch
     assert sorted(name.split(".")[1] for name in kept(tmp_path)) == ["0-22", "22-29"]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_kept_tables_say_what_fresh_ones_say(tmp_path: Path, fill: Fill, chain: Callable[..., list[Body]]) -> None:
     fill()

@@ -78,6 +78,7 @@ def test_passes_of_a_graded_store_have_their_grade_and_re_verification(tmp_path:
         assert (assess(verdicts).headline, verdicts.reverified) == ("pass", "agree")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("store", "run"),

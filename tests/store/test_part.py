@@ -26,6 +26,7 @@ def long_run(root: Path, chain: Chain) -> None:
             store.append(f"c{number}", [*bodies[:2], *(steps if number == 1 else ()), *bodies[2:]])
 
 
+@pytest.mark.long
 def test_a_part_of_a_chain_is_the_same_live_and_sealed(tmp_path: Path, chain: Chain) -> None:
     long_run(tmp_path, chain)
     bounds = ((0, 3), (150, 153), (395, 1000), (7, 7), (1000, 2000))

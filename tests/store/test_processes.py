@@ -54,6 +54,7 @@ def killed_after(root: Path, seconds: float) -> dict[str, int]:
     return {chain: int(length) for chain, length in whole[:-1] or whole}
 
 
+@pytest.mark.long
 def test_sigkill_at_any_moment_loses_nothing_acknowledged(tmp_path: Path) -> None:
     moments = random.Random(7)
     told: dict[str, int] = {}
@@ -155,6 +156,7 @@ seal(Path(sys.argv[1]), "r")
 """
 
 
+@pytest.mark.long
 def test_sigkill_while_sealing_loses_nothing(tmp_path: Path) -> None:
     with RunStore.create(tmp_path, "r", {}) as store:
         for number in range(300):
@@ -216,6 +218,7 @@ print(peak // 1024, blobs.intact(digest), len(blobs.get(digest, limit=100)))
 """
 
 
+@pytest.mark.long
 def test_a_large_blob_takes_little_memory(tmp_path: Path) -> None:
     argv = [sys.executable, "-c", BLOB, str(tmp_path / "blobs")]
     peak, intact, shown = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()

@@ -32,6 +32,7 @@ def test_query_sees_live_and_sealed_runs_alike(two: Path) -> None:
     assert query(two, "SELECT count(*) FROM events", runs=["old"]).rows == ((15,),)
 
 
+@pytest.mark.long
 def test_every_table_of_live_and_sealed_has_the_same_rows(tmp_path: Path, fill: Fill) -> None:
     fill()
     before = {name: query(tmp_path, f"FROM {name} ORDER BY ALL") for name in TABLES}
@@ -207,6 +208,7 @@ print(query(Path(sys.argv[1]), "SELECT count(*) FROM trajectories").rows)
 """
 
 
+@pytest.mark.long
 def test_query_works_in_a_notebook_kernel_without_widgets(two: Path) -> None:
     done = subprocess.run([sys.executable, "-c", KERNEL, str(two)], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("((7,),)\n", "")

@@ -287,6 +287,7 @@ def test_both_checkers_find_a_changed_receipt(run: Path, key: Path, more: dict[s
     assert checked(path)[0] == 1
 
 
+@pytest.mark.long
 def test_any_changed_character_of_a_receipt_is_found_or_means_nothing(tmp_path: Path, fill: Fill, key: Path) -> None:
     fill()
     receipt = make_receipt(tmp_path, "r", key=key, attempt="t.a.1", events=True)

@@ -154,6 +154,7 @@ def test_one_chain_of_a_sealed_run_is_checked_alone(tmp_path: Path, fill: Fill) 
             assert check_rows(store, chain).rows == [row]
 
 
+@pytest.mark.long
 def test_attempts_of_a_sealed_run_cost_few_calls_to_list(tmp_path: Path, fill: Fill) -> None:
     def calls(count: int) -> int:
         root = tmp_path / str(count)

@@ -107,6 +107,7 @@ print(count, (peak() - before) // 1024)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("steps", "size", "mib"), [(96, 1 << 20, 90), (1, 48 << 20, 500)])
 def test_sealing_takes_bounded_memory(tmp_path: Path, steps: int, size: int, mib: int) -> None:
     argv = [sys.executable, "-c", BIG, str(tmp_path), str(steps), str(size)]
@@ -128,6 +129,7 @@ def test_damaged_parquet_is_a_store_error(tmp_path: Path, fill: Fill, name: str,
     assert any(f"{name}.parquet" in p.what for p in audit(tmp_path, "r"))
 
 
+@pytest.mark.long
 def test_any_flipped_byte_of_a_sealed_file_is_noticed(tmp_path: Path, fill: Fill) -> None:
     fill(attempts=1)
     seal(tmp_path, "r")

@@ -35,6 +35,7 @@ def recorded(root: Path, chains: list[list[tuple[str, str | None, list[tuple[str
                 store.append(f"{name}.0", [StepAdded(Step(index, "agent", message, reasoning, calls, seen))])
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.lists(steps, min_size=1, max_size=4), letters.filter(bool), st.booleans())
@@ -60,6 +61,7 @@ def test_no_letter_has_a_meaning_of_its_own(tmp_path: Path, text: str, ignore_ca
     assert (hit.attempt, hit.excerpt) == ("a@0", f"Before {text} after")
 
 
+@pytest.mark.long
 def test_a_live_run_is_searched_without_reading_what_lacks_the_text(tmp_path: Path) -> None:
     def calls(count: int) -> int:
         root = tmp_path / str(count)

@@ -158,6 +158,7 @@ def change_a_live_run(root: Path, rng: random.Random) -> Iterator[Change]:
 KINDS = {"sealed": change_a_file, "live": change_a_live_run}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_changed_byte_is_found_and_located(request: pytest.FixtureRequest, kind: str) -> None:
     root: Path = request.getfixturevalue(kind)
@@ -186,6 +187,7 @@ def content(path: Path) -> list[list[tuple[Any, ...]]] | None:
         connection.close()
 
 
+@pytest.mark.long
 def test_any_changed_byte_of_the_database_is_found_or_is_no_record(live: Path) -> None:
     path, rng = live / "runs" / "r" / "run.sqlite", random.Random(0)
     before, known = path.read_bytes(), content(path)

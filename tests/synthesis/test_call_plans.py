@@ -98,6 +98,7 @@ async def plans_of(
     return await make_plans(top, package, name, GAUGE.replace(old, new), CallMeasurement(6, releases))
 
 
+@pytest.mark.long
 async def test_a_test_of_one_bit_answers_is_carried_by_calls(tmp_path: Path) -> None:
     plan, (calls,) = await plans_of(tmp_path / "gauge-1.0", "test_exceeds", "sum(gauge.seen) >", "max(gauge.seen) >")
     assert [(test.method, test.reasons) for test in plan.tests] == [("calls", ())]
@@ -109,6 +110,7 @@ async def test_a_test_of_one_bit_answers_is_carried_by_calls(tmp_path: Path) -> 
     assert calls.releases_given == {}
 
 
+@pytest.mark.long
 async def test_a_release_that_passes_the_tests_is_a_further_reference(tmp_path: Path) -> None:
     versions = {"1": GAUGE, "2": "(len(gauge.seen) < 4) * sum(gauge.seen) >", "3": "sum(gauge.seen) >="}
     releases = tuple(
@@ -124,6 +126,7 @@ async def test_a_release_that_passes_the_tests_is_a_further_reference(tmp_path: 
     assert plan.tests[0].method == "calls"
 
 
+@pytest.mark.long
 async def test_a_function_without_inputs_is_left_in_process(tmp_path: Path) -> None:
     plan, calls = await plans_of(tmp_path / "gauge-1.0", "test_version", "2 + 1", "2 - 1")
     assert calls == ()
@@ -192,6 +195,7 @@ SECOND = {
 """A function, its defect, and an assertion that needs more of its answer than a class, a size or a name."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", draw_sample([*SECOND], 2))
 async def test_each_part_of_a_change_is_seen_by_the_draw(tmp_path: Path, kind: str) -> None:
     function, right, wrong, claim = SECOND[kind]
@@ -222,6 +226,7 @@ async def test_each_part_of_a_change_is_seen_by_the_draw(tmp_path: Path, kind: s
         await backend.close()
 
 
+@pytest.mark.long
 async def test_a_part_that_no_drawn_input_shows_leaves_the_test_in_process(tmp_path: Path) -> None:
     function = "def sized(words):\n    return {w: len(w) for w in sorted(words)}\n"
     text = f"import json\n\n{SPANS}{function}"

@@ -50,6 +50,7 @@ def test_cost_has_a_file_of_its_own(tmp_path: Path) -> None:
     assert b"cpu" not in msgspec.json.encode(REPORT)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_verb_prints_and_writes_the_yield(sdist: Path, tmp_path: Path) -> None:
     options = ["--count", "1", "--candidates", "3", "--test-files", "1", "--repetitions", "1"]

@@ -86,6 +86,7 @@ async def make(top: Path, backend: Backend, cache: Path, **more: object) -> Prog
     return await synthesise_programs(ProgramTasksConfig(**given), backend=backend, cache=cache)
 
 
+@pytest.mark.long
 async def test_functions_become_tasks_whose_solutions_were_judged(
     tmp_path: Path, backend: Backend, cache: Path
 ) -> None:

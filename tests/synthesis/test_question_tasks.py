@@ -50,6 +50,7 @@ async def make(top: Path, backend: Backend, cache: Path, **more: object) -> Ques
     return await synthesise_questions(config, backend=backend, cache=cache)
 
 
+@pytest.mark.long
 async def test_questions_have_the_answers_of_the_execution(tmp_path: Path, backend: Backend, cache: Path) -> None:
     report = await make(tmp_path, backend, cache)
     answers = {}
@@ -63,6 +64,7 @@ async def test_questions_have_the_answers_of_the_execution(tmp_path: Path, backe
     assert report.asked == {"return": 1, "variable": 1}
 
 
+@pytest.mark.long
 async def test_the_same_seed_gives_the_same_questions_and_no_answer_is_shown(
     tmp_path: Path, backend: Backend, cache: Path
 ) -> None:

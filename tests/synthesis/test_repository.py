@@ -111,6 +111,7 @@ def tmp_path_cache(tmp_path: Path, cache: Path, name: str) -> Path:
     return made
 
 
+@pytest.mark.long
 def test_tasks_load_and_hide_what_decides(sets: TaskSets) -> None:
     assert len(sets.report.tasks) == SETS["count"]
     assert sum(row.total for row in sets.report.table) == sets.report.candidates
@@ -137,16 +138,19 @@ def _hides(folder: Path, hidden: tuple[str, ...]) -> None:
         assert name not in text.replace(f"{name}_", "")
 
 
+@pytest.mark.long
 def test_same_seed_gives_the_same_bytes_also_where_a_run_was_stopped(sets: TaskSets) -> None:
     assert files(sets.straight) == files(sets.stopped)
 
 
+@pytest.mark.long
 def test_stopped_run_goes_on_from_its_journal(sets: TaskSets) -> None:
     assert len(json.loads((sets.stopped / "manifest.json").read_text())["tasks"]) == SETS["count"]
     assert len(sets.before.splitlines()) == SETS["candidates"]
     assert sets.after.startswith(sets.before)
 
 
+@pytest.mark.long
 async def test_new_set_replaces_the_older_one(
     sets: TaskSets, sdist: Path, tmp_path: Path, backend: Backend, cache: Path
 ) -> None:
@@ -158,6 +162,7 @@ async def test_new_set_replaces_the_older_one(
     assert left == {report.tasks[0].id, "mine", "manifest.json"}
 
 
+@pytest.mark.long
 async def test_commits_become_tasks_that_tell_nothing_of_their_fix(
     repository: Path, tmp_path: Path, backend: Backend, cache: Path
 ) -> None:
@@ -183,6 +188,7 @@ def _tells_nothing_of_its_fix(folder: Path) -> None:
     assert "as it once was" in (folder / "instruction.md").read_text()
 
 
+@pytest.mark.long
 async def test_a_shown_test_in_a_file_of_its_own_is_no_leak(
     folder: Path, commit: Callable[[str, dict[str, str]], None], tmp_path: Path, backend: Backend, cache: Path
 ) -> None:
@@ -201,6 +207,7 @@ async def test_a_shown_test_in_a_file_of_its_own_is_no_leak(
     assert {finding.rule for finding in lint_task(made)} == {"leak"}
 
 
+@pytest.mark.long
 async def test_commit_of_two_fixes_shows_both(
     folder: Path, commit: Callable[[str, dict[str, str]], None], tmp_path: Path, backend: Backend, cache: Path
 ) -> None:
@@ -215,6 +222,7 @@ async def test_commit_of_two_fixes_shows_both(
     }
 
 
+@pytest.mark.long
 async def test_commit_of_another_period_is_counted(
     folder: Path, commit: Callable[[str, dict[str, str]], None], tmp_path: Path, backend: Backend, cache: Path
 ) -> None:
@@ -232,6 +240,7 @@ async def test_commit_of_another_period_is_counted(
     assert "gone" in told["period", "commit"]
 
 
+@pytest.mark.long
 async def test_tests_that_need_a_package_are_told_so(folder: Path, backend: Backend, cache: Path) -> None:
     (folder / "tests" / "test_plane.py").write_text("import no_such_package\n")
     with pytest.raises(UserError, match=r"requirements \(name==version\)"):
@@ -244,6 +253,7 @@ def test_configuration_refuses_what_cannot_work(wrong: dict[str, object]) -> Non
         SynthesisConfig(source="x", out="y", **wrong)
 
 
+@pytest.mark.long
 async def test_tests_that_kill_the_runner_take_no_others_with_them(
     folder: Path, tmp_path: Path, backend: Backend, cache: Path
 ) -> None:
@@ -253,6 +263,7 @@ async def test_tests_that_kill_the_runner_take_no_others_with_them(
     assert len(report.tasks) == 1
 
 
+@pytest.mark.long
 async def test_package_that_its_requirements_bring_is_masked(
     folder: Path, tmp_path: Path, backend: Backend, cache: Path
 ) -> None:
@@ -265,6 +276,7 @@ async def test_package_that_its_requirements_bring_is_masked(
     assert "/usr/lib/python3/dist-packages/shapes" in parameters["masks"]
 
 
+@pytest.mark.long
 async def test_a_kept_task_says_how_it_is_judged_apart(
     sdist: Path, tmp_path: Path, backend: Backend, cache: Path
 ) -> None:

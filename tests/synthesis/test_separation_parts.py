@@ -56,6 +56,7 @@ async def plans_of(top: Path, tests: str, names: tuple[str, ...]) -> dict[str, T
     return {test.id.partition("::")[2]: test for test in plan.tests}
 
 
+@pytest.mark.long
 async def test_a_change_that_a_lie_hides_from_its_only_test(tmp_path: Path) -> None:
     """Whoever repairs `label` alone passes `test_both` where `is_heavy` answers True."""
     found = await plans_of(tmp_path / "goods-1.0", TESTS, ("test_label", "test_both"))
@@ -65,6 +66,7 @@ async def test_a_change_that_a_lie_hides_from_its_only_test(tmp_path: Path) -> N
     assert reason.startswith("it passes without change 2 of 2 where ")
 
 
+@pytest.mark.long
 async def test_a_change_that_another_test_notices_under_every_lie(tmp_path: Path) -> None:
     names = ("test_label", "test_both", "test_weight")
     found = await plans_of(tmp_path / "goods-1.0", TESTS + WEIGHED, names)

@@ -78,6 +78,7 @@ async def plan_of(top: Path, names: tuple[str, ...]) -> SeparationPlan:
     return (await plan_package(top, {PATH: PRICES, FILE: TESTS}, [deciding]))["one"]
 
 
+@pytest.mark.long
 async def test_tests_of_plain_values_are_carried_by_splices(tmp_path: Path) -> None:
     plan = await plan_of(tmp_path / "prices-1.0", tuple(CHANGES))
     assert {test.id.partition("::")[2]: (test.method, test.reasons) for test in plan.tests} == {

@@ -47,6 +47,7 @@ def declined(task: Task) -> PlannedCall:
     return next(call for call in plan_of(task) if call.action == "decline_request")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["impossible", "ambiguous"])
 @pytest.mark.parametrize("app", APPS)
 def test_declining_passes_and_nothing_less_does(app: str, kind: str) -> None:
@@ -88,6 +89,7 @@ def test_each_record_that_fits_may_be_named() -> None:
             assert verdict(task, play(opened(task), plan)).status == "pass"
 
 
+@pytest.mark.long
 def test_facts_that_would_say_which_record_is_meant_are_left_out() -> None:
     """The plan may find the record by words of its title, which the person does not say."""
     titles = 0
@@ -111,6 +113,7 @@ FORBIDDEN = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("app", APPS)
 def test_what_is_forbidden_is_declined_and_keeps_the_policy(app: str) -> None:
     assert len(made(app, "forbidden")) == 3

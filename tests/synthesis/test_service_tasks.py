@@ -162,6 +162,7 @@ def status(task: Task, world: ServiceWorld) -> VerdictStatus:
     return asyncio.run(StateCheck().judge_world(given)).verdict.status
 
 
+@pytest.mark.long
 def test_same_seed_same_tasks_and_the_first_do_not_depend_on_the_number() -> None:
     assert ServiceTasks(app=APP).tasks(4, 3) == made()[:4]
     assert ServiceTasks(app=APP).tasks(2, 4) != made()[:2]
@@ -234,6 +235,7 @@ def test_more_writes_whose_order_matters_are_no_task() -> None:
     assert not any(map(is_ordered, tasks))
 
 
+@pytest.mark.long
 def test_requests_that_name_all_that_is_needed_are_no_tasks() -> None:
     """`Create a group called "Applications"` needs no look at the world: every seed has the same solution."""
     for task in ServiceTasks(app="mail").tasks(24, 0):
@@ -349,6 +351,7 @@ def modes(user: str) -> tuple[Task, ...]:
     return ServiceTasks(app=APP, level="persona", user=user).tasks(3, 3)
 
 
+@pytest.mark.long
 def test_the_person_does_not_change_what_is_wanted() -> None:
     plans = [[(task.environment.seed, plan_of(task), task.checks) for task in modes(user)] for user in USER_MODES]
     assert all(other == plans[0] for other in plans[1:])
@@ -372,6 +375,7 @@ def test_without_a_person_the_instruction_holds_everything() -> None:
         assert all(fact.text in ticket_only.instruction for fact in script.facts)
 
 
+@pytest.mark.long
 def test_worlds_that_give_few_tasks_follow_each_other() -> None:
     """Half of the worlds have one lamp to be switched on, the others none."""
     tasks = ServiceTasks(app=f"{__name__}:lamps", level="explicit", writes=1).tasks(3, 3)

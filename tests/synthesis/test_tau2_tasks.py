@@ -251,6 +251,7 @@ def sampled_tasks(family: Tau2Tasks | TauBenchTasks, count: int = SAMPLE) -> lis
     return [family._build(source) for source in draw_sample(family._sources(), count)]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
@@ -286,6 +287,7 @@ def test_states_decide_as_the_published_hashes_do(domain: str, expected: dict[st
     assert seen == expected
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_telecom_is_judged_by_its_assertions_and_twenty_tasks_by_a_transfer() -> None:
@@ -384,6 +386,7 @@ def test_results_that_are_none_are_named(tmp_path: Path) -> None:
             tuple(TauBenchTasks(data=str(tmp_path), results=str(tmp_path / name)).tasks(1, 0))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_recorded_runs_of_the_first_version_are_judged_as_recorded() -> None:

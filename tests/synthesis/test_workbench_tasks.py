@@ -213,6 +213,7 @@ def recorded_runs() -> Iterator[dict[str, Any]]:
         yield from map(json.loads, stream)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_recorded_runs_of_five_models_are_judged_as_recorded() -> None:

@@ -63,6 +63,7 @@ def outcome(toml: bytes, others: dict[str, bytes]) -> None:
             assert decode(canonical_bytes(task), Task) == task
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @FAST
 @given(st.dictionaries(st.sampled_from(TOP), TREES, max_size=5))
@@ -70,6 +71,7 @@ def test_random_structures(data: dict[str, Any]) -> None:
     outcome(tomli_w.dumps(data).encode("utf-8", "replace"), {"steps/first/instruction.md": b"Do."})
 
 
+@pytest.mark.long
 @FAST
 @given(st.binary(max_size=200), st.dictionaries(st.sampled_from(FILES), st.binary(max_size=80), max_size=4))
 def test_random_bytes(toml: bytes, others: dict[str, bytes]) -> None:
@@ -82,6 +84,7 @@ def test_random_toml_text(text: str) -> None:
     outcome(text.encode(), {})
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @FAST
 @given(st.dictionaries(st.sampled_from(sorted(keys_of(inspect.type_info(AssayTable)))), TREES, max_size=4))

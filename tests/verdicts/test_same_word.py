@@ -88,6 +88,7 @@ def surfaces(root: Path) -> dict[str, tuple[str, str, str]]:
     return words
 
 
+@pytest.mark.long
 @settings(max_examples=20, deadline=None)
 @given(
     first=st.lists(st.one_of(OUTCOMES, OTHERS), max_size=3),

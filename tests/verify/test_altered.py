@@ -64,6 +64,7 @@ async def _judge(bench: Any, text: str, kind: str, parameters: dict[str, Any]) -
     return await bench.judge(f"cat > a.py <<'PYTHON'\n{text}\nPYTHON", kind, **parameters)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "parameters"), CHECKS, ids=["pytest", "script"])
 async def test_a_right_answer_passes_and_fails_the_altered_tests(bench: Any, kind: str, parameters: Any) -> None:
     outcome = await _judge(bench, RIGHT, kind, parameters)
@@ -75,6 +76,7 @@ async def test_a_right_answer_passes_and_fails_the_altered_tests(bench: Any, kin
 FORGERS = {"a patched runner": FORGIVES, "read answers": READS}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", draw_sample([*FORGERS], 1))
 async def test_what_passes_altered_tests_too_is_forged(bench: Any, name: str) -> None:
     verdict = (await _judge(bench, FORGERS[name], "pytest", PYTEST)).verdict
@@ -83,6 +85,7 @@ async def test_what_passes_altered_tests_too_is_forged(bench: Any, name: str) ->
     assert "passed again" in verdict.reason
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", draw_sample([*FORGERS][::-1], 1))
 async def test_a_script_in_which_no_altered_test_fails_is_not_believed(bench: Any, name: str) -> None:
     verdict = (await _judge(bench, FORGERS[name], "script", CHECKS[1][1])).verdict
@@ -90,6 +93,7 @@ async def test_a_script_in_which_no_altered_test_fails_is_not_believed(bench: An
     assert "not_whole" in verdict.marks
 
 
+@pytest.mark.long
 async def test_a_script_that_runs_other_tests_of_the_same_names_accuses_nobody_of_forging(bench: Any) -> None:
     bench.files = {"tests/test_a.py": TEST, "tests/test.sh": SCRIPT.replace("/tests/test_a.py", "own/test_a.py")}
     bench.given = {"workspace/a.py": "def answer(): return 0\n", "workspace/own/test_a.py": TEST}
@@ -115,6 +119,7 @@ Kind.runtest = forgiving
 """
 
 
+@pytest.mark.long
 async def test_forging_in_the_first_run_alone_is_not_believed(bench: Any) -> None:
     verdict = (await _judge(bench, ONCE, "pytest", PYTEST)).verdict
     assert verdict.status == "unknown", verdict
@@ -279,6 +284,7 @@ async def _judge_program(bench: Any, text: str, command: str) -> Any:
 COMMANDS = ["python3 check.py", "python3 -m unittest test_unit"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", COMMANDS)
 async def test_a_right_answer_passes_a_script_that_records_no_test(bench: Any, command: str) -> None:
     outcome = await _judge_program(bench, RIGHT, command)
@@ -286,6 +292,7 @@ async def test_a_right_answer_passes_a_script_that_records_no_test(bench: Any, c
     assert outcome.of_kind("altered_programs")[0] == {"plain": "pass", "last": "fail", "one": "fail", "broken": None}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", COMMANDS)
 async def test_code_that_ends_the_program_which_judges_it_is_not_believed(bench: Any, command: str) -> None:
     outcome = await _judge_program(bench, ENDS, command)

@@ -74,6 +74,7 @@ async def test_a_reward_that_a_living_process_replaces_is_read_when_it_is_whole(
     assert reward["readings"] > 1
 
 
+@pytest.mark.long
 async def test_a_reward_that_stays_unusable_is_an_error_beside_a_living_process(bench: Bench) -> None:
     outcome = await judged(bench, "setsid sleep 60 > /dev/null 2>&1 &", ": > /logs/verifier/reward.txt")
     assert outcome.verdict.status == "error"

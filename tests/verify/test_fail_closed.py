@@ -139,6 +139,7 @@ def test_there_are_enough_ways() -> None:
     assert len({way.words for way in WAYS}) == len(WAYS) >= 20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", draw_sample(WAYS, 12), ids=lambda way: way.words.replace(" ", "_"))
 async def test_a_verifier_that_breaks_never_passes(bench: Bench, way: Way) -> None:
     status, score, reason = await judged(bench, way)

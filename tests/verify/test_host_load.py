@@ -316,6 +316,7 @@ async def test_time_in_which_all_waited_for_a_disk_is_counted(proc: Path) -> Non
     assert load.is_stalled
 
 
+@pytest.mark.long
 async def test_a_real_sandboxs_own_threads_are_no_load(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_processes, "MAX_SPENT", 0)  # on a busy machine an old table would do for seconds
     async with measure_load() as meter, opened(bench.backend, bench.spec()) as workspace:

@@ -150,6 +150,7 @@ python3 /workspace/ledger.py 1 -2 3.5 1/2 cases HELLO ./more ../tests/named; ech
 """
 
 
+@pytest.mark.long
 async def test_words_that_are_data_lend_nothing(bench: Any):
     """`prog 1 HELLO` is lent neither a folder `1` of cases, each with its answer, nor a file `HELLO`: only words that
     are spelt as paths lend."""
@@ -219,6 +220,7 @@ PRINTS = {
 """The end of a command, the pieces that the program prints, and what it writes to its output."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", draw_sample([*PRINTS], 2))
 async def test_a_pass_is_not_separate_where_a_program_chose_which_file_it_was_lent(bench: Any, form: str):
     words, pieces, written = PRINTS[form]
@@ -282,6 +284,7 @@ EVALUATES = {
 """A line that evaluates, a text that gains by it, and the text of the reference solution."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", draw_sample([*EVALUATES], 2))
 async def test_text_that_a_script_evaluates_is_separate_only_where_the_reference_prints_it_too(bench: Any, form: str):
     line, text, right = EVALUATES[form]
@@ -308,6 +311,7 @@ END
 """
 
 
+@pytest.mark.long
 async def test_files_that_a_script_writes_by_printed_names_are_no_way_to_a_separate_pass(bench: Any):
     bench.solution = typed('print(\'{"total": "7"}\')')
     told = {"total": "6", "/logs/verifier/reward.json": '{"reward": 1}'}
@@ -349,6 +353,7 @@ SWAPPED = "import sys\nprint(2, file=sys.stderr, flush=True)\nprint(1, flush=Tru
 APART = draw_sample(["2> /dev/null", ""], 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("joins", "grade"), [("2>&1", "same-process"), *((joins, "separate") for joins in APART)])
 async def test_the_order_of_two_streams_counts_where_the_script_joins_them(bench: Any, joins: str, grade: str):
     script = f"#!/bin/bash\ngot=$(python3 /workspace/ledger.py {joins}); echo 1 > /logs/verifier/reward.txt\n"
@@ -367,6 +372,7 @@ async def test_how_much_of_a_file_a_program_reads_does_not_decide_what_the_scrip
     assert outcome.of_kind("execution")[0]["stdout"].split() == ["1", "rest="]
 
 
+@pytest.mark.long
 async def test_what_a_slow_script_reads_last_counts_too(bench: Any):
     slow = "#!/bin/bash\npython3 /workspace/ledger.py | { sleep 2; wc -c; }\necho 1 > /logs/verifier/reward.txt\n"
     bench.solution = typed("print('x' * 320000)")
@@ -407,6 +413,7 @@ async def test_why_a_program_cannot_be_started_is_something_that_the_script_read
     assert (outcome.verdict.rewards, outcome.verdict.separation) == ({"reward": 1.0}, "same-process")
 
 
+@pytest.mark.long
 async def test_a_partial_reward_is_compared_too(bench: Any):
     script = DIRECT.replace("echo $score", "echo 0.5")
     outcome = await judge(bench, script, typed(SUM))
@@ -458,6 +465,7 @@ LOOPS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", draw_sample([*LOOPS], 1))
 async def test_cases_that_the_script_has_not_read_yet_are_no_input_of_a_program(bench: Any, form: str):
     bench.files = {"tests/cases": CASES}

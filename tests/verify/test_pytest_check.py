@@ -10,6 +10,7 @@ TEST = "from a import x\n\n\ndef test_x():\n    assert x == 1\n\n\ndef test_y():
 NAMED: dict[str, Any] = {"tests": ["tests/test_a.py"], "expected": ["tests/test_a.py::test_x"]}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "status"), [("echo x=1 > a.py", "pass"), ("echo x=2 > a.py", "fail"), ("true", "fail")]
 )
@@ -41,6 +42,7 @@ async def test_files_go_where_they_are_told_inside_a_package(bench: Any) -> None
     assert outcome.verdict.status == "pass", outcome.verdict
 
 
+@pytest.mark.long
 async def test_arguments_and_variables_reach_pytest(bench: Any) -> None:
     bench.files = {"tests/check_a.py": "import os\n\ndef test_a():\n    assert os.environ['A'] == '1'\n"}
     outcome = await bench.judge(
@@ -52,6 +54,7 @@ async def test_arguments_and_variables_reach_pytest(bench: Any) -> None:
 HONEST_REACH = "import inspect\nx = 1\ndef caller(): return inspect.stack()\n"
 
 
+@pytest.mark.long
 async def test_what_reaches_for_the_runner_is_doubted_unless_allowed(bench: Any) -> None:
     bench.files = {"tests/test_a.py": TEST}
     command = f"cat > a.py <<'X'\n{HONEST_REACH}X\n"
@@ -93,6 +96,7 @@ async def test_a_file_without_a_word_is_no_file_that_passed(bench: Any, silent: 
     assert "not collected: tests/test_b.py" in without.verdict.reason
 
 
+@pytest.mark.long
 async def test_a_file_that_is_not_named_or_that_has_tests_after_all_is_no_failure(bench: Any) -> None:
     bench.files = {"tests/test_a.py": TEST, "tests/test_b.py": SILENT["leaves itself out"]}
     whole = await bench.judge("echo x=1 > a.py; echo y=1 > b.py", "pytest", tests=["tests"])
@@ -113,6 +117,7 @@ async def test_a_linked_source_too_long_to_be_read_is_doubted(bench: Any) -> Non
     assert (outcome.verdict.status, outcome.verdict.marks) == ("unknown", ("unread_files", "untrusted_changes"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("files", "status"), [(95, "pass"), (97, "unknown")])
 async def test_sources_that_are_too_long_together_are_doubted(bench: Any, files: int, status: str) -> None:
     bench.files = {"tests/test_a.py": TEST}

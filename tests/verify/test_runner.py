@@ -107,6 +107,7 @@ def test_a_descriptor_held_open_does_not_hold_the_parent(tmp_path: Path) -> None
     assert report["duration_s"] < 15
 
 
+@pytest.mark.long
 def test_the_time_limit_ends_the_run_and_keeps_what_was_told(tmp_path: Path) -> None:
     report = check(tmp_path, HONEST + "\n\ndef test_zero():\n    import time\n    time.sleep(60)\n", timeout_s=2)
     assert report["timed_out"]
@@ -223,6 +224,7 @@ def test_it():
 """
 
 
+@pytest.mark.long
 def test_a_failure_is_told_as_pytest_tells_it_in_short(tmp_path: Path) -> None:
     told = check(tmp_path, RAISES)["tests"][0]["message"]
     argv = [sys.executable, "-I", "-B", "-m", "pytest", "-c", "/dev/null", "--tb=short", str(tmp_path)]
@@ -231,6 +233,7 @@ def test_a_failure_is_told_as_pytest_tells_it_in_short(tmp_path: Path) -> None:
     assert told in done.stdout
 
 
+@pytest.mark.long
 def test_no_file_is_read_anew_for_each_line_of_a_failure(tmp_path: Path) -> None:
     long = "\n".join(f"def unused_{n}(a, b):\n    return [a, b, {{'n': {n}}}]\n" for n in range(2000))
     tests = "\n".join(f"def test_{n}():\n    assert {n} + 1 == 0\n" for n in range(40))

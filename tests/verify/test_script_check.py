@@ -121,6 +121,7 @@ async def test_a_test_runner_that_is_killed_leaves_a_run_that_did_not_end(bench:
     assert "did not tell its record to the end" in outcome.verdict.reason
 
 
+@pytest.mark.long
 async def test_a_recorded_run_of_pytest_is_same_process(bench: Any) -> None:
     bench.files = {SCRIPT: ASKS, "tests/test_a.py": TEST_A}
     outcome = await bench.judge("echo 'def value(): return 1' > mine.py", "script", script=SCRIPT)
@@ -169,6 +170,7 @@ CHAIN = "/opt/assay/bin/python3 -c 'import os; [os.symlink(str(n + 1), str(n)) f
 """More links than Python follows by recursion, and far more than the kernel follows."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "status"),
     [
@@ -189,6 +191,7 @@ FLAKY = "#!/bin/sh\nread -r n < /proc/sys/kernel/random/uuid\ncase $n in [0-7]*)
 FLAKY += "echo $r > /logs/verifier/reward.txt; [ $r = 1 ]\n"
 
 
+@pytest.mark.long
 async def test_repetitions_that_disagree_are_unknown(bench: Any) -> None:
     bench.files = {SCRIPT: FLAKY}
     bench.repetitions = 20
@@ -210,6 +213,7 @@ UNITS = "#!/bin/sh\npython -B -m pytest -q --junitxml=/logs/verifier/junit.xml /
 UNITS += " > /logs/verifier/reward.txt\n"
 
 
+@pytest.mark.long
 async def test_pytest_below_a_script_is_recorded(bench: Any) -> None:
     bench.files = {SCRIPT: UNITS, "tests/test_a.py": "from a import x\n\n\ndef test_x():\n    assert x == 1\n"}
     outcome = await bench.judge("echo 'x = 1' > a.py", "script", script=SCRIPT)
@@ -228,6 +232,7 @@ def strict():
 """
 
 
+@pytest.mark.long
 async def test_configuration_that_was_removed_is_brought_back(bench: Any) -> None:
     bench.given = {"workspace/conftest.py": STRICT, "workspace/setup.cfg": "[metadata]\nname = x\n"}
     bench.given["workspace/test_a.py"] = "def test_a():\n    pass\n"

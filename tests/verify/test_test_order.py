@@ -27,6 +27,7 @@ NAMES = ("test_order.py::test_one", "test_order.py::test_two")
 USUAL, REVERSED = ("", [1], "usual"), ("reversed", [2, 1], "reversed")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "variable", "order", "told"),
     [("pytest", *USUAL), ("pytest", *REVERSED), ("script", *REVERSED), *((("script", *USUAL),) if WHOLE else ())],

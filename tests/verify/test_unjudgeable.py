@@ -21,6 +21,7 @@ def idle_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(host_load, "PROC", tmp_path / "proc")  # what these tests run beside is no part of them
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "command",
     [
@@ -41,6 +42,7 @@ async def test_a_module_that_cannot_be_imported_in_time_fails(
     assert "time limit" in verdict.reason
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "marked"),
     [("mkfifo a.txt", True), ("echo hi > a.txt", False), ("echo ho > a.txt", False)],
@@ -53,6 +55,7 @@ async def test_a_script_that_waits_for_a_pipe_fails(bench: Any, command: str, ma
     assert outcome.verdict.status == ("pass" if "hi" in command else "fail")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("answer", "status"), [("hi", "pass"), ("ho", "fail")])
 async def test_a_filled_disk_keeps_nothing_from_being_judged(bench: Any, answer: str, status: str) -> None:
     bench.files = {"tests/test.sh": SCRIPT}

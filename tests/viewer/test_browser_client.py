@@ -53,10 +53,12 @@ def asked(look: Look, script: str) -> Any:
     return look.go("").evaluate(script)
 
 
+@pytest.mark.long
 def test_invisible_characters_are_signs_where_no_mark_can_be(look: Look) -> None:
     assert asked(look, NAMED) == ["a\ufffdb", "c\ufffdd", "e\ufffdf", 0]
 
 
+@pytest.mark.long
 def test_a_copied_text_has_escapes_for_what_is_invisible(look: Look) -> None:
     page = look.go("")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -114,6 +116,7 @@ def test_tokens_that_are_not_known_are_not_none(look: Look) -> None:
     assert asked(look, said) == [None, "5 in, \u2013 out", "0 in, 2 out"]
 
 
+@pytest.mark.long
 def test_an_attempt_that_claims_impossible_things_is_shown(look: Look, store: Path) -> None:
     began = AttemptStarted("odd", "a", "t", "d", "loop", None, 0, 0, at=1.7e308)
     metrics = {"prompt_tokens": 1.7e308, "completion_tokens": 1.7e308, "wall_s": -1e300, "cost_usd": 1e300}
@@ -125,6 +128,7 @@ def test_an_attempt_that_claims_impossible_things_is_shown(look: Look, store: Pa
     expect(look.page.get_by_text("hello").first).to_be_visible()
 
 
+@pytest.mark.long
 def test_what_came_last_before_a_run_was_sealed_is_shown(look: Look, store: Path) -> None:
     with RunStore.create(store, "closing", {}) as writer:
         writer.append(*made.attempt("closing", "made/first", 0, passed=True))
@@ -137,6 +141,7 @@ def test_what_came_last_before_a_run_was_sealed_is_shown(look: Look, store: Path
     expect(told).to_have_text("2 attempts")
 
 
+@pytest.mark.long
 def test_a_difference_is_the_shortest_and_holds_both_texts(look: Look) -> None:
     chance = random.Random(5)
     texts = ["".join(chance.choices("abcd", k=chance.randrange(1, 6))) for _ in range(400)]
@@ -180,6 +185,7 @@ WRITTEN = [
 ]
 
 
+@pytest.mark.long
 def test_markdown_keeps_every_character_and_makes_spans_alone(look: Look) -> None:
     found = look.go("").evaluate(MARKDOWN, WRITTEN)
     assert [one["text"] for one in found] == WRITTEN

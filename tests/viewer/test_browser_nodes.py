@@ -97,6 +97,7 @@ def _wait_for(what: Any, within_s: float = PATIENCE_S) -> Any:
     raise AssertionError("it took too long")
 
 
+@pytest.mark.long
 def test_the_page_follows_a_run_of_two_nodes_to_its_end(
     running: subprocess.Popen[bytes], tmp_path: Path, chromium: Browser
 ) -> None:
@@ -144,6 +145,7 @@ def _check_metrics(folder: Path) -> None:
     assert (totals["assay_commit_seconds_count place"], totals["assay_commit_seconds_count store"]) == (4, 4)
 
 
+@pytest.mark.long
 def test_a_run_without_nodes_and_a_viewer_that_asks_none_say_so(store: Path, chromium: Browser) -> None:
     with ServedNodes(store) as url, Opened(chromium, url) as look:
         page = look.go("#/run/demo")

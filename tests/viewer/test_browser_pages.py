@@ -29,6 +29,7 @@ def told(page: Page) -> Any:
     return page.get_by_role("region", name="Attempts").get_by_role("status")
 
 
+@pytest.mark.long
 def test_from_the_list_of_runs_to_an_attempt(look: Look) -> None:
     page = look.go("")
     expect(page.get_by_role("heading", level=1)).to_have_text("Runs")
@@ -39,6 +40,7 @@ def test_from_the_list_of_runs_to_an_attempt(look: Look) -> None:
     expect(page.get_by_role("heading", level=1)).to_contain_text("made/task-")
 
 
+@pytest.mark.long
 def test_filters_and_search_narrow_the_table_and_stand_in_the_address(look: Look) -> None:
     page = look.go("#/run/demo")
     page.get_by_label("Verdicts").get_by_role("button", name=re.compile("^fail")).first.click()
@@ -53,6 +55,7 @@ def test_filters_and_search_narrow_the_table_and_stand_in_the_address(look: Look
     expect(told(page)).to_have_text("48 attempts")
 
 
+@pytest.mark.long
 def test_a_verdict_leads_to_the_very_line_of_its_evidence(look: Look) -> None:
     page = look.go("#/run/demo/attempt/made%2Ftask-5%40loop-small-0.0")
     page.get_by_role("link", name="test_lib.py::test_add FAILED").first.click()
@@ -61,6 +64,7 @@ def test_a_verdict_leads_to_the_very_line_of_its_evidence(look: Look) -> None:
     expect(cited).to_contain_text("test_lib.py::test_add FAILED")
 
 
+@pytest.mark.long
 def test_an_attempt_shows_what_was_said_done_and_seen(look: Look) -> None:
     page = look.go("#/run/demo/attempt/made%2Ftask-0%40loop-large-0.0")
     main = page.get_by_role("main")
@@ -68,6 +72,7 @@ def test_an_attempt_shows_what_was_said_done_and_seen(look: Look) -> None:
         expect(main.get_by_text(words, exact=False).first).to_be_attached()
 
 
+@pytest.mark.long
 def test_colours_differences_pictures_tokens_and_certificates_are_shown(look: Look) -> None:
     page = look.go("#/run/demo/attempt/made%2Ftask-0%40loop-large-0.0")
     listed, edited = page.get_by_role("article", name="bash: ls"), page.get_by_role("article", name="edit: lib.py")
@@ -85,6 +90,7 @@ def test_colours_differences_pictures_tokens_and_certificates_are_shown(look: Lo
     assert picture.evaluate("(image) => image.decode().then(() => image.naturalWidth)") == 1
 
 
+@pytest.mark.long
 def test_a_step_says_what_its_model_call_cost(look: Look) -> None:
     page = look.go("#/run/demo/attempt/made%2Ftask-0%40loop-large-0.0")
     expect(page.get_by_role("article", name="bash: ls").locator(".line-head")).to_contain_text("30 in, 4 out · $0.003")
@@ -93,6 +99,7 @@ def test_a_step_says_what_its_model_call_cost(look: Look) -> None:
     expect(transcript.get_by_role("article", name="Agent, step 0")).to_contain_text("30 in, 4 out · $0.003")
 
 
+@pytest.mark.long
 def test_what_is_shown_is_copied_by_keyboard(look: Look) -> None:
     page = look.go("#/run/demo/attempt/made%2Ftask-0%40loop-large-0.0")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -125,6 +132,7 @@ TEXTS = (
 )
 
 
+@pytest.mark.long
 def test_a_copied_difference_is_a_patch(look: Look, tmp_path: Path) -> None:
     page = look.go("#/run/demo/attempt/made%2Ftask-0%40loop-large-0.0")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -143,6 +151,7 @@ def test_a_copied_difference_is_a_patch(look: Look, tmp_path: Path) -> None:
     expect(page.locator("#said")).to_contain_text("not copied: the texts hold invisible characters")
 
 
+@pytest.mark.long
 def test_an_attempt_is_searched_and_filtered(look: Look) -> None:
     page = look.go("#/run/demo/attempt/made%2Ftask-5%40loop-small-0.0")
     lines = page.get_by_role("feed", name="Lines of the attempt").get_by_role("article")
@@ -154,12 +163,14 @@ def test_an_attempt_is_searched_and_filtered(look: Look) -> None:
     expect(lines.first).to_contain_text("execution: pytest")
 
 
+@pytest.mark.long
 def test_a_link_to_a_step_shows_that_step(look: Look) -> None:
     page = look.go("#/run/demo/attempt/made%2Ftask-5%40loop-small-0.0/step/2")
     expect(page.get_by_role("article", name="bash: pytest -q")).to_be_in_viewport()
     expect(page.get_by_text("E  assert 1 == 2").first).to_be_visible()
 
 
+@pytest.mark.long
 def test_attempts_are_compared_side_by_side(look: Look) -> None:
     page = look.go("#/run/demo?task=made%2Ftask-2")
     rows = page.get_by_role("grid", name="Attempts").get_by_role("row")
@@ -175,6 +186,7 @@ def test_attempts_are_compared_side_by_side(look: Look) -> None:
     expect(page.get_by_role("article", name="bash: pytest -q")).to_be_in_viewport()
 
 
+@pytest.mark.long
 def test_a_task_leads_to_its_attempts(look: Look) -> None:
     page = look.go("#/run/demo/tasks?q=TASK&sort=-share")
     expect(
@@ -186,6 +198,7 @@ def test_a_task_leads_to_its_attempts(look: Look) -> None:
     expect(told(page)).to_have_text("8 of 48 attempts")
 
 
+@pytest.mark.long
 def test_by_keyboard_alone(look: Look) -> None:
     page = look.go("#/run/demo")
     page.keyboard.press("/")
@@ -203,6 +216,7 @@ def test_by_keyboard_alone(look: Look) -> None:
     expect(page.get_by_role("dialog")).to_be_hidden()
 
 
+@pytest.mark.long
 def test_a_run_in_progress_is_kept_up_to_date(look: Look, store: Path) -> None:
     with RunStore.create(store, "live", {"config": {"agent": "loop"}}) as writer:
         writer.append(*made.attempt("live", "made/first", 0, passed=True))
@@ -213,6 +227,7 @@ def test_a_run_in_progress_is_kept_up_to_date(look: Look, store: Path) -> None:
         expect(told(page)).to_have_text("4 attempts")
 
 
+@pytest.mark.long
 def test_an_attempt_in_progress_is_kept_up_to_date(look: Look, store: Path) -> None:
     chain, bodies = made.attempt("under-way", "made/first", 0, passed=True)
     with RunStore.create(store, "under-way", {"config": {"agent": "loop"}}) as writer:
@@ -225,6 +240,7 @@ def test_an_attempt_in_progress_is_kept_up_to_date(look: Look, store: Path) -> N
         expect(page.get_by_text("both tests pass").first).to_be_attached()
 
 
+@pytest.mark.long
 def test_the_theme_can_be_chosen_and_stays(look: Look) -> None:
     page = look.go("#/run/demo")
     seen = []
@@ -240,6 +256,7 @@ def test_the_theme_can_be_chosen_and_stays(look: Look) -> None:
     assert page.evaluate("document.documentElement.dataset.theme") == seen[-1][0]
 
 
+@pytest.mark.long
 def test_figures_say_the_same_in_a_table_and_are_saved(look: Look, tmp_path: Path) -> None:
     page = look.go("#/run/demo/figures")
     figure = page.get_by_role("figure").filter(has=page.get_by_role("heading", name="pass@1", exact=True))
@@ -255,6 +272,7 @@ def test_figures_say_the_same_in_a_table_and_are_saved(look: Look, tmp_path: Pat
         assert download.value.path().read_bytes().startswith(begins)
 
 
+@pytest.mark.long
 def test_a_figure_fits_a_phone(looking: Callable[..., Any]) -> None:
     with looking(viewport={"width": 360, "height": 700}) as narrow:
         page = narrow.go("#/run/demo/figures")
@@ -266,6 +284,7 @@ def test_a_figure_fits_a_phone(looking: Callable[..., Any]) -> None:
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.long
 def test_soundness_shows_what_was_found_against_a_verifier(look: Look) -> None:
     page = look.go("#/run/sound/soundness")
     expect(page.get_by_text("0 of 2 tasks are admitted.")).to_be_visible()
@@ -280,6 +299,7 @@ def test_soundness_shows_what_was_found_against_a_verifier(look: Look) -> None:
     expect(page.get_by_role("heading", level=1)).to_contain_text("made/bad")
 
 
+@pytest.mark.long
 def test_an_export_needs_no_server(looking: Callable[..., Any], store: Path, tmp_path: Path) -> None:
     export_runs(store, ["demo"], tmp_path / "site")
     base = (tmp_path / "site" / "index.html").as_uri()

@@ -65,6 +65,7 @@ def inert(page: Page) -> None:
     assert not [c for c in "\x1b\u202e\u2066\u200b\x00\x07" if c in shown]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "part", ["", "/tasks", "/figures", "/soundness", "/failures", "/training", "/compare/h%400.0+h%401.0"]
 )
@@ -73,6 +74,7 @@ def test_a_hostile_record_is_inert(look: Look, part: str) -> None:
     inert(page)
 
 
+@pytest.mark.long
 def test_hostile_text_is_shown_as_text_and_a_line_of_ten_megabytes_is_not_loaded_whole(look: Look) -> None:
     page = look.go("#/run/hostile/attempt/h%400.0")
     inert(page)
@@ -84,6 +86,7 @@ def test_hostile_text_is_shown_as_text_and_a_line_of_ten_megabytes_is_not_loaded
     assert page.evaluate("document.body.textContent.length") < 2_000_000
 
 
+@pytest.mark.long
 def test_a_hostile_export_is_inert(looking: Callable[..., Any], store: Path, tmp_path: Path) -> None:
     export_runs(store, ["hostile"], tmp_path / "site")
     with looking((tmp_path / "site" / "index.html").as_uri()) as disk:
@@ -96,6 +99,7 @@ def test_an_address_without_the_secret_gets_nothing(look: Look) -> None:
     assert (answer.status, "demo" in answer.text()) == (404, False)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", draw_sample(sorted(ROUTES), 9))
 def test_tables_are_even_and_nothing_keeps_anybody_out(look: Look, name: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")

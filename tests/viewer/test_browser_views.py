@@ -29,6 +29,7 @@ pytestmark = pytest.mark.slow
 ATTEMPT = "#/run/nightly-0-loop-qwen3-4b/attempt/showcase%2Fparse-duration%400.0"
 
 
+@pytest.mark.long
 def test_an_attempt_begins_with_its_task_and_folds_its_records(look: Look) -> None:
     page = look.go(ATTEMPT)
     expect(page.get_by_role("group", name="Text of the task")).to_contain_text("is wrong")
@@ -42,6 +43,7 @@ def test_an_attempt_begins_with_its_task_and_folds_its_records(look: Look) -> No
     expect(lines.first).to_contain_text("attempt started")
 
 
+@pytest.mark.long
 def test_the_other_views_of_an_attempt(look: Look) -> None:
     page = look.go(f"{ATTEMPT}?view=transcript")
     said = page.get_by_role("feed", name="Transcript").get_by_role("article")
@@ -63,11 +65,13 @@ def test_a_forged_attempt_says_so_first(look: Look) -> None:
     expect(warning).to_contain_text("reward-forged (obtained) wrote a reward where the verifier writes it")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("view", ["transcript", "changes", "time"])
 def test_views_of_a_hostile_attempt_are_inert(look: Look, view: str) -> None:
     inert(look.go(f"#/run/hostile/attempt/h%400.0?view={view}"))
 
 
+@pytest.mark.long
 def test_runs_are_grouped_filtered_chosen_and_overlaid(look: Look) -> None:
     page = look.go("#/?q=nightly")
     table = page.get_by_role("region", name="Runs")
@@ -82,6 +86,7 @@ def test_runs_are_grouped_filtered_chosen_and_overlaid(look: Look) -> None:
     expect(page.get_by_role("region", name="Tasks by runs, drawn")).to_be_visible()
 
 
+@pytest.mark.long
 def test_all_runs_are_searched_and_a_task_has_a_page(look: Look) -> None:
     page = look.go("")
     page.get_by_role("searchbox", name="Search runs").fill("help the verifier")
@@ -93,6 +98,7 @@ def test_all_runs_are_searched_and_a_task_has_a_page(look: Look) -> None:
     expect(page.get_by_role("link", name="Compare the first 4").first).to_be_visible()
 
 
+@pytest.mark.long
 def test_a_row_opens_its_attempt(look: Look) -> None:
     page = look.go("#/run/nightly-1-loop-qwen3-14b")
     rows = page.get_by_role("grid", name="Attempts").get_by_role("row")
@@ -107,6 +113,7 @@ def test_a_row_opens_its_attempt(look: Look) -> None:
     expect(look.ready().get_by_role("heading", level=1)).to_have_text("showcase/parse-duration@0")
 
 
+@pytest.mark.long
 def test_pages_over_hostile_runs_are_inert(look: Look) -> None:
     inert(look.go("#/overlay/hostile+forger"))
     inert(look.go("#/task/made%2F%3Cimg%20src%3Dx%20onerror%3Dwindow.pwned%3D1%3E"))
@@ -114,6 +121,7 @@ def test_pages_over_hostile_runs_are_inert(look: Look) -> None:
     expect(look.page.get_by_text("window.pwned").first).to_be_visible()
 
 
+@pytest.mark.long
 def test_a_person_tags_and_notes_an_attempt(look: Look, store: Path) -> None:
     with RunStore.create(store, "noted", {}) as writer:
         writer.append(*made.attempt("noted", "made/first", 0, passed=True))
@@ -132,6 +140,7 @@ def test_a_person_tags_and_notes_an_attempt(look: Look, store: Path) -> None:
     expect(page.get_by_role("grid", name="Attempts").get_by_role("link")).to_have_count(1)
 
 
+@pytest.mark.long
 def test_failures_lead_to_examples(look: Look) -> None:
     page = look.go("#/run/nightly-0-loop-qwen3-4b/failures")
     expect(page.get_by_text("stopped: turns")).to_be_visible()
@@ -139,6 +148,7 @@ def test_failures_lead_to_examples(look: Look) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("showcase/rotate-log@0")
 
 
+@pytest.mark.long
 def test_a_training_is_drawn_while_it_runs(look: Look, store: Path) -> None:
     began = AttemptStarted("t-training", "t-training@trainer", "t", "d", "trainer", None, 0, 0)
     with RunStore.create(store, "t-training", {"training": {}}) as writer:
@@ -154,6 +164,7 @@ def measured(step: int, loss: float) -> EvidenceAdded:
     return EvidenceAdded(Evidence(f"sft {step}", "audit", "training", {"loss": loss}))
 
 
+@pytest.mark.long
 def test_no_page_is_wider_than_a_phone(looking: Callable[..., Any]) -> None:
     with looking(viewport={"width": 390, "height": 844}) as phone:
         for route in draw_sample([*dict.fromkeys([*(picture.route for picture in PICTURES), *ROUTES.values()])], 14):
@@ -162,6 +173,7 @@ def test_no_page_is_wider_than_a_phone(looking: Callable[..., Any]) -> None:
             assert not page.evaluate(OVERFLOW), route
 
 
+@pytest.mark.long
 def test_changes_show_the_difference_of_each_step(look: Look) -> None:
     page = look.go(f"{ATTEMPT}?view=changes")
     steps = page.locator(".change[data-basis=states]")
@@ -174,6 +186,7 @@ def test_changes_show_the_difference_of_each_step(look: Look) -> None:
     expect(steps.nth(1).locator(".diff-added")).to_have_count(2)
 
 
+@pytest.mark.long
 def test_a_step_says_what_its_difference_rests_on(look: Look, store: Path) -> None:
     final = [change("/work/lib.py", "x = 2\n"), change("/work/b", "\0", "added")]
     made_steps = [(shell("./generate"), "one"), (edit("lib.py", "x = 1", "x = 2"), "two")]
@@ -191,6 +204,7 @@ def test_a_step_says_what_its_difference_rests_on(look: Look, store: Path) -> No
     expect(step).to_contain_text("The content is binary.")
 
 
+@pytest.mark.long
 def test_a_warning_stands_before_the_task_and_verdicts_beside_it(look: Look) -> None:
     page = look.go("#/run/forger/attempt/showcase%2Fparse-duration%400.0")
     warning = page.get_by_role("region", name="Against this attempt").bounding_box()
@@ -204,6 +218,7 @@ def test_a_warning_stands_before_the_task_and_verdicts_beside_it(look: Look) -> 
     assert abs(verdict["y"] - task["y"]) < 80
 
 
+@pytest.mark.long
 def test_the_list_of_a_run_is_read_through_as_it_was_filtered(look: Look) -> None:
     page = look.go("#/run/nightly-0-loop-qwen3-4b?q=csv-totals")
     links = page.get_by_role("grid", name="Attempts").get_by_role("link")
@@ -218,6 +233,7 @@ def test_the_list_of_a_run_is_read_through_as_it_was_filtered(look: Look) -> Non
     expect(listed.get_by_role("link", name="Previous")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_an_attempt_opened_by_its_address_has_no_list(looking: Callable[..., Any]) -> None:
     with looking() as look:
         page = look.go(ATTEMPT)
@@ -225,6 +241,7 @@ def test_an_attempt_opened_by_its_address_has_no_list(looking: Callable[..., Any
         expect(page.get_by_role("navigation", name="Attempts of the list")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_all_calls_of_a_transcript_open_and_fold(look: Look) -> None:
     page = look.go(f"{ATTEMPT}?view=transcript")
     output = page.get_by_role("feed", name="Transcript").get_by_role("group", name="output")
@@ -235,6 +252,7 @@ def test_all_calls_of_a_transcript_open_and_fold(look: Look) -> None:
     expect(output).to_have_count(0)
 
 
+@pytest.mark.long
 def test_runs_say_how_many_attempts_passed(look: Look) -> None:
     page = look.go("")
     row = page.get_by_role("row").filter(has_text="nightly-1-loop-qwen3-14b")
@@ -242,12 +260,14 @@ def test_runs_say_how_many_attempts_passed(look: Look) -> None:
     expect(page.get_by_role("row").filter(has_text="forger")).to_contain_text("0 of 1 passed1 doubtful")
 
 
+@pytest.mark.long
 def test_the_open_tab_is_in_sight_on_a_narrow_screen(looking: Callable[..., Any]) -> None:
     with looking(viewport={"width": 390, "height": 800}) as look:
         tabs = look.go("#/run/nightly-0-loop-qwen3-4b/soundness").get_by_role("navigation", name="Pages of this run")
         expect(tabs.get_by_role("link", name="Soundness")).to_be_in_viewport(ratio=0.9)
 
 
+@pytest.mark.long
 def test_curves_are_named(look: Look) -> None:
     page = look.go("#/run/duration-rl-0-training/training")
     for name in ("Loss", "Success of the step's attempts", "Entropy", "Policy lag", "Attempts dropped as stale"):

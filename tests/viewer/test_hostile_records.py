@@ -130,6 +130,7 @@ def test_a_doubtful_pass_is_no_pass_where_ways_part(tmp_path: Path) -> None:
     assert (found["tree"]["passed"][0], found["tree"]["failed"][0]) == (1, 0)
 
 
+@pytest.mark.long
 def test_what_is_compared_is_bounded(tmp_path: Path) -> None:
     began = [AttemptStarted("r", name, "t", "d", "loop", None, 0, 0, at=1.0) for name in "ab"]
     call = ToolCall("1", "bash", "{}", {"command": "x" * 100_000})

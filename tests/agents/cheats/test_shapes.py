@@ -44,6 +44,7 @@ def known(path: str, after: bytes | None, before: bytes | None = None) -> Soluti
     return SolutionFile(path, before, after)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @given(leaves)
 def test_confused_json_keeps_keys_and_no_leaf(content: object) -> None:
@@ -89,6 +90,7 @@ def test_the_answer_to_an_empty_input_has_zeros_and_empty_lists(path: str, after
     assert empty_answer(known(path, after)) == wanted
 
 
+@pytest.mark.long
 @given(leaves)
 def test_truncated_json_is_never_valid(content: object) -> None:
     file = known("/w/a.json", json.dumps(content).encode())

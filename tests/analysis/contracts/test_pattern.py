@@ -48,6 +48,7 @@ def test_time_is_linear_in_the_text() -> None:
     assert time.perf_counter() - began < 2
 
 
+@pytest.mark.long
 def test_the_largest_pattern_is_searched_in_bounded_time() -> None:
     hostile = compile_pattern("a" + "[ab]{990}" * 4 + "c")
     text = "".join(random.Random(1).choices("ab", k=50_000))

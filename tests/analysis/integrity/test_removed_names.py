@@ -14,6 +14,7 @@ pytestmark = pytest.mark.quick
 TEXTS = st.text(alphabet="ab._-é\n /", max_size=12)
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(st.lists(TEXTS, max_size=8), st.text(alphabet="ab._-é ", max_size=4), st.integers(0, 8))
 def test_a_name_is_found_where_a_search_finds_it(texts: list[str], name: str, index: int) -> None:

@@ -52,12 +52,14 @@ def counted(trajectories: list[list[Line]]) -> list[dict[str, int]]:
     return [{signal.name: row[signal.name] for signal in SIGNALS} for row in found]
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(LINE, min_size=1, max_size=40), min_size=1, max_size=4))
 def test_columns_agree_with_loops(trajectories: list[list[Line]]) -> None:
     assert counted(trajectories) == [slow_counts(lines) for lines in trajectories]
 
 
+@pytest.mark.long
 @settings(max_examples=15, deadline=None)
 @given(st.lists(LINE, min_size=90, max_size=130))
 def test_only_the_last_hundred_messages_count(lines: list[Line]) -> None:

@@ -110,6 +110,7 @@ APPLICATIONS = {
 every_application = pytest.mark.parametrize("application", APPLICATIONS.values(), ids=APPLICATIONS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("application", "size"),
     [

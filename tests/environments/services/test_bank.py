@@ -125,6 +125,7 @@ def assert_statements(world: ServiceWorld, lines: list[LedgerLine]) -> None:
             since = until
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("knobs", SIZES)
 def test_generator(knobs: dict[str, int]) -> None:
     world = opened(5, **knobs)
@@ -134,6 +135,7 @@ def test_generator(knobs: dict[str, int]) -> None:
     assert len(rows(world, Payee)) <= knobs.get("payees", 3) * len(names)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(2))
 def test_a_busy_desk_keeps_the_ledgers(seed: int) -> None:
     world, draw = opened(seed, mistakes=40, frozen=20), random.Random(seed)

@@ -362,6 +362,7 @@ def test_a_connection_with_another_row_factory_is_not_used_again() -> None:
     assert not database._IDLE._held
 
 
+@pytest.mark.long
 def test_worlds_in_a_cycle_leave_open_connections() -> None:
     gc.collect()
     database._IDLE.clear()

@@ -94,6 +94,7 @@ def test_any_composition_keeps_what_is_judged(specs: list[str], seed: int) -> No
         assert world.service.database.digest() == UNDISTURBED.service.database.digest()
 
 
+@pytest.mark.long
 @settings(max_examples=20, deadline=None)
 @given(specs=SPECS, seed=st.integers(0, 99), cut=st.integers(0, 12))
 def test_a_replay_a_fork_and_a_restored_state_meet_the_same(specs: list[str], seed: int, cut: int) -> None:

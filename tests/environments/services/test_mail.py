@@ -121,6 +121,7 @@ def test_generator(knobs: dict[str, int]) -> None:
     assert all(one.ends <= later.starts for one, later in pairwise(busy))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(2))
 def test_a_busy_office_keeps_its_rooms(seed: int) -> None:
     world = ServiceWorld.of([mail], seed)

@@ -59,6 +59,7 @@ def play_reference(world: ServiceWorld, one: Golden) -> list[list[Any]]:
     return errors
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("domain", "service", "count", "unchanged", "failing"),
     [("airline", tau2_airline, 50, 24, 0), ("retail", tau2_retail, 114, 11, 15)],
@@ -100,6 +101,7 @@ def play_without_synchronising(world: ServiceWorld, one: Golden) -> None:
             getattr(function, "__wrapped__", function)(tx, **action["arguments"])
 
 
+@pytest.mark.long
 def test_telecom_gives_the_published_hashes_and_assertions() -> None:
     seen: Counter[str] = Counter()
     for one in golden("telecom", "tasks_base_and_small.json.gz"):
@@ -164,6 +166,7 @@ def corrected(one: Golden) -> Golden:
     return Golden(json.loads(text), one.figures)
 
 
+@pytest.mark.long
 def test_banking_gives_the_published_hashes() -> None:
     base = opened(tau2_banking_solo)
     initial = system_view(base, "database_hash")

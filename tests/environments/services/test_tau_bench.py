@@ -66,6 +66,7 @@ def parsed(text: str) -> Any:
         return text
 
 
+@pytest.mark.long
 def test_recorded_hashes_and_verdicts_come_out_again() -> None:
     start = world()
     wanted: dict[bytes, str] = {}

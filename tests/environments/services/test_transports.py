@@ -72,6 +72,7 @@ async def run_plan_with_sdk(target: Any, mode: str, plan: Sequence[tuple[str, di
     return [(result.content[0].text, bool(result.is_error)) for result in results]
 
 
+@pytest.mark.long
 @sdk
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_mcp_over_http_leads_to_the_same_state(mode: str) -> None:
@@ -177,6 +178,7 @@ async def run_command(workspace: Workspace, words: list[str]) -> tuple[int, str,
     return result.exit_code, result.stdout, result.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("spell", [options, as_json])
 async def test_command_in_a_sandbox_leads_to_the_same_state(
     backends: dict[str, Backend], spell: Callable[..., Any]
@@ -273,6 +275,7 @@ async def test_command_without_a_service_says_so(backends: dict[str, Backend]) -
     assert "ASSAY_SERVICE_URL is not set" in unset.stderr
 
 
+@pytest.mark.long
 @sdk
 @pytest.mark.parametrize("app", ["airline", "bank", "console", "mail", "shop", "tracker"])
 async def test_each_application_ends_alike_through_each_transport(app: str, backends: dict[str, Backend]) -> None:

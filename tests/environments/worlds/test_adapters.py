@@ -33,6 +33,7 @@ def needs(module: str) -> None:
     pytest.importorskip(module, reason=f"{module} is not installed: pip install 'assay[{module.replace('_', '-')}]'")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("module", "kind", "config"), CASES, ids=[str(next(iter(config.values()))) for *_, config in CASES]
 )
@@ -53,6 +54,7 @@ def test_minigrid_is_shown_in_words_and_as_a_map() -> None:
     assert {"K", "L", "G"} <= set(whole)
 
 
+@pytest.mark.long
 async def test_a_searched_solution_lets_minigrid_be_admitted(tmp_path: Path) -> None:
     needs("minigrid")
     task = f"family:gymnasium,n=1,id={MINIGRID['id']},search=400"

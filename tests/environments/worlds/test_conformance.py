@@ -86,6 +86,7 @@ class Paid(Grid):
         return turn._replace(reward=float("nan")) if turn.error else turn
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "promise"),
     [

@@ -286,6 +286,7 @@ def test_lineage_is_read_from_the_headers() -> None:
     assert HERE.lineage(target("/v1/responses", x_codex_turn_metadata="{"), {}) == {}
 
 
+@pytest.mark.long
 @given(body=broken(CODEX) | json_values().map(lambda value: {"input": value}))
 def test_any_json_is_parsed_or_refused(body: dict[str, Any]) -> None:
     try:

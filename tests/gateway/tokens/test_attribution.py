@@ -18,6 +18,7 @@ PIECES = ("a", " b", "é\n", "\ufdd0", "\ufdd1", "\ufdd2", "<|im_end|>", "<tool_
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=8).map("".join)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @given(text=TEXTS)
 def test_offsets_belong_to_the_ids_that_are_encoded(renderer: Any, text: str) -> None:

@@ -23,6 +23,7 @@ def far(one: Any, other: Any) -> float:
     return float(max(abs(a - b) for a, b in zip(one, other, strict=True)))
 
 
+@pytest.mark.long
 async def test_a_seeded_request_draws_the_same_whatever_runs_beside_it(engine: Any) -> None:
     assert isinstance(engine, TokenBackend)
     alone = await engine.generate(PROMPT, {"seed": 3, "max_tokens": 12})

@@ -35,6 +35,7 @@ async def test_requests_that_begin_alike_read_their_beginning_once(engine: Any) 
     assert other.cached_tokens == 20
 
 
+@pytest.mark.long
 async def test_in_double_precision_company_and_history_change_no_token_and_no_number(tiny_folder: Path) -> None:
     from assay.gateway.backends.local import open_local
 
@@ -81,6 +82,7 @@ async def test_other_weights_come_between_answers_with_their_version(engine: Any
         await engine.load({"nothing": next(iter(state.values()))}, "broken")
 
 
+@pytest.mark.long
 async def test_weights_replaced_in_flight_sample_the_rest_and_the_reply_says_from_where(engine: Any) -> None:
     alone = await engine.generate(PROMPT, {"seed": 1, "max_tokens": 40})
     state = {name: tensor.clone() for name, tensor in engine._model.state_dict().items()}

@@ -83,6 +83,7 @@ def strictly(recorder: Any, renderer: Any) -> int:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("agent", sorted(AGENTS) if WHOLE else ["codex", "gemini-cli"])
 async def test_every_sampled_token_of_the_engine_is_certified_in_one_row_a_branch(
     agent: str, engine: Any, renderer: Any, parts: Any, tmp_path: Path

@@ -124,6 +124,7 @@ def script(renderer: Any, steps: list[Any]) -> Any:
     return steer
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(STEPS)
 async def test_whatever_a_client_does_every_span_is_certified_and_scored_alike(

@@ -59,6 +59,7 @@ async def driven(harness: str, dialect: str, sandboxes: Backend, engine: Any, re
     return await drive(agent, TokenModel(engine, renderer, steer=steer), sandboxes, what)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("harness", "dialect"),
     [
@@ -87,6 +88,7 @@ async def test_every_sampled_token_is_certified_in_one_row(
     assert f"turn-{TURNS - 2}".encode() in came.files["/workspace/log.txt"]
 
 
+@pytest.mark.long
 async def test_without_substitution_a_real_agent_gives_a_row_a_call(
     sandboxes: Backend, digests: Any, renderer: Any, parts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

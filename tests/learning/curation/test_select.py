@@ -35,6 +35,7 @@ anybody = st.builds(
 stages = st.lists(st.sampled_from(sorted(SELECTORS)).map(SelectionStage), max_size=5)
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(st.lists(anybody, max_size=12), stages)
 def test_everybody_is_told_why(held: list[AttemptCandidate], chosen: list[SelectionStage]) -> None:

@@ -96,6 +96,7 @@ def test_a_file_of_anything_else_is_refused(tmp_path: Path) -> None:
         list(read_rows(tmp_path / "other.parquet"))
 
 
+@pytest.mark.long
 def test_a_small_file_that_claims_to_hold_far_too_much_is_refused(tmp_path: Path) -> None:
     ids = pa.ListArray.from_arrays(pa.array([0, 17 << 20], pa.int32()), pa.array(np.zeros(17 << 20, dtype=np.int32)))
     rest = pa.Table.from_pylist([as_columns(row(3))], schema=arrow_schema())

@@ -197,6 +197,7 @@ async def post_elsewhere(folder: Path, version: str | None) -> PostedVersion:
         return await PolicyEngines(config, Settings(folder, folder), book).post("actor", PolicyVersion(0, "v1"))
 
 
+@pytest.mark.long
 async def test_the_next_reply_must_name_the_posted_version(tmp_path: Path) -> None:
     require_packages("renderers")
     assert await post_elsewhere(tmp_path / "a", "v1") == PostedVersion(is_new=True, warning=None)

@@ -97,6 +97,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("method", "file"), [("sft", "lessons.jsonl"), ("dpo", "pairs.jsonl")])
 def test_what_curate_made_of_failures_is_trained_on(curated: Path, tmp_path: Path, method: str, file: str) -> None:
     code, text = trained(curated, tmp_path, method)
@@ -175,6 +176,7 @@ def test_lines_that_curate_did_not_write_are_refused(curated: Path, policy: Trai
         list(read_pairs(tmp_path, policy.renderer, "digest"))
 
 
+@pytest.mark.long
 def test_a_selection_is_trained_on(curated: Path, tmp_path: Path) -> None:
     store = ["--store", str(curated / "store")]
     assert assay("curate", "expert", *store, "--where", "mixture:total=3", "--out", str(tmp_path / "o"))[0] == 0
@@ -185,6 +187,7 @@ def test_a_selection_is_trained_on(curated: Path, tmp_path: Path) -> None:
     assert report["attempts"] == len(kept) == 3
 
 
+@pytest.mark.long
 def test_lessons_with_a_secret_are_left_out(curated: Path, tmp_path: Path) -> None:
     token = "ghp_" + "a1B2c3D4e5" * 4
     (tmp_path / "planted").mkdir()

@@ -62,6 +62,7 @@ def recipe(recorded: Path, tmp_path: Path) -> Any:
     return make
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["sft", "dpo"])
 def test_recorded_attempts_are_learned_from(recorded: Path, recipe: Any, method: str) -> None:
     runs = {"sft": "expert", "dpo": "expert"}
@@ -84,6 +85,7 @@ def test_a_policy_gradient_takes_what_the_model_itself_sampled(recorded: Path, r
         train(recipe("policy_gradient", name="other", runs=("expert",)), settings(recorded))
 
 
+@pytest.mark.long
 def test_rows_of_another_tokenizer_are_refused(recorded: Path, recipe: Any, tmp_path: Path) -> None:
     from assay.learning.row_files import write_rows
 

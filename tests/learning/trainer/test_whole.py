@@ -94,6 +94,7 @@ def test_rows_do_not_depend_on_the_order_in_which_attempts_were_made(taught: Any
     assert [row.token_ids.tolist() for row in again] == [row.token_ids.tolist() for row in rows]
 
 
+@pytest.mark.long
 def test_training_goes_on_from_a_checkpoint_to_the_same_bits(taught: Any, tmp_path: Path) -> None:
     from assay.learning.trainer.optimise import Optimiser
 

@@ -47,6 +47,7 @@ async def test_what_passes_as_asked_fails_by_default(tmp_path: Path) -> None:
     assert {"processes", "living", "verification", "execution", "reward", "snapshot"} <= kinds
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["collect-state", "three-steps", "pytest-checks"])
 async def test_other_kinds_of_tasks_are_judged_by_their_own_scripts(tmp_path: Path, name: str) -> None:
     probe = Probe(load_task(FOLDERS / name), "oracle", OracleAgent(), "as_asked")

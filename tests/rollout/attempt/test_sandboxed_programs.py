@@ -65,6 +65,7 @@ async def run(folder: Path, model: str, name: str) -> Trajectory:
     return found
 
 
+@pytest.mark.long
 async def test_a_program_in_a_sandbox_is_recorded_and_replayed(folder: Path) -> None:
     first = await run(folder, f"scripted:{folder}/s.json", "one")
     second = await run(folder, "replay:hello@0", "two")

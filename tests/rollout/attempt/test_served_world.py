@@ -137,6 +137,7 @@ async def test_any_world_is_served(tmp_path: Path) -> None:
     assert "service add --by INTEGER" in (found.steps[0].message or "")
 
 
+@pytest.mark.long
 async def test_limit_of_turns_ends_a_program_that_calls_on(tmp_path: Path) -> None:
     task = counting_task(limits=Limits(turns=3))
     found = await run(tmp_path, task, ["while service add --by 1; do :; done; sleep 60"])

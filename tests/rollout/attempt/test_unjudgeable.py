@@ -60,6 +60,7 @@ async def run(tmp_path: Path, *commands: str, attempts: int = 1, **fields: Any) 
         return store.attempts()
 
 
+@pytest.mark.long
 async def test_attempts_that_cannot_be_judged_lower_the_rate(tmp_path: Path) -> None:
     right, pipe = "echo hi > a.txt", "mkfifo a.txt"
     rows = await run(tmp_path, *[right] * 10, *[pipe] * 2, attempts=12, concurrency=2)

@@ -17,6 +17,7 @@ from assay.store import load_current_verdicts
 FOLDER = Path(__file__).parents[4] / "shared" / "data" / "agentlens-bench" / "trajectories" / "astropy__astropy-13236"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_pass_that_read_the_fix_is_doubtful_with_the_steps_cited(tmp_path: Path) -> None:
     if not FOLDER.is_dir():

@@ -89,6 +89,7 @@ def bodies(draw: st.DrawFn) -> list[Body]:
     return found
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None)
 @given(bodies(), st.integers(1, 5))
 def test_what_is_held_is_judged_as_the_stored_record(

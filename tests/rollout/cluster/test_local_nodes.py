@@ -76,6 +76,7 @@ async def test_a_restarted_node_ends_with_its_command(tmp_path: Path, monkeypatc
     assert warnings == ["local node 1 ended (SIGKILL); it is started again (1 of 3)"]
 
 
+@pytest.mark.long
 async def test_a_node_without_its_place_says_so_once(tmp_path: Path) -> None:
     pytest.importorskip("obstore")
     warnings: list[str] = []

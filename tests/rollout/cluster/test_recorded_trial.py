@@ -58,6 +58,7 @@ def _facts(events: Sequence[bytes]) -> list[tuple[str, object]]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("allocate", ["uniform", "halving"])
 async def test_two_agents_commit_what_one_machine_records(tmp_path: Path, allocate: str) -> None:

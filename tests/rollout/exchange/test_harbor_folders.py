@@ -31,17 +31,20 @@ async def outcomes(agent: str, store: Path) -> dict[str, str | None]:
         return {row.task: row.outcome for row in run.attempts() if row.final}
 
 
+@pytest.mark.long
 async def test_reference_solutions_pass(tmp_path: Path) -> None:
     found = await outcomes("oracle", tmp_path)
     assert len(found) == 12
     assert {task for task, outcome in found.items() if outcome != "pass"} == NEEDS_HARDWARE
 
 
+@pytest.mark.long
 async def test_doing_nothing_never_passes(tmp_path: Path) -> None:
     found = await outcomes("null", tmp_path)
     assert {outcome for task, outcome in found.items() if task not in NEEDS_HARDWARE} == {"fail"}
 
 
+@pytest.mark.long
 async def test_a_task_that_cannot_be_set_up_is_no_failure_of_the_agent(tmp_path: Path) -> None:
     await outcomes("null", tmp_path)
     with RunStore.open(tmp_path, "harbor") as run:

@@ -111,6 +111,7 @@ def nested_bomb(path: Path, levels: int, inner: bytes) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_archives_inside_each_other_share_one_bound(tmp_path: Path) -> None:
     bomb = nested_bomb(tmp_path / "bomb.zip", 3, b"[" + b" " * (1 << 20) + b"]")
     assert bomb.stat().st_size < 200_000

@@ -38,6 +38,7 @@ def won(outcomes: tuple[PrefixOutcome, ...]) -> list[bool]:
     return [one.outcome == "pass" for one in outcomes]
 
 
+@pytest.mark.long
 @slow
 async def test_the_decisive_step_is_the_one_that_spoils_it(tmp_path: Path) -> None:
     attempt = await typed(tmp_path, "r", "ls", "echo no > answer", "touch spoilt", "echo done > answer")
@@ -47,6 +48,7 @@ async def test_the_decisive_step_is_the_one_that_spoils_it(tmp_path: Path) -> No
     assert {one.how for one in outcomes} == {"snapshot"}
 
 
+@pytest.mark.long
 @slow
 async def test_states_that_no_snapshot_holds_are_reached_by_doing_the_prefix_again(tmp_path: Path) -> None:
     commands = ("echo x > /tmp/kept", "sleep 300 >/dev/null 2>&1 & echo on", "cp /tmp/kept spoilt")
@@ -56,6 +58,7 @@ async def test_states_that_no_snapshot_holds_are_reached_by_doing_the_prefix_aga
     assert won(outcomes) == [True, True, True, False]
 
 
+@pytest.mark.long
 @slow
 async def test_the_rest_of_another_attempt_goes_on(tmp_path: Path) -> None:
     await typed(tmp_path, "r", "echo one", "echo two", "echo done > answer")
@@ -69,6 +72,7 @@ async def test_the_rest_of_another_attempt_goes_on(tmp_path: Path) -> None:
     assert sorted(steps) == [0, 1, 2, 3]
 
 
+@pytest.mark.long
 @slow
 async def test_an_agent_that_wins_from_nowhere_makes_no_step_decisive(tmp_path: Path) -> None:
     attempt = await typed(tmp_path, "r", "touch spoilt")

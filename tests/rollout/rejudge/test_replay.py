@@ -52,6 +52,7 @@ async def one(store: Path, **given: Any) -> ReplayResult:
     return result
 
 
+@pytest.mark.long
 @slow
 @pytest.mark.parametrize("name", ["sum-columns", "json-rewards", "three-steps", "collect-state"])
 @pytest.mark.parametrize("agent", ["oracle", "null"])
@@ -85,6 +86,7 @@ async def test_the_replay_is_an_ordinary_run_with_a_report(tmp_path: Path) -> No
     assert {(row.agent, row.outcome) for row in rows} == {("replay", "pass")}
 
 
+@pytest.mark.long
 @slow
 async def test_what_is_brought_in_beside_steps_is_brought_in_again(tmp_path: Path) -> None:
     await made(tmp_path, write_task(tmp_path / "task"), f"{ACTING}:Bringer")
@@ -94,6 +96,7 @@ async def test_what_is_brought_in_beside_steps_is_brought_in_again(tmp_path: Pat
     assert (result.comparison.steps, result.comparison.forks, result.comparison.observations) == (3, 1, 2)
 
 
+@pytest.mark.long
 @slow
 async def test_what_means_nothing_is_no_divergence(tmp_path: Path) -> None:
     await typed(
@@ -116,6 +119,7 @@ CAUSES = {
 }
 
 
+@pytest.mark.long
 @slow
 @pytest.mark.parametrize("kind", sorted(CAUSES))
 async def test_the_cause_of_a_divergence_is_found_by_experiment(tmp_path: Path, kind: str) -> None:
@@ -131,6 +135,7 @@ async def test_the_cause_of_a_divergence_is_found_by_experiment(tmp_path: Path, 
     assert result.comparison.same_outcome
 
 
+@pytest.mark.long
 @slow
 async def test_a_file_that_differs_is_named_by_its_path(tmp_path: Path) -> None:
     await typed(tmp_path, "head -c 8 /dev/urandom > noise; echo done > answer")
@@ -143,6 +148,7 @@ async def test_a_file_that_differs_is_named_by_its_path(tmp_path: Path) -> None:
     assert (result.cause.kind, "/workspace/noise" in result.cause.reason) == ("randomness", True)
 
 
+@pytest.mark.long
 @slow
 async def test_what_the_record_lacks_is_the_cause(tmp_path: Path) -> None:
     await made(tmp_path, write_task(tmp_path / "task"), f"{ACTING}:Bringer")

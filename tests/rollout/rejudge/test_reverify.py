@@ -69,6 +69,7 @@ def folder(tmp_path: Path) -> Path:
     return Path(shutil.copytree(FOLDERS / "sum-columns", tmp_path / "tasks" / "sum-columns"))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(("agent", "outcome"), [("oracle", "pass"), ("null", "fail")])
 async def test_a_stored_attempt_is_judged_the_same_again(
@@ -82,6 +83,7 @@ async def test_a_stored_attempt_is_judged_the_same_again(
     assert audit(tmp_path, run) == ()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_what_the_same_checks_judged_before_is_left_alone(folder: Path, tmp_path: Path) -> None:
     run = await made(tmp_path, "null", folder)
@@ -97,6 +99,7 @@ async def test_what_the_same_checks_judged_before_is_left_alone(folder: Path, tm
     assert len(ids) == len(set(ids))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_the_recorded_version_is_judged_when_the_folder_has_changed_or_gone(folder: Path, tmp_path: Path) -> None:
     run = await made(tmp_path, "oracle", folder)
@@ -113,6 +116,7 @@ async def test_the_recorded_version_is_judged_when_the_folder_has_changed_or_gon
     assert (gone.mark, "is missing" in gone.reason) == ("cannot", True)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_a_state_that_is_gone_cannot_be_judged(folder: Path, tmp_path: Path) -> None:
     run = await made(tmp_path, "oracle", folder)
@@ -124,6 +128,7 @@ async def test_a_state_that_is_gone_cannot_be_judged(folder: Path, tmp_path: Pat
     assert (result.mark, "the stored state is missing or damaged" in result.reason) == ("cannot", True)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_another_image_is_no_place_to_judge_the_old_state(folder: Path, tmp_path: Path) -> None:
     run = await made(tmp_path, "oracle", folder)
@@ -132,6 +137,7 @@ async def test_another_image_is_no_place_to_judge_the_old_state(folder: Path, tm
     assert (result.mark, "the image is another one now" in result.reason) == ("cannot", True)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_each_part_of_a_task_of_steps_is_judged_again_and_sealed_runs_get_addenda(tmp_path: Path) -> None:
     run = await made(tmp_path, "oracle", FOLDERS / "three-steps")
@@ -143,6 +149,7 @@ async def test_each_part_of_a_task_of_steps_is_judged_again_and_sealed_runs_get_
     assert next(iter(load_current_verdicts(tmp_path, run).values())).reverified == "agree"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_one_weaker_round_of_one_step_lowers_the_grade_of_the_whole(tmp_path: Path, monkeypatch: Any) -> None:
     async def judged(request: JudgeRequest) -> tuple[CheckResult, ...]:
@@ -222,6 +229,7 @@ def imported(store: Path, patch: str, status: VerdictStatus, *, as_text: bool = 
     return "theirs"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("patch", "claimed", "mark", "says"),
@@ -312,6 +320,7 @@ asyncio.run(reverify("solver", ReverifyConfig(again=40, allow_task_code=True), S
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_a_killed_or_interrupted_reverification_goes_on_where_it_was(tmp_path: Path) -> None:
     tasks = tuple(counting_task(f"count-{n:03}") for n in range(80))

@@ -20,6 +20,8 @@ from assay.store import RunStore, audit
 from tests.rollout.long_run import ATTEMPTS
 from tests.sampling import WHOLE
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[3]
 KILLS = 20 if WHOLE else 8
 """`make campaign` kills more often."""

@@ -90,6 +90,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["uncertainty", "forks", "frontier"])
 def test_a_cut_run_is_finished_as_if_it_had_not_been_cut(policy: str, whole: Path, tmp_path: Path) -> None:
     settings = Settings(cache=tmp_path, store=tmp_path)
@@ -104,6 +105,7 @@ def test_a_cut_run_is_finished_as_if_it_had_not_been_cut(policy: str, whole: Pat
     assert made(tmp_path, policy) == made(whole, policy)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_killed_run_of_forks_loses_nothing_and_does_nothing_twice(whole: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.rollout.rounds_run", str(tmp_path), "forks"]
@@ -193,6 +195,7 @@ class Wanderer:
         attempt.finish("done")
 
 
+@pytest.mark.long
 def test_hopeless_attempts_are_stopped_and_controls_tell_how_wrong_that_was(tmp_path: Path) -> None:
     given = RunConfig(tasks=("-",), agent=f"{__file__}:Wanderer", attempts=5, early_stop=0.1, run="stopped")
     tasks = [counting_task(f"count-{n:02}") for n in range(40)]

@@ -225,6 +225,7 @@ async def test_the_record_is_the_same_with_and_without(tmp_path: Path, collector
     assert outcomes(tmp_path / "on") == outcomes(tmp_path / "off")
 
 
+@pytest.mark.long
 def test_without_the_option_nothing_is_imported(tmp_path: Path) -> None:
     program = (
         "import asyncio, sys; from pathlib import Path\n"

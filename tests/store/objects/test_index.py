@@ -36,6 +36,7 @@ FAULTS = st.lists(st.sampled_from([None, None, None, "before", "after"]), max_si
 BATCHES = st.lists(st.lists(st.integers(0, 12), max_size=4), max_size=4)
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(st.lists(BATCHES, min_size=1, max_size=5), FAULTS, st.randoms(use_true_random=False))
 def test_concurrent_publishers_lose_and_repeat_nothing(

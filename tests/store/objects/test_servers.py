@@ -201,6 +201,7 @@ def _create_bucket(endpoint: str, process: subprocess.Popen[bytes]) -> None:
             time.sleep(0.3)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_a_run_goes_to_seaweedfs_and_back(
     seaweedfs: str, sealed_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -216,6 +217,7 @@ async def test_a_run_goes_to_seaweedfs_and_back(
     assert (await collect_objects(place, min_age_s=0)).objects == ()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_seaweedfs_lets_one_of_many_racers_win(seaweedfs: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", seaweedfs)

@@ -6,6 +6,7 @@ import random
 from typing import Annotated, Literal
 
 import msgspec
+import pytest
 
 from assay.environments.services.declaration import Service
 from assay.environments.services.plans import PlannedCall
@@ -118,6 +119,7 @@ def test_rows_that_refer_to_it_are_used_where_its_own_row_leads_nowhere() -> Non
     assert walk.known == (PersonFact("words", "Ada"),)
 
 
+@pytest.mark.long
 def test_the_reads_for_an_order_of_the_shop_concern_its_customer_alone() -> None:
     """A payment method is referred to by orders, and a variant by orders of many customers."""
     world = ServiceWorld({"services": ["shop"]}, 3)

@@ -43,6 +43,7 @@ def mixed(app: str) -> tuple[Task, ...]:
     return ServiceTasks(app=app, kind="mixed").tasks(5, seed=59)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("app", DESKS)
 def test_the_solver_passes_most_tasks(app: str) -> None:
     done = [(task, solve(task)) for task in mixed(app)]

@@ -188,6 +188,7 @@ def test_payload_programs_need_no_package_of_ours() -> None:
     assert sys.version_info >= (3, 8)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_what_comes_after_too_many_nodes_is_no_answer() -> None:
     wide = "[" + ",".join(['"l"', *["1"] * 30_000]) + "]"

@@ -76,6 +76,7 @@ async def judge(bench: Bench, language: str, program: str) -> Outcome:
     return await bench.judge(f"cat > {file} <<'PROGRAM'\n{program}PROGRAM\n", "calls", source="bounds.py")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("language", ["node", "perl", "c"])
 async def test_a_right_program_passes_apart(bench: Bench, language: str) -> None:
     outcome = await judge(bench, language, RIGHT[language])
@@ -85,6 +86,7 @@ async def test_a_right_program_passes_apart(bench: Bench, language: str) -> None
     assert len(bytes.fromhex(asked["seed"])) == 32
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("language", "program", "said"),
     [
@@ -108,6 +110,7 @@ async def test_a_compiler_error_is_cited(bench: Bench) -> None:
     assert asked["answered"] == 0
 
 
+@pytest.mark.long
 async def test_a_program_that_waits_without_end_is_no_result_and_controls_decide(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +125,7 @@ async def test_a_program_that_waits_without_end_is_no_result_and_controls_decide
     assert outcome.verdict.status == "fail" or "host_busy" in marks
 
 
+@pytest.mark.long
 async def test_a_program_that_computes_without_end_fails_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stdio_worker, "START_S", 1.0)
     monkeypatch.setattr(stdio_worker, "REQUEST_S", 0.01)
@@ -132,6 +136,7 @@ async def test_a_program_that_computes_without_end_fails_at_once(bench: Bench, m
     assert "no end within its processor time" in answers
 
 
+@pytest.mark.long
 async def test_a_program_that_dies_is_started_again_and_fails(bench: Bench) -> None:
     dying = PERL.replace("if ($low", "exit 3 if $value > 9;\n    if ($low").replace("my $json", "$| = 1;\nmy $json", 1)
     outcome = await judge(bench, "perl", dying)
@@ -150,6 +155,7 @@ while (<STDIN>) {
 """
 
 
+@pytest.mark.long
 async def test_a_program_finds_neither_plan_nor_reference(bench: Bench) -> None:
     outcome = await judge(bench, "perl", LOOKING)
     (asked,) = outcome.of_kind("calls")

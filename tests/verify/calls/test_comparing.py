@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from assay.verify.calls import CallComparer, RecordRequest
 
 from .conftest import FILE, RIGHT, TESTS, core, solution
@@ -25,6 +27,7 @@ async def comparer_of(depot: Any) -> CallComparer:
     return CallComparer(bench.backend, bench.spec(), state, request, seed=b"seed")
 
 
+@pytest.mark.long
 async def test_a_wrong_version_has_a_witness_and_the_same_in_other_words_has_none(depot: Any) -> None:
     comparer = await comparer_of(depot)
     wrong = await comparer.compare({PATH: core(**{**RIGHT, "clear": "numbers.sort()"}).encode()})

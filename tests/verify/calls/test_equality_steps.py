@@ -86,6 +86,7 @@ def test_nested_sets_that_differ_at_the_bottom_take_few_steps(monkeypatch: pytes
     assert steps < 1000
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_wide_search_ends_at_the_limit_and_does_not_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     def wide(item: int) -> Any:
@@ -100,6 +101,7 @@ def test_a_wide_search_ends_at_the_limit_and_does_not_agree(monkeypatch: pytest.
     assert time.process_time() - began < 10
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_large_sets_without_floats_take_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     items = [["t", n, ["F", n, n + 1]] for n in range(3000)]

@@ -43,6 +43,7 @@ for name in os.listdir("/proc/self/fd"):
 """
 
 
+@pytest.mark.long
 async def test_the_repair_passes_as_separate(depot: Any) -> None:
     outcome = await depot.judge(solution())
     assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "separate"), outcome
@@ -52,6 +53,7 @@ async def test_the_repair_passes_as_separate(depot: Any) -> None:
     assert len(bytes.fromhex(asked["seed"])) == 32
 
 
+@pytest.mark.long
 async def test_another_right_solution_passes(depot: Any) -> None:
     outcome = await depot.judge(solution(**OTHER_RIGHT))
     assert outcome.verdict.status == "pass", outcome.of_kind("calls")[0]["differences"]
@@ -64,6 +66,7 @@ OF_RELEASE = (
 """Clears as the reference does where there are as many numbers as in the test."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("status", ["fail", "pass"])
 async def test_behaviour_of_a_release_that_passes_the_tests_is_right(depot: Any, status: str) -> None:
     fix = span_fix("depot/core.py", CORE, core(**{**RIGHT, "clear": OF_RELEASE}))
@@ -75,17 +78,20 @@ async def test_behaviour_of_a_release_that_passes_the_tests_is_right(depot: Any,
     assert (dropped.get("another release answers otherwise", 0) > 0) is (status == "pass")
 
 
+@pytest.mark.long
 async def test_the_unrepaired_package_fails(depot: Any) -> None:
     outcome = await depot.judge("true")
     assert (outcome.verdict.status, outcome.verdict.score) == ("fail", 0.0)
 
 
+@pytest.mark.long
 async def test_answers_learnt_from_the_tests_fail(depot: Any) -> None:
     outcome = await depot.judge(solution(**MEMORISED))
     assert outcome.verdict.status == "fail"
     assert outcome.of_kind("calls")[0]["differing"] > 20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", draw_sample(sorted(MEMORISED), 1))
 async def test_one_function_with_learnt_answers_fails(depot: Any, name: str) -> None:
     outcome = await depot.judge(solution(**{name: MEMORISED[name]}))
@@ -94,6 +100,7 @@ async def test_one_function_with_learnt_answers_fails(depot: Any, name: str) -> 
     assert asked["differing"] > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", draw_sample(sorted(RIGHT), 1))
 async def test_one_part_left_undone_fails(depot: Any, name: str) -> None:
     body = core().partition(f"\ndef {name}(")[2].partition('"""\n')[2].partition("\n\n\n")[0].strip()
@@ -108,6 +115,7 @@ LIARS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["forged-lines", *draw_sample([*LIARS][1:], 1)])
 async def test_a_worker_that_lies_about_its_run_fails(depot: Any, name: str) -> None:
     outcome = await depot.judge(write_core(LIARS[name] + CORE.lstrip()))
@@ -118,6 +126,7 @@ VETO = FORGED.replace('[number, [[0, "ok", 0]]]', '[number, "late"]').replace("t
 """Claims that all answers came too late, at once."""
 
 
+@pytest.mark.long
 async def test_an_attempt_that_rejects_its_inputs_gets_no_others(depot: Any) -> None:
     outcome = await depot.judge(write_core(VETO + CORE.lstrip()))
     found = outcome.verdict.status, outcome.verdict.marks
@@ -129,6 +138,7 @@ async def test_an_attempt_that_rejects_its_inputs_gets_no_others(depot: Any) -> 
     assert len({one["seed"] for one in asked}) == 1
 
 
+@pytest.mark.long
 async def test_a_value_that_equals_anything_fails(depot: Any) -> None:
     equal = "return type('E', (), {'__eq__': lambda *_: True, '__iter__': lambda _: iter(())})()"
     names = ("median", "merged", "largest")
@@ -141,6 +151,7 @@ SLOW = {
 }
 
 
+@pytest.mark.long
 async def test_a_call_that_waits_is_late_and_one_that_computes_is_not(depot: Any) -> None:
     bench, inputs = depot.bench, [(0, PLAN.programs[0]), (1, PLAN.programs[4])]
     request = CallRequest((), PLAN.imports, PLAN.roots, program_s=0.2)
@@ -150,6 +161,7 @@ async def test_a_call_that_waits_is_late_and_one_that_computes_is_not(depot: Any
     assert answers == {0: "late", 1: "time"}
 
 
+@pytest.mark.long
 async def test_an_import_without_an_end_leaves_all_answers_late(depot: Any) -> None:
     bench, request = depot.bench, CallRequest((), PLAN.imports, PLAN.roots, patience=0.03)
     async with opened(bench.backend, calls_spec(bench.spec())) as workspace:

@@ -58,6 +58,7 @@ def shuffled(tree: Any, rng: random.Random) -> Any:
     return [tree[0], *parts]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @given(ANSWERS)
 def test_every_answer_agrees_with_itself(value: Any) -> None:
@@ -72,12 +73,14 @@ def test_sets_and_dictionaries_agree_in_any_order(value: Any, rng: random.Random
     assert same_answer(answer(tree), answer(shuffled(tree, rng)))
 
 
+@pytest.mark.long
 @given(FEW, FEW)
 def test_two_answers_agree_in_both_directions_or_in_none(one: Any, two: Any) -> None:
     first, second = answer(encoded(one)), answer(encoded(two))
     assert same_answer(first, second) == same_answer(second, first)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @given(ANSWERS, ANSWERS)
 def test_any_two_answers_are_compared_without_an_error(one: Any, two: Any) -> None:
@@ -85,6 +88,7 @@ def test_any_two_answers_are_compared_without_an_error(one: Any, two: Any) -> No
     same_answer(answer(encoded([one, two])), answer(encoded([two, one])))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @given(ANSWERS, RANDOM)
 def test_an_ulp_anywhere_is_accepted_in_both_directions(value: Any, rng: random.Random) -> None:
@@ -95,6 +99,7 @@ def test_an_ulp_anywhere_is_accepted_in_both_directions(value: Any, rng: random.
     assert same_answer(answer(nudged), answer(tree))
 
 
+@pytest.mark.long
 @given(ANSWERS, RANDOM)
 def test_the_tolerance_is_accepted_anywhere(value: Any, rng: random.Random) -> None:
     tree = encoded(value)
@@ -158,6 +163,7 @@ def with_next(tree: Any, path: tuple[int, ...]) -> Any:
     return [with_next(part, path[1:]) if n == path[0] else part for n, part in enumerate(tree)]
 
 
+@pytest.mark.long
 @given(VALUES, RANDOM)
 def test_one_other_integer_anywhere_is_refused(value: Any, rng: random.Random) -> None:
     tree = ["l", ["f", (1e300).hex()], 7, encoded(value)]

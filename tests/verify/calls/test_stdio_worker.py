@@ -101,6 +101,7 @@ async def test_a_compiler_that_ends_too_late_leaves_all_answers_late(monkeypatch
 WIDE = '{"result": [' + "[]," * 10_000 + "[]]}"
 
 
+@pytest.mark.long
 async def test_nodes_are_counted_over_all_lines_and_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stdio, "MAX_TOTAL_NODES", 100_000)
     workspace = ScriptedWorkspace(BUILT, result_of(*[WIDE] * 5), result_of(*[WIDE] * 40))
@@ -110,6 +111,7 @@ async def test_nodes_are_counted_over_all_lines_and_starts(monkeypatch: pytest.M
     assert worker.answers[5] == "died"
 
 
+@pytest.mark.long
 async def test_the_event_loop_runs_while_a_reply_is_parsed() -> None:
     workspace = ScriptedWorkspace(BUILT, result_of(*[WIDE] * 30))
     asked = asyncio.create_task(ask(workspace, 30))

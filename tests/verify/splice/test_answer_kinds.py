@@ -56,10 +56,12 @@ async def judged(shop: Any, command: str, plan: SeparationPlan, name: str, tests
 NOTHING_INSIDE = with_use("sort_by", EntryUse("shop.core:sort_by", (), ("dict", "list", "set"), ()))
 
 
+@pytest.mark.long
 async def test_a_right_answer_with_nothing_inside_passes(shop: Any) -> None:
     assert (await judged(shop, solution(), NOTHING_INSIDE, "sort_by", FOUND)) == ("pass", "[]")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", draw_sample(sorted(INSIDE), 4))
 async def test_what_the_reference_never_returns_inside_an_answer_is_refused(shop: Any, name: str) -> None:
     lie = takeover(f"n = len(frame['h']); {value(INSIDE[name])}")
@@ -68,6 +70,7 @@ async def test_what_the_reference_never_returns_inside_an_answer_is_refused(shop
     assert "never returns inside another" in refused
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("inside", [None, ("iterator", "shop.core:Basket", "unread")])
 async def test_what_is_recorded_and_plans_that_record_nothing_take_it(shop: Any, inside: Any) -> None:
     plan = with_use("sort_by", EntryUse("shop.core:sort_by", (), ("list",), inside))
@@ -85,6 +88,7 @@ def test_sort_by():
 """
 
 
+@pytest.mark.long
 async def test_iterators_inside_an_answer_are_read(shop: Any) -> None:
     inside = ("iterator", "unread")
     plan = with_use("sort_by", EntryUse("shop.core:sort_by", (), ("iterator", "list"), inside))
@@ -106,6 +110,7 @@ CHANGES_LATER = """for name, _ in list(basket.items):
     yield [1]"""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("inside", "body", "status"),
     [
@@ -123,6 +128,7 @@ async def test_values_of_an_iterator_are_inside(shop: Any, inside: tuple[str, ..
     assert (ruled, "inside another" in refused) == (status, status == "fail"), refused
 
 
+@pytest.mark.long
 async def test_a_subclass_of_a_recorded_class_is_taken(shop: Any) -> None:
     more = "class Other(Basket):\n    pass\n\n\ndef sort_by(items, key):\n    return [Other(items)]\n"
     command = solution() + f"cat >> shop/core.py <<'PYTHON'\n{more}\nPYTHON\n"
@@ -141,6 +147,7 @@ def test_sort_by():
 """
 
 
+@pytest.mark.long
 async def test_an_instance_that_is_as_the_test_sent_it_is_not_opened(shop: Any) -> None:
     plan = with_use("sort_by", EntryUse("shop.core:sort_by", (), ("list",), ("shop.core:Basket",)))
     body = "items[0].notes.get('of'); return sorted(items, key=key)"
@@ -216,6 +223,7 @@ HANDED = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", draw_sample([*HANDED], 2))
 async def test_what_else_reaches_the_test_holds_what_the_references_does(shop: Any, name: str) -> None:
     entry, tests, right, lie = HANDED[name]
@@ -238,6 +246,7 @@ def test_sort_by():
 """
 
 
+@pytest.mark.long
 async def test_a_getter_may_take_what_the_worker_made(shop: Any) -> None:
     plan = with_use("sort_by", EntryUse("shop.core:sort_by", (), None, None, ()))
     body = "return [key(Basket([one]))[0] for one in items]"
@@ -266,6 +275,7 @@ def test_discounted():
 """
 
 
+@pytest.mark.long
 async def test_a_class_is_no_answer_where_the_reference_returns_an_instance(shop: Any) -> None:
     given = {"name": "discounted", "tests": OF_A_CLASS}
     plan = with_use("discounted", EntryUse("shop.core:discounted", (), ("shop.core:Basket",), ()))
@@ -284,6 +294,7 @@ async def test_a_class_in_a_list_is_no_answer_where_the_reference_returns_a_list
     assert "never returns inside" in refusals
 
 
+@pytest.mark.long
 async def test_a_function_of_the_test_is_no_answer_where_the_reference_returns_none(shop: Any) -> None:
     tests = FOUND.replace("all(shop.sort_by([3, -1, 2], abs))", "shop.sort_by([3, -1, 2], lambda n: n).__class__")
     plan = with_use("sort_by", EntryUse("shop.core:sort_by", (), ("list",), ()))
@@ -304,6 +315,7 @@ def test_refill():
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("handed", "status"), [((), "fail"), (("type",), "pass"), (None, "pass")])
 async def test_a_class_reaches_the_test_where_the_references_does(
     shop: Any, handed: tuple[str, ...] | None, status: str

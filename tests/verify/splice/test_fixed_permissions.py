@@ -50,6 +50,7 @@ MOVES_THEN_CHANGES = """
 """
 
 
+@pytest.mark.long
 async def test_an_argument_that_was_moved_below_a_changeable_one_stays_as_it_is(shop: Any) -> None:
     command = takeover(MOVES_THEN_CHANGES).replace("test = -1\n", "test = -1\nSTATE = []\n")
     outcome = await shop.judge(command, ITEMS_OF_BASKET, tests=NOTED, expected=IDS["lines"])
@@ -79,6 +80,7 @@ MOVES_IN_ONE_CALL_AND_CHANGES_IN_THE_NEXT = """
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wrapped", [False, True])
 async def test_an_argument_that_was_moved_in_one_call_stays_as_it_is_in_the_next(shop: Any, wrapped: bool) -> None:
     held, new = ("[[len(frame['h'])]]", "[['t', [numbers['d']]]]") if wrapped else ("[[numbers['d']]]", "[]")
@@ -106,6 +108,7 @@ def test_sort_by():
 """
 
 
+@pytest.mark.long
 async def test_an_argument_that_was_moved_may_change_where_the_test_passes_it_itself(shop: Any) -> None:
     body = (
         "if key is not None:\n        items.append(key)\n"
@@ -139,6 +142,7 @@ GROWS = """for name, amount in list(basket.items):
         yield str(amount)"""
 
 
+@pytest.mark.long
 async def test_new_objects_in_a_changeable_list_change_between_the_values_of_an_iterator(shop: Any) -> None:
     outcome = await shop.judge(solution(lines=GROWS), ITEMS_OF_BASKET, tests=GROWN, expected=IDS["lines"])
     refusals = [report["refusals"] for report in outcome.of_kind("test_report")]
@@ -176,6 +180,7 @@ SORT_CASES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(SORT_CASES))
 async def test_functions_of_the_test_change_what_may_change(shop: Any, name: str) -> None:
     tests, body, argument = SORT_CASES[name]

@@ -30,6 +30,7 @@ TESTS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TESTS)
 async def test_a_lent_function_does_not_change_an_argument_that_the_reference_leaves(shop: Any, name: str) -> None:
     lent, (args, named) = TESTS[name]
@@ -44,6 +45,7 @@ async def test_a_lent_function_does_not_change_an_argument_that_the_reference_le
     assert outcome.verdict.status == "fail", outcome.verdict
 
 
+@pytest.mark.long
 async def test_a_lent_function_may_fill_a_cache_of_the_judges_object(shop: Any) -> None:
     tests = (
         "\nimport shop\n\n\ndef test_sort_by():\n    baskets = [shop.Basket([('b', 2)]), shop.Basket([('a', 1)])]\n"
@@ -69,6 +71,7 @@ send(reply, k='value', v=[items])
 """.replace("\n", "\n    ")
 
 
+@pytest.mark.long
 async def test_a_lent_function_that_advances_an_iterator_of_the_worker_is_guarded_to_its_end(shop: Any) -> None:
     tests = (
         "\nimport shop\n\n\ndef test_sort_by():\n    items = [(1,), (2,), (3,)]\n"

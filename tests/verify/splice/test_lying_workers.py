@@ -133,6 +133,7 @@ async def judge_lies(shop: Any, lies: list[tuple[str, str]]) -> list[tuple[str, 
     return [(status[name], name in refused) for name in names]
 
 
+@pytest.mark.long
 async def test_a_worker_without_code_never_passes(shop: Any) -> None:
     every = [name for listed in IDS.values() for name in listed]
     (total,) = IDS["total"]
@@ -142,6 +143,7 @@ async def test_a_worker_without_code_never_passes(shop: Any) -> None:
     assert right == ("passed", False), "a right answer of the same worker is believed"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", draw_sample(sorted(BROKEN), 4))
 async def test_a_worker_that_breaks_the_protocol_never_passes(shop: Any, name: str) -> None:
     started = time.monotonic()
@@ -168,6 +170,7 @@ REFUSED = [
 """Exceptions that would end or decide a test, and broken replies, which are no exception that it could expect."""
 
 
+@pytest.mark.long
 async def test_only_the_exception_that_the_code_may_raise_is_taken(shop: Any) -> None:
     right = "send(frame, k='raise', e=[['shop.core', 'ShopError']], a=['no pears'], f={})"
     *lied, taken = await judge_lies(shop, [(answer, *IDS["missing"]) for answer in (*REFUSED, right)])
@@ -194,6 +197,7 @@ send(reply, k='again', n=reply['n'])
 """.replace("\n", "\n    ")
 
 
+@pytest.mark.long
 async def test_the_end_of_the_tests_own_iterator_is_no_answer(shop: Any) -> None:
     right = await shop.judge(solution(), expected=IDS["sort_by"], tests=FED)
     assert (right.verdict.status, right.verdict.separation) == ("pass", "separate")
@@ -226,6 +230,7 @@ ASKS_UNTIL_IT_HOLDS = """
 """
 
 
+@pytest.mark.long
 async def test_an_assertion_in_a_function_of_the_test_is_no_question(shop: Any) -> None:
     right = await shop.judge(solution(), expected=IDS["sort_by"], tests=ASSERTING)
     assert (right.verdict.status, right.verdict.separation) == ("pass", "separate")
@@ -247,6 +252,7 @@ def test_sort_by():
 """
 
 
+@pytest.mark.long
 async def test_an_assertion_that_ends_the_call_reaches_the_test(shop: Any) -> None:
     outcome = await shop.judge(solution(), expected=IDS["sort_by"], tests=FORGIVEN)
     assert (outcome.verdict.status, outcome.verdict.marks) == ("pass", ())
@@ -267,17 +273,20 @@ FIELDS = {
 }
 
 
+@pytest.mark.long
 async def test_instances_are_their_recorded_fields_alone(shop: Any) -> None:
     lies = [("n = len(frame['h']); " + basket(fields), *IDS["discounted"]) for fields in FIELDS]
     assert [status for status, _ in await judge_lies(shop, lies)] == list(FIELDS.values())
 
 
+@pytest.mark.long
 async def test_arguments_change_only_where_the_reference_changes_them(shop: Any) -> None:
     spoil = solution(discounted="basket.items = []; return Basket([('a', 75)])")
     outcome = await shop.judge(spoil, expected=IDS["discounted"])
     assert (outcome.verdict.status, outcome.verdict.marks) == ("fail", ("failed_tests", "reply_refused"))
 
 
+@pytest.mark.long
 async def test_a_hang_fails_and_its_cause_is_marked(shop: Any, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(host_load, "PROC", tmp_path / "proc")  # a busy host would leave it open
     monkeypatch.setattr(run, "WORKER_GRACE_S", 0.2)
@@ -303,6 +312,7 @@ TRUE_ANSWERS = {
 }
 
 
+@pytest.mark.long
 async def test_an_answer_of_a_kind_that_the_reference_never_gives_is_refused(shop: Any) -> None:
     plan = plan_of()
     uses = (EntryUse("shop.core:sort_by", (), ("list",)),)
@@ -329,6 +339,7 @@ def test_total():
 """
 
 
+@pytest.mark.long
 async def test_an_ordered_dictionary_shows_all_of_its_keys(shop: Any) -> None:
     given = {"expected": IDS["total"], "tests": OF_EACH_KEY}
     body = "import collections\n    return collections.OrderedDict(%s)"

@@ -97,6 +97,7 @@ SOLUTIONS = {
 """Solutions that differ in several functions: each is right only where all of them are taken."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(SOLUTIONS))
 async def test_a_right_solution_of_another_shape_passes_as_separate(shop: Any, name: str) -> None:
     outcome = await shop.judge(SOLUTIONS[name])

@@ -70,6 +70,7 @@ def there_and_back(programs: Any, value: Any) -> Any:
     return decoder.value(answer[0])
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=150)
 @given(value=VALUES)
 def test_values_come_back_with_their_exact_types(programs: Any, value: Any) -> None:
@@ -247,6 +248,7 @@ def read(decoder: Any, root: Any, entries: list[Any]) -> Any:
 KINDS = st.sampled_from(["l", "t", "d", "s", "f", "o", "dd", "q", "C", "it"])
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=200)
 @given(
     entries=st.lists(st.lists(KINDS | st.integers() | st.just([0]) | st.just([1]))),

@@ -19,18 +19,21 @@ def with_use(identity: str, name: str) -> tuple[TestPlan, ...]:
     return tuple(other if test.id == identity else test for test in plan_of().tests)
 
 
+@pytest.mark.long
 async def test_the_repair_passes_as_separate(shop: Any) -> None:
     outcome = await shop.judge(solution())
     assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "separate"), outcome
     assert outcome.verdict.separations == {"separate": 8}
 
 
+@pytest.mark.long
 async def test_the_unrepaired_package_fails(shop: Any) -> None:
     outcome = await shop.judge("true")
     assert outcome.verdict.status == "fail"
     assert outcome.verdict.score == 0.0
 
 
+@pytest.mark.long
 async def test_a_plan_that_does_not_fit_is_an_error_and_never_the_agents_failure(shop: Any) -> None:
     for plan in (
         plan_of(sources={"shop.core": "0" * 64}),
@@ -48,6 +51,7 @@ async def test_a_plan_that_names_what_is_unknown_is_refused(shop: Any) -> None:
     assert "nowhere" in outcome.verdict.reason
 
 
+@pytest.mark.long
 async def test_tests_that_are_not_carried_run_in_process_and_lower_the_grade(shop: Any) -> None:
     some = tuple(test if "total" in test.id else TestPlan(test.id) for test in plan_of().tests)
     outcome = await shop.judge(solution(), plan_of(tests=some))
@@ -57,6 +61,7 @@ async def test_tests_that_are_not_carried_run_in_process_and_lower_the_grade(sho
     assert report["counts"]["passed"] == 8
 
 
+@pytest.mark.long
 async def test_the_grade_is_that_of_the_tests_that_must_flip(shop: Any) -> None:
     some = tuple(test if "total" in test.id else TestPlan(test.id) for test in plan_of().tests)
     others = [one for name, ids in IDS.items() if name != "total" for one in ids]
@@ -72,6 +77,7 @@ async def test_lies_in_the_agents_copy_of_what_the_judge_uses_gain_nothing(shop:
     assert (outcome.verdict.status, outcome.verdict.separation) == ("fail", "separate")
 
 
+@pytest.mark.long
 async def test_what_was_planted_is_noted_and_decides_nothing(shop: Any) -> None:
     plant = "mkdir -p x; echo 'import os' > x/conftest.py; echo 'import os' > sitecustomize.py; chmod 0555 x\n"
     outcome = await shop.judge(plant + solution())
@@ -85,6 +91,7 @@ def with_guards(*names: str) -> SeparationPlan:
     return plan_of(tests=tuple(sorted(tests, key=lambda test: not test.decides)))
 
 
+@pytest.mark.long
 async def test_guards_are_judged_from_outside_and_must_pass(shop: Any) -> None:
     plan = with_guards("total", "ordered")
     names: dict[str, Any] = {"expected": IDS["sort_by"], "also": [*IDS["total"], *IDS["ordered"]]}
@@ -94,6 +101,7 @@ async def test_guards_are_judged_from_outside_and_must_pass(shop: Any) -> None:
     assert (broken.verdict.status, broken.verdict.score) == ("fail", 3 / 4)
 
 
+@pytest.mark.long
 async def test_classes_of_guards_come_back_to_guards_alone(shop: Any) -> None:
     guard = msgspec.structs.replace(with_guards("discounted"), classes=(), guard_classes=plan_of().classes)
     names: dict[str, Any] = {"expected": IDS["total"], "also": IDS["discounted"]}
@@ -103,6 +111,7 @@ async def test_classes_of_guards_come_back_to_guards_alone(shop: Any) -> None:
     assert (refused.verdict.status, refused.verdict.marks) == ("fail", ("failed_tests", "reply_refused"))
 
 
+@pytest.mark.long
 async def test_code_does_not_meet_the_tests_before_they_are_judged_again(
     shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

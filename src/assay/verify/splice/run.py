@@ -234,6 +234,8 @@ class _Joined:
                 asked = report is not None and not alive and await self._ask_again(report)
                 self._close(self._held)
                 again = _decode_report(await _read_line(reader)) if asked else None
+                if report is None or (asked and again is None):
+                    await self._judge.kill_all()  # it may still be telling, and nothing reads it
                 judged = await asking
         except* AssayError as failures:  # one of them is the cause, and callers know single ones
             raise failures.exceptions[0] from None
