@@ -28,8 +28,8 @@ def draw_sample(items: Sequence[Item], count: int) -> list[Item]:
 
 
 def draw_long_tests(items: Sequence[pytest.Item], seed: str) -> set[pytest.Item]:
-    """Returns the long tests of a sample: a sixth of those of each package. A file that is marked as a whole, because its
-    tests share what takes long to make, is drawn as a whole."""
+    """Returns the long tests of a sample: a sixth of those of each package. A file that is marked as a whole, because
+    its tests share what takes long to make, is drawn as a whole."""
     units: dict[str, dict[str, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
     for item in items:
         marked = [node for node, _ in item.iter_markers_with_node("long")]

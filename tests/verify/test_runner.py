@@ -39,6 +39,19 @@ def test_a_whole_run_is_reported(tmp_path: Path) -> None:
     assert report["canaries"]["failed"] == report["canaries"]["planted"] >= 1
 
 
+def test_tests_have_a_scripts_descriptors_and_none_of_the_supervisors(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "import os\ndef test_it():\n    os.write(3, b'said')\n"
+        "    pipes = [os.readlink(f'/proc/self/fd/{name}') for name in os.listdir('/proc/self/fd')\n"
+        "             if os.path.lexists(f'/proc/self/fd/{name}')]\n"
+        "    assert sum(pipe.startswith(('socket', 'anon')) for pipe in pipes) == 0\n"
+    )
+    quiet = f"exec 3>said; {sys.executable} -I -B {RUNNER} script -q -c <(echo [pytest]) test_it.py; cat said"
+    done = subprocess.run(["bash", "-c", quiet], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert "1 passed" in done.stdout, done
+    assert done.stdout.endswith("said"), done
+
+
 def test_a_failure_whose_message_is_no_text_is_reported(tmp_path: Path) -> None:
     report = check(tmp_path, HONEST + "\n\ndef test_odd():\n    raise ValueError('\\ud800 and \\udfff')\n")
     assert statuses(report) == {"test_one": "passed", "test_two": "passed", "test_odd": "failed"}

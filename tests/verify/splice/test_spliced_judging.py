@@ -9,6 +9,7 @@ import pytest
 
 from assay.verify import pytest_check
 from assay.verify.separation_plan import CollectedTest, EntryPoint, EntryUse, SeparationPlan, TestPlan
+from assay.verify.splice import run
 
 from .conftest import IDS, plan_of, solution
 
@@ -175,6 +176,30 @@ async def test_what_works_where_calls_are_answered_alone_is_not_confirmed(shop: 
     assert outcome.verdict.status == "fail", outcome.verdict
     assert "not_confirmed" in outcome.verdict.marks
     assert programs_of(outcome) == [*AGAIN, "runner.py check"]
+
+
+async def test_a_worker_that_ends_in_a_call_fails_at_once(shop: Any) -> None:
+    outcome = await shop.judge(solution(total="import os\n    os.kill(os.getppid(), 9)\n    os._exit(0)"))
+    assert outcome.verdict.status == "fail", outcome.verdict
+    assert "worker_ended" in outcome.verdict.marks
+
+
+TIRESOME = {
+    "it stops the supervisor": "os.kill(os.getppid(), 19)",
+    "it tells much": "[os.write(fd, b'x' * (1 << 20)) for fd in range(3, 9) for _ in range(99)]",
+    "it waits": "time.sleep(600)",
+}
+
+
+@pytest.mark.parametrize("name", TIRESOME)
+async def test_a_run_that_does_not_end_is_left_for_a_sandbox_of_its_own(
+    shop: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "AGAIN_S", 0.5)
+    there = f"import os, time\nif os.path.exists('/run/verifier/again'):\n    {TIRESOME[name]}"
+    outcome = await shop.judge(f"{solution()}\ncat >> shop/core.py <<'PYTHON'\n{there}\nPYTHON")
+    assert outcome.verdict.status == "pass", outcome.verdict
+    assert programs_of(outcome)[-1] == "runner.py check"
 
 
 async def test_a_repair_in_byte_code_alone_is_not_confirmed(shop: Any) -> None:

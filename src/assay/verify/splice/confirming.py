@@ -8,59 +8,61 @@ special files or many files is not put there: it needs a sandbox of its own.
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Sequence
-from typing import Any
 
 from assay.environments.interface import Change, PackedState, PacksStates, Snapshot, Workspace
 from assay.errors import AssayError
-from assay.verify.sanitise import HOME, CleanupPlan, Findings, caches_of, remove_paths
+from assay.verify.sanitise import CleanupPlan, Findings, caches_of, remove_paths
 
-AGAIN = f"{HOME}/again.json"
-"""Where the supervisor looks for the configuration of a second run."""
-MOST_FILES = 200
+MOST_LISTED = 4000
+MOST_CHANGES = 200
+"""Files to write, folders, and paths to remove."""
 MOST_BYTES = 8 << 20
 
 
-async def prepare_again(
-    judge: Workspace, state: Snapshot, undoing: CleanupPlan, findings: Findings, configuration: dict[str, Any]
-) -> bool:
-    """Changes the judge's files into those of a state without its planted changes, and asks for a run with a
-    configuration, which begins when nothing can write to the worker's pipes any more. Returns False, with some of it
-    done, where that is not possible."""
+async def place_state(judge: Workspace, state: Snapshot, undoing: CleanupPlan, findings: Findings) -> bool:
+    """Changes the judge's files into those of a state without its planted changes. Returns False, with some of it done,
+    where that is not possible."""
+    changes = _select_changes(judge, state, undoing, findings)
+    if changes is None or not isinstance(undoing.backend, PacksStates):
+        return False
+    gone = [change.path for change in changes if change.kind == "removed"]
+    gone += [planted.path for planted in findings.planted if planted.action == "remove"]
+    gone += caches_of(undoing.changes)
+    if len(gone) + len(changes) > MOST_CHANGES:
+        return False
+    files = {change.path for change in changes if change.kind != "removed" and change.type == "file"}
     try:
-        if not await _place_state(judge, state, undoing, findings):
-            return False
-        await judge.write(AGAIN, json.dumps(configuration).encode())
+        packed = await undoing.backend.pack(state)
+        contents = await asyncio.to_thread(_read_files, packed, files)
+        await remove_paths(judge, gone)
+        for change, data in contents:
+            await judge.write(change.path, data, mode=(change.mode or 0o644) & 0o777)
     except (AssayError, OSError, ValueError):
         return False
     return True
 
 
-async def _place_state(judge: Workspace, state: Snapshot, undoing: CleanupPlan, findings: Findings) -> bool:
-    caches = caches_of(undoing.changes)
-    undone = (*(planted.path for planted in findings.planted if planted.action != "note"), *caches)
-    covered = (*(mount.target for mount in judge.spec.mounts), *judge.spec.tmpfs)
-    changes = [change for change in state.changes if not _is_in(change.path, (*undone, *covered))]
+def _select_changes(judge: Workspace, state: Snapshot, undoing: CleanupPlan, findings: Findings) -> list[Change] | None:
+    """Returns what is not undone and not covered by the judge's mounts; None if it cannot be put there as it is."""
+    if len(state.changes) > MOST_LISTED:
+        return None
+    left_out = {planted.path for planted in findings.planted if planted.action != "note"}
+    left_out.update(
+        caches_of(undoing.changes), judge.spec.tmpfs, (mount.target.rstrip("/") for mount in judge.spec.mounts)
+    )
+    changes = [change for change in state.changes if left_out.isdisjoint(_places_of(change.path))]
     present = [change for change in changes if change.kind != "removed"]
-    files = [change for change in present if change.type == "file"]
-    if any(change.type not in ("file", "directory") for change in present) or len(files) > MOST_FILES:
-        return False
-    if sum(change.size or 0 for change in files) > MOST_BYTES or not isinstance(undoing.backend, PacksStates):
-        return False
-    packed = await undoing.backend.pack(state)
-    contents = await asyncio.to_thread(_read_files, packed, {change.path for change in files})
-    gone = [change.path for change in changes if change.kind == "removed"]
-    gone += [planted.path for planted in findings.planted if planted.action == "remove"]
-    await remove_paths(judge, [*gone, *caches])
-    for change, data in contents:
-        await judge.write(change.path, data, mode=(change.mode or 0o644) & 0o777)
-    return True
+    # A folder that is changed may stand where the image has a link, which a path below would follow.
+    if not all(one.type == "file" or (one.type == "directory" and one.kind == "added") for one in present):
+        return None
+    return changes if sum(change.size or 0 for change in present) <= MOST_BYTES else None
+
+
+def _places_of(path: str) -> list[str]:
+    """Returns a path and the folders above it."""
+    parts = path.split("/")
+    return ["/".join(parts[:end]) for end in range(2, len(parts) + 1)]
 
 
 def _read_files(packed: PackedState, wanted: set[str]) -> list[tuple[Change, bytes]]:
     return [(change, handle.read(MOST_BYTES)) for change, handle in packed.files() if change.path in wanted]
-
-
-def _is_in(path: str, places: Sequence[str]) -> bool:
-    return any(path == place or path.startswith(f"{place}/") for place in places)

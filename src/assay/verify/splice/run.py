@@ -47,10 +47,13 @@ from assay.verify.sanitise import (
 from assay.verify.separation import cite_open_sandboxes
 from assay.verify.separation_plan import EntryUse, SeparationPlan, TestPlan
 
-from .confirming import prepare_again
+from .confirming import place_state
 
 PROGRAMS = "/opt/assay-splice"
 CONFIGURATION = f"{HOME}/judge.json"
+AGAIN = f"{HOME}/again"
+"""File for which the judge's supervisor waits before it runs tests again."""
+AGAIN_S = 10.0
 GRACE_S = 20.0
 MAX_REPORT = 60 << 20
 MAX_WORKER_TEXT = 16 << 10
@@ -164,7 +167,7 @@ async def run_spliced(given: CheckInput, request: SpliceRequest, cited: CitedEvi
     async with opened(given.backend, judge_spec) as judge, opened(given.backend, worker_spec, given.state) as worker:
         findings = await inspect_changes(worker, request.undoing)
         cited.findings(findings)
-        await judge.write(CONFIGURATION, json.dumps(request.configuration).encode())
+        await judge.write(CONFIGURATION, json.dumps({**request.configuration, "again": request.again}).encode())
         joined = _Joined(judge, worker, given, request, findings, cited)
         try:
             run = await joined.run()
@@ -199,9 +202,7 @@ class _Joined:
         self._calls = os.pipe2(os.O_CLOEXEC)
         self._answers = os.pipe2(os.O_CLOEXEC)
         self._reports = os.pipe2(os.O_CLOEXEC)
-        self._held = os.dup(self._answers[1])
-        """Keeps the judge's supervisor waiting while the final state is put into its sandbox."""
-        self._open = {*self._calls, *self._answers, *self._reports, self._held}
+        self._open = {*self._calls, *self._answers, *self._reports}
         self._transport: asyncio.BaseTransport | None = None
 
     def close(self) -> None:
@@ -231,11 +232,8 @@ class _Joined:
                 alive = () if report is None else await left_running(self._judge, apart_from=report["supervisor"])
                 image = self._given.spec.image.digest
                 grade = await cite_open_sandboxes(self._cited, self._judge, [self._worker], image=image, pipes=3)
-                asked = report is not None and not alive and await self._ask_again(report)
-                self._close(self._held)
-                again = _decode_report(await _read_line(reader)) if asked else None
-                if report is None or (asked and again is None):
-                    await self._judge.kill_all()  # it may still be telling, and nothing reads it
+                again = None if report is None or alive else await self._run_again(report, reader)
+                await self._judge.kill_all()  # whatever it still waits for or tells
                 judged = await asking
         except* AssayError as failures:  # one of them is the cause, and callers know single ones
             raise failures.exceptions[0] from None
@@ -245,15 +243,21 @@ class _Joined:
             judged = msgspec.structs.replace(judged, exit_code=0, timed_out=False)
         return SplicedRun(report, judged, answering.result() if done else None, alive, self._findings, grade, again)
 
-    async def _ask_again(self, report: dict[str, Any]) -> bool:
-        """Has the tests run once more, if all passed and may be confirmed here; returns whether they run."""
+    async def _run_again(self, report: dict[str, Any], reader: asyncio.StreamReader) -> dict[str, Any] | None:
+        """Has the tests run once more, if all passed and may be confirmed here; returns that run's report. What takes
+        much longer than the first run gets a sandbox of its own."""
         again, wanted = self._request.again, self._request.configuration["only"]
         passed = {test["id"] for test in report["tests"] if test["status"] == "passed"}
         if again is None or report["problems"] or not passed.issuperset(wanted):
-            return False
-        limit = min(again["timeout_s"], 10 + 4 * report["duration_s"])  # what takes longer runs in its own sandbox
-        again = {**again, "timeout_s": limit}
-        return await prepare_again(self._judge, self._given.state, self._request.undoing, self._findings, again)
+            return None
+        if not await place_state(self._judge, self._given.state, self._request.undoing, self._findings):
+            return None
+        await self._judge.write(AGAIN, b"")
+        try:
+            async with asyncio.timeout(AGAIN_S + 4 * report["duration_s"]):
+                return _decode_report(await _read_line(reader))
+        except TimeoutError:
+            return None
 
     async def _run_worker(self) -> ExecResult:
         configuration = self._request.configuration

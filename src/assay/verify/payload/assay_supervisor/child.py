@@ -14,6 +14,7 @@ import linecache
 import os
 import random
 import sys
+import threading
 import types
 from itertools import islice
 from pathlib import Path
@@ -265,6 +266,7 @@ def _splice(config: dict[str, Any], teller: RecordWriter) -> list[object]:
 def run_tests(config: dict[str, Any], fd: int) -> int:
     """Runs pytest in this process and returns its exit code; results go to a descriptor."""
     os.set_inheritable(fd, False)
+    threading.main_thread()._set_native_id()  # type: ignore[attr-defined]  # Python 3.11 keeps the parent's
     teller = RecordWriter(fd, config.pop("nonce"))
     sys.argv[:] = ["pytest", *config["args"]]
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"

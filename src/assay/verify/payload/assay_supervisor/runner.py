@@ -2,8 +2,8 @@
 
     runner.py check            reads a configuration (JSON) on its standard input, prints the report (JSON)
     runner.py judge FILE       the same with the configuration in a file, the report (a line) on standard error, and on
-                               standard input and output the pipes of a worker that entry points are called at. When
-                               the input ends, and `AGAIN` is there: another run, by that configuration
+                               standard input and output the pipes of a worker that entry points are called at. A
+                               configuration in `again` is for another run, once the host has made the file `AGAIN`
     runner.py script ARGS...   replaces `pytest ARGS...`: same output, an exit code derived from the record
 
 Invariants: the tests' process cannot change recorded messages; a run that did not reach its end, that reported a test
@@ -41,9 +41,8 @@ PIECE = 32 * 1024
 ORDER = "ASSAY_TEST_ORDER"
 """Variable of the verifier's environment: with `reversed` the last test runs first."""
 PR_SET_DUMPABLE = 4
-MOST_DESCRIPTORS = 1 << 20
-AGAIN = "/run/verifier/again.json"
-"""Configuration of a second run, written by the host once nothing else can write to the worker's pipes."""
+AGAIN = "/run/verifier/again"
+"""File that the host makes when the code under test has been put into the judge's sandbox."""
 NOTHING_RUNS = ("--version", "-V", "--help", "-h", "--co", "--collect-only", "--fixtures", "--markers")
 PHASES = ("setup", "call", "teardown")
 
@@ -97,7 +96,7 @@ class Child:
                 os.dup2(out_write, 2)
             null = os.open("/dev/null", os.O_RDONLY)
             os.dup2(null, 0)
-            _close_all_but({0, 1, 2, write, *pipes})
+            _close_own({write, *pipes})
             ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
             raise SystemExit(run_tests(config, write))
         for fd in (write, *pipes, *(() if shown else (out_write,))):
@@ -117,10 +116,12 @@ def _import_pytest() -> Callable[[dict[str, Any], int], int]:
     return child.run_tests
 
 
-def _close_all_but(kept: set[int]) -> None:
-    for one, other in zip((-1, *sorted(kept)), (*sorted(kept), MOST_DESCRIPTORS), strict=True):
-        if one + 1 < other:  # Python 3.11 takes an empty range that begins at 0 for all
-            os.closerange(one + 1, other)
+def _close_own(kept: set[int]) -> None:
+    """Closes what a program started from here would not inherit; a script's own descriptors stay open."""
+    for fd in [int(name) for name in os.listdir("/proc/self/fd")]:
+        with contextlib.suppress(OSError):  # the listing's own is closed by now
+            if fd not in kept and not os.get_inheritable(fd):
+                os.close(fd)
 
 
 def watch(child: Child, stream: Stream, timeout_s: float | None) -> tuple[bytes, bool]:
@@ -406,27 +407,20 @@ def as_check() -> int:
 def as_judge(path: str) -> int:
     """Runs the tests with the pipes of a worker, and what the host asks for after that; reports go to standard error,
     because the pipes are in use."""
-    config = _take_configuration(path)
+    with open(path, encoding="utf-8") as file:
+        config = json.load(file)
+    os.unlink(path)
+    again = config.pop("again", None)
     config["worker"] = [os.dup(0), os.dup(1)]
     null = os.open("/dev/null", os.O_RDWR)
-    answers = os.dup(0)
     os.dup2(null, 0)
     os.dup2(null, 1)
     _tell_line(run(config, shown=False)[0] | {"supervisor": os.getpid()})
-    os.set_blocking(answers, True)
-    while os.read(answers, 1 << 16):  # what the worker still says is no answer to anything
-        pass
-    if os.path.exists(AGAIN):
-        _tell_line(run(_take_configuration(AGAIN), shown=False)[0])
+    if again:
+        while not os.path.exists(AGAIN):  # the host ends this process where it wants no other run
+            time.sleep(0.005)
+        _tell_line(run(again, shown=False)[0])
     return 0
-
-
-def _take_configuration(path: str) -> dict[str, Any]:
-    """Reads and removes a configuration."""
-    with open(path, encoding="utf-8") as file:
-        config: dict[str, Any] = json.load(file)
-    os.unlink(path)
-    return config
 
 
 def _tell_line(report: dict[str, Any]) -> None:

@@ -1,0 +1,43 @@
+"""The sample of long tests that `make test` runs."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+from tests.sampling import SHARE, draw_long_tests
+
+
+class Marked(NamedTuple):
+    """What the draw asks of a collected test: its name, and where its marks stand."""
+
+    nodeid: str
+    marked: tuple[str, ...]
+
+    @property
+    def path(self) -> PurePath:
+        return PurePath(self.nodeid.partition("::")[0])
+
+    def iter_markers_with_node(self, name: str) -> list[tuple[Any, str]]:
+        return [(self if node == self.nodeid else Marked(node, ()), name) for node in self.marked]
+
+
+def file_of(name: str, count: int, *, whole: bool = False) -> list[Any]:
+    file = f"tests/{name}.py"
+    names = [f"{file}::test_{number}" for number in range(count)]
+    return [Marked(name, (file,) if whole else (name,)) for name in names]
+
+
+def test_a_sixth_is_drawn_and_every_test_by_some_seed() -> None:
+    items = [*file_of("a/test_x", 60), *file_of("b/test_x", 7), Marked("tests/a/test_x.py::test_short", ())]
+    drawn = [draw_long_tests(items, f"seed {number}") for number in range(60)]
+    assert {sum("/a/" in one.nodeid for one in found) for found in drawn} == {60 // SHARE}
+    assert {sum("/b/" in one.nodeid for one in found) for found in drawn} == {1, 2}
+    assert set().union(*drawn) == set(items[:-1])
+    assert draw_long_tests(items, "seed 1") == drawn[1] != drawn[2]
+
+
+def test_tests_that_share_what_takes_long_are_drawn_together() -> None:
+    items = [*file_of("a/test_x", 5, whole=True), *file_of("a/test_y", 5, whole=True)]
+    drawn = [draw_long_tests(items, f"seed {number}") for number in range(30)]
+    assert {len(found) for found in drawn} == {0, 5}
