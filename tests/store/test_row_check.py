@@ -176,7 +176,7 @@ def kept(tmp_path: Path, fill: Fill, monkeypatch: pytest.MonkeyPatch) -> Path:
     fill()
     seal(tmp_path, "r")
     before = checked(tmp_path)
-    monkeypatch.setattr(row_check, "_fold_rows", lambda *_: pytest.fail("the rows were folded again"))
+    monkeypatch.setattr(row_check, "_fold_rows", lambda *_, **__: pytest.fail("the rows were folded again"))
     assert checked(tmp_path) == before
     return tmp_path / "cache" / "rows"
 
@@ -254,6 +254,47 @@ def test_of_a_live_run_only_new_chains_are_folded(tmp_path: Path, folded: list[s
         store.append("new.0", attempt_bodies(7))
     assert "new.0" in {row.chain for row in checked(tmp_path).rows}
     assert folded == ["new.0"]
+
+
+@pytest.fixture
+def resting(tmp_path: Path, fill: Fill, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Fills a live run to which nothing is written any more, and checks it once; returns its file."""
+    monkeypatch.setattr(row_check, "LEAST_LIVE_BYTES", 1)
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    fill()
+    (path,) = (tmp_path / "runs" / "r").glob("run.sqlite")
+    os.utime(path, (1, 1))
+    before = checked(tmp_path)
+    monkeypatch.setattr(row_check, "_fold_rows", lambda *_, **__: pytest.fail("the rows were folded again"))
+    assert checked(tmp_path) == before
+    return path
+
+
+def test_a_live_run_at_rest_is_known_by_its_file(tmp_path: Path, resting: Path) -> None:
+    os.utime(resting, (2, 2))
+    checked(tmp_path)
+    os.utime(resting)  # something may be writing
+    with pytest.raises(pytest.fail.Exception, match="folded again"):
+        checked(tmp_path)
+
+
+def test_a_changed_byte_of_a_live_run_at_rest_is_folded_again(tmp_path: Path, resting: Path) -> None:
+    data = bytearray(resting.read_bytes())
+    data[-1] ^= 1
+    resting.write_bytes(data)
+    os.utime(resting, (1, 1))
+    with pytest.raises(pytest.fail.Exception, match="folded again"):
+        checked(tmp_path)
+
+
+def test_what_is_written_to_a_live_run_at_rest_is_folded(tmp_path: Path, resting: Path) -> None:
+    with closing(sqlite3.connect(resting)) as connection:
+        with connection:
+            connection.execute("UPDATE attempts SET row = replace(row, 'pass', 'fail') WHERE chain = 't.a.1.0'")
+        for path in resting.parent.glob("run.sqlite*"):
+            os.utime(path, (1, 1))
+        with pytest.raises(pytest.fail.Exception, match="folded again"):
+            checked(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ Not for the chain as a whole: `audit` recomputes every link.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain as chain_iterables
@@ -60,36 +61,53 @@ class CheckedRows(NamedTuple):
 def check_rows(store: RunStore, chain: str | None = None) -> CheckedRows:
     """Folds the row of every chain, or of one, from its events and compares it with the stored one.
 
-    The result of a large run is kept for the next time (`row_cache`): of a sealed run by its files, of a live one chain
-    by chain.
+    The result of a large run is kept for the next time (`row_cache`): of a run that nothing is written to by its files,
+    of another one chain by chain.
 
     Raises:
         StoreError: The run is damaged.
     """
     with raised_thresholds(100_000, 50, 100):  # rows are many small objects without cycles
-        return _check_sealed(store) if chain is None and store.is_sealed else _fold_rows(store, chain)
+        key = None if chain is not None else _files_key(store)
+        kept = None if key is None else _WHOLE.load(key)
+        if kept is not None:
+            return kept
+        checked = _fold_rows(store, chain, by_chain=key is None)
+        if key is not None and key == _files_key(store):
+            _WHOLE.save(key, checked)  # the files are those that were read
+        return checked
 
 
-def _check_sealed(store: RunStore) -> CheckedRows:
+def _files_key(store: RunStore) -> str | None:
+    """Returns the name of the entry for the files that the rows of a large run depend on, as they are now; None where
+    nothing is to be kept."""
+    files = _sealed_files(store) if store.is_sealed else _resting_files(store)
+    return None if files is None else _WHOLE.key(store.run, *map(file_digest, files))
+
+
+def _sealed_files(store: RunStore) -> list[Path] | None:
+    """Returns the files that the rows of a large sealed run depend on."""
     folder = store.layout.sealed
-    if SealedRun(folder).seal.chains < LEAST_CHAINS:
-        return _fold_rows(store, None)
-    key = _SEALED.key(store.run, *(file_digest(folder / name) for name in _FOLDED))
-    kept = None if key is None else _SEALED.load(key)
-    if kept is not None:
-        return kept
-    checked = _fold_rows(store, None)
-    if key is not None and key == _SEALED.key(store.run, *(file_digest(folder / name) for name in _FOLDED)):
-        _SEALED.save(key, checked)  # the files are those that were read
-    return checked
+    return None if SealedRun(folder).seal.chains < LEAST_CHAINS else [folder / name for name in _FOLDED]
 
 
-def _fold_rows(store: RunStore, chain: str | None) -> CheckedRows:
-    """Checks the chains of a run; of a large live run, those whose bytes are known need no folding."""
+def _resting_files(store: RunStore) -> list[Path] | None:
+    """Returns the files of a large live run, unless it was written to a moment ago: its next bytes would be others."""
+    database = store.layout.sqlite
+    log = database.with_name(f"{database.name}-wal")  # which a reader makes, too
+    files = [database, log] if log.exists() and log.stat().st_size else [database]
+    stats = [path.stat() for path in files]
+    is_large = sum(one.st_size for one in stats) >= LEAST_LIVE_BYTES
+    is_resting = time.time() - max(one.st_mtime for one in stats) > REST_S
+    return files if is_large and is_resting else None
+
+
+def _fold_rows(store: RunStore, chain: str | None, *, by_chain: bool) -> CheckedRows:
+    """Checks the chains of a run; of a large live run `by_chain`, those whose bytes are known need no folding."""
     found = CheckedRows([], {}, [])
     read = _read_sealed if store.is_sealed else _read_live
     with read(store.layout, chain) as inputs:
-        is_large = chain is None and not store.is_sealed and len(inputs.stored) >= LEAST_CHAINS
+        is_large = by_chain and chain is None and not store.is_sealed and len(inputs.stored) >= LEAST_CHAINS
         known = _ChainCache(store.layout.sqlite) if is_large else None
         eventless: Iterable[tuple[str, list[Any]]] = ((name, []) for name in list(inputs.tails))
         for name, events in chain_iterables(inputs.events, eventless):
@@ -127,7 +145,9 @@ _Record = tuple[int, bytes, bool]
 NEW_SHARE = 0.05
 """Chains of a live run that are kept again only with more new ones than this share."""
 _FOLDED = ("events.parquet", "trajectories.parquet")
-_SEALED, _LIVE = RowCache(CheckedRows), RowCache(dict[bytes, _CheckedChain])
+LEAST_LIVE_BYTES = 4 << 20
+REST_S = 10.0
+_WHOLE, _LIVE = RowCache(CheckedRows), RowCache(dict[bytes, _CheckedChain])
 
 
 class _ChainCache:
