@@ -28,7 +28,9 @@ def record_options(config: msgspec.Struct) -> None:
         _require_same(folder, _read(path), options)
     with boundary(StoreError, f"writing {path}"):
         folder.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(options), indent=1) + b"\n")
+        aside = folder / f".{OPTIONS_FILE}.part"
+        aside.write_bytes(msgspec.json.format(msgspec.json.encode(options), indent=1) + b"\n")
+        aside.rename(path)
 
 
 def _read(path: Path) -> dict[str, Any] | None:

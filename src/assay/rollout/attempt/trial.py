@@ -101,7 +101,7 @@ class TrialResult(NamedTuple):
     retry_after_s: float | None = None
 
 
-class _TrialEnding(msgspec.Struct):
+class _ActingEnd(msgspec.Struct):
     """End of acting; filled in phase by phase."""
 
     ended: str | None = None
@@ -193,7 +193,7 @@ class Trial:
             stopper = EarlyStopper(planned.stop, self.recorder)
             self.meter.on_turn, self.recorder.on_step = stopper.check, stopper.watch.add_step
         self.site = services.make_site(planned)
-        self.ending = _TrialEnding()
+        self.ending = _ActingEnd()
         self.verdicts: list[list[Verdict]] = []
         self.chain_started = False
         self.unjudgeable: str | None = None
