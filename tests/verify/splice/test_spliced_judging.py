@@ -148,9 +148,34 @@ async def test_removed_files_and_others_are_confirmed_there_too(shop: Any) -> No
     assert programs_of(outcome) == AGAIN
 
 
-async def test_a_state_with_links_is_confirmed_in_a_sandbox_of_its_own(shop: Any) -> None:
-    outcome = await shop.judge(f"{solution()}\nln -s core.py shop/other.py")
+async def test_modules_may_have_the_names_of_the_verifiers(shop: Any) -> None:
+    names = ("child", "probes", "runner", "splice_codec", "splice_worker", "plain_values")
+    made = "".join(f"echo 'here = 1' > {name}.py\n" for name in names)
+    used = "".join(f"import {name}\n{name}.here\n" for name in names)
+    outcome = await shop.judge(f"{solution()}\n{made}cat >> shop/core.py <<'PYTHON'\n{used}PYTHON")
+    assert outcome.verdict.status == "pass", outcome.verdict
+    assert programs_of(outcome) == AGAIN
+
+
+MOVED = {
+    "links": "ln -s core.py shop/other.py",
+    "deep folders": f"mkdir -p {'/'.join('a' * 80)}; touch {'/'.join('a' * 80)}/x",
+    "many files": "mkdir many; for n in $(seq 300); do touch many/$n; done",
+}
+
+
+@pytest.mark.parametrize("name", MOVED)
+async def test_a_state_with_more_than_a_few_files_is_confirmed_in_a_sandbox_of_its_own(shop: Any, name: str) -> None:
+    outcome = await shop.judge(f"{solution()}\n{MOVED[name]}")
     assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "separate"), outcome.verdict
+    assert programs_of(outcome) == [*AGAIN[:2], "runner.py check"]
+
+
+async def test_a_process_that_is_left_in_the_judges_sandbox_is_looked_into(shop: Any) -> None:
+    left = "import subprocess\nsubprocess.Popen(['sleep', '600'])\n"
+    outcome = await shop.judge(f"{solution()}\ncat >> shop/core.py <<'PYTHON'\n{left}PYTHON")
+    assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "separate"), outcome.verdict
+    assert "left_processes" in outcome.verdict.marks
     assert programs_of(outcome) == [*AGAIN[:2], "runner.py check"]
 
 

@@ -246,6 +246,8 @@ def main(execute: Any = execute_plainly) -> None:
         os.dup2(silent, number)
     sys.path[:0] = request["paths"]
     sys.dont_write_bytecode = True
+    for name in ("call_programs", "value_codec", "plain_values"):  # names that code under test may have
+        sys.modules.pop(name, None)
     for module in request["imports"]:
         with contextlib.suppress(Exception):
             importlib.import_module(module)

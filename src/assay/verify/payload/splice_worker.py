@@ -23,7 +23,7 @@ sys.path.insert(0, __file__.rpartition("/")[0])
 
 import splice_codec  # type: ignore[import-not-found]  # the folder of this file, for this one import
 
-del sys.path[0]
+del sys.path[0], sys.modules["splice_codec"], sys.modules["plain_values"]  # names that code under test may have
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from assay.environments.interface import Change, PackedState, PacksStates, Snaps
 from assay.errors import AssayError
 from assay.verify.sanitise import CleanupPlan, Findings, caches_of, remove_paths
 
-MOST_LISTED = 4000
+MOST_LISTED, LONGEST_PATH, DEEPEST = 4000, 1024, 64
 MOST_CHANGES = 200
 """Files to write, folders, and paths to remove."""
 MOST_BYTES = 8 << 20
@@ -22,7 +22,7 @@ MOST_BYTES = 8 << 20
 async def place_state(judge: Workspace, state: Snapshot, undoing: CleanupPlan, findings: Findings) -> bool:
     """Changes the judge's files into those of a state without its planted changes. Returns False, with some of it done,
     where that is not possible."""
-    changes = _select_changes(judge, state, undoing, findings)
+    changes = await asyncio.to_thread(_select_changes, judge, state, undoing, findings)
     if changes is None or not isinstance(undoing.backend, PacksStates):
         return False
     gone = [change.path for change in changes if change.kind == "removed"]
@@ -44,7 +44,8 @@ async def place_state(judge: Workspace, state: Snapshot, undoing: CleanupPlan, f
 
 def _select_changes(judge: Workspace, state: Snapshot, undoing: CleanupPlan, findings: Findings) -> list[Change] | None:
     """Returns what is not undone and not covered by the judge's mounts; None if it cannot be put there as it is."""
-    if len(state.changes) > MOST_LISTED:
+    paths = [change.path for change in state.changes[: MOST_LISTED + 1]]
+    if len(paths) > MOST_LISTED or any(len(path) > LONGEST_PATH or path.count("/") > DEEPEST for path in paths):
         return None
     left_out = {planted.path for planted in findings.planted if planted.action != "note"}
     left_out.update(

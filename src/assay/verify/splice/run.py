@@ -245,7 +245,7 @@ class _Joined:
 
     async def _run_again(self, report: dict[str, Any], reader: asyncio.StreamReader) -> dict[str, Any] | None:
         """Has the tests run once more, if all passed and may be confirmed here; returns that run's report. What takes
-        much longer than the first run gets a sandbox of its own."""
+        much longer than the first run, or leaves processes behind, gets a sandbox of its own."""
         again, wanted = self._request.again, self._request.configuration["only"]
         passed = {test["id"] for test in report["tests"] if test["status"] == "passed"}
         if again is None or report["problems"] or not passed.issuperset(wanted):
@@ -255,9 +255,10 @@ class _Joined:
         await self._judge.write(AGAIN, b"")
         try:
             async with asyncio.timeout(AGAIN_S + 4 * report["duration_s"]):
-                return _decode_report(await _read_line(reader))
+                told = _decode_report(await _read_line(reader))
         except TimeoutError:
             return None
+        return None if await left_running(self._judge, apart_from=report["supervisor"]) else told
 
     async def _run_worker(self) -> ExecResult:
         configuration = self._request.configuration

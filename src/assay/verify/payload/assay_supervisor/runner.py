@@ -108,12 +108,17 @@ class Child:
 
 
 def _import_pytest() -> Callable[[dict[str, Any], int], int]:
-    """Imports pytest, which all runs of this process share."""
-    sys.path.insert(0, __file__.rpartition("/")[0])
-    import child  # type: ignore[import-not-found]  # after `prctl`, and only where tests run
+    """Imports pytest once, for all runs of this process."""
+    if not _imported:
+        sys.path.insert(0, __file__.rpartition("/")[0])
+        import child  # type: ignore[import-not-found]  # after `prctl`, and only where tests run
 
-    del sys.path[0]
-    return child.run_tests
+        del sys.path[0], sys.modules["child"], sys.modules["probes"]  # names that code under test may have
+        _imported.append(child.run_tests)
+    return _imported[0]
+
+
+_imported: list[Callable[[dict[str, Any], int], int]] = []
 
 
 def _close_own(kept: set[int]) -> None:
