@@ -132,7 +132,8 @@ async def test_a_program_that_computes_without_end_fails_at_once(bench: Bench, m
     monkeypatch.setattr(stdio_worker, "CPU_SHARE", 0.1)  # of a busy machine, too
     outcome = await judge(bench, "perl", "$| = 1; 1 while 1;\n")
     assert (outcome.verdict.status, outcome.verdict.marks) == ("fail", ())
-    answers = {found["answer"] for found in outcome.of_kind("calls")[0]["differences"]}
+    # A run on a busy machine may come to no result, and is followed by another.
+    answers = {found["answer"] for run in outcome.of_kind("calls") for found in run["differences"]}
     assert "no end within its processor time" in answers
 
 
