@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from tests.sampling import SHARE, draw_long_tests
 
 
 class Marked(NamedTuple):
-    """What the draw asks of a collected test: its name, and where its marks stand."""
+    """A collected test as the draw sees it: its name, and the nodes that bear its marks."""
 
     nodeid: str
     marked: tuple[str, ...]
-
-    @property
-    def path(self) -> PurePath:
-        return PurePath(self.nodeid.partition("::")[0])
 
     def iter_markers_with_node(self, name: str) -> list[tuple[Any, str]]:
         return [(self if node == self.nodeid else Marked(node, ()), name) for node in self.marked]

@@ -240,8 +240,6 @@ py_compile.compile('shop/core.py', cfile=cache, invalidation_mode=py_compile.Pyc
 
 
 async def test_the_agents_files_at_the_verifiers_places_do_not_reach_the_judge(shop: Any) -> None:
-    planted = (
-        "mkdir -p /run/verifier /opt/assay-splice; echo '{}' > /run/verifier/again.json; echo > /opt/assay-splice/x"
-    )
+    planted = "mkdir -p /run/verifier /opt/assay-splice; touch /run/verifier/again; echo > /opt/assay-splice/x"
     outcome = await shop.judge(f"{solution()}\n({planted}) || true")
     assert outcome.verdict.status == "pass", outcome.verdict

@@ -74,7 +74,7 @@ class Decoder:
         self._sizes: dict[int, int] = {}
         self._hashed = 0
         self._nested: list[Any] = []
-        """What the worker made and C frees by recursion."""
+        """Objects that the worker made and that C frees by recursion."""
         self._unchecked = False
 
     def add_entries(self, entries: Any) -> None:
