@@ -108,7 +108,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    about = "run a sixth of the tests marked `long`, drawn by this seed, for example of a commit (default: all of them)"
+    about = "run an eighth of the tests marked `long`, drawn by this seed, such as a commit (default: all of them)"
     parser.addoption("--sample", metavar="SEED", default="", help=about)
 
 

@@ -23,10 +23,11 @@ def file_of(name: str, count: int, *, whole: bool = False) -> list[Any]:
     return [Marked(name, (file,) if whole else (name,)) for name in names]
 
 
-def test_a_sixth_is_drawn_and_every_test_by_some_seed() -> None:
-    items = [*file_of("a/test_x", 60), *file_of("b/test_x", 7), Marked("tests/a/test_x.py::test_short", ())]
+def test_an_eighth_is_drawn_and_every_test_by_some_seed() -> None:
+    short = Marked("tests/a/test_x.py::test_short", ())
+    items = [*file_of("a/test_x", 10 * SHARE), *file_of("b/test_x", SHARE + 1), short]
     drawn = [draw_long_tests(items, f"seed {number}") for number in range(60)]
-    assert {sum("/a/" in one.nodeid for one in found) for found in drawn} == {60 // SHARE}
+    assert {sum("/a/" in one.nodeid for one in found) for found in drawn} == {10}
     assert {sum("/b/" in one.nodeid for one in found) for found in drawn} == {1, 2}
     assert set().union(*drawn) == set(items[:-1])
     assert draw_long_tests(items, "seed 1") == drawn[1] != drawn[2]

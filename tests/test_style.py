@@ -77,7 +77,6 @@ def problems() -> dict[str, list[str]]:
 
 
 @pytest.mark.long
-@pytest.mark.slow  # all files are parsed
 def test_modules_and_functions_are_small() -> None:
     assert len(SOURCES) > 700
     assert problems()["size"] == []
@@ -121,7 +120,6 @@ def test_records_need_msgspec_alone() -> None:
     assert not loaded & {"blake3", "duckdb", "pyarrow", "numpy", "httptools", "rich", "typer", "yaml"}
 
 
-@pytest.mark.slow
 def test_no_pattern_has_a_possessive_group() -> None:
     """They are matched wrongly before Python 3.11.5 where the group holds a choice; atomic ones are not."""
     assert problems()["possessive group"] == []

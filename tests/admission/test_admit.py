@@ -18,7 +18,7 @@ from assay.store import audit
 from scripts.make_reference import JSON
 from tests.admission.folders import CAREFUL, CARELESS, write_task
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.long]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
 
 
 class Done(NamedTuple):

@@ -51,14 +51,12 @@ async def comparer(tmp_path: Path) -> AsyncIterator[ProgramComparer]:
         await backend.close()
 
 
-@pytest.mark.slow
 async def test_a_wrong_program_that_the_verifier_accepts_is_shown(comparer: ProgramComparer) -> None:
     found = await comparer.compare(programs(PROGRAM), programs(PROGRAM.replace("sort", "sort -r")))
     assert found.looked == 1
     assert found.witness == "the program <1> 1: a is removed, and in the other a stays"
 
 
-@pytest.mark.slow
 async def test_a_program_that_does_the_same_is_not(comparer: ProgramComparer) -> None:
     found = await comparer.compare(programs(PROGRAM), programs(PROGRAM.replace("read -r", "IFS= read -r")))
     assert (found.looked, found.witness) == (1, "")

@@ -20,8 +20,6 @@ from assay.errors import StoreError
 from assay.store import RunStore, audit
 from tests.admission.folders import CAREFUL, write_task
 
-pytestmark = pytest.mark.slow
-
 
 def start(tasks: Path, store: Path) -> subprocess.Popen[bytes]:
     words = ["admit", str(tasks), "--quick", "--run", "a", "--store", str(store)]

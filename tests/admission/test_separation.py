@@ -55,7 +55,6 @@ def admitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], 
     return {task["task"].rpartition("/")[2]: task for task in tasks}, (folder / "out" / "report.md").read_text()
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", LOWERED)
 def test_a_solution_that_prints_another_text_each_time_is_named_with_the_remedy(
@@ -70,7 +69,6 @@ def test_a_solution_that_prints_another_text_each_time_is_named_with_the_remedy(
     assert report.count("Separation of the passing solution: same-process.") == len(LOWERED)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_solution_that_prints_the_same_text_each_time_is_not_warned_of(
     admitted: tuple[dict[str, Any], str],

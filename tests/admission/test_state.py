@@ -83,7 +83,6 @@ async def known_of(
     return known, spec, backend
 
 
-@pytest.mark.slow
 async def test_knowledge_is_what_was_there_and_what_was_left(
     tmp_path: Path, means: RunResources, loaded: LoadedTask
 ) -> None:
@@ -99,7 +98,6 @@ async def test_knowledge_is_what_was_there_and_what_was_left(
     assert (known.problem, known.left_out, known.knowledge.steps) == (None, (), ())
 
 
-@pytest.mark.slow
 async def test_a_state_that_is_written_again_is_the_same_state(
     tmp_path: Path, means: RunResources, loaded: LoadedTask
 ) -> None:
@@ -112,7 +110,6 @@ async def test_a_state_that_is_written_again_is_the_same_state(
         await workspace.close()
 
 
-@pytest.mark.slow
 async def test_a_rewrite_differs_where_it_says_and_nowhere_else(
     tmp_path: Path, means: RunResources, loaded: LoadedTask
 ) -> None:
@@ -138,7 +135,6 @@ async def test_a_file_too_large_to_write_again_is_said() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 async def test_every_circumstance_that_can_be_had_here_is_seen_to_hold(tmp_path: Path) -> None:
     backend, _ = await choose_backend(None)
     settings = Settings.from_environment()
@@ -171,7 +167,6 @@ def test_all_circumstances_are_listed_and_what_is_missing_says_why(tmp_path: Pat
     assert next(one for one in found if one.name == "no-network").as_always
 
 
-@pytest.mark.slow
 async def test_where_a_circumstance_does_not_hold_nothing_is_done(
     tmp_path: Path, means: RunResources, loaded: LoadedTask
 ) -> None:
@@ -184,7 +179,6 @@ async def test_where_a_circumstance_does_not_hold_nothing_is_done(
     assert trajectory.steps == ()
 
 
-@pytest.mark.slow
 async def test_what_judging_takes_is_measured(tmp_path: Path, means: RunResources, loaded: LoadedTask) -> None:
     store, trajectory = await attempted(tmp_path, means, loaded, variation=Variation("measured", measured=True))
     store.close()
@@ -194,7 +188,6 @@ async def test_what_judging_takes_is_measured(tmp_path: Path, means: RunResource
     assert 1 << 20 < cost["peak_bytes"] < 512 << 20
 
 
-@pytest.mark.slow
 async def test_processor_seconds_of_solution_and_verifier_are_counted(
     tmp_path: Path, means: RunResources, loaded: LoadedTask
 ) -> None:

@@ -10,7 +10,6 @@ import pytest
 from tests.adversary.campaign import Campaign, assign, run_campaign
 from tests.adversary.library import Script
 
-pytestmark = pytest.mark.slow
 NOTHING = Script("nothing", "attack", ("direct",), "true\n", "nothing is done", "no work")
 
 

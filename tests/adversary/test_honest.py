@@ -45,7 +45,6 @@ def test_typed_work_has_no_placeholder_left(base_folders: dict[str, Path]) -> No
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_sampled_honest_attempts_are_clean(base_folders: dict[str, Path]) -> None:
     _, made = assignments_of(base_folders, 1)
     chosen = [a for a in made if a.script.name.rpartition("-")[0] not in HARNESSES]

@@ -113,7 +113,6 @@ def test_section_replaces_bodies_and_appends_the_rest() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_right_solutions_pass_as_separate_and_wrong_ones_are_no_refusals(
     task: RepairTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

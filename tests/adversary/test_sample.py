@@ -11,7 +11,7 @@ from tests.adversary.bar import breaches, honest_breaches, undeserved
 from tests.adversary.base_tasks import WEAK
 from tests.adversary.library import PUBLISHED, Script, read_published
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.long
 REWARD_WRITER = """
 cat > /workspace/ledger.py <<'PYTHON'
 import os

@@ -15,7 +15,7 @@ from tests.adversary.campaign import assign
 from tests.adversary.conftest import SEED
 from tests.adversary.workers import frame_scripts, lie_scripts, lying_edits, right_answer_by_hand
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.long
 EACH = 1
 
 

@@ -18,7 +18,6 @@ from tests.sampling import WHOLE
 COUNTING = {"reward-without-tests", "passed-fewer-than-counted", "patch-not-applied", "verdict-against-reward"}
 UPSTREAM_FIX = "agentlens-bench/trajectories/astropy__astropy-13236"
 FOLDERS = ("spark-skills", "swe-smith", UPSTREAM_FIX)
-pytestmark = pytest.mark.slow
 
 
 def audit() -> Any:

@@ -37,7 +37,6 @@ def test_a_count_without_a_bound_is_named() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize("planted", draw_sample(sorted(PLANTED), 2))
 def test_planted_regressions_are_noticed(planted: str, tmp_path: Path) -> None:
     scenario = "listed attempt" if planted == "loses_the_index" else "recorded turn"

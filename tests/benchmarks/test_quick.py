@@ -11,7 +11,6 @@ import pytest
 from benchmarks import analysis, attempt, gateway, large_run, overhead, place, sandbox, separation, viewer
 from tests.sampling import WHOLE
 
-pytestmark = pytest.mark.slow
 IN_CAMPAIGN = pytest.mark.skipif(not WHOLE, reason="starts dozens of processes or a browser: part of `make campaign`")
 
 

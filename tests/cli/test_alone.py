@@ -92,7 +92,6 @@ def gateway(store: Path, model: str, *options: str, **env: str) -> Iterator[tupl
         process.communicate()
 
 
-@pytest.mark.slow
 def test_record_runs_a_command_and_keeps_what_it_asked(tmp_path: Path, script: Path) -> None:
     folder, store = tmp_path / "folder", tmp_path / "folder" / ".assay"
     folder.mkdir()
@@ -117,7 +116,6 @@ def test_record_runs_a_command_and_keeps_what_it_asked(tmp_path: Path, script: P
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_record_without_a_model_keeps_the_folder_and_the_exit_code(tmp_path: Path) -> None:
     done = subprocess.run([*ASSAY, "record", "--", "touch", "x"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -130,7 +128,6 @@ def test_record_without_a_model_keeps_the_folder_and_the_exit_code(tmp_path: Pat
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_record_ends_a_command_that_goes_beyond_a_limit(tmp_path: Path, script: Path) -> None:
     command = [*ASSAY, "record", "--max-wall-s", "0.5", "--", "sleep", "60"]
     began = time.monotonic()
@@ -148,7 +145,6 @@ def test_record_refuses_what_is_no_program(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_gateway_records_each_session_and_ctrl_c_loses_nothing(tmp_path: Path, script: Path) -> None:
     store = tmp_path / "store"
     with gateway(store, f"scripted:{script}", "--sessions", "2", "--max-calls", "2") as (process, addresses):
@@ -173,7 +169,6 @@ def test_gateway_records_each_session_and_ctrl_c_loses_nothing(tmp_path: Path, s
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_a_killed_gateway_loses_the_call_in_flight_alone_and_says_which(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(
         "import asyncio\nasync def answer(r):\n    if 'wait' in r.messages[-1]['content']: await asyncio.sleep(60)\n"
@@ -228,7 +223,6 @@ class Echo:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_the_upstreams_credential_is_found_nowhere(tmp_path: Path) -> None:
     upstream, store = Echo(), tmp_path / "store"
     env = {"OPENAI_BASE_URL": upstream.url, "OPENAI_API_KEY": SECRET}

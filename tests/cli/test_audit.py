@@ -136,7 +136,6 @@ def test_both_tables_come_as_markdown(root: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_worker_processes_find_the_same(tmp_path: Path) -> None:
     with RunStore.create(tmp_path, "r", {}) as store:
         for number in range(40):

@@ -19,7 +19,6 @@ from assay.store import RunStore, audit
 from tests.optional import require_packages
 
 require_packages("obstore")
-pytestmark = pytest.mark.slow  # each run starts processes
 PROGRAM = "import sys; from assay.cli import main; sys.argv[0] = 'assay'; main()"
 TASKS = "family:grid,n=4,size=3"
 AGENT = """

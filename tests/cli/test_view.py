@@ -72,7 +72,6 @@ def test_an_empty_store_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
     small_run(tmp_path / "store")
     words = ["view", "r", "--no-open", "--store", str(tmp_path / "store")]

@@ -131,7 +131,6 @@ def run(text: str, first: Any, second: Any) -> tuple[str, str]:
 VALUES = st.sampled_from([None, 0, 1, 2, -3, "a", (), (1,), 2.5])
 
 
-@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(STATEMENTS, min_size=1, max_size=6), VALUES, VALUES)
 def test_rewritten_programs_give_the_same(statements: list[str], first: Any, second: Any) -> None:
@@ -169,7 +168,6 @@ def _answers(module: types.ModuleType, names: list[str]) -> list[tuple[str, str,
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize("module", MODULES)
 def test_modules_that_others_wrote_go_on_as_before(module: str) -> None:
     original = importlib.import_module(module)

@@ -19,7 +19,7 @@ from assay.cli.app import build_app
 from assay.learning.row_files import read_rows
 from scripts.make_reference import ROOT
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 PAGE = ROOT / "docs" / "how-to" / "from-agent-to-training-rows.md"
 COMMANDS = re.findall(r"^\$ (?!python -m pip )(.+)$", PAGE.read_text(), re.MULTILINE)
 SAVED = {"sdk_agent.py": "agent.py", "sdk_model.py": "model.py", "sdk_run.toml": "run.toml"}

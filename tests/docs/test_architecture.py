@@ -60,13 +60,11 @@ def _between_packages() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.long
-@pytest.mark.slow  # all modules are parsed
 def test_no_import_runs_back() -> None:
     back = [(m, t) for m, t in _between_packages() if t.split(".")[1] not in allowed_imports()[m.split(".")[1]]]
     assert back == []
 
 
-@pytest.mark.slow  # all modules are parsed
 def test_no_package_imports_a_private_module_of_another() -> None:
     private = {
         (module, target)
@@ -77,7 +75,6 @@ def test_no_package_imports_a_private_module_of_another() -> None:
     assert private <= PRIVATE_ALLOWED
 
 
-@pytest.mark.slow  # all modules are parsed
 def test_programs_for_sandboxes_import_nothing_of_assay() -> None:
     """A program may import the files of its own folder, by their bare names."""
     programs = [(module, target) for module, target in _imports() if ".payload." in f"{module}."]

@@ -15,7 +15,6 @@ PROGRAMS = {"asynchronous_trainer.py", "openai_agents_program.py", "smolagents_p
 """Run by tests/harnesses with the libraries that they need, by tests/store, and by tests/learning with a service."""
 OF_A_PAGE = {"sdk_agent.py", "sdk_model.py", "sdk_from_python.py"}
 """Run by test_agent_to_rows.py, with the commands of their page."""
-IN_A_SANDBOX = {"first_run.py", "python_agents.py", "tasks_from_calls.py"}
 EXTRAS = {"trace_a_run.py": "opentelemetry"}
 """The package of an extra that a program needs."""
 SAYS = {
@@ -55,8 +54,7 @@ def examples() -> list[object]:
 def _marks(name: str) -> list[pytest.MarkDecorator]:
     package = EXTRAS.get(name)
     is_missing = package is not None and find_spec(package) is None
-    slow = [pytest.mark.slow] if name in IN_A_SANDBOX else []
-    return [*slow, pytest.mark.skipif(is_missing, reason=f"{package} is not installed")]
+    return [pytest.mark.skipif(is_missing, reason=f"{package} is not installed")]
 
 
 @pytest.mark.long

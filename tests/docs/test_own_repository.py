@@ -16,7 +16,7 @@ from assay.cli.app import build_app
 from scripts.make_reference import ROOT
 from tests.synthesis.conftest import FILES, SHAPES, TESTS
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 PAGE = ROOT / "docs" / "how-to" / "from-your-repository-to-a-report.md"
 COMMANDS = re.findall(r"^\$ (.+)$", PAGE.read_text(), re.MULTILINE)
 FEWER = ("--count 3", "--count 1 --candidates 3 --repetitions 2")

@@ -19,7 +19,6 @@ def page(name: str) -> str:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_generated_pages_are_fresh() -> None:
     assert [path.name for path, text in made_pages() if path.read_text() != text] == [], "stale: run make docs"
 

@@ -13,8 +13,6 @@ import pytest
 
 from assay.cli import main
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -17,7 +17,6 @@ from assay.environments.services.disturbances.world import DISTURBANCES
 from assay.rollout.attempt.disturbed_workspace import SANDBOX_DISTURBANCES
 from scripts.make_reference import ROOT
 
-pytestmark = pytest.mark.slow
 PAGE = (ROOT / "docs" / "how-to" / "unkind-worlds.md").read_text()
 COMMANDS = re.findall(r"^\$ (.+)$", PAGE, re.MULTILINE)
 SWEEP = "family:services,app=bike_service.py:bikes,n=2,writes=1"

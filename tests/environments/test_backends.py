@@ -41,7 +41,7 @@ OWN = (
 """Properties that rest on the engine itself; the others rest on what all backends over folders share with `process`."""
 OF_ENGINE = [trial for trial in PROPERTIES if trial.__name__.startswith(OWN)]
 SHARED = draw_sample([trial for trial in PROPERTIES if trial not in OF_ENGINE], 3)
-ENGINES = {"bubblewrap": (), "podman": (pytest.mark.docker, pytest.mark.slow)}
+ENGINES = {"bubblewrap": (), "podman": (pytest.mark.docker)}
 CASES = [
     *(pytest.param(name, trial, id=f"{name}-{trial.__name__}") for name in PLAIN for trial in PROPERTIES),
     *(

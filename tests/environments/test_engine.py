@@ -10,7 +10,7 @@ import pytest_asyncio
 from assay.environments.interface import Backend, ResourceLimits, WorkspaceSpec
 from assay.errors import EnvironmentFailure
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow]
+pytestmark = pytest.mark.docker
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -42,7 +42,6 @@ async def test_namespaces_and_bubblewrap_are_separate(toolchain: ToolLayer) -> N
 
 @pytest.mark.long
 @pytest.mark.docker
-@pytest.mark.slow
 async def test_an_engine_that_shares_its_user_namespace_is_same_user(toolchain: ToolLayer) -> None:
     assert await grade(PodmanBackend(toolchain=toolchain)) == "same-user"
 

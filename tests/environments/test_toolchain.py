@@ -97,7 +97,6 @@ def test_what_the_layer_runs_on_cannot_be_masked(tmp_path: Path) -> None:
         ensure_toolchain(tmp_path, masked=["PyTest"])
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not Path(DEBIAN).exists(), reason="no Python of the distribution")
 @pytest.mark.skipif(not WHOLE, reason="makes two layers from a package index: part of `make campaign`")
 def test_makers_at_once_agree_and_masks_hold_for_another_python(tmp_path: Path) -> None:

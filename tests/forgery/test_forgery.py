@@ -9,7 +9,7 @@ import pytest
 
 from tests.sampling import WHOLE, draw_sample
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.long
 FORGERIES = sorted(path.stem for path in (Path(__file__).parent / "attacks").glob("*.sh"))
 PLANTED = {
     "planted_conftest": "conftest",

@@ -92,7 +92,6 @@ def _is_sound(one: ImportedTrajectory) -> None:
         assert decode(canonical_bytes(body), type(body)) is not None
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(TWO_WAY))
 def test_what_is_read_of_mutated_files_comes_back(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     chance, (format, ending) = random.Random(name), TWO_WAY[name]

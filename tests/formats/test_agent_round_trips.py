@@ -32,7 +32,6 @@ def test_a_rest_laid_over_gives_the_item_back(item: object, fresh: object) -> No
     assert canonical_bytes(patch_json(fresh, diff_json(item, fresh))) == canonical_bytes(item)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(TWO_WAY))
 @ROUND_TRIPS
 @given(trajectory=trajectories())

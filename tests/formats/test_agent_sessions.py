@@ -105,7 +105,6 @@ LIVE = [
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "harness", "dialect"), LIVE)
 async def test_a_session_made_now_is_read(
     name: str, harness: str, dialect: str, sandboxes: Backend, tmp_path: Path

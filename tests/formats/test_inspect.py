@@ -29,7 +29,6 @@ PARTS = 7
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".eval", ".json"])
 def test_a_generated_trajectory_comes_back_the_same(suffix: str) -> None:
     @ROUND_TRIPS
@@ -320,7 +319,6 @@ def test_a_sample_in_chunks_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_memory_is_not_decided_by_how_often_a_large_sample_says_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,6 @@ from tests.formats.generated import ROUND_TRIPS, Blobs, assembled, plain, read_a
 NEMO = NemoGymFormat()
 
 
-@pytest.mark.slow
 @ROUND_TRIPS
 @given(trajectories())
 def test_a_generated_trajectory_comes_back_the_same(trajectory: Trajectory) -> None:

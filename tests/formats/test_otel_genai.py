@@ -19,7 +19,6 @@ FIXTURES = Path(__file__).parent / "fixtures"
 FILES = ("otel-genai-flat.jsonl", "otel-genai-otlp.jsonl")
 
 
-@pytest.mark.slow
 @ROUND_TRIPS
 @given(trajectories())
 def test_a_generated_trajectory_comes_back_the_same(trajectory: Trajectory) -> None:

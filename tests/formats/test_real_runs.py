@@ -45,7 +45,6 @@ def data_set(request: pytest.FixtureRequest, shared_data: Path) -> DataSet:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("format", "target"), [(AtifFormat(), "atif"), (HarborFormat(), "job")], ids=["atif", "harbor"]
 )

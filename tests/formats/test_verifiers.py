@@ -20,7 +20,6 @@ VERIFIERS = VerifiersFormat()
 TRACES = Path(__file__).parent / "fixtures" / "verifiers-traces.jsonl"
 
 
-@pytest.mark.slow
 @ROUND_TRIPS
 @given(trajectories())
 def test_a_generated_trajectory_comes_back_the_same(trajectory: Trajectory) -> None:

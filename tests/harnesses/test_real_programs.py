@@ -40,7 +40,6 @@ SINGLE = [
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize(("harness", "dialect", "scenario"), CASES + (SINGLE if WHOLE else []))
 async def test_scenario(harness: str, dialect: str, scenario: str, sandboxes: Backend, need_installed: Need) -> None:
     need_installed(harness)
@@ -51,7 +50,6 @@ async def test_scenario(harness: str, dialect: str, scenario: str, sandboxes: Ba
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize("harness", ["claude-code", "codex", "pi"] if WHOLE else ["codex"])
 async def test_a_whole_attempt_is_judged_by_its_state(harness: str, tmp_path: Path, need_installed: Need) -> None:
     need_installed(harness)

@@ -15,7 +15,6 @@ from scripts.harness_scenarios import HANDS
 from tests.environments.services.shop import FIRST
 from tests.rollout.attempt.test_served_world import CANCEL, calls_of, digest_after, shop_task
 
-pytestmark = pytest.mark.slow
 COMMAND = f"service cancel_order --order-id {FIRST} --reason late"
 
 

@@ -18,7 +18,7 @@ from tests.sampling import WHOLE
 
 from .corpus import HERE, Kind, Known, tasks_in
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 QUICK = {cheat.name for cheat in CHEATS if cheat.quick}
 
 

@@ -55,7 +55,6 @@ def test_no_task_has_a_fault_that_lint_finds(kind: Kind) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 async def test_reference_solutions_pass_and_doing_nothing_does_not(kind: Kind, tmp_path: Path) -> None:
     known = tasks_in(kind)

@@ -52,7 +52,6 @@ def test_a_fresh_folder_has_no_fault_that_lint_finds(folder: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 async def test_a_holed_verifier_accepts_the_wrong_solution_and_the_sound_one_does_not(tmp_path: Path) -> None:
     names = [folder.name for folder in HOLED][:: 3 if WHOLE else 7]
     tasks = [with_wrong_solution(FRESH / side / n, tmp_path / side / n) for side in ("holed", "sound") for n in names]
@@ -63,7 +62,6 @@ async def test_a_holed_verifier_accepts_the_wrong_solution_and_the_sound_one_doe
     }
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not WHOLE, reason="part of `make campaign`; test_admitted runs the quick battery")
 def test_a_quick_battery_refuses_an_empty_answer_that_is_paid_and_its_sound_twin_passes(tmp_path: Path) -> None:
     expected = {"holed": "refused", "sound": "clean"}

@@ -16,7 +16,7 @@ from tests.sampling import WHOLE, draw_sample
 from .attempts import Attempted, Probe, attempts, ended
 from .corpus import Kind, Known, tasks_in
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 BY_NAME = {cheat.name: cheat for cheat in CHEATS}
 CLOSED, OPEN = 4, 1
 """How many holed tasks are tried here, of those that the default verification closes and of the others; `make campaign`

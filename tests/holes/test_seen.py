@@ -16,7 +16,7 @@ from assay.store import RunStore
 from .attempts import Probe, attempts, null
 from .corpus import tasks_in
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 SEEN = {
     "reward-preseeded": "reward-forged",
     "late-writer": "late-writer",

@@ -115,7 +115,6 @@ def _says_what_it_uses(said: str) -> None:
     assert used[0] >= 12
 
 
-@pytest.mark.slow
 def test_a_recipe_makes_a_model_tries_trains_and_says_how_it_went(improved: Any) -> None:
     folder, report = improved
     assert [point["step"] for point in report["curve"]] == [0, 3]
@@ -138,7 +137,6 @@ def ended(store: Path, run: str) -> int:
         return len(final_rows(opened.attempts()))
 
 
-@pytest.mark.slow
 def test_killed_at_any_moment_it_ends_with_the_same_weights(improved: Any, forks: ForkServer, tmp_path: Path) -> None:
     _, report = improved
     store = tmp_path / "x" / "store"
@@ -206,7 +204,6 @@ def service(forks: ForkServer, tmp_path: Path) -> Iterator[Service]:
     one.process.end(signal.SIGKILL)
 
 
-@pytest.mark.slow
 def test_a_trainer_gets_verified_credited_rows_of_a_killed_service(service: Service, forks: ForkServer) -> None:
     store = service.folder / "store"
     service.submit(BATCH)
@@ -343,7 +340,6 @@ def loops(forks: ForkServer, improved: Any, tmp_path: Path) -> Iterator[Callable
         loop.service.process.end(signal.SIGKILL)
 
 
-@pytest.mark.slow
 def test_the_example_trains_while_the_service_goes_on(service: Service) -> None:
     """And what comes too late is handed over without rows; a pause holds what is asked for."""
     shutil.copytree(service.folder / "weights" / "v1", service.folder / "weights" / "v0")
@@ -382,7 +378,6 @@ def test_the_example_trains_while_the_service_goes_on(service: Service) -> None:
             service.call("policies/actor/versions", other)
 
 
-@pytest.mark.slow
 async def test_a_reply_goes_on_under_weights_that_are_posted_meanwhile(tmp_path: Path) -> None:
     from scripts.tiny_model import write_tiny_model
 
@@ -408,7 +403,6 @@ async def test_a_reply_goes_on_under_weights_that_are_posted_meanwhile(tmp_path:
     assert reply.weight_spans[-1].end == len(reply.token_ids) == len(reply.logprobs) == 800
 
 
-@pytest.mark.slow
 def test_a_service_that_waits_gives_the_same_weights_though_both_are_killed(
     improved: Any, loops: Callable[[int], Loop]
 ) -> None:
@@ -423,7 +417,6 @@ def test_a_service_that_waits_gives_the_same_weights_though_both_are_killed(
     assert all((step["lag_most"], step["lag_unknown"]) == (0.0, 0.0) for step in loop.steps())
 
 
-@pytest.mark.slow
 def test_no_trained_token_is_older_than_the_bound_though_both_are_killed(loops: Callable[[int], Loop]) -> None:
     loop, moments = loops(2), random.Random(8)
     for _ in range(KILLS if WHOLE else 1):

@@ -251,7 +251,6 @@ def test_a_world_without_wrappers_is_refused() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 async def test_commands_of_a_disturbed_sandbox_fail_and_its_verifier_is_not_disturbed(tmp_path: Path) -> None:
     folder = write_task(tmp_path / "task")
     settings = settings_of(tmp_path)
@@ -271,7 +270,6 @@ async def test_commands_of_a_disturbed_sandbox_fail_and_its_verifier_is_not_dist
 
 
 @pytest.mark.long
-@pytest.mark.slow
 async def test_a_program_in_a_sandbox_meets_the_disturbed_world(tmp_path: Path) -> None:
     """Through the command, which speaks HTTP; the log and the judgement are the service's own."""
     world = open_board("renamed:rate=1.0+failures:rate=1.0:in_row=1")

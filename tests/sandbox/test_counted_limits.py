@@ -90,7 +90,6 @@ def make_as(tier: str) -> dict[str, int]:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.timeout(400)
 async def test_64_sandboxes_leave_the_hosts_user_32_of_each(tier: str) -> None:
     run_as = NOBODY if tier == "user" and os.geteuid() == 0 else None

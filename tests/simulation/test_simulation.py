@@ -44,7 +44,6 @@ def _quiet() -> Iterator[None]:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_thousands_of_attempts_under_faults_are_each_decided_once() -> None:
     result = simulate(CI)
     assert (result.missing, result.twice, result.not_stored) == (0, 0, 0)
@@ -73,7 +72,6 @@ def test_a_campaign_goes_on_with_the_seeds_that_are_missing(tmp_path: Path) -> N
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_a_token_per_session_counts_attempts_twice() -> None:
     counted = 0
     for seed in range(1, 8):
@@ -105,12 +103,10 @@ def _settings(examples: int, *phases: Phase) -> settings:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_no_schedule_of_faults_loses_or_repeats_an_attempt() -> None:
     run_state_machine_as_test(FaultMachine, settings=_settings(2_000 if WHOLE else 60, *Phase))
 
 
-@pytest.mark.slow
 def test_a_mistaken_protocol_is_found_by_some_schedule() -> None:
     phases = tuple(Phase) if WHOLE else (Phase.generate,)
     with pytest.raises(AssertionError):

@@ -8,7 +8,6 @@ from benchmarks.coverage import INTERVALS, MAIN, SLOW, WANTED, measured
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(INTERVALS) - SLOW))
 def test_coverage_where_attempts_share_a_task(name: str) -> None:
     row = measured(name, MAIN[0], 2000)

@@ -49,7 +49,6 @@ bodies = st.one_of(
 )
 
 
-@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(bodies)
 def test_any_body_is_refused_or_comes_back_equal(body: Body) -> None:

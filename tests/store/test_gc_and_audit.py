@@ -192,7 +192,6 @@ with RunStore.create(Path(sys.argv[1]), "w", {}) as store:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_gc_beside_a_writer_takes_nothing_that_it_refers_to(tmp_path: Path) -> None:
     blobs = BlobStore(tmp_path / "blobs")
     for number in range(50):

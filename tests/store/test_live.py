@@ -44,7 +44,6 @@ def test_the_second_query_writes_only_what_is_new(tmp_path: Path, fill: Fill, ch
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_kept_tables_say_what_fresh_ones_say(tmp_path: Path, fill: Fill, chain: Callable[..., list[Body]]) -> None:
     fill()
     names = ("steps", "calls", "verdicts", "evidence", "events", "trajectories")

@@ -79,7 +79,6 @@ def test_passes_of_a_graded_store_have_their_grade_and_re_verification(tmp_path:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("store", "run"),
     [("ungraded", SEALED), ("ungraded", LIVE), ("graded", GRADED), ("graded", GRADED_LIVE), ("graded", WORLDS)],

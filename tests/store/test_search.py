@@ -36,7 +36,6 @@ def recorded(root: Path, chains: list[list[tuple[str, str | None, list[tuple[str
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.lists(steps, min_size=1, max_size=4), letters.filter(bool), st.booleans())
 def test_sealed_and_live_runs_find_the_same(

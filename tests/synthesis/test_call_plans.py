@@ -23,7 +23,6 @@ from assay.verify.separation_plan import SeparationPlan, TestPlan, encode_plan
 from tests.sampling import draw_sample
 from tests.verify.conftest import Bench
 
-pytestmark = pytest.mark.slow
 GAUGE = '''"""Gauges."""
 
 

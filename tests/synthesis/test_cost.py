@@ -51,7 +51,6 @@ def test_cost_has_a_file_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_verb_prints_and_writes_the_yield(sdist: Path, tmp_path: Path) -> None:
     options = ["--count", "1", "--candidates", "3", "--test-files", "1", "--repetitions", "1"]
     options += ["--separation", "off", "--kind", "operator", "--seed", "77"]

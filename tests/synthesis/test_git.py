@@ -59,7 +59,6 @@ def made(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.slow
 async def test_nothing_that_a_repository_names_is_started(made: Path, backend: Backend) -> None:
     # Whatever is started kills all of the sandbox, and nothing could be read.
     (made / "evil").write_text("#!/bin/sh\nkill -9 -1\n")
@@ -80,7 +79,6 @@ async def test_nothing_that_a_repository_names_is_started(made: Path, backend: B
             await reader.read(["0" * 40])
 
 
-@pytest.mark.slow
 async def test_files_are_as_committed_and_links_are_left_out(made: Path, backend: Backend) -> None:
     async with GitReader(made, backend) as reader:
         (commit,) = await reader.commits(10)
@@ -90,7 +88,6 @@ async def test_files_are_as_committed_and_links_are_left_out(made: Path, backend
         assert found[tree["b.txt"]] == b"$Format:%H$\n"
 
 
-@pytest.mark.slow
 async def test_tree_that_leads_outside_is_not_read(made: Path, backend: Backend) -> None:
     blob = git(made, "hash-object", "-w", "a.py").strip()
     inner = git(made, "mktree", given=f"100644 blob {blob}\tup.py\n").strip()
@@ -100,7 +97,6 @@ async def test_tree_that_leads_outside_is_not_read(made: Path, backend: Backend)
             await reader.tree(outer)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["empty", "worktree"])
 async def test_history_that_cannot_be_read_is_said(tmp_path: Path, backend: Backend, kind: str) -> None:
     tmp_path.chmod(0o755)

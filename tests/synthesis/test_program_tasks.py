@@ -11,7 +11,6 @@ from assay.errors import UserError
 from assay.synthesis import ProgramReport, ProgramTasksConfig, synthesise_programs
 from assay.tasks import load_task
 
-pytestmark = pytest.mark.slow
 READING = """
 use JSON::PP;
 my $json = JSON::PP->new->allow_nonref;

@@ -14,7 +14,6 @@ from assay.synthesis import QuestionReport, QuestionTasksConfig, synthesise_ques
 from assay.synthesis.question_tasks import assigning_lines
 from assay.tasks import load_task
 
-pytestmark = pytest.mark.slow
 TALLY = '''
 def tally(words):
     """Counts words."""

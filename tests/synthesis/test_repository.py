@@ -22,7 +22,6 @@ from assay.tasks.assay_config import declared_licence
 from assay.verify.separation_plan import PLAN_PATH, SeparationPlan, encode_plan, load_plan
 from tests.synthesis.conftest import write_sdist
 
-pytestmark = pytest.mark.slow
 DEFAULTS = {"count": 2, "candidates": 4, "separation": "off", "concurrency": 1, "repetitions": 1}
 SETS = {**DEFAULTS, "count": 1, "candidates": 2, "repetitions": 2}
 TWO = """from shapes import area, perimeter

@@ -20,7 +20,7 @@ from assay.synthesis._tree import SourceTree, load_source
 from assay.verify.separation_plan import EntryPoint, SeparationPlan, TestPlan, encode_plan
 from tests.sampling import WHOLE, draw_sample
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.long
 BOX = '''"""Boxes."""
 
 import functools

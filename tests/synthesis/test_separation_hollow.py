@@ -11,7 +11,7 @@ from assay.verify.separation_plan import TestPlan
 
 from .planning import plan_package
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.long
 TRAYS = '''"""Trays and piles."""
 
 

@@ -12,7 +12,6 @@ from assay.verify.separation_plan import TestPlan
 
 from .planning import plan_package
 
-pytestmark = pytest.mark.slow
 PATH, FILE = "goods/__init__.py", "tests/test_goods.py"
 GOODS = '''"""Goods."""
 

@@ -11,7 +11,6 @@ from assay.verify.separation_plan import SeparationPlan
 
 from .planning import plan_package
 
-pytestmark = pytest.mark.slow
 PRICES = '''"""Prices."""
 
 import datetime

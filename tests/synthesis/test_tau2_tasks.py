@@ -252,7 +252,6 @@ def sampled_tasks(family: Tau2Tasks | TauBenchTasks, count: int = SAMPLE) -> lis
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("domain", "expected"),
@@ -288,7 +287,6 @@ def test_states_decide_as_the_published_hashes_do(domain: str, expected: dict[st
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_telecom_is_judged_by_its_assertions_and_twenty_tasks_by_a_transfer() -> None:
     tasks, figures = published("telecom")
@@ -310,7 +308,6 @@ def test_telecom_is_judged_by_its_assertions_and_twenty_tasks_by_a_transfer() ->
     assert len(figures) == 114
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_ticket_gives_the_agent_the_phone() -> None:
     folder = shared_folder("environments", "tau2")
@@ -322,7 +319,6 @@ def test_a_ticket_gives_the_agent_the_phone() -> None:
         assert judge(task, start) == "fail"
 
 
-@pytest.mark.slow
 def test_mock_has_two_tasks_that_their_references_fail() -> None:
     tasks, figures = published("mock")
     assert len(tasks) == len(figures) == 10
@@ -348,7 +344,6 @@ def test_mock_has_two_tasks_that_their_references_fail() -> None:
     assert "The conversation so far\nPerson: I need to create a task" in str(history.instruction)
 
 
-@pytest.mark.slow
 def test_tasks_of_the_bank_pass_by_a_transfer_only_if_that_is_what_is_wanted() -> None:
     folder = shared_folder("environments", "tau2")
     figures = {one["id"]: one for one in read_json(folder / "gold_hashes.json")["banking_knowledge"]}
@@ -387,7 +382,6 @@ def test_results_that_are_none_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_recorded_runs_of_the_first_version_are_judged_as_recorded() -> None:
     data = str(shared_folder("environments", "tau-bench-v1"))

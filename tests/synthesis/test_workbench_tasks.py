@@ -186,7 +186,6 @@ def benchmark() -> tuple[Task, ...]:
     return tasks
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_all_references_pass_and_nothing_passes_where_nothing_is_wanted() -> None:
     figures = read_json(shared_folder("environments", "workbench", "recomputed_totals.json"))
@@ -214,7 +213,6 @@ def recorded_runs() -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_recorded_runs_of_five_models_are_judged_as_recorded() -> None:
     tasks = {task.metadata["query"]: task for task in benchmark()}

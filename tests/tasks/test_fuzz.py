@@ -64,7 +64,6 @@ def outcome(toml: bytes, others: dict[str, bytes]) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @FAST
 @given(st.dictionaries(st.sampled_from(TOP), TREES, max_size=5))
 def test_random_structures(data: dict[str, Any]) -> None:
@@ -85,7 +84,6 @@ def test_random_toml_text(text: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @FAST
 @given(st.dictionaries(st.sampled_from(sorted(keys_of(inspect.type_info(AssayTable)))), TREES, max_size=4))
 def test_random_keys_of_ours(data: dict[str, Any]) -> None:

@@ -84,7 +84,6 @@ def test_lint_finds_no_errors(name: str) -> None:
     assert {f.rule for f in lint_task(HERE / name) if f.severity != "note"} <= {"deprecated-key"}
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not HARBOR, reason="harbor is not installed here: put it on PATH or name it in ASSAY_HARBOR")
 def test_harbor_lints_them_clean(tmp_path: Path) -> None:
     folders = [HERE / name for name in NAMES]

@@ -206,7 +206,6 @@ def test_an_empty_file_stays_importable() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @given(st.recursive(st.integers() | st.text() | st.floats(allow_nan=False), lambda s: st.lists(s) | st.tuples(s, s)))
 def test_plain_data_equals_itself_and_nothing_else(value: object) -> None:
     run("assert value == copy\nassert value != other", value=value, copy=value, other=object())

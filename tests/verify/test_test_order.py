@@ -9,7 +9,6 @@ import pytest
 from tests.sampling import WHOLE
 from tests.verify.conftest import Bench
 
-pytestmark = pytest.mark.slow
 # Each test writes down that it ran; the last of them says who came before.
 SOURCE = """
 ran = []

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install playwright")
 from playwright.sync_api import expect
 
-pytestmark = pytest.mark.slow
 NAMED = """() => {
   const link = Assay.h("a", { title: "a\\u202eb", "aria-label": "c\\u200bd" });
   return [link.title, link.getAttribute("aria-label"), Assay.svg("text", null, "e\\u2066f").textContent,

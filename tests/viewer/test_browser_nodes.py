@@ -31,7 +31,7 @@ from playwright.sync_api import expect  # noqa: E402
 from tests.metrics_text import parse_metrics  # noqa: E402
 from tests.viewer.conftest import Opened  # noqa: E402
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 PATIENCE_S = 240.0
 """A busy machine takes minutes to start processes."""
 PROGRAM = "import sys; from assay.cli import main; sys.argv[0] = 'assay'; main()"

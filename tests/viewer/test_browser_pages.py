@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install playwright")
 from playwright.sync_api import Page, expect
 
-pytestmark = pytest.mark.slow
-
 
 def told(page: Page) -> Any:
     return page.get_by_role("region", name="Attempts").get_by_role("status")

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install playwright")
 from playwright.sync_api import Page, expect
 
-pytestmark = pytest.mark.slow
 ROUTES = {
     "runs": "",
     "run": "#/run/demo",

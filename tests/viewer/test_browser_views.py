@@ -25,7 +25,6 @@ from scripts.screenshots import OVERFLOW, PICTURES
 from tests.viewer.test_browser_safety import ROUTES, inert
 from tests.viewer.test_step_files import change, edit, record, shell, state
 
-pytestmark = pytest.mark.slow
 ATTEMPT = "#/run/nightly-0-loop-qwen3-4b/attempt/showcase%2Fparse-duration%400.0"
 
 

@@ -112,7 +112,6 @@ HOSTILE: tuple[Any, ...] = (
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize("report", HOSTILE)
 def test_a_report_of_any_shape_is_shown_as_far_as_it_goes(tmp_path: Path, report: Any) -> None:
     with RunStore.create(tmp_path, "odd", {ADMISSION: {}, "tasks": []}) as store:

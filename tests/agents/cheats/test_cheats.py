@@ -15,7 +15,7 @@ from tests.agents.cheats.naive import CASES
 from tests.agents.cheats.sound import SOUND, STILL_PAID, WORTH_MORE
 from tests.sampling import draw_sample
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.long
 BY_NAME = {cheat.name: cheat for cheat in CHEATS}
 BY_RUNNER = ("conftest", "pytest", "tests", "forged", "stdlib", "swapped")
 """Of cheats that can be tried anywhere, those to be tried where a runner of tests decides; the others where a plain

@@ -45,7 +45,6 @@ def known(path: str, after: bytes | None, before: bytes | None = None) -> Soluti
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @given(leaves)
 def test_confused_json_keeps_keys_and_no_leaf(content: object) -> None:
     found = json.loads(with_confusing_value(known("/w/a.json", json.dumps(content).encode()), NAN))

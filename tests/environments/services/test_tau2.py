@@ -18,7 +18,7 @@ from assay.environments.services.transaction import Transaction
 from assay.environments.services.world import ServiceWorld
 from tests.environments.services.benchmark_data import read_json, shared_folder
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 class Golden(NamedTuple):

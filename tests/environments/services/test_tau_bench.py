@@ -12,7 +12,7 @@ from assay.environments.services.world import ServiceWorld
 from assay.records import canonical_bytes
 from tests.environments.services.benchmark_data import read_json, shared_folder
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 class Recorded(NamedTuple):

@@ -19,7 +19,6 @@ TEXTS = st.lists(st.sampled_from(PIECES), max_size=8).map("".join)
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @given(text=TEXTS)
 def test_offsets_belong_to_the_ids_that_are_encoded(renderer: Any, text: str) -> None:
     guarded = renderer.tokenizer

@@ -24,7 +24,6 @@ from tests.gateway.tokens.imitations import AGENTS
 from tests.gateway.tokens.scoring import assert_scored_alike, count_strict_rows
 from tests.sampling import WHOLE
 
-pytestmark = pytest.mark.slow
 ODD = '{ "content" : "a b" ,"path":"hello.txt", "mode" : 420 }'
 BROKEN = '{"path": "hello.txt", "content": oops}'
 TURNS: list[tuple[str, str, tuple[tuple[str, str], ...]]] = [

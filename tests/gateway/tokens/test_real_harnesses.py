@@ -18,7 +18,6 @@ from scripts.driving import Drive, drive
 from tests.gateway.tokens.scoring import assert_scored_alike, count_strict_rows
 from tests.sampling import WHOLE
 
-pytestmark = pytest.mark.slow
 TURNS, SHORT, BROKEN, DOUBLE = 8, 5, 5, 3
 TOOLS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "pi": ("bash", "command", {}),

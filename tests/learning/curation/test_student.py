@@ -10,8 +10,6 @@ import pytest
 from assay.errors import UserError
 from assay.learning.curation.student import TransformersStudent
 
-pytestmark = pytest.mark.slow
-
 
 def test_ranks_and_surprisals_are_those_of_the_softmax(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")

@@ -19,7 +19,7 @@ from assay.records import Body
 from assay.settings import Settings
 from tests.learning.recorded import asked_again, store_run
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.long
 ROOT = Path(__file__).parents[3]
 PROGRAMS = Path(__file__).parent / "consumers"
 NEEDED = ("trl", "datasets", "accelerate", "torch", "renderers")

@@ -15,7 +15,6 @@ pytestmark = pytest.mark.quick
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_long_rows_are_written_before_there_are_many(tmp_path: Path) -> None:
     rows = ({"ids": np.full(3 << 20, number), "said": [{"n": number}], "who": f"a{number}"} for number in range(7))
     assert write_table(rows, {"ids": INTS, "said": JSON, "who": TEXT}, tmp_path / "t") == 7

@@ -14,7 +14,6 @@ from tests.holes.attempts import Attempted, Probe, run_probes
 
 FOLDERS = Path(__file__).parents[2] / "tasks" / "harbor"
 HOLED = Path(__file__).parents[2] / "holes" / "holed" / "daemon-overwrites"
-pytestmark = pytest.mark.slow
 
 
 class LateWriter:

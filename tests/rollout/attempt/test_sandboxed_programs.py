@@ -12,7 +12,6 @@ from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.store import RunStore, audit
 
-pytestmark = pytest.mark.slow
 SECRET = "upstream-secret-0123456789"
 CLIENT = """
 import json, os, subprocess, urllib.request

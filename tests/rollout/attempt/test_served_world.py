@@ -20,7 +20,6 @@ from tests.environments.services.shop import FIRST, open_world
 from tests.rollout.attempt.test_model_user import HONEST, SCRIPT, lending_task
 from tests.rollout.counting import counting_task
 
-pytestmark = pytest.mark.slow
 SHOP = "tests.environments.services.shop:shop"
 CANCEL = ("cancel_order", {"order_id": FIRST, "reason": "late"})
 CHAT = """

@@ -18,7 +18,6 @@ FOLDER = Path(__file__).parents[4] / "shared" / "data" / "agentlens-bench" / "tr
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_a_pass_that_read_the_fix_is_doubtful_with_the_steps_cited(tmp_path: Path) -> None:
     if not FOLDER.is_dir():
         pytest.skip(f"the shared data are not here: {FOLDER}")

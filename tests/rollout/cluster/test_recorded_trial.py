@@ -59,7 +59,6 @@ def _facts(events: Sequence[bytes]) -> list[tuple[str, object]]:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize("allocate", ["uniform", "halving"])
 async def test_two_agents_commit_what_one_machine_records(tmp_path: Path, allocate: str) -> None:
     options = {} if allocate == "uniform" else {"first": 1}

@@ -12,7 +12,6 @@ from assay.store import RunStore, audit
 
 FOLDERS = Path(__file__).parents[2] / "tasks" / "harbor"
 NEEDS_HARDWARE = {"assay/ready-image"}
-pytestmark = pytest.mark.slow
 
 
 async def outcomes(agent: str, store: Path) -> dict[str, str | None]:

@@ -20,7 +20,7 @@ from assay.store import audit, list_runs, load_current_verdicts
 from tests.sampling import WHOLE
 from tests.synthesis.conftest import SHAPES, TESTS
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.long]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
 PACKAGE = {
     "shapes/__init__.py": "from .plane import area, clamp, largest, perimeter, runs\n",
     "shapes/plane.py": SHAPES,

@@ -243,7 +243,6 @@ def write_task(folder: Path) -> Path:
     return task
 
 
-@pytest.mark.slow
 async def test_commands_in_a_real_sandbox_are_refused_as_steps_and_beside_them(tmp_path: Path) -> None:
     task = write_task(tmp_path)
     (tmp_path / "agent.py").write_text(REMOVER)
@@ -283,7 +282,6 @@ async def test_nothing_of_a_refused_call_is_streamed(tmp_path: Path) -> None:
     assert [s.observations[0].error for s in found.steps if s.tool_calls] == [True]
 
 
-@pytest.mark.slow
 async def test_a_program_in_a_real_sandbox_never_gets_a_refused_call(tmp_path: Path) -> None:
     task = write_task(tmp_path)
     (tmp_path / "client.py").write_text(CLIENT)

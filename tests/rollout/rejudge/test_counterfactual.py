@@ -19,7 +19,6 @@ from tests.rollout.agents import Solver, add
 from tests.rollout.counting import counting_task
 
 ACTING = Path(__file__).parents[1] / "acting.py"
-slow = pytest.mark.slow
 
 
 def settings(store: Path) -> Settings:
@@ -39,7 +38,6 @@ def won(outcomes: tuple[PrefixOutcome, ...]) -> list[bool]:
 
 
 @pytest.mark.long
-@slow
 async def test_the_decisive_step_is_the_one_that_spoils_it(tmp_path: Path) -> None:
     attempt = await typed(tmp_path, "r", "ls", "echo no > answer", "touch spoilt", "echo done > answer")
     outcomes = await rewind(attempt, OracleAgent(), settings(tmp_path))
@@ -49,7 +47,6 @@ async def test_the_decisive_step_is_the_one_that_spoils_it(tmp_path: Path) -> No
 
 
 @pytest.mark.long
-@slow
 async def test_states_that_no_snapshot_holds_are_reached_by_doing_the_prefix_again(tmp_path: Path) -> None:
     commands = ("echo x > /tmp/kept", "sleep 300 >/dev/null 2>&1 & echo on", "cp /tmp/kept spoilt")
     outcomes = await rewind(await typed(tmp_path, "r", *commands), OracleAgent(), settings(tmp_path))
@@ -59,7 +56,6 @@ async def test_states_that_no_snapshot_holds_are_reached_by_doing_the_prefix_aga
 
 
 @pytest.mark.long
-@slow
 async def test_the_rest_of_another_attempt_goes_on(tmp_path: Path) -> None:
     await typed(tmp_path, "r", "echo one", "echo two", "echo done > answer")
     config = ReplayConfig(attempts=("typing@0",), agent="attempt:typing@0")
@@ -73,7 +69,6 @@ async def test_the_rest_of_another_attempt_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@slow
 async def test_an_agent_that_wins_from_nowhere_makes_no_step_decisive(tmp_path: Path) -> None:
     attempt = await typed(tmp_path, "r", "touch spoilt")
     outcomes = await rewind(attempt, NullAgent(), settings(tmp_path))

@@ -115,7 +115,6 @@ def test_a_manifest_grants_no_permission(tmp_path: Path) -> None:
     assert (config.backend, config.pass_env, told.pass_env) == ("namespaces", (), ("A",))
 
 
-@pytest.mark.slow
 async def test_an_imported_record_chooses_neither_inputs_nor_sandbox(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,6 @@ from tests.rollout.counting import counting_task
 FOLDERS = Path(__file__).parents[2] / "tasks" / "harbor"
 ACTING = Path(__file__).parents[1] / "acting.py"
 BASE = {"python:3.12-slim": "scratch"}
-slow = pytest.mark.slow
 
 
 def settings(store: Path) -> Settings:
@@ -53,7 +52,6 @@ async def one(store: Path, **given: Any) -> ReplayResult:
 
 
 @pytest.mark.long
-@slow
 @pytest.mark.parametrize("name", ["sum-columns", "json-rewards", "three-steps", "collect-state"])
 @pytest.mark.parametrize("agent", ["oracle", "null"])
 async def test_baselines_agree_when_they_are_done_again(
@@ -68,7 +66,6 @@ async def test_baselines_agree_when_they_are_done_again(
     assert result.comparison.outcome[1] == ("pass" if agent == "oracle" else "fail")
 
 
-@slow
 async def test_the_replay_is_an_ordinary_run_with_a_report(tmp_path: Path) -> None:
     await typed(tmp_path, "echo done > answer")
     report = await again(tmp_path, times=2)
@@ -87,7 +84,6 @@ async def test_the_replay_is_an_ordinary_run_with_a_report(tmp_path: Path) -> No
 
 
 @pytest.mark.long
-@slow
 async def test_what_is_brought_in_beside_steps_is_brought_in_again(tmp_path: Path) -> None:
     await made(tmp_path, write_task(tmp_path / "task"), f"{ACTING}:Bringer")
     result = await one(tmp_path)
@@ -97,7 +93,6 @@ async def test_what_is_brought_in_beside_steps_is_brought_in_again(tmp_path: Pat
 
 
 @pytest.mark.long
-@slow
 async def test_what_means_nothing_is_no_divergence(tmp_path: Path) -> None:
     await typed(
         tmp_path,
@@ -120,7 +115,6 @@ CAUSES = {
 
 
 @pytest.mark.long
-@slow
 @pytest.mark.parametrize("kind", sorted(CAUSES))
 async def test_the_cause_of_a_divergence_is_found_by_experiment(tmp_path: Path, kind: str) -> None:
     if kind == "time" and clock_variation("clock", "+0d") is None:
@@ -136,7 +130,6 @@ async def test_the_cause_of_a_divergence_is_found_by_experiment(tmp_path: Path, 
 
 
 @pytest.mark.long
-@slow
 async def test_a_file_that_differs_is_named_by_its_path(tmp_path: Path) -> None:
     await typed(tmp_path, "head -c 8 /dev/urandom > noise; echo done > answer")
     result = await one(tmp_path)
@@ -149,7 +142,6 @@ async def test_a_file_that_differs_is_named_by_its_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@slow
 async def test_what_the_record_lacks_is_the_cause(tmp_path: Path) -> None:
     await made(tmp_path, write_task(tmp_path / "task"), f"{ACTING}:Bringer")
     with RunStore.open(tmp_path, "first", write=True) as store:
@@ -169,7 +161,6 @@ def _without_bytes(body: Any) -> Any:
     return body
 
 
-@slow
 async def test_today_s_task_may_be_another_one(tmp_path: Path) -> None:
     await typed(tmp_path, "echo done > answer")
     (tmp_path / "task" / "tests" / "test.sh").write_text("echo 0 > /logs/verifier/reward.txt; exit 1\n")
@@ -206,7 +197,6 @@ async def test_either_attempts_or_all_are_asked_for(tmp_path: Path, given: dict[
         await replay("first", ReplayConfig(**given), settings(tmp_path), Tally())
 
 
-@slow
 async def test_a_wrong_pattern_of_the_task_is_refused_before_anything_runs(tmp_path: Path) -> None:
     folder = write_task(tmp_path / "task")
     text = (folder / "task.toml").read_text().replace('"token <word>"', '"<word>"')

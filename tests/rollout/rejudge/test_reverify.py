@@ -70,7 +70,6 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize(("agent", "outcome"), [("oracle", "pass"), ("null", "fail")])
 async def test_a_stored_attempt_is_judged_the_same_again(
     folder: Path, tmp_path: Path, agent: str, outcome: str
@@ -84,7 +83,6 @@ async def test_a_stored_attempt_is_judged_the_same_again(
 
 
 @pytest.mark.long
-@pytest.mark.slow
 async def test_what_the_same_checks_judged_before_is_left_alone(folder: Path, tmp_path: Path) -> None:
     run = await made(tmp_path, "null", folder)
     await again(tmp_path, run)
@@ -100,7 +98,6 @@ async def test_what_the_same_checks_judged_before_is_left_alone(folder: Path, tm
 
 
 @pytest.mark.long
-@pytest.mark.slow
 async def test_the_recorded_version_is_judged_when_the_folder_has_changed_or_gone(folder: Path, tmp_path: Path) -> None:
     run = await made(tmp_path, "oracle", folder)
     (folder / "tests" / "test.sh").write_text("echo 0 > /logs/verifier/reward.txt; exit 1\n")
@@ -117,7 +114,6 @@ async def test_the_recorded_version_is_judged_when_the_folder_has_changed_or_gon
 
 
 @pytest.mark.long
-@pytest.mark.slow
 async def test_a_state_that_is_gone_cannot_be_judged(folder: Path, tmp_path: Path) -> None:
     run = await made(tmp_path, "oracle", folder)
     with RunStore.open(tmp_path, run) as store:
@@ -129,7 +125,6 @@ async def test_a_state_that_is_gone_cannot_be_judged(folder: Path, tmp_path: Pat
 
 
 @pytest.mark.long
-@pytest.mark.slow
 async def test_another_image_is_no_place_to_judge_the_old_state(folder: Path, tmp_path: Path) -> None:
     run = await made(tmp_path, "oracle", folder)
     (folder / "environment" / "data" / "numbers.csv").write_text("a,b\n1,2\n")
@@ -138,7 +133,6 @@ async def test_another_image_is_no_place_to_judge_the_old_state(folder: Path, tm
 
 
 @pytest.mark.long
-@pytest.mark.slow
 async def test_each_part_of_a_task_of_steps_is_judged_again_and_sealed_runs_get_addenda(tmp_path: Path) -> None:
     run = await made(tmp_path, "oracle", FOLDERS / "three-steps")
     seal(tmp_path, run)
@@ -150,7 +144,6 @@ async def test_each_part_of_a_task_of_steps_is_judged_again_and_sealed_runs_get_
 
 
 @pytest.mark.long
-@pytest.mark.slow
 async def test_one_weaker_round_of_one_step_lowers_the_grade_of_the_whole(tmp_path: Path, monkeypatch: Any) -> None:
     async def judged(request: JudgeRequest) -> tuple[CheckResult, ...]:
         grade: Separation = "same-process" if request.prefix.startswith("2.count.") else "separate"
@@ -230,7 +223,6 @@ def imported(store: Path, patch: str, status: VerdictStatus, *, as_text: bool = 
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("patch", "claimed", "mark", "says"),
     [
@@ -250,7 +242,6 @@ async def test_an_imported_claim_is_judged_by_its_patch(
     assert (result.mark, says in result.reason) == (mark, True), result.reason
 
 
-@pytest.mark.slow
 async def test_a_submission_as_text_is_taken_as_the_patch(folder: Path, tmp_path: Path) -> None:
     run = imported(tmp_path, GOOD, "pass", as_text=True)
     assert marks(await again(tmp_path, run, check_version="today", tasks=(str(folder),))) == ["agree"]
@@ -321,7 +312,6 @@ asyncio.run(reverify("solver", ReverifyConfig(again=40, allow_task_code=True), S
 
 
 @pytest.mark.long
-@pytest.mark.slow
 async def test_a_killed_or_interrupted_reverification_goes_on_where_it_was(tmp_path: Path) -> None:
     tasks = tuple(counting_task(f"count-{n:03}") for n in range(80))
     run, moments, counts = await made(tmp_path, SOLVER, tasks=tasks), random.Random(3), [0]

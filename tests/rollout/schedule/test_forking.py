@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from assay.agents.null import NullAgent
 from assay.rollout import RunConfig, Tally, start_run
 from assay.rollout.runs import open_resources
@@ -19,7 +17,6 @@ from tests.rollout.acting import write_task
 ACTING = Path(__file__).parents[1] / "acting.py"
 
 
-@pytest.mark.slow
 async def test_a_sandbox_is_rebuilt_to_the_very_state_or_not_at_all(tmp_path: Path) -> None:
     settings = Settings(Settings.from_environment().cache, tmp_path)
     config = RunConfig(

@@ -68,7 +68,6 @@ def killed_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store
 
 
-@pytest.mark.slow
 def test_every_attempt_has_exactly_one_deciding_try(killed_run: Path) -> None:
     with RunStore.open(killed_run, "long") as run:
         rows = run.attempts()
@@ -78,7 +77,6 @@ def test_every_attempt_has_exactly_one_deciding_try(killed_run: Path) -> None:
     assert {r.outcome for r in rows if r.final} == {"pass"}
 
 
-@pytest.mark.slow
 def test_nothing_runs_again_after_it_ended(killed_run: Path) -> None:
     with RunStore.open(killed_run, "long") as run:
         rows = run.attempts()
@@ -86,7 +84,6 @@ def test_nothing_runs_again_after_it_ended(killed_run: Path) -> None:
     assert all(r.retry == last[r.attempt] for r in rows if r.final)
 
 
-@pytest.mark.slow
 def test_cut_chains_are_kept_and_marked(killed_run: Path) -> None:
     with RunStore.open(killed_run, "long") as run:
         cut = [r for r in run.attempts() if r.finished is None]
@@ -95,12 +92,10 @@ def test_cut_chains_are_kept_and_marked(killed_run: Path) -> None:
         assert any(run.trajectory(r.chain).steps for r in cut)
 
 
-@pytest.mark.slow
 def test_every_digest_of_a_killed_run_holds(killed_run: Path) -> None:
     assert audit(killed_run, "long") == ()
 
 
-@pytest.mark.slow
 def test_second_writer_is_refused_while_the_first_lives(tmp_path: Path) -> None:
     process = start(tmp_path)
     try:
@@ -113,7 +108,6 @@ def test_second_writer_is_refused_while_the_first_lives(tmp_path: Path) -> None:
     RunStore.open(tmp_path, "long", write=True).close()
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="a disk of its own needs root: run the suite as root to try a full one")
 def test_full_disk_stops_the_run_and_resume_finishes_it(tmp_path: Path) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(tmp_path)], check=True)

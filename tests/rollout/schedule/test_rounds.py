@@ -106,7 +106,6 @@ def test_a_cut_run_is_finished_as_if_it_had_not_been_cut(policy: str, whole: Pat
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_a_killed_run_of_forks_loses_nothing_and_does_nothing_twice(whole: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.rollout.rounds_run", str(tmp_path), "forks"]
     moments = random.Random(3)

@@ -202,7 +202,6 @@ def _create_bucket(endpoint: str, process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 async def test_a_run_goes_to_seaweedfs_and_back(
     seaweedfs: str, sealed_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,7 +217,6 @@ async def test_a_run_goes_to_seaweedfs_and_back(
 
 
 @pytest.mark.long
-@pytest.mark.slow
 async def test_seaweedfs_lets_one_of_many_racers_win(seaweedfs: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", seaweedfs)
     place = open_place("s3://bucket/race")

@@ -37,7 +37,6 @@ def test_a_decoded_value_encodes_to_the_same_tree(value: Any) -> None:
     assert repr(encoded(codec.decode(tree, {}))) == repr(tree) or "S" in repr(tree) or "F" in repr(tree)
 
 
-@pytest.mark.slow
 @given(VALUES, VALUES)
 def test_answers_agree_only_where_python_says_equal(one: Any, two: Any) -> None:
     first, second = read(one), read(two)
@@ -189,7 +188,6 @@ def test_payload_programs_need_no_package_of_ours() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_what_comes_after_too_many_nodes_is_no_answer() -> None:
     wide = "[" + ",".join(['"l"', *["1"] * 30_000]) + "]"
     lines = "".join(f'[{n},[[0,"ok",{wide}]]]\n' for n in range(80))

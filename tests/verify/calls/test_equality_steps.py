@@ -87,7 +87,6 @@ def test_nested_sets_that_differ_at_the_bottom_take_few_steps(monkeypatch: pytes
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_a_wide_search_ends_at_the_limit_and_does_not_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     def wide(item: int) -> Any:
         rng = random.Random(item)
@@ -102,7 +101,6 @@ def test_a_wide_search_ends_at_the_limit_and_does_not_agree(monkeypatch: pytest.
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_large_sets_without_floats_take_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     items = [["t", n, ["F", n, n + 1]] for n in range(3000)]
     mixed = random.Random(1).sample(items, len(items))

@@ -59,7 +59,6 @@ def shuffled(tree: Any, rng: random.Random) -> Any:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @given(ANSWERS)
 def test_every_answer_agrees_with_itself(value: Any) -> None:
     found = read(value, value)
@@ -81,7 +80,6 @@ def test_two_answers_agree_in_both_directions_or_in_none(one: Any, two: Any) -> 
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @given(ANSWERS, ANSWERS)
 def test_any_two_answers_are_compared_without_an_error(one: Any, two: Any) -> None:
     same_answer(answer(encoded(one)), answer(encoded(two)), tolerance=1e-6)
@@ -89,7 +87,6 @@ def test_any_two_answers_are_compared_without_an_error(one: Any, two: Any) -> No
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @given(ANSWERS, RANDOM)
 def test_an_ulp_anywhere_is_accepted_in_both_directions(value: Any, rng: random.Random) -> None:
     tree = encoded(value)
