@@ -64,6 +64,31 @@ async def test_a_time_limit_ends_its_own_command_alone(box: Workspace) -> None:
     assert (await other).stdout == "done\n"
 
 
+OTHER_THREADS = """
+import ctypes, threading, time
+def stay():
+    for number in range(600):
+        with open("/workspace/alive", "w") as file:
+            file.write(str(number))
+        time.sleep(0.05)
+threading.Thread(target=stay).start()
+time.sleep(0.2)
+ctypes.CDLL(None).syscall(60, 0)  # ends the first thread alone
+"""
+
+
+async def test_a_process_whose_first_thread_has_ended_is_alive(box: Workspace) -> None:
+    await box.write("/workspace/stay.py", OTHER_THREADS.encode())
+    assert (await box.exec("setsid python3 stay.py; sleep 30", timeout_s=1)).timed_out
+    assert await box.processes() == ()
+    await box.exec("setsid python3 stay.py < /dev/null > /dev/null 2>&1 & sleep 0.6")
+    assert [process.state for process in await box.processes()] == ["S"]
+    await box.kill_all()
+    before = await box.read("/workspace/alive")
+    await asyncio.sleep(0.3)
+    assert await box.read("/workspace/alive") == before
+
+
 async def test_files_go_in_and_out(box: Workspace) -> None:
     await box.write("/workspace/deep/er/x", b"data", mode=0o755)
     assert await box.read("/workspace/deep/er/x") == b"data"

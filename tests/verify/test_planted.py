@@ -89,6 +89,7 @@ SETTINGS = [
     ("pyproject.toml", "", '[tool]\npytest.ini_options.addopts = "--co"\n'),
     ("pyproject.toml", "", '[tool."p\\u0079test".ini_options]\naddopts = "--co"\n'),
     ("pyproject.toml", "", "pytest" + ".a" * 250_000 + " = 1"),
+    ("pyproject.toml", "", "pytest = 1\n" + "".join(f"a{n}{'.a' * 195} = 1\n" for n in range(300))),
     ("pyproject.toml", "", "pytest = " + "[" * 50_000),
     ("setup.cfg", "", "[tool:pytest]\nx = 1"),
     ("setup.cfg", "", "[metadata]\r[tool:pytest]\raddopts = --co\r"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from assay.verify import script
+from assay.verify import sanitise, script
 
 SCRIPT = "tests/test.sh"
 HELLO = '#!/bin/sh\n[ "$(cat /workspace/hello)" = hi ] && r=1 || r=0\necho $r > /logs/verifier/reward.txt\n[ $r = 1 ]\n'
@@ -185,6 +185,22 @@ async def test_an_answer_that_is_a_link_to_what_is_expected_is_none(bench: Any, 
     verdict = (await bench.judge(command, "script", script=SCRIPT)).verdict
     assert verdict.status == status
     assert ("verifier_link" in verdict.marks) == (status == "fail")
+
+
+async def test_links_that_take_long_to_follow_are_removed(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sanitise, "FOLLOWING_S", 0.3)
+    monkeypatch.setattr(sanitise, "_FOLLOW", "import time\ntime.sleep(60)\n")
+    bench.files = {SCRIPT: SAME, "tests/expected": "right\n"}
+    outcome = await bench.judge("echo right > a; ln -s a answer", "script", script=SCRIPT)
+    assert outcome.verdict.status == "fail"
+    assert "verifier_link" in outcome.verdict.marks
+
+
+async def test_configuration_beyond_what_is_read_is_the_images(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sanitise, "MOST_COMPARED", 1)
+    bench.files = {SCRIPT: "#!/bin/sh\nls /workspace/*/setup.cfg | wc -l > /logs/verifier/reward.txt\n"}
+    outcome = await bench.judge("mkdir a b c; touch a/setup.cfg b/setup.cfg c/setup.cfg", "script", script=SCRIPT)
+    assert outcome.verdict.rewards == {"reward": 1.0}
 
 
 FLAKY = "#!/bin/sh\nread -r n < /proc/sys/kernel/random/uuid\ncase $n in [0-7]*) r=1;; *) r=0;; esac\n"

@@ -19,6 +19,7 @@ from .current import (
 from .names import (
     AGENT_MADE_UNJUDGEABLE,
     AS_ASKED,
+    DISTURBED,
     FLAKY,
     HOST_BUSY,
     HOST_FAILED,
@@ -45,6 +46,7 @@ from .trust import OutcomeClass, Trust, assess, outcome_class_of, trust_of
 __all__ = [
     "AGENT_MADE_UNJUDGEABLE",
     "AS_ASKED",
+    "DISTURBED",
     "FLAKY",
     "HOST_BUSY",
     "HOST_FAILED",

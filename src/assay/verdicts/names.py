@@ -29,6 +29,8 @@ NO_RESULT = "no_result"
 """Mark: judging ended without a result that a status could rest on."""
 NOT_CONFIRMED = "not_confirmed"
 """Mark of a `fail`: the tests pass from outside, and not in one process with the agent's code."""
+DISTURBED = "disturbed"
+"""Mark: the agent's code wrote to the record of the run that confirms its pass, or ended that run."""
 
 Reverification = Literal["disagree", "flaky", "cannot", "agree"]
 """Result of judging a stored state again; of several checks the first in this order stands for the attempt."""
@@ -43,6 +45,7 @@ MARKS: dict[str, str] = {
     HOST_BUSY: "the host was too busy to tell who caused the missing result",
     NO_RESULT: "judging ended without a result that a status could rest on",
     NOT_CONFIRMED: "the tests pass from outside, and not in one process with the agent's code",
+    DISTURBED: "in the run that confirms a pass, something else wrote to its record, or ended it",
     "agree": "judging the stored state again gave the recorded status",
     "disagree": "judging the stored state again gave another status in all rounds",
     "cannot": "the stored state could not be judged again",

@@ -177,9 +177,9 @@ def _link(change: Change) -> PlantedChange | None:
     return PlantedChange(change.path, "verifier_link", "follow") if change.type == "symlink" else None
 
 
-MOST_SETTINGS, MOST_DOTS = 128 << 10, 200
-"""Limits of a `pyproject.toml` that is parsed: its characters, and dots in one line. The parser takes the square of the
-parts of a dotted key."""
+MOST_SETTINGS, MOST_PAIRED_DOTS = 128 << 10, 200_000
+"""Limits of a `pyproject.toml` that is parsed: its characters, and the sum over its lines of the square of their dots:
+the parser takes the square of the parts of a dotted key."""
 _LINE_ENDS = re.compile(r"\r\n|\r|\n")
 
 
@@ -197,7 +197,7 @@ def _toml_settings(text: str) -> str:
     """Returns the tables of pytest as text. Raises `ValueError` or `RecursionError` if they cannot be read."""
     if "pytest" not in text and "\\" not in text:  # no escape that spells it
         return ""
-    if len(text) > MOST_SETTINGS or any(line.count(".") > MOST_DOTS for line in text.split("\n")):
+    if len(text) > MOST_SETTINGS or sum(line.count(".") ** 2 for line in text.split("\n")) > MOST_PAIRED_DOTS:
         raise ValueError("too large to be parsed")
     tool = tomllib.loads(text).get("tool")
     found = tool.get("pytest") if isinstance(tool, dict) else None

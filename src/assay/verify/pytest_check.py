@@ -31,7 +31,7 @@ from assay.code.results import TestReport
 from assay.environments.interface import ExecResult, Mount, ProcessInfo, Workspace
 from assay.errors import TaskError, VerifierError
 from assay.records import Separation, digest_bytes
-from assay.verdicts import NO_RESULT, NOT_CONFIRMED, weakest
+from assay.verdicts import DISTURBED, NO_RESULT, NOT_CONFIRMED, weakest
 from assay.verify._pytest_rules import PytestFacts, came_to_no_result, merge_rulings, rule
 from assay.verify._ruling import Ruling
 from assay.verify._staging import StagedCopy, stage
@@ -53,7 +53,7 @@ from assay.verify.sanitise import (
 )
 from assay.verify.script import recorded
 from assay.verify.separation_plan import SeparationPlan, TestPlan, encode_plan, load_plan
-from assay.verify.splice import NotJoinable, SplicedRun, SpliceRequest, configure_splice, run_spliced
+from assay.verify.splice import NotJoinable, SpliceRequest, configure_splice, run_spliced
 
 GRACE_S = 20.0
 MOST_REPORT = 96 * 1024 * 1024
@@ -155,7 +155,9 @@ async def _judge_parts(
     given: CheckInput, plan: _Plan, separation: SeparationPlan | None, cited: CitedEvidence
 ) -> tuple[_Part, ...]:
     """Judges from outside the tests that permit it, then the others in process."""
-    planned = select_planted(given.changes, given.spec, plan.roots, plan.parameters.keep) + _edited(given, plan)
+    planned = await asyncio.to_thread(
+        select_planted, given.changes, given.spec, plan.roots, plan.parameters.keep
+    ) + _edited(given, plan)
     undoing = CleanupPlan(given.backend, given.spec, given.changes, planned)
     wanted = tuple(dict.fromkeys((*plan.parameters.expected, *plan.parameters.also)))
     carried = () if separation is None else tuple(t for t in separation.of_method("splice") if t.id in set(wanted))
@@ -218,21 +220,24 @@ async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: SplicedTests, 
     ruling = rule(facts)
     marks = {*run.findings.marks, *ruling.marks, *run.marks, *_no_result(ruling, facts)}
     part = _Part(ruling, frozenset(marks), names, run.grade, run.report)
-    confirmed = _confirmed_again(plan, run) if ruling.status == "pass" else None
-    return [part] if confirmed is None else [part, confirmed]
+    if ruling.status != "pass" or run.again is None:
+        return [part]
+    again = run.again.report
+    ruling = _confirm(_facts(plan, _Run(again, run.judge, run.again.alive), ()))
+    if ruling.status == "pass" or "forged" in ruling.marks:
+        wanted = (*plan.parameters.expected, *plan.parameters.also)
+        return [part, _confirmation(ruling, frozenset(), _without_passes(again, wanted), wanted)]
+    # The tests run again in a sandbox of their own; code that knows the one from the other is not forgiven for it.
+    doubt = {DISTURBED} if again["problems"] and not again["timed_out"] else set()
+    return [part._replace(marks=part.marks | doubt)]
 
 
-def _confirmed_again(plan: _Plan, run: SplicedRun) -> _Part | None:
-    """Returns the part of tests that passed once more, in the judge's sandbox; None where they did not, and run again
-    in a sandbox of their own."""
-    if run.again is None:
-        return None
-    names = (*plan.parameters.expected, *plan.parameters.also)
-    ruling = _confirm(_facts(plan, _Run(run.again, run.judge, ()), ()))
-    if ruling.status != "pass":
-        return None
-    marks = frozenset(ruling.marks)
-    return _Part(ruling, marks, (), "same-process", _without_passes(run.again, names), names)
+def _confirmation(
+    ruling: Ruling, marks: frozenset[str], report: dict[str, Any] | None, confirmed: tuple[str, ...]
+) -> _Part:
+    """Returns the part of tests that passed from outside and ran once more in process."""
+    told = (NOT_CONFIRMED,) if ruling.status == "fail" else ()
+    return _Part(ruling, marks | {*ruling.marks, *told}, (), "same-process", report, confirmed)
 
 
 async def _judge_in_process(
@@ -264,10 +269,9 @@ async def _judge_in_process(
     if confirmed:
         facts = _facts(_of_tests(plan, confirmed), run, ())
         ruling = _confirm(facts)
-        told = (NOT_CONFIRMED,) if ruling.status == "fail" else ()
-        marks = {*findings.marks, *ruling.marks, *told, *_no_result(ruling, facts)}
+        cleaning = frozenset({*findings.marks, *_no_result(ruling, facts)})
         report = None if parts else _without_passes(run.report, confirmed)
-        parts.append(_Part(ruling, frozenset(marks), (), "same-process", report, confirmed))
+        parts.append(_confirmation(ruling, cleaning, report, confirmed))
     return parts
 
 

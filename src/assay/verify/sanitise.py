@@ -29,7 +29,9 @@ REWARDS, RECORDS, HOME = "/logs/verifier", "/logs/recorder", "/run/verifier"
 MOST_SOURCES, MOST_OTHERS, AT_A_TIME = 3000, 400, 5000
 MOST_SOURCE_BYTES = 48 << 20
 """Limit of all changed source files together that are read; each may have `MOST_TEXT`."""
-LINKS_AT_A_TIME = 1000
+LINKS_AT_A_TIME, FOLLOWING_S = 1000, 20.0
+MOST_COMPARED = 200
+"""Changed configuration files that are read; more of them are the image's again, unread."""
 MOST_RESTORED = 64 << 20
 MOST_REPOSITORIES = 20
 _EMPTY = (
@@ -212,8 +214,8 @@ async def _read(workspace: Workspace, path: str, limit: int = MOST_RESTORED) -> 
 async def _find(workspace: Workspace, pristine: _ImageFiles, undoing: CleanupPlan) -> Findings:
     planned = undoing.planned
     done = [p for p in planned if p.action == "note"]
-    for planted in [p for p in planned if p.action == "compare"]:
-        if await _tables_changed(workspace, pristine, planted.path):
+    for number, planted in enumerate(p for p in planned if p.action == "compare"):
+        if number >= MOST_COMPARED or await _tables_changed(workspace, pristine, planted.path):
             done.append(planted._replace(action="restore"))
     done += [p for p in planned if p.action in ("remove", "restore")]
     done += await _included_by_git(workspace, pristine, undoing.changes)
@@ -236,12 +238,18 @@ async def _undo(
 
 async def _find_links_to(workspace: Workspace, links: list[PlantedChange]) -> list[PlantedChange]:
     """Returns the agent's links that lead to the verifier's files, for removal: an answer that is such a link would be
-    compared with itself. Empty without the tool layer."""
+    compared with itself. So are those that take too long to follow, and all after them. Empty without the tool layer.
+    """
     found: set[str] = set()
     for start in range(0, len(links) if has_tool_layer(workspace.spec) else 0, LINKS_AT_A_TIME):
         given = {"links": [p.path for p in links[start : start + LINKS_AT_A_TIME]], "places": _OWN}
         argv = [PYTHON, "-I", "-S", "-B", "-c", _FOLLOW]
-        told = await workspace.exec(argv, stdin=json.dumps(given).encode(), cwd="/", show_bytes=16 << 20)
+        told = await workspace.exec(
+            argv, stdin=json.dumps(given).encode(), timeout_s=FOLLOWING_S, cwd="/", show_bytes=16 << 20
+        )
+        if told.timed_out:
+            found.update(p.path for p in links[start:])
+            break
         try:
             found.update(msgspec.json.decode(told.stdout.encode(), type=list[str]))
         except msgspec.MsgspecError as exc:

@@ -367,7 +367,7 @@ async def _cleaned(
     cited: CitedEvidence,
     changes: tuple[Change, ...],
 ) -> Findings:
-    planned = select_planted(changes, given.spec, parameters.roots, parameters.keep)
+    planned = await asyncio.to_thread(select_planted, changes, given.spec, parameters.roots, parameters.keep)
     findings = await clean(workspace, CleanupPlan(given.backend, given.spec, changes, planned))
     cited.findings(findings)
     return findings

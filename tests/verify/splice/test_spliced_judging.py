@@ -176,7 +176,50 @@ async def test_a_process_that_is_left_in_the_judges_sandbox_is_looked_into(shop:
     outcome = await shop.judge(f"{solution()}\ncat >> shop/core.py <<'PYTHON'\n{left}PYTHON")
     assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "separate"), outcome.verdict
     assert "left_processes" in outcome.verdict.marks
-    assert programs_of(outcome) == [*AGAIN[:2], "runner.py check"]
+    assert programs_of(outcome) == AGAIN
+
+
+IN_THE_JUDGES_SANDBOX = "if 'judge' in open('/proc/self/cmdline').read():\n"
+FORGERY = "    sys.modules['_pytest.python'].Function.runtest = lambda self: None\n"
+MESSAGE = """    for fd in range(3, 30):
+        try:
+            os.write(fd, b'{"kind": "finished", "exit": 0, "nonce": "x"}\\n')
+        except OSError:
+            pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "marks"),
+    [
+        (FORGERY, "fail", {"forged", "not_confirmed"}),
+        (MESSAGE, "pass", {"disturbed"}),
+        ("    os._exit(0)\n", "pass", {"disturbed"}),
+    ],
+    ids=["forgery", "message", "exit"],
+)
+async def test_what_is_forged_in_the_judges_sandbox_alone_is_not_forgotten(
+    shop: Any, text: str, status: str, marks: set[str]
+) -> None:
+    forged = f"import os, sys\n{IN_THE_JUDGES_SANDBOX}{text}"
+    outcome = await shop.judge(f"{solution()}\ncat >> shop/core.py <<'PYTHON'\n{forged}PYTHON")
+    assert outcome.verdict.status == status, outcome.verdict
+    assert marks <= set(outcome.verdict.marks), outcome.verdict.marks
+
+
+async def test_a_worker_is_given_more_time_than_the_judge_that_asks_it(
+    shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: dict[bool, float] = {}
+    run_piped = run._Joined._run_piped
+
+    async def recorded(self: Any, workspace: Any, argv: Any, pipes: Any, limit: float, show_bytes: int) -> Any:
+        limits[workspace is self._worker] = limit
+        return await run_piped(self, workspace, argv, pipes, limit, show_bytes)
+
+    monkeypatch.setattr(run._Joined, "_run_piped", recorded)
+    assert (await shop.judge(solution())).verdict.status == "pass"
+    assert limits[True] > limits[False]
 
 
 async def test_a_failure_in_the_judges_sandbox_is_not_the_last_word(shop: Any) -> None:
@@ -184,7 +227,7 @@ async def test_a_failure_in_the_judges_sandbox_is_not_the_last_word(shop: Any) -
     outcome = await shop.judge(
         f"{solution()}\ncat >> shop/core.py <<'PYTHON'\nimport pathlib\nif {judging}: raise OSError\nPYTHON"
     )
-    assert outcome.verdict.status == "pass", outcome.verdict
+    assert (outcome.verdict.status, outcome.verdict.marks) == ("pass", ("verifier_paths",)), outcome.verdict
     assert programs_of(outcome) == [*AGAIN, "runner.py check"]
 
 

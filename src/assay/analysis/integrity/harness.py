@@ -16,7 +16,7 @@ from assay.analysis.interface import Action, Finding, Reach, Severity
 from assay.analysis.quotes import from_evidence
 from assay.analysis.subject import Rule, Subject
 from assay.records import Verdict
-from assay.verdicts import AGENT_MADE_UNJUDGEABLE
+from assay.verdicts import AGENT_MADE_UNJUDGEABLE, DISTURBED
 
 from ._accesses import code_in, evidence_writes, finding, instruction, path_accesses, was_refused
 
@@ -87,7 +87,7 @@ _FILLS = re.compile(
 )
 _MARKED = frozenset({
     "always_equal", "dynamic_code", "exit_hook", "import_hook", "process_exit", "process_memory", "test_runner",
-    "verifier_link", "left_processes",
+    "verifier_link", "left_processes", DISTURBED,
 })  # fmt: skip
 _FORGED = frozenset({"forged"})
 """Marks of a verifier that detected forged results; so are two rewards where the control had one."""

@@ -64,6 +64,14 @@ class NotJoinable(VerifierError):
     """The backend's sandboxes cannot be joined by pipes; the tests run in process instead."""
 
 
+class ConfirmingRun(NamedTuple):
+    """Result of tests that ran once more, beside the code under test."""
+
+    report: dict[str, Any]
+    alive: tuple[ProcessInfo, ...]
+    """Left running."""
+
+
 class SplicedRun(NamedTuple):
     """Result of tests that were judged from outside."""
 
@@ -77,8 +85,8 @@ class SplicedRun(NamedTuple):
     findings: Findings
     """Planted changes and suspicious files, none of which is in the tests' sandbox."""
     grade: Separation
-    again: dict[str, Any] | None = None
-    """The runner's report of a run in one process with the code under test; None if there was none."""
+    again: ConfirmingRun | None = None
+    """A run of the same tests in one process with the code under test; None if there was none."""
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -114,8 +122,11 @@ class SplicedRun(NamedTuple):
             ended = msgspec.structs.replace(self.worker, stdout="", stderr=self.worker.stderr[-1000:])
             cited.execution([PYTHON, f"{PROGRAMS}/splice_worker.py"], "", ended)
         if self.again is not None:
-            told = ExecResult(self.again["exit"], str(self.again["tail"])[-20_000:], "", self.again["duration_s"])
+            report = self.again.report
+            told = ExecResult(report["exit"], str(report["tail"])[-20_000:], "", report["duration_s"])
             cited.execution([PYTHON, f"{SUPERVISOR}/runner.py", "again"], "", told)
+            if self.again.alive:
+                cited.processes("tests ended", self.again.alive)
 
 
 def configure_splice(plan: SeparationPlan, tests: Sequence[TestPlan]) -> dict[str, Any]:
@@ -243,9 +254,9 @@ class _Joined:
             judged = msgspec.structs.replace(judged, exit_code=0, timed_out=False)
         return SplicedRun(report, judged, answering.result() if done else None, alive, self._findings, grade, again)
 
-    async def _run_again(self, report: dict[str, Any], reader: asyncio.StreamReader) -> dict[str, Any] | None:
-        """Has the tests run once more, if all passed and may be confirmed here; returns that run's report. What takes
-        much longer than the first run, or leaves processes behind, gets a sandbox of its own."""
+    async def _run_again(self, report: dict[str, Any], reader: asyncio.StreamReader) -> ConfirmingRun | None:
+        """Has the tests run once more, if all passed and may be confirmed here. What takes much longer than the first
+        run gets a sandbox of its own."""
         again, wanted = self._request.again, self._request.configuration["only"]
         passed = {test["id"] for test in report["tests"] if test["status"] == "passed"}
         if again is None or report["problems"] or not passed.issuperset(wanted):
@@ -258,7 +269,9 @@ class _Joined:
                 told = _decode_report(await _read_line(reader))
         except TimeoutError:
             return None
-        return None if await left_running(self._judge, apart_from=report["supervisor"]) else told
+        if told is None:
+            return None
+        return ConfirmingRun(told, await left_running(self._judge, apart_from=report["supervisor"]))
 
     async def _run_worker(self) -> ExecResult:
         configuration = self._request.configuration
@@ -266,15 +279,19 @@ class _Joined:
         modules = sorted({module for module, _ in splice["entries"]})
         argv = [PYTHON, "-I", "-B", f"{PROGRAMS}/splice_worker.py", splice["package"]]
         argv += [json.dumps(configuration["roots"]), json.dumps(modules)]
-        limit = configuration["timeout_s"] + GRACE_S + WORKER_GRACE_S
+        # Later than the judge, whose limit counts from the same moment: a worker that ended first would be a failure.
+        limit = self._judge_limit_s + WORKER_GRACE_S
         return await self._run_piped(self._worker, argv, (self._calls[0], self._answers[1]), limit, MAX_WORKER_TEXT)
 
     async def _run_judge(self) -> ExecResult:
         argv = [PYTHON, "-I", "-B", f"{SUPERVISOR}/runner.py", "judge", CONFIGURATION]
         pipes = (self._answers[0], self._calls[1], self._reports[1])
+        return await self._run_piped(self._judge, argv, pipes, self._judge_limit_s, 0)
+
+    @property
+    def _judge_limit_s(self) -> float:
         runs = [self._request.configuration, self._request.again or {}]
-        limit = sum(config.get("timeout_s", 0.0) + GRACE_S for config in runs)
-        return await self._run_piped(self._judge, argv, pipes, limit, 0)
+        return sum(float(config.get("timeout_s", 0.0)) + GRACE_S for config in runs)
 
     async def _run_piped(
         self, workspace: Workspace, argv: Sequence[str], pipes: tuple[int, ...], limit: float, show_bytes: int

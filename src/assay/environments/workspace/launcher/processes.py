@@ -12,7 +12,8 @@ SHOWN, COMMAND_BYTES, MOST_DESCRIPTORS = 512, 200, 4096
 
 
 def _stat(pid: int) -> tuple[str, str, int] | None:
-    """Returns name, state and parent of a process; None if it is gone."""
+    """Returns name, state and parent of a process; None if it is gone. A process whose first thread has ended is a
+    zombie (`Z`) only once the others have."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as handle:
             text = handle.read().decode(errors="replace")
@@ -20,7 +21,8 @@ def _stat(pid: int) -> tuple[str, str, int] | None:
         return None
     head, _, tail = text.rpartition(")")
     fields = tail.split()
-    return head.partition("(")[2], fields[0], int(fields[1])
+    state = "S" if fields[0] in "ZX" and int(fields[17]) > 1 else fields[0]
+    return head.partition("(")[2], state, int(fields[1])
 
 
 def others() -> dict[int, tuple[str, str, int]]:
