@@ -61,6 +61,7 @@ VERBS = (
     Verb("curate", "curate:curate", "Selects attempts for training, with a reason for each."),
     Verb("train", "training:train", "Trains a small model on stored attempts."),
     Verb("improve", "training:improve", "Improves an agent: attempts, verification, training, gate."),
+    Verb("skills", "skills:app", "Distils, tries and releases skills, with their evidence."),
     Verb("query", "query:query", "Queries all runs of the store with SQL."),
     Verb("lint", "lint:lint", "Checks task folders and suggests fixes."),
     Verb("seal", "store:seal", "Converts a finished run to Parquet tables."),

@@ -7,8 +7,18 @@ from ._clustered import Clustering, estimate_clustering, hierarchical_bootstrap,
 from ._effects import VarianceComponent, variance_components
 from ._gate import GateDecision, GateRule, decide_gate
 from ._grid import GridCell, RateGrid, build_grid
+from ._holdout import HOLDOUT_LEVEL, HoldoutExhaustedError, LevelGrant, grant_level, spent_levels
 from ._items import DifficultyBand, Flake, TaskProfile, find_flakes, profile_tasks
-from ._paired import Flip, PairedComparison, compare_paired, difference_interval, format_p_value, holm, sign_test
+from ._paired import (
+    Flip,
+    PairedComparison,
+    compare_paired,
+    difference_interval,
+    format_p_value,
+    holm,
+    sign_flip_test,
+    sign_test,
+)
 from ._power import StudyDesign, attempts_needed, detectable_difference, standard_error, tasks_needed
 from ._prediction import (
     CalibrationBin,
@@ -43,6 +53,7 @@ from ._summary import (
 )
 
 __all__ = [
+    "HOLDOUT_LEVEL",
     "Amount",
     "AtK",
     "AttemptOutcome",
@@ -56,7 +67,9 @@ __all__ = [
     "GateRule",
     "GridCell",
     "GroupSummary",
+    "HoldoutExhaustedError",
     "Interval",
+    "LevelGrant",
     "OutcomeBounds",
     "PairedComparison",
     "RankAgreement",
@@ -85,6 +98,7 @@ __all__ = [
     "estimate_pass_rate",
     "find_flakes",
     "format_p_value",
+    "grant_level",
     "hierarchical_bootstrap",
     "holm",
     "mean_interval",
@@ -98,7 +112,9 @@ __all__ = [
     "profile_tasks",
     "rank_agreement",
     "report_card",
+    "sign_flip_test",
     "sign_test",
+    "spent_levels",
     "split_halves",
     "standard_error",
     "summarise",

@@ -86,6 +86,48 @@ def _tail(n: int, least: int) -> float:
     return sum(math.comb(n, k) for k in range(least, n + 1)) / (1 << n)
 
 
+def sign_flip_test(differences: Sequence[float]) -> float:
+    """Returns the exact one-sided p-value of the sum of differences, each of whose signs is equally likely by chance.
+
+    With one attempt a task it equals the sign test; with several it also uses the size of each difference. The exact
+    distribution needs differences that are multiples of one fraction (equal numbers of attempts); of others only the
+    signs are used. 1 without differences.
+
+    Raises:
+        ValueError: A difference is not finite.
+    """
+    values = np.asarray([d for d in differences if d != 0], dtype=np.float64)
+    if not bool(np.all(np.isfinite(values))):
+        raise ValueError("a difference is not a finite number")
+    if not len(values):
+        return 1.0
+    steps = _whole_steps(values)
+    if steps is None:
+        return sign_test(int((values > 0).sum()), int((values < 0).sum()), "gain")
+    sizes = [abs(step) for step in steps]
+    chances = np.ones(1)  # index: sum of the differences taken as gains
+    for size in sizes:
+        further = np.zeros(len(chances) + size)
+        further[: len(chances)] += chances / 2
+        further[size:] += chances / 2
+        chances = further
+    gained = sum(step for step in steps if step > 0)
+    return min(1.0, float(chances[gained:].sum()))
+
+
+_MOST_ATTEMPTS = 64
+"""Largest denominator of a task's rate for which the exact distribution is computed."""
+
+
+def _whole_steps(values: Sequence[float]) -> list[int] | None:
+    """Returns the values as multiples of their smallest fraction; None if there is none of a small denominator."""
+    for denominator in range(1, _MOST_ATTEMPTS + 1):
+        steps = [round(value * denominator) for value in values]
+        if all(abs(value * denominator - step) < 1e-9 for value, step in zip(values, steps, strict=True)):
+            return steps
+    return None
+
+
 def difference_interval(differences: Sequence[float], confidence: float = 0.95) -> Interval | None:
     """Returns Student's interval for the mean of the tasks' differences, limited to [-1, 1]; None for fewer than two
     tasks.

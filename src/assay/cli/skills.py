@@ -1,0 +1,410 @@
+"""`assay skills`: skills with provenance, from distillation to retirement."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from assay.errors import UserError
+from assay.learning.skills.trial import TrialConfig
+
+from .options import takes_config
+from .output import emit_json, plain, quantity, say
+from .shared import JsonOption, StoreOption, settings_with
+from .tables import print_rows
+
+if TYPE_CHECKING:
+    from assay.learning.skills.folder import SkillFolder
+    from assay.learning.skills.library import SkillLibrary, SkillSummary
+    from assay.learning.skills.records import Claim, SkillEntry
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Keeps Agent Skills with the evidence that they rest on.",
+)
+NameArgument = Annotated[str, typer.Argument(help="Name of a skill in the store.", show_default=False)]
+_JSON_BYTES = 1 << 20
+
+
+@app.callback()
+def _root() -> None:
+    """Keeps Agent Skills with the evidence that they rest on."""
+
+
+@app.command("ls")
+def ls(store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Lists the skills of the store: state, rules, cited attempts, trials and refused edits.
+
+    Examples:
+
+      assay skills ls
+
+      assay skills ls --json
+    """
+    library = _library(store)
+    rows = [_summary_row(library.summary(name)) for name in library.names()]
+    if as_json:
+        emit_json(rows)
+    else:
+        print_rows([{k: str(v) for k, v in row.items()} for row in rows], empty="no skills: see assay skills distil")
+
+
+@app.command("show")
+def show(name: NameArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Shows a skill: its text, what each line rests on, and its ledger.
+
+    Examples:
+
+      assay skills show adventure-guide
+
+      assay skills show adventure-guide --json
+    """
+    library = _library(store)
+    summary = library.summary(name)
+    skill = library.load(name, summary.version)
+    if as_json:
+        emit_json({"skill": summary._asdict(), "text": skill.text, "files": sorted(skill.files)})
+        return
+    typer.echo(plain(skill.text).rstrip())
+    say(f"\n{name}: {summary.state}, version {summary.version}")
+    print_rows([_claim_row(one) for one in summary.claims], empty="no line cites evidence")
+    print_rows([_entry_row(one) for one in summary.entries])
+
+
+@app.command("validate")
+def validate(
+    skill: Annotated[str, typer.Argument(help="A skill folder, or the name of a skill.", show_default=False)],
+    tasks: Annotated[
+        list[str] | None, typer.Option("--tasks", help="Tasks whose texts the skill may not hold; repeatable.")
+    ] = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Checks a skill as the reference checker does; a skill of the store also for evidence that does not resolve.
+
+    With --tasks it is scanned for names of tests, assertions, literals, lines of solutions, ids and instructions of
+    these tasks. Exits with 1 where something is found.
+
+    Examples:
+
+      assay skills validate ./my-skill
+
+      assay skills validate adventure-guide
+
+      assay skills validate ./my-skill --tasks tasks/
+    """
+    from assay.learning.skills.evidence import unresolved_claims
+    from assay.learning.skills.folder import validate_skill
+    from assay.learning.skills.leaks import scan_leaks, secrets_of_task
+    from assay.tasks import find_tasks
+
+    folder, summary = _find_skill(skill, _library(store))
+    found = {
+        "format": list(validate_skill(folder)),
+        "evidence": unresolved_claims(summary.claims, settings_with(store)) if summary else [],
+        "leaks": [str(one) for one in scan_leaks(folder, [secrets_of_task(t) for t in find_tasks(tuple(tasks or ()))])]
+        if tasks
+        else [],
+    }
+    count = sum(map(len, found.values()))
+    if as_json:
+        emit_json({"skill": folder.name, "version": folder.digest, "valid": not count, **found})
+    else:
+        print_rows([{"kind": kind, "problem": one} for kind, ones in found.items() for one in ones], empty="valid")
+        say(f"{skill}: {quantity(count, 'problem')}")
+    if count:
+        raise typer.Exit(1)
+
+
+@app.command("import")
+def import_(
+    folders: Annotated[list[Path], typer.Argument(help="Skill folders.", show_default=False)],
+    reason: Annotated[str, typer.Option("--reason", help="Why they are imported.")] = "",
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Imports skill folders as candidates; what the reference checker objects to is recorded with them.
+
+    Nothing in a folder is executed. Links and special files are refused. An import makes no claims: a skill from
+    outside rests on no evidence of this store until a trial measured it.
+
+    Examples:
+
+      assay skills import ./my-skill
+
+      assay skills import skills/* --reason "published release"
+    """
+    from assay.learning.skills.folder import read_skill
+
+    library = _library(store)
+    entries = []
+    for folder in folders:
+        skill = read_skill(folder)
+        entries.append((skill.name, library.add(skill, "import", reason=reason, source=folder.name)))
+    if as_json:
+        emit_json([{"skill": name, "version": one.version, "problems": one.problems} for name, one in entries])
+        return
+    print_rows([{"skill": name, "problems": "; ".join(one.problems) or "valid"} for name, one in entries])
+    say(f"{quantity(len(entries), 'skill')} imported; next: assay skills trial NAME --tasks TASKS")
+
+
+@app.command("distil")
+def distil(
+    runs: Annotated[list[str], typer.Argument(help="Runs of tasks of the family adventure.", show_default=False)],
+    name: Annotated[str, typer.Option("--name", help="Name of the skill; an existing one gets a new version.")],
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Distils a skill from verified attempts: acts that passing attempts chose more often than chance.
+
+    Failing attempts are the contrast; doubted, unjudged and broken ones are left out. Every rule cites the steps that
+    it counts. Where the runs' agent followed a version of the skill, that version is refined.
+
+    Examples:
+
+      assay run family:adventure,n=500 --agent rules-world --run first
+
+      assay skills distil first --name adventure-guide
+
+      assay run family:adventure,n=500,seed=1 --agent rules-world --agent-option skill=guide --run second
+    """
+    from assay.learning.skills.evidence import distil_from_runs
+
+    found, left_out = distil_from_runs(name, runs, settings_with(store))
+    entry = _library(store).add(
+        found.skill,
+        "distil",
+        reason=f"{found.passing} passing and {found.failing} failing attempts",
+        source=", ".join(runs),
+        claims=found.claims,
+    )
+    if as_json:
+        emit_json({"skill": name, "version": entry.version, "passing": found.passing, "failing": found.failing,
+                   "left_out": left_out, "claims": entry.claims, "problems": entry.problems})  # fmt: skip
+        return
+    print_rows([_claim_row(one) for one in entry.claims])
+    say(
+        f"{name}: {quantity(len(entry.claims), 'rule')} from {found.passing} passing and {found.failing} failing "
+        f"attempts ({left_out} left out); next: assay skills trial {name} --tasks TASKS"
+    )
+
+
+@app.command("edit")
+def edit(
+    name: NameArgument,
+    proposal: Annotated[Path, typer.Argument(help="JSON file: reason, edits, evidence.", show_default=False)],
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Makes a candidate by bounded edits of lines: add, replace, delete; a trial then accepts or refuses it.
+
+    The file holds {"reason": "...", "edits": [{"op": "replace", "line": "...", "text": "..."}]}. Edits that a trial
+    refused are refused again without one.
+
+    Examples:
+
+      assay skills edit adventure-guide shorter.json
+
+      assay skills edit adventure-guide shorter.json --json
+    """
+    import msgspec
+
+    from assay.learning.skills.records import EditProposal
+
+    try:
+        with proposal.open("rb") as file:
+            data = file.read(_JSON_BYTES + 1)
+        if len(data) > _JSON_BYTES:
+            raise UserError(f"{proposal} is larger than {_JSON_BYTES >> 20} MiB, the limit for a proposal")
+        found = msgspec.json.decode(data, type=EditProposal)
+    except OSError as exc:
+        raise UserError(f"{proposal} cannot be read: {exc.strerror}") from exc
+    except (msgspec.DecodeError, RecursionError) as exc:
+        raise UserError(f"{proposal} is no proposal of edits: {exc}; see assay skills edit --help") from exc
+    entry = _library(store).propose(name, found)
+    if as_json:
+        emit_json({"skill": name, "version": entry.version, "base": entry.base, "problems": entry.problems})
+    else:
+        typer.echo(plain(f"{name}: candidate {entry.version}, {quantity(len(found.edits), 'edit')} of {entry.base}"))
+
+
+@app.command("trial")
+@takes_config(TrialConfig, arguments=("skill",))
+def trial(config: TrialConfig, store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Tries the newest version on held-out tasks and releases or refuses it.
+
+    The arms (no skill, the skill, a placebo of equal length) are ordinary runs on the same tasks with the same seeds.
+    The skill must win against both by the one-sided sign-flip test on tasks. It is refused unrun if it is invalid
+    or holds texts of the tasks; the tasks must be ones that its evidence has not seen. Each decision spends a part of the tasks'
+    error budget (assay skills holdouts); at zero they are refused. Exits with 1 where the skill is refused.
+
+    Examples:
+
+      assay skills trial adventure-guide --tasks family:adventure,n=200,seed=77
+
+      assay skills trial adventure-guide --tasks family:adventure,n=100,seed=78 --attempts 4 --alpha 0.02
+    """
+    from assay.learning.skills.trial import run_trial
+
+    entry = asyncio.run(run_trial(config, settings_with(store)))
+    found = entry.trial
+    if found is None:
+        raise UserError(f"the trial of {config.skill} left no record")
+    if as_json:
+        emit_json({"skill": config.skill, "version": entry.version, "trial": found})
+    else:
+        typer.echo(plain(f"{config.skill} is {'released' if found.accepted else 'refused'} ({entry.version})"))
+        for reason in found.reasons:
+            typer.echo(plain(f"  {reason}"))
+        print_rows([_arm_row(one) for one in found.arms], empty="nothing was run")
+    if not found.accepted:
+        raise typer.Exit(1)
+
+
+@app.command("holdouts")
+def holdouts(store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Lists which trial used which held-out tasks, and what is left of their error budget.
+
+    Examples:
+
+      assay skills holdouts
+
+      assay skills holdouts --json
+    """
+    from assay.learning.skills.holdouts import HoldoutLedger
+
+    uses = HoldoutLedger(settings_with(store).store).uses()
+    if as_json:
+        emit_json(uses)
+        return
+    rows = [
+        {"holdout": one.holdout[7:19], "tasks": str(len(one.tasks)), "skill": one.skill, "version": one.version[7:19],
+         "spent": f"{one.alpha:.4g}", "left": f"{one.left:.4g}"}
+        for one in uses
+    ]  # fmt: skip
+    print_rows(rows, empty="no holdout was used")
+
+
+@app.command("retire")
+def retire(
+    name: NameArgument,
+    reason: Annotated[str, typer.Option("--reason", help="Why it is withdrawn.")],
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Withdraws a skill: it is no longer exported; its versions, evidence and ledger stay.
+
+    Examples:
+
+      assay skills retire adventure-guide --reason "harmful with two locks"
+    """
+    entry = _library(store).retire(name, reason)
+    if as_json:
+        emit_json({"skill": name, "version": entry.version, "state": "retired"})
+    else:
+        typer.echo(plain(f"{name} is retired: {reason}"))
+
+
+@app.command("export")
+def export(
+    name: NameArgument,
+    folder: Annotated[Path, typer.Argument(help="New folder to write; its last part must be NAME.")],
+    untried: Annotated[bool, typer.Option("--untried", help="Export the newest version, tried or not.")] = False,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Writes the released version as an Agent Skills folder, which harnesses load from where they look.
+
+    The evidence stays in the store: a skill folder names no attempt and no task.
+
+    Examples:
+
+      assay skills export adventure-guide .agents/skills/adventure-guide
+
+      assay skills export adventure-guide ./adventure-guide --untried
+    """
+    from assay.learning.skills.folder import validate_skill, write_skill
+
+    library = _library(store)
+    summary = library.summary(name)
+    version = summary.version if untried else summary.released
+    if version is None or summary.state == "retired":
+        raise UserError(
+            f"skill {name!r} has no released version (it is {summary.state}): try it with `assay skills trial`, or "
+            "take the newest version with --untried"
+        )
+    skill = library.load(name, version)
+    problems = validate_skill(skill)
+    if problems:
+        raise UserError(f"skill {name!r} is not valid, so harnesses may not load it: {'; '.join(problems)}")
+    if folder.name != name:
+        raise UserError(f"{folder} is not called {name!r}: a skill's folder has the skill's name; end the path with it")
+    write_skill(skill, folder)
+    if as_json:
+        emit_json({"skill": name, "version": version, "folder": str(folder)})
+    else:
+        typer.echo(plain(f"{folder}: {name}, {quantity(len(skill.files), 'file')}"))
+
+
+def _library(store: Path | None) -> SkillLibrary:
+    from assay.learning.skills.library import SkillLibrary
+
+    return SkillLibrary(settings_with(store).store)
+
+
+def _find_skill(given: str, library: SkillLibrary) -> tuple[SkillFolder, SkillSummary | None]:
+    from assay.learning.skills.folder import read_skill
+
+    if given in library.names():
+        summary = library.summary(given)
+        return library.load(given, summary.version), summary
+    if not Path(given).exists():
+        known = ", ".join(library.names()) or "none"
+        raise UserError(f"{given!r} is neither a folder nor a skill in {library.folder}; skills there: {known}")
+    return read_skill(Path(given)), None
+
+
+def _summary_row(one: SkillSummary) -> dict[str, Any]:
+    attempts = {ref.chain for claim in one.claims for ref in claim.evidence}
+    return {
+        "skill": one.name,
+        "state": one.state,
+        "version": one.version[7:19],
+        "claims": len(one.claims),
+        "attempts cited": len(attempts),
+        "trials": sum(entry.kind == "trial" for entry in one.entries),
+        "refused edits": len(one.rejected),
+    }
+
+
+def _claim_row(one: Claim) -> dict[str, str]:
+    steps = sum(len(ref.steps) for ref in one.evidence)
+    first = one.evidence[0] if one.evidence else None
+    return {
+        "claim": one.text.removeprefix("- ").partition(" (")[0][:80],
+        "steps": str(steps),
+        "attempts": str(len({ref.chain for ref in one.evidence})),
+        "in failing": "-" if one.failing_factor is None else f"{one.failing_factor:.2f}",
+        "for example": "-" if first is None else f"{first.run}:{first.attempt} step {first.steps[0]}",
+    }
+
+
+def _entry_row(one: SkillEntry) -> dict[str, str]:
+    decided = "" if one.trial is None else ("accepted: " if one.trial.accepted else "refused: ")
+    return {"entry": one.kind, "version": one.version[7:19], "what": f"{decided}{one.reason}"[:120] or "-"}
+
+
+def _arm_row(one: Any) -> dict[str, str]:
+    return {
+        "arm": one.name,
+        "tasks": str(one.tasks),
+        "passed": f"{one.passed} of {one.judged}",
+        "rate": "-" if one.rate is None else f"{one.rate:.3f}",
+        "steps": "-" if one.steps is None else f"{one.steps:.1f}",
+        "run": one.run,
+    }

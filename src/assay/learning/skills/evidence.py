@@ -1,0 +1,165 @@
+"""Reads attempts of stored runs for distillation, and looks up what claims cite.
+
+Invariant: attempts are read after their hash chains verified; a claim resolves only if its attempt is stored under the
+cited head (or is a later state of the same chain), passed undoubted, and holds every cited step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from assay.agents.text_rules import parse_rules
+from assay.errors import AssayError, UserError
+from assay.learning.curation.lessons import opening_for
+from assay.learning.reading import RunReader
+from assay.learning.rows_config import RowsConfig
+from assay.records import Trajectory
+from assay.settings import Settings
+from assay.store import RunStore, final_rows
+from assay.verdicts import trust_of
+
+from .distil import DistilledSkill, TextAttempt, TextTurn, distil_rules, write_rule_skill
+from .library import SkillLibrary
+from .records import Claim, EvidenceRef
+
+
+class StoredAttempts(NamedTuple):
+    """Judged attempts of runs, and the skill that their agent had loaded."""
+
+    attempts: list[TextAttempt]
+    left_out: int
+    """Attempts that are doubted, unjudged or broken."""
+    skill: str | None
+    """Digest of the SKILL.md that every attempt loaded; None if none did."""
+
+
+def read_attempts(runs: Sequence[str], settings: Settings) -> StoredAttempts:
+    """Reads the attempts of runs of text adventures.
+
+    Raises:
+        UserError: A run is unknown, or its attempts followed different skills.
+        StoreError: A run is not what was recorded.
+    """
+    attempts, left_out, skills = list[TextAttempt](), 0, set[str | None]()
+    for run in runs:
+        with RunReader.open(settings, run, RowsConfig()) as reader:
+            for trajectory in reader.trajectories():
+                kind = trust_of(trajectory).outcome_class
+                if kind not in ("pass", "fail"):
+                    left_out += 1
+                    continue
+                skills.add(loaded_skill(trajectory))
+                attempts.append(_text_attempt(reader, trajectory, passed=kind == "pass"))
+    if len(skills) > 1:
+        raise UserError(
+            f"the attempts of {', '.join(runs)} followed {len(skills)} different skills (or some none): distil from "
+            "runs of one agent with one skill"
+        )
+    return StoredAttempts(attempts, left_out, skills.pop() if skills else None)
+
+
+def loaded_skill(trajectory: Trajectory) -> str | None:
+    """Returns the digest of the SKILL.md that the agent recorded as loaded; None if it recorded none."""
+    for one in trajectory.evidence:
+        if one.kind == "skill_loaded" and isinstance(digest := one.data.get("digest"), str):
+            return digest
+    return None
+
+
+def _text_attempt(reader: RunReader, trajectory: Trajectory, *, passed: bool) -> TextAttempt:
+    opening = opening_for(reader, trajectory)
+    brief = "\n".join(str(m["content"]) for m in opening.messages if isinstance(m.get("content"), str))
+    source = EvidenceRef(trajectory.run, trajectory.attempt, trajectory.chain, trajectory.head, ())
+    return TextAttempt(source, passed, brief, list(_turns(trajectory)))
+
+
+def _turns(trajectory: Trajectory) -> Iterator[TextTurn]:
+    for step in trajectory.steps:
+        if step.actor != "agent":
+            continue
+        for call, observation in zip(step.tool_calls, step.observations, strict=False):
+            command = (call.parsed or {}).get("command")
+            if isinstance(command, str):
+                yield TextTurn(step.index, command, observation.content)
+
+
+def distil_from_runs(name: str, runs: Sequence[str], settings: Settings) -> tuple[DistilledSkill, int]:
+    """Distils a skill from runs; returns it with the number of attempts left out.
+
+    Where the attempts followed a version of the same skill, its rules are refined and its evidence is kept.
+
+    Raises:
+        UserError: No attempt passed, no rule has support, or the attempts followed a skill that is not in the store.
+    """
+    stored = read_attempts(runs, settings)
+    if not any(one.passed for one in stored.attempts):
+        raise UserError(
+            f"no attempt of {', '.join(runs)} is an undoubted pass, and rules are distilled from passes alone: make "
+            "more attempts, or take easier tasks"
+        )
+    earlier, known = _followed(name, stored.skill, SkillLibrary(settings.store))
+    try:
+        claims = distil_rules(stored.attempts, earlier, known)
+    except ValueError as exc:
+        raise UserError(f"{', '.join(runs)}: {exc}; rules are distilled from tasks of the family adventure") from exc
+    if not claims:
+        raise UserError("passing attempts do not differ from chance in any act: make more attempts")
+    return write_rule_skill(name, claims, stored.attempts), stored.left_out
+
+
+def _followed(name: str, digest: str | None, library: SkillLibrary) -> tuple[dict[str, float], tuple[Claim, ...]]:
+    if digest is None:
+        return {}, ()
+    from assay.records import digest_bytes
+
+    from .folder import SKILL_FILE
+
+    entries = library.entries(name) if name in library.names() else []
+    for entry in reversed(entries):
+        if entry.kind in ("import", "distil", "edit"):
+            skill = library.load(name, entry.version)
+            if digest_bytes(skill.files[SKILL_FILE]) == digest:
+                return parse_rules(skill.text), entry.claims
+    raise UserError(
+        f"the attempts followed a skill that is no version of {name!r} in this store: name the skill that they followed"
+    )
+
+
+def unresolved_claims(claims: Sequence[Claim], settings: Settings) -> list[str]:
+    """Returns what is wrong with the evidence of claims; empty if every citation resolves."""
+    problems = [f"{claim.text[:60]!r} cites nothing" for claim in claims if not claim.evidence]
+    cited: dict[str, dict[str, set[int]]] = {}
+    for claim in claims:
+        for ref in claim.evidence:
+            cited.setdefault(ref.run, {}).setdefault(ref.chain, set()).update(ref.steps)
+    for run, chains in sorted(cited.items()):
+        try:
+            with RunReader.open(settings, run, RowsConfig()) as reader:
+                stored = {one.chain: one for one in reader.trajectories() if one.chain in chains}
+        except AssayError as exc:
+            problems.append(f"run {run}: {exc}")
+            continue
+        for chain, steps in sorted(chains.items()):
+            problems += _attempt_problems(run, chain, stored.get(chain), steps)
+    return problems
+
+
+def _attempt_problems(run: str, chain: str, attempt: Trajectory | None, steps: set[int]) -> Iterator[str]:
+    if attempt is None:
+        yield f"run {run} has no decided attempt of the chain {chain}"
+        return
+    if not trust_of(attempt).trusted:
+        yield f"attempt {attempt.attempt} of run {run} is no undoubted pass"
+    missing = steps - {step.index for step in attempt.steps}
+    if missing:
+        yield f"attempt {attempt.attempt} of run {run} has no step {min(missing)}"
+
+
+def evidence_tasks(claims: Sequence[Claim], settings: Settings) -> frozenset[str]:
+    """Returns the digests of all tasks in the runs that claims cite: tasks that the search has seen."""
+    seen: set[str] = set()
+    for run in sorted({ref.run for claim in claims for ref in claim.evidence}):
+        with RunStore.open(settings.store, run) as store:
+            seen |= {row.task_digest for row in final_rows(store.attempts())}
+    return frozenset(seen)

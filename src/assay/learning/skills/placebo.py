@@ -1,0 +1,46 @@
+"""Placebos: a skill of equal length that says as much and means nothing, for the control arm of a trial."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+
+from assay.agents.text_rules import parse_rules, render_rule
+
+from .folder import SKILL_FILE, SkillFolder, split_text
+
+
+def make_placebo(skill: SkillFolder, seed: int = 0) -> SkillFolder:
+    """Returns the skill with its knowledge shuffled and its length kept, deterministic in the seed.
+
+    Factors of rules change places between rules; in other text the words of each line are shuffled.
+    """
+    text, body = skill.text, split_text(skill).body
+    front, draw = text[: text.rfind(body)] if body else text, random.Random(seed)
+    rules = parse_rules(body)
+    shuffled = _shuffle_factors(body, rules, draw) if len(rules) > 1 else _shuffle_words(body, draw)
+    return msgspec.structs.replace(skill, files={SKILL_FILE: (front + shuffled + "\n").encode()})
+
+
+def _shuffle_factors(body: str, rules: dict[str, float], draw: random.Random) -> str:
+    patterns = list(rules)
+    order = draw.sample(patterns, len(patterns))
+    giver = dict(zip(order, [*order[1:], order[0]], strict=True))  # one cycle: no rule keeps its factor
+    lines = []
+    for line in body.splitlines():
+        pattern = line[2:].partition(":")[0]
+        if pattern in rules and parse_rules(line):
+            own = render_rule(pattern, rules[pattern])
+            line = render_rule(pattern, rules[giver[pattern]]) + line[len(own) :]
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _shuffle_words(body: str, draw: random.Random) -> str:
+    lines = []
+    for line in body.splitlines():
+        words = line.split(" ")
+        draw.shuffle(words)
+        lines.append(" ".join(words))
+    return "\n".join(lines)
