@@ -106,9 +106,10 @@ def run_gate(searches: int) -> None:
     null = [_search(np.random.default_rng(n), effect=0.0) for n in range(searches)]
     naive, gated = (float(np.mean(column)) for column in zip(*null, strict=True))
     print(f"20 worthless candidates, 40 tasks: accepted by the mean {naive:.3f}, by the gate {gated:.3f} of {searches}")
-    for with_placebo in (False, True):
-        powers = [_power(np.random.default_rng(10_000 + n), with_placebo=with_placebo) for n in range(searches)]
-        print(f"+10 points, 100 tasks x 4, placebo arm {with_placebo}: accepted {np.mean(powers):.3f}")
+    for spread, shape in (("uniform", (1.0, 1.0)), ("peaked", (2.0, 2.0))):
+        both = [_power(np.random.default_rng(10_000 + n), shape) for n in range(searches)]
+        alone, joint = (float(np.mean(column)) for column in zip(*both, strict=True))
+        print(f"+10 points, 100 tasks x 4, {spread} rates: accepted {alone:.3f}, with the placebo arm {joint:.3f}")
 
 
 def _counts(draw: np.random.Generator, rates: np.ndarray, attempts: int) -> list[TaskCount]:
@@ -131,11 +132,11 @@ def _search(draw: np.random.Generator, effect: float) -> tuple[bool, bool]:
     return bool(best > base), decision.accepted
 
 
-def _power(draw: np.random.Generator, *, with_placebo: bool) -> bool:
-    rates = draw.beta(2, 2, 100) * 0.9
-    none, skill = _counts(draw, rates, 4), _counts(draw, np.clip(rates + 0.1, 0, 1), 4)
-    placebo = _counts(draw, rates, 4) if with_placebo else None
-    return decide_trial(none, skill, placebo, 0.03).accepted
+def _power(draw: np.random.Generator, shape: tuple[float, float]) -> tuple[bool, bool]:
+    """One trial of a skill that adds 10 points to every task; accepted without and with the placebo arm."""
+    rates = draw.beta(*shape, 100) * 0.9
+    none, skill, placebo = (_counts(draw, rates + gain, 4) for gain in (0.0, 0.1, 0.0))
+    return decide_trial(none, skill, None, 0.03).accepted, decide_trial(none, skill, placebo, 0.03).accepted
 
 
 def main() -> None:

@@ -240,8 +240,8 @@ def trial(config: TrialConfig, store: StoreOption = None, as_json: JsonOption = 
 
     The arms (no skill, the skill, a placebo of equal length) are ordinary runs on the same tasks with the same seeds.
     The skill must win against both by the one-sided sign-flip test on tasks. It is refused unrun if it is invalid
-    or holds texts of the tasks; the tasks must be ones that its evidence has not seen. Each decision spends a part of the tasks'
-    error budget (assay skills holdouts); at zero they are refused. Exits with 1 where the skill is refused.
+    or holds texts of the tasks; the tasks must be ones that its evidence has not seen. Each decision spends a part
+    of the tasks' error budget (assay skills holdouts); at zero they are refused. Exits with 1 where the skill is refused.
 
     Examples:
 

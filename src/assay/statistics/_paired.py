@@ -101,7 +101,7 @@ def sign_flip_test(differences: Sequence[float]) -> float:
         raise ValueError("a difference is not a finite number")
     if not len(values):
         return 1.0
-    steps = _whole_steps(values)
+    steps = _whole_steps(values.tolist())
     if steps is None:
         return sign_test(int((values > 0).sum()), int((values < 0).sum()), "gain")
     sizes = [abs(step) for step in steps]

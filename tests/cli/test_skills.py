@@ -1,0 +1,120 @@
+"""`assay skills`, from real attempts to a released skill, and the refusals on the way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from assay.agents.text_rules import parse_rules, render_rule
+from assay.cli.app import build_app
+
+AGENT = "assay.agents.rules_world:RulesWorldAgent"
+WORLDS = "family:adventure,rooms=3,locks=0"
+pytestmark = pytest.mark.slow
+
+
+def assay(store: Path, *words: str, code: int = 0) -> str:
+    result = CliRunner().invoke(build_app(), [*words, "--store", str(store)])
+    assert result.exit_code == code, result.output
+    return result.stdout
+
+
+def answer(store: Path, *words: str, code: int = 0) -> Any:
+    return json.loads(assay(store, *words, "--json", code=code))
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with a distilled skill; its attempts are real."""
+    root = tmp_path_factory.mktemp("store")
+    assay(root, "run", f"{WORLDS},n=60", "--agent", AGENT, "--run", "first")
+    assay(root, "skills", "distil", "first", "--name", "guide")
+    return root
+
+
+@pytest.mark.long
+def test_every_rule_cites_steps_that_are_there(store: Path) -> None:
+    found = answer(store, "skills", "show", "guide")
+    claims = found["skill"]["claims"]
+    assert len(claims) >= 5
+    assert all(sum(len(ref["steps"]) for ref in one["evidence"]) == one["taken"] for one in claims)
+    assert answer(store, "skills", "validate", "guide")["valid"]
+
+
+@pytest.mark.long
+def test_skill_that_helps_is_released_and_exported(store: Path, tmp_path: Path) -> None:
+    assay(store, "skills", "export", "guide", str(tmp_path / "guide"), code=2)
+    trial = answer(store, "skills", "trial", "guide", "--tasks", f"{WORLDS},n=80,seed=5")["trial"]
+    assert [one["name"] for one in trial["arms"]] == ["none", "skill", "placebo"]
+    assert trial["arms"][1]["rate"] > trial["arms"][0]["rate"] + 0.1
+    assay(store, "skills", "export", "guide", str(tmp_path / "guide"))
+    assert answer(store, "skills", "validate", str(tmp_path / "guide"), "--tasks", f"{WORLDS},n=80,seed=5")["valid"]
+    assert len(answer(store, "skills", "holdouts")) >= 1
+
+
+@pytest.mark.long
+def test_harmful_and_null_skills_are_refused_for_their_reason(store: Path, tmp_path: Path) -> None:
+    rules = parse_rules(answer(store, "skills", "show", "guide")["text"])
+    inverse = {pattern: min(900.0, factor**-4) for pattern, factor in rules.items()}
+    for name, table in (("harmful", inverse), ("empty-words", dict.fromkeys(rules, 1.0))):
+        lines = "\n".join(render_rule(pattern, factor) for pattern, factor in table.items())
+        write(tmp_path / name, f"---\nname: {name}\ndescription: d\n---\n\n{lines}\n")
+        assay(store, "skills", "import", str(tmp_path / name))
+        tasks = f"{WORLDS},n=60,seed={len(name)}"
+        refused = answer(store, "skills", "trial", name, "--tasks", tasks, "--alpha", "0.05", code=1)
+        assert refused["trial"]["causes"][0] == ("harm" if name == "harmful" else "no gain")
+
+
+@pytest.mark.long
+def test_leaking_skill_is_refused_before_anything_runs(store: Path, tmp_path: Path) -> None:
+    write(tmp_path / "leaking", "---\nname: leaking\ndescription: d\n---\n\nIn adventure-locks0-rooms3-9-1 go north.\n")
+    assay(store, "skills", "import", str(tmp_path / "leaking"))
+    refused = answer(store, "skills", "trial", "leaking", "--tasks", f"{WORLDS},n=3,seed=9", code=1)
+    assert (refused["trial"]["causes"], refused["trial"]["arms"]) == (["leak"], [])
+
+
+@pytest.mark.long
+def test_tasks_that_the_search_saw_are_refused(store: Path) -> None:
+    result = CliRunner().invoke(
+        build_app(), ["skills", "trial", "guide", "--tasks", f"{WORLDS},n=5", "--store", str(store)]
+    )
+    assert result.exit_code == 2
+    assert "distilled from" in " ".join(result.stderr.split())
+
+
+def test_edit_import_list_and_retire(tmp_path: Path) -> None:
+    write(tmp_path / "guide", "---\nname: guide\ndescription: d\n---\n\n- first\n")
+    root = tmp_path / "store"
+    assert "no skills" in assay(root, "skills", "ls")
+    assay(root, "skills", "import", str(tmp_path / "guide"))
+    proposal = {"reason": "longer", "edits": [{"op": "add", "line": "- first", "text": "- second"}]}
+    (tmp_path / "edits.json").write_text(json.dumps(proposal))
+    assay(root, "skills", "edit", "guide", str(tmp_path / "edits.json"))
+    assert "- second" in assay(root, "skills", "show", "guide")
+    assay(root, "skills", "retire", "guide", "--reason", "old")
+    assert answer(root, "skills", "ls")[0]["state"] == "retired"
+    assay(root, "skills", "export", "guide", str(tmp_path / "out" / "guide"), code=2)
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"reason": "x", "edits": [], "z": 1}', "[" * 100_000])
+def test_broken_proposal_is_named(tmp_path: Path, text: str) -> None:
+    write(tmp_path / "guide", "---\nname: guide\ndescription: d\n---\n\n- first\n")
+    assay(tmp_path / "store", "skills", "import", str(tmp_path / "guide"))
+    (tmp_path / "edits.json").write_text(text)
+    assay(tmp_path / "store", "skills", "edit", "guide", str(tmp_path / "edits.json"), code=2)
+
+
+def test_invalid_import_is_listed_with_its_problems(tmp_path: Path) -> None:
+    write(tmp_path / "Bad_Name", "no front matter")
+    (found,) = answer(tmp_path / "store", "skills", "import", str(tmp_path / "Bad_Name"))
+    assert "must start with YAML front matter" in found["problems"][0]
+    assay(tmp_path / "store", "skills", "validate", str(tmp_path / "Bad_Name"), code=1)
+
+
+def write(folder: Path, text: str) -> None:
+    folder.mkdir()
+    (folder / "SKILL.md").write_text(text)
