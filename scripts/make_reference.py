@@ -62,6 +62,7 @@ from assay.learning.improve import EvaluationPoint, ImproveReport
 from assay.learning.service import BatchRequest, PolicyRequest, RolloutServiceConfig
 from assay.learning.service.config import AbortRequest, AcknowledgeRequest, VersionRequest
 from assay.learning.service.groups import GroupAttempt
+from assay.learning.skills.records import ArmResult, Claim, Edit, EditProposal, EvidenceRef, SkillEntry, TrialRecord
 from assay.learning.train import TrainReport
 from assay.learning.trainer.options import DpoOptions, ModelOptions, OptimiserOptions, PolicyGradientOptions, SftOptions
 from assay.learning.trainer.recipe import (
@@ -340,6 +341,33 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
         {"run": "the recorded run", "rewound": "list of Rewound"},
         (RewindResult, PrefixOutcome),
     ),
+    "skills show": (
+        {
+            "skill": "name, version, state, released, claims, rejected, entries (list of SkillEntry)",
+            "text": "SKILL.md of the newest version",
+            "files": "paths below its folder",
+        },
+        (SkillEntry, Claim, EvidenceRef, EditProposal, Edit),
+    ),
+    "skills validate": (
+        {
+            "skill, version, valid": "name, digest of the files, whether nothing was found",
+            "format": "what the reference checker objects to",
+            "evidence": "citations that do not resolve",
+            "leaks": "texts of the tasks of --tasks that it holds",
+        },
+        (),
+    ),
+    "skills distil": (
+        {
+            "skill, version": "name, digest of the files",
+            "passing, failing, left_out": "numbers of attempts",
+            "claims": "list of Claim",
+            "problems": "what the reference checker objects to",
+        },
+        (),
+    ),
+    "skills trial": ({"skill, version": "as above", "trial": "a TrialRecord"}, (TrialRecord, ArmResult)),
     "verify --receipt": (
         {
             "run, verified, problems": "as without",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from assay.errors import UserError
-from assay.learning.skills.trial import TrialConfig
+from assay.learning.skills.trial_config import TrialConfig
 
 from .options import takes_config
 from .output import emit_json, plain, quantity, say
@@ -241,7 +241,8 @@ def trial(config: TrialConfig, store: StoreOption = None, as_json: JsonOption = 
     The arms (no skill, the skill, a placebo of equal length) are ordinary runs on the same tasks with the same seeds.
     The skill must win against both by the one-sided sign-flip test on tasks. It is refused unrun if it is invalid
     or holds texts of the tasks; the tasks must be ones that its evidence has not seen. Each decision spends a part
-    of the tasks' error budget (assay skills holdouts); at zero they are refused. Exits with 1 where the skill is refused.
+    of the tasks' error budget (assay skills holdouts); at zero they are refused. Exits with 1 where the
+    skill is refused.
 
     Examples:
 
