@@ -30,6 +30,7 @@ from ._prediction import (
 from ._ranking import RankAgreement, predictive_validity, rank_agreement, split_halves
 from ._rates import Interval, median_interval, pass_at_k, pass_hat_k, wilson
 from ._robust import Robustness, blind_replay_line, measure_robustness, outcome_consistency
+from ._sequential import SequentialLook, SequentialTest, TaskScore, score_tasks, spending_function
 from ._spending import (
     Amount,
     Spending,
@@ -76,11 +77,14 @@ __all__ = [
     "RateGrid",
     "ReportCard",
     "Robustness",
+    "SequentialLook",
+    "SequentialTest",
     "Spending",
     "StudyDesign",
     "SurvivalPoint",
     "TaskCount",
     "TaskProfile",
+    "TaskScore",
     "VarianceComponent",
     "amount_interval",
     "area_under_curve",
@@ -112,8 +116,10 @@ __all__ = [
     "profile_tasks",
     "rank_agreement",
     "report_card",
+    "score_tasks",
     "sign_flip_test",
     "sign_test",
+    "spending_function",
     "spent_levels",
     "split_halves",
     "standard_error",
