@@ -7,9 +7,12 @@ events; no object is built from a tag.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import msgspec
+
+from assay.errors import MissingLibraryError
 
 FRONT_MATTER_BYTES = 64 << 10
 """Maximum length of a front matter."""
@@ -41,13 +44,16 @@ def parse_skill_text(text: str) -> SkillText:
 
 
 def _parse_mapping(text: str) -> dict[str, Any]:
-    import yaml
-
     try:
-        events = list(yaml.parse(text, Loader=yaml.SafeLoader))
+        import yaml
+    except ImportError as exc:
+        raise MissingLibraryError("skills need PyYAML, which is not installed: pip install 'assay[skills]'") from exc
+    try:
+        value = _Builder(yaml.parse(text, Loader=yaml.SafeLoader)).build()
     except (yaml.YAMLError, ValueError, RecursionError) as exc:
+        if isinstance(exc, FrontMatterError):
+            raise
         raise FrontMatterError(f"the front matter is not valid YAML: {_one_line(exc)}") from exc
-    value = _Builder(events).build()
     if not isinstance(value, dict):
         raise FrontMatterError("the front matter is not a YAML mapping: write one `field: value` per line")
     return value
@@ -58,19 +64,28 @@ def _one_line(error: Exception) -> str:
 
 
 class _Builder:
-    """Builds text, lists and tables from the events of one YAML document."""
+    """Builds text, lists and tables from the events of one YAML document.
 
-    def __init__(self, events: list[Any]) -> None:
+    Events are parsed as they are taken, so that a hostile text is refused at its first bracket or its ninth level.
+    """
+
+    def __init__(self, events: Iterable[Any]) -> None:
         self._events = iter(events)
 
     def build(self) -> Any:
         """Returns the document; None if it is empty. Raises `FrontMatterError` for what the strict subset refuses."""
         import yaml
 
+        found: Any = None
+        documents = 0
         for event in self._events:
-            if isinstance(event, yaml.events.NodeEvent):
-                return self._node(event, 0)
-        return None
+            if isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+            elif isinstance(event, yaml.events.NodeEvent):
+                found = self._node(event, 0)
+        if documents > 1:
+            raise FrontMatterError("the front matter holds several YAML documents: write one")
+        return found
 
     def _node(self, event: Any, depth: int) -> Any:
         import yaml
