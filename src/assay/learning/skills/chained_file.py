@@ -1,4 +1,8 @@
-"""Append-only files of JSON lines in which each record names the digest of the one before it."""
+"""Append-only files of JSON lines in which each record names the digest of the one before it.
+
+A record is committed by its newline: a last line without one is what a crash left of an append that never returned. It
+is ignored, and removed by the next append.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import BinaryIO, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -46,16 +50,19 @@ class ChainedFile(Generic[R]):
         except OSError as exc:
             raise StoreError(f"{self.path} cannot be read: {exc.strerror}") from exc
         if len(data) > _BYTES:
-            raise StoreError(f"{self.path} is larger than {_BYTES >> 20} MiB: it is no ledger of Assay's")
-        return list(self._decode(data))
+            raise StoreError(f"{self.path} is larger than {_BYTES >> 20} MiB: restore it from a copy")
+        return list(self._decode(data[: data.rfind(b"\n") + 1]))
 
     def _decode(self, data: bytes) -> Iterator[R]:
         previous = ""
-        for number, line in enumerate(data.splitlines(), 1):
+        for number, line in enumerate(data.split(b"\n")[:-1], 1):
             try:
                 record = msgspec.json.decode(line, type=self._kind)
+                is_canonical = canonical_bytes(record) == line
             except (msgspec.DecodeError, ValueError, RecursionError) as exc:
                 raise StoreError(f"{self.path}, line {number}, is damaged: {exc}; restore it from a copy") from exc
+            if not is_canonical:  # the digest is of the record, so it would not notice another spelling
+                raise StoreError(f"{self.path}, line {number}, was changed: restore it from a copy")
             if record.previous != previous:
                 raise StoreError(f"{self.path}, line {number}: a line before it was changed, added or removed")
             previous = record.digest
@@ -66,14 +73,34 @@ class ChainedFile(Generic[R]):
         """Yields a function that appends a record made after `read` inside the lock."""
         with boundary(StoreError, f"opening {self.path}"):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            file = self.path.open("ab")
+            file = self.path.open("a+b")
         with file:
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX)
+            with boundary(StoreError, f"locking {self.path}"):
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX)
+                _remove_torn_line(file)
 
             def append(record: R) -> None:
                 with boundary(StoreError, f"writing {self.path}"):
                     file.write(canonical_bytes(record) + b"\n")
                     file.flush()
                     os.fsync(file.fileno())
+                    _sync_folder(self.path.parent)
 
             yield append
+
+
+def _remove_torn_line(file: BinaryIO) -> None:
+    file.seek(0)
+    data = file.read(_BYTES + 1)
+    if data and not data.endswith(b"\n"):
+        file.truncate(data.rfind(b"\n") + 1)
+        file.seek(0, os.SEEK_END)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes the name of a new file durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

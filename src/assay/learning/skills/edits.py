@@ -14,7 +14,10 @@ from .records import Edit
 
 def apply_edits(skill: SkillFolder, edits: Sequence[Edit]) -> SkillFolder:
     """Returns the skill with its body changed. Raises `UserError` for a line that is not there exactly once."""
-    text = skill.text
+    try:
+        text = skill.files[SKILL_FILE].decode()
+    except UnicodeDecodeError as exc:
+        raise UserError(f"{SKILL_FILE} of {skill.name} is not UTF-8 text, so its lines cannot be edited") from exc
     body = split_text(skill).body
     front = text[: text.rfind(body)] if body else text.rstrip() + "\n\n"
     lines = body.splitlines()

@@ -2,27 +2,30 @@
 
 <store>/skills/holdouts.jsonl   one record a use, hash-chained
 
-A use is recorded before the trial's attempts are read, so that a trial whose result displeases is not a free look.
-Invariant: the levels spent on one task never sum to more than `HOLDOUT_LEVEL`. The chain of this file shows changes in
-the middle; who deletes the whole file starts anew, which a receipt kept elsewhere would show.
+A use is recorded before the trial's attempts are made, so that an aborted trial has spent its level too.
+Invariant: the levels spent on one task never sum to more than `HOLDOUT_LEVEL`. The chain shows changes in the middle of
+the file; a cut end shows where a skill's ledger holds a trial whose use is missing (`require_uses`). Deleting the whole
+folder `skills` goes unnoticed.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
-from assay.errors import UserError
+from assay.errors import StoreError, UserError
 from assay.records import digest_record
 from assay.statistics import HOLDOUT_LEVEL, HoldoutExhaustedError, grant_level, spent_levels
 
 from .chained_file import ChainedFile
 
+HOLDOUT_FILE = "holdouts.jsonl"
 
-class HoldoutUse(msgspec.Struct, frozen=True):
+
+class HoldoutUse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One use of a set of tasks for a decision."""
 
     holdout: str
@@ -32,9 +35,11 @@ class HoldoutUse(msgspec.Struct, frozen=True):
     skill: str
     version: str
     design: str
-    """Digest of how the trial was run: agent, options, model, attempts, seed."""
+    """Digest of how the trial was run and decided: agent, model, attempts, seed, arms, looks, protected tasks."""
     alpha: float
     left: float
+    earlier: int
+    """Uses before this one that share a task with it."""
     at: float
     previous: str = ""
 
@@ -48,17 +53,28 @@ class HoldoutLedger:
     """The uses of holdouts in one store."""
 
     def __init__(self, store: Path) -> None:
-        self._file = ChainedFile(store / "skills" / "holdouts.jsonl", HoldoutUse)
+        self._file = ChainedFile(store / "skills" / HOLDOUT_FILE, HoldoutUse)
 
     def uses(self) -> list[HoldoutUse]:
         """Returns all uses, oldest first. Raises `StoreError` if the file was changed."""
         return self._file.read()
 
+    def require_uses(self, uses: Iterable[str]) -> None:
+        """Raises `StoreError` if the ledger lacks one of these uses, which a trial has recorded."""
+        missing = set(uses) - {use.digest for use in self.uses()}
+        if missing:
+            raise StoreError(
+                f"{self._file.path} lacks {len(missing)} of the uses that trials recorded (first {min(missing)}): "
+                "its end was cut off; restore it from a copy"
+            )
+
     def spend(
         self, tasks: Sequence[str], requested: float, *, skill: str, version: str, design: str = ""
     ) -> HoldoutUse:
-        """Records a use and returns it with the granted level; a repeated trial of one version in the same way
-        gets its first use back, because its attempts and so its decision are the same.
+        """Records a use and returns it with the granted level.
+
+        A trial of the same version in the same way gets its use back: it continues the same runs, and its decision is
+        the same.
 
         Raises:
             UserError: Nothing is left of the tasks' level.
@@ -73,16 +89,17 @@ class HoldoutLedger:
             try:
                 grant = grant_level(ordered, spent_levels((use.tasks, use.alpha) for use in uses), requested)
             except HoldoutExhaustedError as exc:
-                users = [f"{u.skill} {u.version[7:15]}" for u in uses if set(u.tasks) & set(ordered)]
+                users = [f"{u.skill} {u.version[7:15]}" for u in uses if not set(ordered).isdisjoint(u.tasks)]
                 raise UserError(
                     f"this holdout is used up: its level {HOLDOUT_LEVEL:g} was spent by {', '.join(users[-5:])}. Take "
                     "tasks that no trial has used: another seed of a family opens a new holdout"
                 ) from exc
             except ValueError as exc:
                 raise UserError(f"--alpha {requested}: {exc}") from exc
+            earlier = sum(not set(ordered).isdisjoint(use.tasks) for use in uses)
             use = HoldoutUse(
                 holdout=holdout, tasks=ordered, skill=skill, version=version, design=design, alpha=grant.alpha,
-                left=grant.left, at=time.time(), previous=uses[-1].digest if uses else "",
+                left=grant.left, earlier=earlier, at=time.time(), previous=uses[-1].digest if uses else "",
             )  # fmt: skip
             append(use)
         return use

@@ -37,7 +37,7 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
     """The line as it stands in SKILL.md; for a script its path in the folder."""
     kind: Literal["rule", "text", "script"] = "rule"
     evidence: tuple[EvidenceRef, ...] = ()
-    """Steps that took the act, in passing attempts alone."""
+    """Steps that took the act, in passing attempts alone; for an act that none took, the steps that offered it."""
     taken: int = 0
     expected: float = 0.0
     """How often a random act would have been of this kind in those attempts."""
@@ -49,7 +49,7 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     """A change of one line of a skill's body."""
 
     op: Literal["add", "replace", "delete"]
-    line: str = ""
+    line: Annotated[str, msgspec.Meta(max_length=EDIT_CHARACTERS)] = ""
     """The line to replace or delete, in full; for `add` the line to add after, empty for the end."""
     text: Annotated[str, msgspec.Meta(max_length=EDIT_CHARACTERS)] = ""
     """The new text; empty for `delete`."""
@@ -81,16 +81,20 @@ class ArmResult(msgspec.Struct, frozen=True):
     """One arm of a trial."""
 
     name: str
-    run: str
+    runs: tuple[str, ...]
+    """One for each look."""
     tasks: int
     passed: int
     judged: int
     rate: float | None
+    """Mean over tasks of the task's rate over judged attempts."""
     steps: float | None
-    """Mean number of steps an attempt."""
+    """Mean an attempt; so are tokens and cost, each over the attempts for which it is known."""
+    tokens: float | None
+    cost_usd: float | None
 
 
-class TrialRecord(msgspec.Struct, frozen=True):
+class TrialRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """A paired trial of one version and its decision."""
 
     accepted: bool
@@ -98,17 +102,30 @@ class TrialRecord(msgspec.Struct, frozen=True):
     """Why it was refused; empty if it was accepted."""
     reasons: tuple[str, ...]
     holdout: str
-    """Digest of the trial's tasks."""
+    """Digest of the trial's tasks; empty where the skill was refused before the trial."""
     alpha: float
-    """Level of each one-sided test; the holdout's ledger gave it out."""
+    """Highest chance of accepting a skill that is no better than one of the controls; granted by the holdout ledger."""
     arms: tuple[ArmResult, ...]
     p_none: float | None
-    """One-sided sign-flip test against no skill; None where nothing was run."""
+    """One-sided permutation test against no skill, of all tasks tried; None where nothing was run."""
     p_placebo: float | None
+    """The same against the placebo."""
+    p_both: float | None = None
+    """The same against both together."""
+    looks: int = 0
+    """Looks until the decision."""
+    planned: int = 0
+    """Tasks of the holdout; the arms say how many were tried."""
+    unjudged: int = 0
+    """Attempts without a verdict: counted as failed with the skill, and as passed without."""
+    earlier_uses: int = 0
+    """Decisions that used one of these tasks before; the arms' figures are clean estimates only at 0."""
+    use: str = ""
+    """Digest of the holdout ledger's record of this use."""
     leaks: tuple[str, ...] = ()
 
 
-class SkillEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class SkillEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     """One entry of a skill's ledger; entries form a hash chain."""
 
     kind: EntryKind
