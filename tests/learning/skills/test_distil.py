@@ -37,6 +37,13 @@ def test_rule_needs_a_contrast_and_cites_passing_attempts_alone() -> None:
     assert distil_rules([passing, same]) == ()
 
 
+def test_rule_for_an_act_that_none_took_cites_the_steps_that_offered_it() -> None:
+    claims = distil_rules([attempt(*["take brass key"] * 20, passed=True)])
+    avoided = next(one for one in claims if "look" in parse_rules(one.text))
+    assert (avoided.taken, avoided.evidence[0].steps) == (0, tuple(range(20)))
+    assert all(ref.steps for one in claims for ref in one.evidence)
+
+
 def test_later_round_multiplies_and_keeps_the_evidence() -> None:
     first = [attempt(*["take brass key"] * 9, passed=True)]
     claims = distil_rules(first)

@@ -49,6 +49,7 @@ class PatternCount(NamedTuple):
     taken: int
     expected: float
     evidence: tuple[EvidenceRef, ...]
+    """Steps that took the pattern; where none did, those that offered it."""
 
     @property
     def factor(self) -> float:
@@ -65,27 +66,43 @@ class DistilledSkill(NamedTuple):
     failing: int
 
 
+class _StepsByPattern(NamedTuple):
+    """Steps of one attempt, by pattern."""
+
+    taken: dict[str, list[int]]
+    offered: dict[str, list[int]]
+
+
 def count_patterns(attempts: Iterable[TextAttempt]) -> dict[str, PatternCount]:
     """Counts the patterns of acts over attempts; acts that the text did not offer are skipped."""
-    taken: dict[str, int] = defaultdict(int)
     expected: dict[str, float] = defaultdict(float)
-    evidence: dict[str, list[EvidenceRef]] = defaultdict(list)
+    taken: dict[str, list[EvidenceRef]] = defaultdict(list)
+    offered: dict[str, list[EvidenceRef]] = defaultdict(list)
     for attempt in attempts:
-        steps = _count_attempt(attempt, taken, expected)
-        for pattern, numbers in steps.items():
-            evidence[pattern].append(_with_steps(attempt.source, numbers))
-    return {p: PatternCount(taken.get(p, 0), expected[p], tuple(evidence.get(p, ()))) for p in sorted(expected)}
+        steps = _count_attempt(attempt, expected)
+        for found, numbers_of in ((taken, steps.taken), (offered, steps.offered)):
+            for pattern, numbers in numbers_of.items():
+                found[pattern].append(_with_steps(attempt.source, numbers))
+    return {
+        pattern: PatternCount(
+            sum(len(ref.steps) for ref in taken.get(pattern, ())),
+            expected[pattern],
+            tuple(taken.get(pattern) or offered[pattern]),
+        )
+        for pattern in sorted(expected)
+    }
 
 
-def _count_attempt(attempt: TextAttempt, taken: dict[str, int], expected: dict[str, float]) -> dict[str, list[int]]:
-    steps: dict[str, list[int]] = defaultdict(list)
+def _count_attempt(attempt: TextAttempt, expected: dict[str, float]) -> _StepsByPattern:
+    steps = _StepsByPattern(defaultdict(list), defaultdict(list))
     memory = TextMemory(attempt.brief)
     for turn in attempt.turns:
         acts = memory.possible_acts()
         chosen = next((act.pattern for act in acts if act.command == turn.command), None)
         if chosen is not None:
-            taken[chosen] += 1
-            steps[chosen].append(turn.step)
+            steps.taken[chosen].append(turn.step)
+            for pattern in {act.pattern for act in acts}:
+                steps.offered[pattern].append(turn.step)
             for act in acts:
                 expected[act.pattern] += 1 / len(acts)
         memory.observe(turn.command, turn.answer)
@@ -140,11 +157,19 @@ def _claim(
     text = f"{render_rule(pattern, factor)} ({taken} times in passing attempts; {expected:.1f} by chance)"
     return Claim(
         text=text,
-        evidence=(*(before.evidence if before else ()), *count.evidence),
+        evidence=_joined_evidence(before, count),
         taken=taken,
         expected=round(expected, 4),
         failing_factor=None if failing is None else round(failing.factor, 4),
     )
+
+
+def _joined_evidence(before: Claim | None, count: PatternCount) -> tuple[EvidenceRef, ...]:
+    """Returns old and new evidence; steps that took the act displace those that only offered it."""
+    old = before.evidence if before is not None else ()
+    if before is not None and bool(before.taken) != bool(count.taken):
+        return old if before.taken else count.evidence
+    return (*old, *count.evidence)
 
 
 def write_rule_skill(name: str, claims: Sequence[Claim], attempts: Sequence[TextAttempt]) -> DistilledSkill:

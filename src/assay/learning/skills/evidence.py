@@ -1,12 +1,12 @@
 """Reads attempts of stored runs for distillation, and looks up what claims cite.
 
-Invariant: attempts are read after their hash chains verified; a claim resolves only if its attempt is stored under the
-cited head (or is a later state of the same chain), passed undoubted, and holds every cited step.
+Invariant: attempts are read after their hash chains verified; a claim resolves only if its attempt is stored, the cited
+head is one of its chain, its pass is not doubted, and it holds every cited step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from assay.agents.text_rules import parse_rules
@@ -14,12 +14,13 @@ from assay.errors import AssayError, UserError
 from assay.learning.curation.lessons import opening_for
 from assay.learning.reading import RunReader
 from assay.learning.rows_config import RowsConfig
-from assay.records import Trajectory
+from assay.records import Trajectory, digest_bytes
 from assay.settings import Settings
 from assay.store import RunStore, final_rows
 from assay.verdicts import trust_of
 
 from .distil import DistilledSkill, TextAttempt, TextTurn, distil_rules, write_rule_skill
+from .folder import SKILL_FILE
 from .library import SkillLibrary
 from .records import Claim, EvidenceRef
 
@@ -111,10 +112,6 @@ def distil_from_runs(name: str, runs: Sequence[str], settings: Settings) -> tupl
 def _followed(name: str, digest: str | None, library: SkillLibrary) -> tuple[dict[str, float], tuple[Claim, ...]]:
     if digest is None:
         return {}, ()
-    from assay.records import digest_bytes
-
-    from .folder import SKILL_FILE
-
     entries = library.entries(name) if name in library.names() else []
     for entry in reversed(entries):
         if entry.kind in ("import", "distil", "edit"):
@@ -122,42 +119,59 @@ def _followed(name: str, digest: str | None, library: SkillLibrary) -> tuple[dic
             if digest_bytes(skill.files[SKILL_FILE]) == digest:
                 return parse_rules(skill.text), entry.claims
     raise UserError(
-        f"the attempts followed a skill that is no version of {name!r} in this store: name the skill that they followed"
+        f"the attempts followed a skill that is not a version of {name!r} in this store: give the name of that skill"
     )
 
 
 def unresolved_claims(claims: Sequence[Claim], settings: Settings) -> list[str]:
     """Returns what is wrong with the evidence of claims; empty if every citation resolves."""
-    problems = [f"{claim.text[:60]!r} cites nothing" for claim in claims if not claim.evidence]
-    cited: dict[str, dict[str, set[int]]] = {}
+    problems = [f"{claim.text[:60]!r} cites nothing" for claim in claims if not any(r.steps for r in claim.evidence)]
+    cited: dict[str, dict[str, _Cited]] = {}
     for claim in claims:
         for ref in claim.evidence:
-            cited.setdefault(ref.run, {}).setdefault(ref.chain, set()).update(ref.steps)
+            one = cited.setdefault(ref.run, {}).setdefault(ref.chain, _Cited(set(), set()))
+            one.heads.add(ref.head)
+            one.steps.update(ref.steps)
     for run, chains in sorted(cited.items()):
         try:
-            with RunReader.open(settings, run, RowsConfig()) as reader:
+            with RunReader.open(settings, run, RowsConfig()) as reader, RunStore.open(settings.store, run) as store:
                 stored = {one.chain: one for one in reader.trajectories() if one.chain in chains}
+                for chain, what in sorted(chains.items()):
+                    problems += _attempt_problems(run, chain, stored.get(chain), what, store)
         except AssayError as exc:
             problems.append(f"run {run}: {exc}")
-            continue
-        for chain, steps in sorted(chains.items()):
-            problems += _attempt_problems(run, chain, stored.get(chain), steps)
     return problems
 
 
-def _attempt_problems(run: str, chain: str, attempt: Trajectory | None, steps: set[int]) -> Iterator[str]:
+class _Cited(NamedTuple):
+    """What claims cite of one chain."""
+
+    heads: set[str]
+    steps: set[int]
+
+
+def _attempt_problems(
+    run: str, chain: str, attempt: Trajectory | None, cited: _Cited, store: RunStore
+) -> Iterator[str]:
     if attempt is None:
         yield f"run {run} has no decided attempt of the chain {chain}"
         return
     if not trust_of(attempt).trusted:
-        yield f"attempt {attempt.attempt} of run {run} is no undoubted pass"
-    missing = steps - {step.index for step in attempt.steps}
+        yield f"attempt {attempt.attempt} of run {run} has no trusted pass"
+    missing = cited.steps - {step.index for step in attempt.steps}
     if missing:
         yield f"attempt {attempt.attempt} of run {run} has no step {min(missing)}"
+    unknown = cited.heads - {attempt.head} - {link.digest for link in store.links(chain)}
+    if unknown:
+        yield f"attempt {attempt.attempt} of run {run} never had the head {min(unknown)}"
 
 
-def evidence_tasks(claims: Sequence[Claim], settings: Settings) -> frozenset[str]:
-    """Returns the digests of all tasks in the runs that claims cite: tasks that the search has seen."""
+def evidence_tasks(claims: Iterable[Claim], settings: Settings) -> frozenset[str]:
+    """Returns the digests of all tasks in the runs that claims cite: tasks that the search has seen.
+
+    Raises:
+        UserError: A cited run is not in the store, so what the search has seen cannot be known.
+    """
     seen: set[str] = set()
     for run in sorted({ref.run for claim in claims for ref in claim.evidence}):
         with RunStore.open(settings.store, run) as store:

@@ -1,16 +1,20 @@
 """Scans a skill for what it may not hold: texts of tasks, of their tests and of their solutions.
 
 Kinds: names of tests, assertion lines, literals of the verifier (numbers of at least four significant digits, quoted
-texts that look like data), lines of the reference solution, ids of tasks, and sentences of their instructions. Words
-that any skill of the field may hold are not findings: a literal counts only if it is not in the instruction, which the
-agent reads anyway, and a line only if it is long.
+texts that look like data, such values in the parameters of checks), lines of the reference solution, ids and folders
+of tasks, and sentences of their instructions. Words that any skill of the field may hold are not findings: a literal
+counts only if it is not in the instruction, which the agent reads anyway, and a line only if it is long. Texts are
+compared in Unicode's NFKC form, without invisible characters and with spaces joined; the names of a skill's files are
+read too.
 
-Not covered: paraphrase, and values that are written in another notation.
+Not covered: paraphrase, other letter case, encodings such as base64 or UTF-16, values in another notation, and files of
+tests or solutions over 1 MiB.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -19,11 +23,12 @@ from assay.tasks import LoadedTask
 
 from .folder import SkillFolder
 
-LeakKind = Literal["test name", "assertion", "literal", "oracle line", "task id", "instruction"]
+LeakKind = Literal["test name", "assertion", "literal", "oracle line", "task id", "path", "instruction"]
 _TEST_NAME = re.compile(r"\b(?:def\s+)?(test_[A-Za-z0-9_]{4,}|Test[A-Z][A-Za-z0-9_]{3,})")
 _NUMBER = re.compile(r"(?<![\w.])\d[\d_]*(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w.])")
 _QUOTED = re.compile(r"""(["'])((?:(?!\1)[^\\\n]){6,200})\1""")
 _SPACE = re.compile(r"\s+")
+_WORD = re.compile(r"[A-Za-z0-9_]+")
 _LINE, _SENTENCE, _DIGITS, _READ = 24, 60, 4, 1 << 20
 _PUBLIC = frozenset({"test_outputs", "test_solution", "test_main"})
 """File stems of tests that everyone uses."""
@@ -53,7 +58,10 @@ def secrets_of_task(loaded: LoadedTask) -> TaskSecrets:
     instruction = task.instruction if isinstance(task.instruction, str) else ""
     found: list[tuple[LeakKind, str]] = [("task id", task.id)]
     found += [("instruction", line) for line in _long_lines(instruction, _SENTENCE)]
+    for check in task.checks:
+        found += [("literal", value) for value in _values(check.parameters) if value not in instruction]
     if loaded.folder is not None:
+        found.append(("path", str(loaded.folder)))
         found += secrets_of_tests(_texts(loaded.folder / "tests"), instruction)
         solution = [text for _, text in _texts(loaded.folder / "solution")]
         found += [("oracle line", line) for text in solution for line in _long_lines(text, _LINE)]
@@ -80,13 +88,28 @@ def _literals(text: str) -> list[str]:
     return [*numbers, *texts]
 
 
+def _values(params: object) -> list[str]:
+    """Returns the texts that look like data, and the long numbers, in the parameters of a check."""
+    if isinstance(params, dict):
+        return [value for one in params.values() for value in _values(one)]
+    if isinstance(params, list | tuple):
+        return [value for one in params for value in _values(one)]
+    if isinstance(params, bool) or not isinstance(params, str | int | float):
+        return []
+    text = _normal(str(params))
+    if isinstance(params, str):
+        return [text] if 6 <= len(text) <= 200 and any(letter.isdigit() for letter in text) else []
+    return [text] if len(text.replace(".", "").lstrip("0-")) >= _DIGITS else []
+
+
 def _long_lines(text: str, least: int) -> list[str]:
     lines = (_normal(line) for line in text.splitlines())
     return [line for line in lines if len(line) >= least and not line.startswith(("#!", "import ", "from "))]
 
 
-def _normal(line: str) -> str:
-    return _SPACE.sub(" ", line.strip())
+def _normal(text: str) -> str:
+    composed = unicodedata.normalize("NFKC", text)
+    return _SPACE.sub(" ", "".join(c for c in composed if unicodedata.category(c) != "Cf")).strip()
 
 
 def _texts(folder: Path) -> list[tuple[str, str]]:
@@ -100,15 +123,23 @@ def _texts(folder: Path) -> list[tuple[str, str]]:
 
 
 def scan_leaks(skill: SkillFolder, tasks: Sequence[TaskSecrets]) -> list[Leak]:
-    """Returns every secret of the tasks that the skill's files hold."""
-    texts = [_SPACE.sub(" ", data.decode(errors="replace")) for data in skill.files.values()]
-    whole = "\n".join(texts)
-    words = set(re.findall(r"[A-Za-z0-9_.\-]+", whole)) | set(re.findall(r"[A-Za-z0-9_]+", whole))
-    found = []
-    for secrets in tasks:
-        for kind, needle in secrets.needles:
-            is_word = kind in ("test name", "task id") or (kind == "literal" and " " not in needle)
-            present = needle in words if is_word and re.fullmatch(r"[A-Za-z0-9_.\-]+", needle) else needle in whole
-            if present:
-                found.append(Leak(kind, secrets.task, needle))
-    return found
+    """Returns every secret of the tasks that the skill's files or their names hold."""
+    texts = [_normal(data.decode(errors="replace")) for data in skill.files.values()]
+    whole = "\n".join([*map(_normal, skill.files), *texts])
+    words = set(_WORD.findall(whole))
+    return [
+        Leak(kind, secrets.task, needle)
+        for secrets in tasks
+        for kind, needle in secrets.needles
+        if _holds(whole, words, needle, is_name=kind in ("test name", "task id", "literal"))
+    ]
+
+
+def _holds(whole: str, words: set[str], needle: str, *, is_name: bool) -> bool:
+    """Returns whether the text holds the needle; most needles are ruled out by a word, without reading the text."""
+    parts = _WORD.findall(needle)
+    if not all(word in words for word in (parts if is_name else parts[1:-1])):
+        return False
+    if not is_name:
+        return needle in whole
+    return re.search(rf"(?<![A-Za-z0-9_]){re.escape(needle)}(?![A-Za-z0-9_])", whole) is not None
