@@ -15,17 +15,19 @@ import argparse
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from assay.agents.text_rules import TextMemory, choose_act, parse_rules
 from assay.environments.worlds.adventure import Adventure
-from assay.learning.skills.decision import decide_trial
+from assay.learning.skills.decision import TaskPasses, TrialDecision, TrialDesign, decide_trial
 from assay.learning.skills.distil import TextAttempt, TextTurn, distil_rules, write_rule_skill
 from assay.learning.skills.folder import SkillFolder, validate_skill
 from assay.learning.skills.placebo import make_placebo
 from assay.learning.skills.records import Claim, EvidenceRef
-from assay.statistics import TaskCount, difference_interval
+from assay.statistics import difference_interval
 
 FIRST, LATER, ROUNDS, HELD_OUT = 3_000, 600, 3, 300
 WORLD = {"rooms": 7, "locks": 2}
@@ -103,40 +105,75 @@ def run_rules(seeds: Sequence[int]) -> None:
 
 def run_gate(searches: int) -> None:
     """Prints how often searches of worthless candidates, and a true gain, are accepted."""
-    null = [_search(np.random.default_rng(n), effect=0.0) for n in range(searches)]
+    null = [_search(np.random.default_rng(n)) for n in range(searches)]
     naive, gated = (float(np.mean(column)) for column in zip(*null, strict=True))
     print(f"20 worthless candidates, 40 tasks: accepted by the mean {naive:.3f}, by the gate {gated:.3f} of {searches}")
-    for spread, shape in (("uniform", (1.0, 1.0)), ("peaked", (2.0, 2.0))):
-        both = [_power(np.random.default_rng(10_000 + n), shape) for n in range(searches)]
-        alone, joint = (float(np.mean(column)) for column in zip(*both, strict=True))
-        print(f"+10 points, 100 tasks x 4, {spread} rates: accepted {alone:.3f}, with the placebo arm {joint:.3f}")
+    for case in CASES:
+        found = [_try(np.random.default_rng(10_000 + n), case) for n in range(searches)]
+        joint, alone, tasks = (float(np.mean(column)) for column in zip(*found, strict=True))
+        print(
+            f"{case.name}: accepted {joint:.3f} with placebo, {alone:.3f} without; {tasks:.0f} tasks tried", flush=True
+        )
 
 
-def _counts(draw: np.random.Generator, rates: np.ndarray, attempts: int) -> list[TaskCount]:
-    passed = draw.binomial(attempts, rates)
-    return [_count(f"t{n:03}", int(p), attempts) for n, p in enumerate(passed)]
+class Case(NamedTuple):
+    """A simulated trial of 100 tasks, 4 attempts each in each arm."""
+
+    name: str
+    shape: float
+    """Task rates are Beta(shape, shape) x 0.9."""
+    skill: float = 0.0
+    placebo: float = 0.0
+    shared: float = 0.0
+    """Chance that an attempt has the same draw in all arms, as equal seeds give it."""
+    interaction: float = 0.0
+    """Standard deviation of an effect of each text on each task, with mean 0."""
 
 
-def _count(task: str, passed: int, judged: int) -> TaskCount:
-    return TaskCount(agent="a", model=None, task=task, passed=passed, failed=judged - passed, unknown=0, error=0)
+CASES = (
+    Case("+10 points, U-shaped rates", 0.5, skill=0.1),
+    Case("+10 points, uniform rates", 1.0, skill=0.1),
+    Case("+10 points, peaked rates", 2.0, skill=0.1),
+    Case("+10 points, peaked rates, 30% shared draws", 2.0, skill=0.1, shared=0.3),
+    Case("no effect", 1.0),
+    Case("no better than the placebo, both +10 points", 1.0, skill=0.1, placebo=0.1),
+    Case("no effect on average, each text helps some tasks and harms others", 1.0, interaction=0.2),
+)
 
 
-def _search(draw: np.random.Generator, effect: float) -> tuple[bool, bool]:
+def _try(draw: np.random.Generator, case: Case) -> tuple[bool, bool, int]:
+    """One trial: accepted with the placebo arm, accepted without it, and the tasks tried with it."""
+    rates, common = draw.beta(case.shape, case.shape, 100) * 0.9, draw.random((100, 4))
+    is_shared = draw.random((100, 4)) < case.shared
+    arms = []
+    for effect in (0.0, case.skill, case.placebo):
+        shifted = rates + effect + (draw.normal(0, case.interaction, 100) if case.interaction else 0.0)
+        values = np.where(is_shared, common, draw.random((100, 4)))
+        arms.append((values < shifted[:, None]).sum(axis=1).tolist())
+    passes = [TaskPasses(f"t{n:03}", *counts) for n, counts in enumerate(zip(*arms, strict=True))]
+    joint = _decide(passes, 4)
+    alone = _decide([one._replace(placebo=None) for one in passes], 4)
+    return joint.accepted, alone.accepted, joint.tasks
+
+
+def _decide(passes: Sequence[TaskPasses], attempts: int, looks: int = 3) -> TrialDecision:
+    ends = [round(len(passes) * part / looks) for part in range(looks + 1)]
+    design = TrialDesign(0.05, len(passes), attempts)
+    decision = decide_trial([passes[start:end] for start, end in pairwise(ends)], design)
+    assert decision is not None
+    return decision
+
+
+def _search(draw: np.random.Generator) -> tuple[bool, bool]:
     """One search: the best of 20 candidates by its mean on 40 tasks; accepted by that mean, and by one gate."""
     rates = draw.beta(2, 2, 40)
     base, best = draw.binomial(1, rates).mean(), 0.0
     for _ in range(20):
-        best = max(best, draw.binomial(1, np.clip(rates + effect, 0, 1)).mean())
+        best = max(best, draw.binomial(1, rates).mean())
     fresh = draw.beta(2, 2, 40)
-    decision = decide_trial(_counts(draw, fresh, 1), _counts(draw, fresh, 1), None, 0.03)
-    return bool(best > base), decision.accepted
-
-
-def _power(draw: np.random.Generator, shape: tuple[float, float]) -> tuple[bool, bool]:
-    """One trial of a skill that adds 10 points to every task; accepted without and with the placebo arm."""
-    rates = draw.beta(*shape, 100) * 0.9
-    none, skill, placebo = (_counts(draw, rates + gain, 4) for gain in (0.0, 0.1, 0.0))
-    return decide_trial(none, skill, None, 0.03).accepted, decide_trial(none, skill, placebo, 0.03).accepted
+    none, skill = draw.binomial(1, fresh).tolist(), draw.binomial(1, fresh).tolist()
+    passes = [TaskPasses(f"t{n}", *counts) for n, counts in enumerate(zip(none, skill, strict=True))]
+    return bool(best > base), _decide(passes, 1).accepted
 
 
 def main() -> None:

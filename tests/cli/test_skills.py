@@ -41,7 +41,8 @@ def test_every_rule_cites_steps_that_are_there(store: Path) -> None:
     found = answer(store, "skills", "show", "guide")
     claims = found["skill"]["claims"]
     assert len(claims) >= 5
-    assert all(sum(len(ref["steps"]) for ref in one["evidence"]) == one["taken"] for one in claims)
+    assert all(sum(len(ref["steps"]) for ref in one["evidence"]) == one["taken"] for one in claims if one["taken"])
+    assert all(ref["steps"] for one in claims for ref in one["evidence"])
     assert answer(store, "skills", "validate", "guide")["valid"]
 
 
@@ -51,9 +52,14 @@ def test_skill_that_helps_is_released_and_exported(store: Path, tmp_path: Path) 
     trial = answer(store, "skills", "trial", "guide", "--tasks", f"{WORLDS},n=80,seed=5")["trial"]
     assert [one["name"] for one in trial["arms"]] == ["none", "skill", "placebo"]
     assert trial["arms"][1]["rate"] > trial["arms"][0]["rate"] + 0.1
+    assert (trial["planned"], trial.get("unjudged", 0), trial.get("earlier_uses", 0)) == (80, 0, 0)
+    assert answer(store, "skills", "trial", "guide", "--tasks", f"{WORLDS},n=80,seed=5")["trial"] == trial
+    assert len(answer(store, "skills", "show", "guide")["skill"]["entries"]) == 2
+    again = refusal(store, "skills", "trial", "guide", "--tasks", f"{WORLDS},n=80,seed=5", "--no-placebo")
+    assert "this holdout is used up" in again
     assay(store, "skills", "export", "guide", str(tmp_path / "guide"))
     assert answer(store, "skills", "validate", str(tmp_path / "guide"), "--tasks", f"{WORLDS},n=80,seed=5")["valid"]
-    assert len(answer(store, "skills", "holdouts")) >= 1
+    assert [one["left"] for one in answer(store, "skills", "holdouts")] == [0.0]
 
 
 @pytest.mark.long
@@ -65,7 +71,7 @@ def test_harmful_and_null_skills_are_refused_for_their_reason(store: Path, tmp_p
         write(tmp_path / name, f"---\nname: {name}\ndescription: d\n---\n\n{lines}\n")
         assay(store, "skills", "import", str(tmp_path / name))
         tasks = f"{WORLDS},n=60,seed={len(name)}"
-        refused = answer(store, "skills", "trial", name, "--tasks", tasks, "--alpha", "0.05", code=1)
+        refused = answer(store, "skills", "trial", name, "--tasks", tasks, code=1)
         assert refused["trial"]["causes"][0] == ("harm" if name == "harmful" else "no gain")
 
 
@@ -79,11 +85,42 @@ def test_leaking_skill_is_refused_before_anything_runs(store: Path, tmp_path: Pa
 
 @pytest.mark.long
 def test_tasks_that_the_search_saw_are_refused(store: Path) -> None:
-    result = CliRunner().invoke(
-        build_app(), ["skills", "trial", "guide", "--tasks", f"{WORLDS},n=5", "--store", str(store)]
-    )
-    assert result.exit_code == 2
-    assert "distilled from" in " ".join(result.stderr.split())
+    assert "distilled from" in refusal(store, "skills", "trial", "guide", "--tasks", f"{WORLDS},n=5")
+
+
+def refusal(store: Path, *words: str) -> str:
+    """Returns the message of a command that is refused."""
+    result = CliRunner().invoke(build_app(), [*words, "--store", str(store)])
+    assert result.exit_code == 2, result.output
+    return " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--tasks", f"{WORLDS},n=3", "--agent", "null"), "does not take these options (skill)"),
+        (("--tasks", f"{WORLDS},n=3", "--protected", "other"), "not among the trial's tasks"),
+        (("--tasks", f"{WORLDS},n=3", "--alpha", "2"), "alpha"),
+        (("--tasks", f"{WORLDS},n=3", "--attempts", "0"), "attempts"),
+        ((), "tasks is missing"),
+    ],
+)
+def test_impossible_trial_is_refused_and_spends_nothing(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
+    write(tmp_path / "guide", "---\nname: guide\ndescription: d\n---\n\n- look: 2.0 times as likely as a random act\n")
+    assay(tmp_path / "store", "skills", "import", str(tmp_path / "guide"))
+    assert message in refusal(tmp_path / "store", "skills", "trial", "guide", *words)
+    assert answer(tmp_path / "store", "skills", "holdouts") == []
+
+
+def test_evidence_without_steps_is_shown_and_not_valid(tmp_path: Path) -> None:
+    write(tmp_path / "guide", "---\nname: guide\ndescription: d\n---\n\n- first\n")
+    root, ref = tmp_path / "store", {"run": "r", "attempt": "a", "chain": "c", "head": "h", "steps": []}
+    assay(root, "skills", "import", str(tmp_path / "guide"))
+    proposal = {"reason": "x", "edits": [{"op": "add", "text": "- second"}], "evidence": [ref]}
+    (tmp_path / "edits.json").write_text(json.dumps(proposal))
+    assay(root, "skills", "edit", "guide", str(tmp_path / "edits.json"))
+    assert "- second" in assay(root, "skills", "show", "guide")
+    assert answer(root, "skills", "validate", "guide", code=1)["evidence"][0] == "'- second' cites nothing"
 
 
 def test_edit_import_list_and_retire(tmp_path: Path) -> None:

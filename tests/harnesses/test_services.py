@@ -91,6 +91,23 @@ def write_task(folder: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("harness", ["claude-code", "codex", "pi", "gemini-cli", "opencode", "qwen-code"])
+async def test_skills_of_a_task_are_in_the_request_to_the_model(
+    harness: str, tmp_path: Path, need_installed: Callable[[str], None]
+) -> None:
+    need_installed(harness)
+    write_task(tmp_path / "marking")
+    (tmp_path / "script.json").write_bytes(msgspec.json.encode(["Done.", "Done.", "Done."]))
+    settings = Settings(cache=Settings.from_environment().cache, store=tmp_path / "store")
+    task, model = str(tmp_path / "marking"), f"scripted:{tmp_path / 'script.json'}"
+    await start_run(RunConfig(tasks=(task,), agent=harness, model=model, run="r"), settings, Tally())
+    with RunStore.open(settings.store, "r") as store:
+        (found,) = store.trajectories()
+    requests = msgspec.json.encode([call.request for call in found.calls])
+    assert b"How to mark SKILL-7." in requests, (found.finished, len(found.calls))
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("harness", ["claude-code", "codex"])
 async def test_harness_has_the_servers_and_skills_of_a_task(
     harness: str, tmp_path: Path, need_installed: Callable[[str], None]

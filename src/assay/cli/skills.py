@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assay.errors import UserError
+from assay.errors import StoreError, UserError
 from assay.learning.skills.trial_config import TrialConfig
 
 from .options import takes_config
@@ -19,7 +19,7 @@ from .tables import print_rows
 if TYPE_CHECKING:
     from assay.learning.skills.folder import SkillFolder
     from assay.learning.skills.library import SkillLibrary, SkillSummary
-    from assay.learning.skills.records import Claim, SkillEntry
+    from assay.learning.skills.records import ArmResult, Claim, SkillEntry
 
 app = typer.Typer(
     add_completion=False,
@@ -142,10 +142,8 @@ def import_(
     from assay.learning.skills.folder import read_skill
 
     library = _library(store)
-    entries = []
-    for folder in folders:
-        skill = read_skill(folder)
-        entries.append((skill.name, library.add(skill, "import", reason=reason, source=folder.name)))
+    skills = [(folder.name, read_skill(folder)) for folder in folders]  # all are read before one is added
+    entries = [(skill.name, library.add(skill, "import", reason=reason, source=name)) for name, skill in skills]
     if as_json:
         emit_json([{"skill": name, "version": one.version, "problems": one.problems} for name, one in entries])
         return
@@ -225,7 +223,7 @@ def edit(
     except OSError as exc:
         raise UserError(f"{proposal} cannot be read: {exc.strerror}") from exc
     except (msgspec.DecodeError, RecursionError) as exc:
-        raise UserError(f"{proposal} is no proposal of edits: {exc}; see assay skills edit --help") from exc
+        raise UserError(f"{proposal} does not hold a proposal of edits: {exc}; see assay skills edit --help") from exc
     entry = _library(store).propose(name, found)
     if as_json:
         emit_json({"skill": name, "version": entry.version, "base": entry.base, "problems": entry.problems})
@@ -239,10 +237,11 @@ def trial(config: TrialConfig, store: StoreOption = None, as_json: JsonOption = 
     """Tries the newest version on held-out tasks and releases or refuses it.
 
     The arms (no skill, the skill, a placebo of equal length) are ordinary runs on the same tasks with the same seeds.
-    The skill must win against both by the one-sided sign-flip test on tasks. It is refused unrun if it is invalid
-    or holds texts of the tasks; the tasks must be ones that its evidence has not seen. Each decision spends a part
-    of the tasks' error budget (assay skills holdouts); at zero they are refused. Exits with 1 where the
-    skill is refused.
+    The skill must win against each control and against both together by exact permutation tests on tasks, at one
+    of --looks looks; the stated error rates hold over all looks. It is refused unrun if it is invalid or holds
+    texts of the tasks; the tasks must be ones that its evidence has not seen. Each decision spends a part of the tasks'
+    error budget (assay skills holdouts); at zero they are refused. An interrupted trial is continued by the same
+    command. Exits with 1 where the skill is refused.
 
     Examples:
 
@@ -252,10 +251,10 @@ def trial(config: TrialConfig, store: StoreOption = None, as_json: JsonOption = 
     """
     from assay.learning.skills.trial import run_trial
 
-    entry = asyncio.run(run_trial(config, settings_with(store)))
+    entry = asyncio.run(run_trial(config, settings_with(store), say))
     found = entry.trial
     if found is None:
-        raise UserError(f"the trial of {config.skill} left no record")
+        raise StoreError(f"the ledger of {config.skill} holds no trial: try it again")
     if as_json:
         emit_json({"skill": config.skill, "version": entry.version, "trial": found})
     else:
@@ -263,6 +262,12 @@ def trial(config: TrialConfig, store: StoreOption = None, as_json: JsonOption = 
         for reason in found.reasons:
             typer.echo(plain(f"  {reason}"))
         print_rows([_arm_row(one) for one in found.arms], empty="nothing was run")
+        if found.arms:
+            tried = f"{found.arms[0].tasks} of {quantity(found.planned, 'task')}"
+            say(f"{quantity(found.looks, 'look')}, {tried}; {quantity(found.unjudged, 'unjudged attempt')}")
+        if found.earlier_uses:
+            earlier = quantity(found.earlier_uses, "earlier decision")
+            say(f"{earlier} used some of these tasks: the rates are not clean estimates")
     if not found.accepted:
         raise typer.Exit(1)
 
@@ -385,7 +390,7 @@ def _summary_row(one: SkillSummary) -> dict[str, Any]:
 
 def _claim_row(one: Claim) -> dict[str, str]:
     steps = sum(len(ref.steps) for ref in one.evidence)
-    first = one.evidence[0] if one.evidence else None
+    first = next((ref for ref in one.evidence if ref.steps), None)
     return {
         "claim": one.text.removeprefix("- ").partition(" (")[0][:80],
         "steps": str(steps),
@@ -397,15 +402,21 @@ def _claim_row(one: Claim) -> dict[str, str]:
 
 def _entry_row(one: SkillEntry) -> dict[str, str]:
     decided = "" if one.trial is None else ("accepted: " if one.trial.accepted else "refused: ")
-    return {"entry": one.kind, "version": one.version[7:19], "what": f"{decided}{one.reason}"[:120] or "-"}
+    return {"entry": one.kind, "version": one.version[7:19], "reason": f"{decided}{one.reason}"[:120] or "-"}
 
 
-def _arm_row(one: Any) -> dict[str, str]:
+def _cell(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
+
+
+def _arm_row(one: ArmResult) -> dict[str, str]:
     return {
         "arm": one.name,
         "tasks": str(one.tasks),
         "passed": f"{one.passed} of {one.judged}",
-        "rate": "-" if one.rate is None else f"{one.rate:.3f}",
-        "steps": "-" if one.steps is None else f"{one.steps:.1f}",
-        "run": one.run,
+        "rate": _cell(one.rate, ".3f"),
+        "steps": _cell(one.steps, ".1f"),
+        "tokens": _cell(one.tokens, ",.0f"),
+        "cost": _cell(one.cost_usd, ".4f"),
+        "run": f"{one.runs[0]} ..." if len(one.runs) > 1 else one.runs[0],
     }

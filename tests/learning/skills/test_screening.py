@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from assay.learning.skills.decision import decide_trial
+from assay.learning.skills.decision import TaskPasses, TrialDecision, TrialDesign, decide_trial
 from assay.learning.skills.folder import SkillFolder
-from assay.learning.skills.leaks import scan_leaks, secrets_of_task
+from assay.learning.skills.leaks import TaskSecrets, scan_leaks, secrets_of_task
 from assay.learning.skills.trial import screen_skill
 from assay.records import Check, EnvironmentSpec, Task
-from assay.statistics import TaskCount
 from assay.tasks import LoadedTask
 
 INSTRUCTION = "Write the total of all invoices of the year to total.txt, rounded to the nearest cent, with a newline."
@@ -63,18 +64,78 @@ def test_invalid_skill_is_refused_unrun(task: LoadedTask) -> None:
     assert refused.causes == ("invalid",)
 
 
-def counts(rates: list[float], attempts: int = 4) -> list[TaskCount]:
-    return [
-        TaskCount("a", None, f"t{n:03}", round(rate * attempts), attempts - round(rate * attempts), 0, 0)
-        for n, rate in enumerate(rates)
-    ]
+def test_leak_is_found_through_invisible_and_wide_characters(task: LoadedTask) -> None:
+    for text in ("The test test_total\u200b_is_right.", "The answer is \uff14\uff18\uff12\uff11\uff13.77 here."):
+        assert scan_leaks(skill(text), [secrets_of_task(task)])
+
+
+@pytest.mark.parametrize("text", ["See invoices-17.", "See `invoices-17`.", "tasks/invoices-17/x", "invoices-17.md"])
+def test_id_is_found_whatever_stands_beside_it(task: LoadedTask, text: str) -> None:
+    assert [one.kind for one in scan_leaks(skill(text), [secrets_of_task(task)])] == ["task id"]
+
+
+def test_longer_id_is_another(task: LoadedTask) -> None:
+    assert scan_leaks(skill("See invoices-170 and old_invoices-17."), [secrets_of_task(task)]) == []
+
+
+def test_leak_in_the_name_of_a_file_is_found(task: LoadedTask) -> None:
+    files = {**skill("x").files, "scripts/test_total_is_right.py": b""}
+    (found,) = scan_leaks(SkillFolder("guide", files), [secrets_of_task(task)])
+    assert found.kind == "test name"
+
+
+def test_values_of_checks_are_secrets_of_tasks_without_a_folder(task: LoadedTask) -> None:
+    check = Check("c", "facts", {"equals": {"total": 918273, "owner": "ACME-7-X", "deep": [True, 1]}})
+    bare = LoadedTask(msgspec.structs.replace(task.task, checks=(check,)), None)
+    assert [one.text for one in scan_leaks(skill("Say 918273, and ACME-7-X."), [secrets_of_task(bare)])] == [
+        "918273", "ACME-7-X",
+    ]  # fmt: skip
+
+
+def test_scan_of_a_large_skill_and_many_secrets_is_fast(task: LoadedTask) -> None:
+    needles = tuple(("instruction", f"sentence {n} about the invoices of month {n} of the year") for n in range(20_000))
+    started = time.process_time()
+    assert scan_leaks(skill("the invoices of the year " * 100_000), [TaskSecrets("t", needles)]) == []  # type: ignore[arg-type]
+    assert time.process_time() - started < 20
+
+
+def passes(none: int, skilled: int, placebo: int | None, tasks: int = 12) -> list[TaskPasses]:
+    return [TaskPasses(f"t{n:03}", none, skilled, placebo) for n in range(tasks)]
+
+
+def decide(*looks: list[TaskPasses], protected: frozenset[str] = frozenset(), planned: int = 0) -> TrialDecision:
+    decision = decide_trial(looks, TrialDesign(0.05, planned or sum(map(len, looks)), 4, protected))
+    assert decision is not None
+    return decision
 
 
 def test_each_refusal_has_its_cause() -> None:
-    low, high = counts([0.25] * 12), counts([0.75] * 12)
-    assert decide_trial(low, high, low, 0.03).causes == ()
-    assert decide_trial(low, low, low, 0.03).causes == ("no gain", "no gain over placebo")
-    assert decide_trial(low, high, high, 0.03).causes == ("no gain over placebo",)
-    assert decide_trial(high, low, None, 0.03).causes == ("harm", "no gain")
-    one_lost = counts([0.0] + [0.75] * 11)
-    assert decide_trial(low, one_lost, None, 0.03, ["t000"]).causes == ("protected",)
+    assert decide(passes(1, 3, 1)).causes == ()
+    assert decide(passes(1, 1, 1)).causes == ("no gain", "no gain over placebo")
+    assert decide(passes(1, 3, 3)).causes == ("no gain over placebo",)
+    assert decide(passes(3, 1, None)).causes == ("harm", "no gain")
+    one_lost = [TaskPasses("t", 1, 0), *passes(1, 3, None)]
+    assert decide(one_lost, protected=frozenset({"t"})).causes == ("protected",)
+
+
+def test_loss_of_what_passes_without_the_skill_is_harm_beside_a_gain() -> None:
+    lost = [TaskPasses(f"easy{n}", 4, 3, 4) for n in range(6)]
+    decision = decide([*lost, *passes(0, 3, 0, tasks=40)])
+    assert decision.causes == ("harm",)
+    assert "tasks that pass without the skill" in decision.reasons[0]
+
+
+def test_clear_gain_and_clear_loss_end_the_trial_early() -> None:
+    assert decide(passes(0, 4, 0, tasks=20), planned=60).accepted
+    assert decide(passes(4, 0, 4, tasks=20), planned=60).causes[0] == "harm"
+    assert decide_trial([passes(1, 1, 1, tasks=20)], TrialDesign(0.05, 60, 4)) is None
+    stopped = decide(passes(1, 1, 1, tasks=20), passes(1, 1, 1, tasks=20), planned=60)
+    assert (stopped.looks, stopped.tasks, stopped.accepted) == (2, 40, False)
+
+
+def test_gain_in_weight_alone_is_no_gain() -> None:
+    """The test weighs tasks; a version that wins it but lowers the pass rate is refused."""
+    extreme = [TaskPasses(f"a{n}", 0, 1) for n in range(40)]
+    middle = [TaskPasses(f"b{n}", 3, 1) for n in range(21)]
+    decision = decide([*extreme, *middle])
+    assert not decision.accepted

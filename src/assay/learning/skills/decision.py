@@ -1,16 +1,47 @@
-"""Decides on a skill from the task counts of a trial's arms: pure, and the same for stored and simulated trials."""
+"""Decides on a skill from the pass counts of a trial's arms: pure, and the same for stored and simulated trials.
+
+Error rates, each over the whole trial whatever its number of looks: a skill without any effect is accepted with a
+chance of at most `NO_EFFECT_SHARE` of alpha, and one that is no better than one of the two controls (no skill; the
+placebo) with a chance of at most alpha. The first holds by a test against both controls together, the second by one
+test against each. All are exact permutation tests on tasks (`assay.statistics.SequentialTest`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from assay.statistics import PairedComparison, TaskCount, compare_paired, decide_gate, format_p_value, sign_flip_test
+from assay.statistics import SequentialLook, SequentialTest, format_p_value, score_tasks, sign_flip_test
 
 from .records import RefusalCause
 
+NO_EFFECT_SHARE = 0.6
+"""Level of the test against both controls together, as a share of alpha: 3% of 5%."""
 HARM_LEVEL = 0.05
-"""Level of the one-sided test that the skill loses more tasks than it gains."""
+"""Level of the one-sided tests that the skill loses tasks."""
+_FUTILE_FRACTION = 0.5
+"""Share of the planned tasks after which a trial without an observed gain stops."""
+
+
+class TaskPasses(NamedTuple):
+    """Passes at one task in each arm, of the same number of attempts."""
+
+    task: str
+    none: int
+    skill: int
+    placebo: int | None = None
+    """None in a trial without that arm."""
+
+
+class TrialDesign(NamedTuple):
+    """What was fixed before the trial."""
+
+    alpha: float
+    tasks: int
+    """Planned tasks."""
+    attempts: int = 1
+    """At each task in each arm."""
+    protected: frozenset[str] = frozenset()
 
 
 class TrialDecision(NamedTuple):
@@ -19,57 +50,147 @@ class TrialDecision(NamedTuple):
     accepted: bool
     causes: tuple[RefusalCause, ...]
     reasons: tuple[str, ...]
+    looks: int
+    """The look at which it was made."""
+    tasks: int
+    """Tasks until then."""
     p_none: float
-    """One-sided, against no skill."""
+    """One-sided, against no skill, as if there had been no earlier look."""
     p_placebo: float | None
     """The same against the placebo; None without that arm."""
+    p_both: float | None
+    """The same against both together."""
 
 
-def decide_trial(
-    none: Sequence[TaskCount],
-    skill: Sequence[TaskCount],
-    placebo: Sequence[TaskCount] | None,
-    alpha: float,
-    protected: Collection[str] = (),
-) -> TrialDecision:
-    """Accepts a skill that gains over no skill and over the placebo, each by the exact sign-flip test on tasks.
+class _TestResult(NamedTuple):
+    """One of the trial's tests after a look."""
 
-    Both tests must pass at `alpha`, so a skill without effect is accepted with a chance of at most `alpha`. A skill
-    that loses tasks is refused as harmful, and so is one that loses a protected task.
+    name: str
+    cause: RefusalCause
+    level: float
+    look: SequentialLook
+
+
+class _PlannedTest(NamedTuple):
+    """A test of the skill against one control or both."""
+
+    name: str
+    cause: RefusalCause
+    level: float
+    controls: tuple[Literal["none", "placebo"], ...]
+    test: SequentialTest
+
+    def look(self, tasks: Sequence[TaskPasses], design: TrialDesign) -> _TestResult:
+        """Adds the tasks of one look."""
+        columns = [[getattr(one, control) for one in tasks] for control in self.controls]
+        scores = score_tasks([one.skill for one in tasks], columns, design.attempts)
+        return _TestResult(self.name, self.cause, self.level, self.test.look(scores))
+
+
+def decide_trial(looks: Sequence[Sequence[TaskPasses]], design: TrialDesign) -> TrialDecision | None:
+    """Returns the decision at the first look that allows one; None where the next look must be awaited.
+
+    Args:
+        looks: The tasks that each look added, oldest first.
+        design: The plan; all its tasks together make the last look.
     """
-    against_none = compare_paired(none, skill)
-    against_placebo = None if placebo is None else compare_paired(placebo, skill)
-    causes, reasons = list[RefusalCause](), list[str]()
-    p_harm = _p_gain(against_none, side=-1)
-    if p_harm <= HARM_LEVEL:
-        causes.append("harm")
-        reasons.append(f"harmful: {_flips(against_none)} (one-sided p {format_p_value(p_harm, digits=3)} for a loss)")
-    gate = decide_gate(against_none, protected)
-    if gate.broken or gate.unseen:
-        causes.append("protected")
-        reasons += [f"protected task {one.task} fell from {one.before:.2f} to {one.after:.2f}" for one in gate.broken]
-        reasons += [f"protected task {task} was not judged in both" for task in gate.unseen]
-    p_none = _p_gain(against_none)
-    if p_none > alpha:
-        causes.append("no gain")
-        reasons.append(f"no gain over no skill: {_flips(against_none)} ({_level(p_none, alpha)})")
-    p_placebo = None if against_placebo is None else _p_gain(against_placebo)
-    if against_placebo is not None and p_placebo is not None and p_placebo > alpha:
-        causes.append("no gain over placebo")
-        reasons.append(f"no gain over the placebo: {_flips(against_placebo)} ({_level(p_placebo, alpha)})")
-    if not causes:
-        rates = f"{against_none.before:.3f} without, {against_none.after:.3f} with"
-        reasons.append(f"{rates}: {_flips(against_none)} ({_level(p_none, alpha)})")
-    return TrialDecision(not causes, tuple(causes), tuple(reasons), p_none, p_placebo)
+    seen: list[TaskPasses] = []
+    plans = _plan_tests(design, has_placebo=all(one.placebo is not None for look in looks for one in look))
+    for number, look in enumerate(looks, 1):
+        seen += look
+        tests = [plan.look(look, design) for plan in plans]
+        decision = _decide(seen, tests, number, design)
+        if decision is not None:
+            return decision
+    return None
 
 
-def _p_gain(pair: PairedComparison, side: int = 1) -> float:
-    return sign_flip_test([side * (flip.after - flip.before) for flip in (*pair.gained, *pair.lost)])
+def _plan_tests(design: TrialDesign, *, has_placebo: bool) -> list[_PlannedTest]:
+    full, share = design.alpha, design.alpha * NO_EFFECT_SHARE
+    if not has_placebo:
+        return [_PlannedTest("no skill", "no gain", share, ("none",), SequentialTest(share, design.tasks))]
+    return [
+        _PlannedTest("no skill", "no gain", full, ("none",), SequentialTest(full, design.tasks)),
+        _PlannedTest("the placebo", "no gain over placebo", full, ("placebo",), SequentialTest(full, design.tasks)),
+        _PlannedTest("both", "no gain", share, ("none", "placebo"), SequentialTest(share, design.tasks)),
+    ]
 
 
-def _flips(pair: PairedComparison) -> str:
-    return f"{len(pair.gained)} tasks gained, {len(pair.lost)} lost"
+def _decide(
+    seen: Sequence[TaskPasses], tests: Sequence[_TestResult], number: int, design: TrialDesign
+) -> TrialDecision | None:
+    refusals = _harm_refusals(seen, design) + _protected_refusals(seen, design)
+    gains = {"none": sum(one.skill - one.none for one in seen)}
+    if len(tests) > 1:
+        gains["placebo"] = sum(one.skill - (one.placebo or 0) for one in seen)
+    is_last = len(seen) >= design.tasks
+    is_futile = len(seen) >= _FUTILE_FRACTION * design.tasks and min(gains.values()) <= 0
+    is_gain = all(test.look.crossed for test in tests) and min(gains.values()) > 0
+    if not (refusals or is_gain or is_last or is_futile):
+        return None
+    if not is_gain:
+        refusals += _gain_refusals(seen, tests, gains)
+    causes = tuple(dict.fromkeys(cause for cause, _ in refusals))
+    reasons = [reason for _, reason in refusals] or [f"{_rates(seen, design)}: {_flips(seen)} ({_p_values(tests)})"]
+    p_values = {test.name: test.look.p_value for test in tests}
+    return TrialDecision(
+        not refusals, causes, tuple(reasons), number, len(seen), p_values["no skill"], p_values.get("the placebo"),
+        p_values.get("both"),
+    )  # fmt: skip
 
 
-def _level(p_value: float, alpha: float) -> str:
-    return f"one-sided p {format_p_value(p_value, digits=4)}, level {alpha:.4g}"
+def _harm_refusals(seen: Sequence[TaskPasses], design: TrialDesign) -> list[tuple[RefusalCause, str]]:
+    """Tests for a loss over all tasks, and over those that the placebo passed in every attempt.
+
+    Tasks that passed before are chosen by the placebo arm, not by the arm that is compared: those chosen by their own
+    result would fall by chance alone.
+    """
+    refusals: list[tuple[RefusalCause, str]] = []
+    easy = [one for one in seen if one.placebo == design.attempts]
+    for tasks, where in ((seen, ""), (easy, " among tasks that pass without the skill")):
+        p_harm = sign_flip_test([(one.none - one.skill) / design.attempts for one in tasks])
+        if p_harm <= HARM_LEVEL:
+            shown = f"{_flips(tasks)}{where} (one-sided p {format_p_value(p_harm, digits=3)} for a loss)"
+            refusals.append(("harm", f"harmful: {shown}"))
+    return refusals
+
+
+def _protected_refusals(seen: Sequence[TaskPasses], design: TrialDesign) -> list[tuple[RefusalCause, str]]:
+    return [
+        ("protected", f"protected task {one.task} fell from {one.none} to {one.skill} of {design.attempts} passes")
+        for one in seen
+        if one.task in design.protected and one.skill < one.none
+    ]
+
+
+def _gain_refusals(
+    seen: Sequence[TaskPasses], tests: Sequence[_TestResult], gains: dict[str, int]
+) -> list[tuple[RefusalCause, str]]:
+    refusals: list[tuple[RefusalCause, str]] = [
+        (test.cause, f"no significant gain over {test.name}: {_p_value(test)}; against no skill {_flips(seen)}")
+        for test in tests
+        if not test.look.crossed
+    ]
+    if not refusals:
+        worst = "no skill" if gains["none"] <= 0 else "the placebo"
+        cause: RefusalCause = "no gain" if worst == "no skill" else "no gain over placebo"
+        refusals = [(cause, f"the pass rate does not rise over {worst}")]
+    return refusals
+
+
+def _rates(seen: Sequence[TaskPasses], design: TrialDesign) -> str:
+    total = len(seen) * design.attempts
+    return f"{sum(one.none for one in seen) / total:.3f} without, {sum(one.skill for one in seen) / total:.3f} with"
+
+
+def _flips(seen: Collection[TaskPasses]) -> str:
+    gained, lost = sum(one.skill > one.none for one in seen), sum(one.skill < one.none for one in seen)
+    return f"{gained} tasks gained, {lost} lost"
+
+
+def _p_values(tests: Sequence[_TestResult]) -> str:
+    return "; ".join(f"against {test.name} {_p_value(test)}" for test in tests)
+
+
+def _p_value(test: _TestResult) -> str:
+    return f"one-sided p {format_p_value(test.look.p_value, digits=4)}, level {test.level:.4g}"

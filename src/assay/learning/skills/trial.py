@@ -1,31 +1,37 @@
-"""A paired trial of a skill on held-out tasks: screened first, then run in three arms, decided once.
+"""A paired trial of a skill on held-out tasks: screened first, then run in three arms, decided at the first look that
+allows it.
 
 The arms are no skill, the skill, and a placebo of equal length, by the same agent on the same tasks with the same
-seeds; each is an ordinary run in the store. Before anything is run the skill must be valid, hold no leak of the trial's
-tasks, and the tasks must be ones that neither its evidence nor an earlier trial of its versions has seen.
+seeds; each is an ordinary run in the store, one for each look. Before anything is run the skill must be valid, hold no
+leak of the trial's tasks, and its versions must not rest on attempts at these tasks. The seed of the runs depends on
+the version, so that a candidate that was made after an earlier trial is not judged by the same random draws.
+
+An attempt without a verdict counts as failed with the skill and as passed without it, so that neither an outage nor a
+skill that breaks attempts can pass for a gain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
-
-import msgspec
+from typing import Any
 
 from assay.agents.building import build_agent
-from assay.errors import UserError
+from assay.analysis.columns import measure_attempts
+from assay.errors import StoreError, UserError
 from assay.learning.trainer.rollouts import complete_run, count_outcomes
 from assay.records import digest_record
 from assay.rollout.config import RunConfig
 from assay.settings import Settings
 from assay.statistics import TaskCount
-from assay.store import RunStore, final_rows
+from assay.store import RunStore, final_rows, load_current_verdicts
 from assay.tasks import LoadedTask, find_tasks
 
-from .decision import decide_trial
+from .decision import TaskPasses, TrialDesign, decide_trial
 from .evidence import evidence_tasks
-from .folder import SkillFolder, validate_skill, write_skill
-from .holdouts import HoldoutLedger
+from .folder import SkillFolder, validate_skill
+from .holdouts import HoldoutLedger, HoldoutUse
 from .leaks import scan_leaks, secrets_of_task
 from .library import SkillLibrary, SkillSummary
 from .placebo import make_placebo
@@ -33,10 +39,11 @@ from .records import ArmResult, RefusalCause, SkillEntry, TrialRecord
 from .trial_config import TrialConfig
 
 _LISTED = 5
+Report = Callable[[str], None]
 
 
-async def run_trial(config: TrialConfig, settings: Settings) -> SkillEntry:
-    """Runs or completes the trial of a skill's newest version and records its decision.
+async def run_trial(config: TrialConfig, settings: Settings, report: Report = lambda _: None) -> SkillEntry:
+    """Runs or continues the trial of a skill's newest version and records its decision.
 
     Raises:
         UserError: The skill is unknown or retired, the tasks were seen by its search, or the holdout is used up.
@@ -48,35 +55,147 @@ async def run_trial(config: TrialConfig, settings: Settings) -> SkillEntry:
     if not config.tasks:
         raise UserError("a trial needs held-out tasks: name them with --tasks")
     skill = library.load(config.skill, summary.version)
-    tasks = find_tasks(config.tasks)
+    tasks = _order_tasks(find_tasks(config.tasks), config.protected)
     screened = screen_skill(skill, tasks)
     if screened is not None:
         return library.record_trial(config.skill, summary.version, screened)
     _require_unseen(summary, tasks, settings)
-    use = HoldoutLedger(settings.store).spend(
+    folders = _arm_folders(library, summary, skill, with_placebo=not config.no_placebo)
+    for folder in folders.values():
+        _require_agent(config, folder)  # before anything of the holdout is spent
+    use = _spend(config, summary, tasks, settings)
+    trial = await _Trial(config, settings, tasks, use, folders, report).run()
+    return library.record_trial(config.skill, summary.version, trial)
+
+
+def _order_tasks(tasks: Sequence[LoadedTask], protected: Sequence[str]) -> list[LoadedTask]:
+    """Returns protected tasks first, then the others by digest: looks get alike parts of sources that grow harder."""
+    missing = sorted(set(protected) - {one.task.id for one in tasks})
+    if missing:
+        raise UserError(
+            f"protected tasks are not among the trial's tasks: {', '.join(missing[:_LISTED])}; correct the ids"
+        )
+    unique = {one.task.digest: one for one in tasks}
+    return sorted(unique.values(), key=lambda one: (one.task.id not in protected, one.task.digest))
+
+
+def _spend(config: TrialConfig, summary: SkillSummary, tasks: Sequence[LoadedTask], settings: Settings) -> HoldoutUse:
+    ledger, library = HoldoutLedger(settings.store), SkillLibrary(settings.store)
+    ledger.require_uses(
+        entry.trial.use
+        for name in library.names()
+        for entry in library.entries(name)
+        if entry.trial is not None and entry.trial.use
+    )
+    retirements = sum(entry.kind == "retire" for entry in summary.entries)
+    design = [
+        config.agent, config.agent_options, config.model, config.attempts, config.looks, config.alpha, config.no_placebo,
+        sorted(config.protected), config.seed, retirements,
+    ]  # fmt: skip
+    return ledger.spend(
         [one.task.digest for one in tasks],
         config.alpha,
         skill=config.skill,
         version=summary.version,
-        design=_design_digest(config),
+        design=digest_record(design),
     )
-    name = f"{config.skill}-trial-{use.digest[7:19]}"
-    folders = _arm_folders(library, summary, skill, with_placebo=config.placebo)
-    counts, arms = dict[str, list[TaskCount]](), list[ArmResult]()
-    for arm, folder in folders.items():
-        run = f"{name}-{arm}"
-        await complete_run(_run_config(config, run, folder), settings, tasks=tasks)
-        counts[arm] = [msgspec.structs.replace(one, agent=arm) for one in count_outcomes(settings, run)]
-        arms.append(_arm_result(arm, run, counts[arm], settings))
-    decision = decide_trial(counts["none"], counts["skill"], counts.get("placebo"), use.alpha, config.protected)
-    return library.record_trial(config.skill, summary.version, TrialRecord(
-        accepted=decision.accepted, causes=decision.causes, reasons=decision.reasons, holdout=use.holdout,
-        alpha=use.alpha, arms=tuple(arms), p_none=decision.p_none, p_placebo=decision.p_placebo,
-    ))  # fmt: skip
 
 
-def _design_digest(config: TrialConfig) -> str:
-    return digest_record([config.agent, config.agent_options, config.model, config.attempts, config.seed])
+class _Trial:
+    """The runs of one trial, look after look."""
+
+    def __init__(
+        self,
+        config: TrialConfig,
+        settings: Settings,
+        tasks: Sequence[LoadedTask],
+        use: HoldoutUse,
+        folders: Mapping[str, Path | None],
+        report: Report,
+    ) -> None:
+        self._config, self._settings, self._tasks = config, settings, tasks
+        self._use, self._folders, self._report = use, folders, report
+        self._runs: dict[str, list[str]] = {arm: [] for arm in folders}
+        self._counts: dict[str, dict[str, TaskCount]] = {arm: {} for arm in folders}
+
+    async def run(self) -> TrialRecord:
+        """Makes the attempts of each look until one decides, and returns the record."""
+        config = self._config
+        design = TrialDesign(self._use.alpha, len(self._tasks), config.attempts, frozenset(config.protected))
+        looks, decision = list[list[TaskPasses]](), None
+        parts = split_looks(self._tasks, config.looks)
+        for number, part in enumerate(parts, 1):
+            for arm in self._folders:
+                self._report(f"look {number} of {len(parts)}: {arm}, {len(part) * config.attempts} attempts")
+                await self._run_arm(arm, number, part)
+            looks.append([self._passes(one.task.id) for one in part])
+            decision = decide_trial(looks, design)
+            if decision is not None:
+                break
+        if decision is None:
+            raise StoreError(f"the trial of {config.skill} ended without a decision")
+        return TrialRecord(
+            accepted=decision.accepted, causes=decision.causes, reasons=decision.reasons, holdout=self._use.holdout,
+            alpha=self._use.alpha, arms=tuple(map(self._arm_result, self._folders)), p_none=decision.p_none,
+            p_placebo=decision.p_placebo, p_both=decision.p_both, looks=decision.looks, planned=len(self._tasks),
+            unjudged=sum(self._unjudged(arm) for arm in self._folders), earlier_uses=self._use.earlier,
+            use=self._use.digest,
+        )  # fmt: skip
+
+    async def _run_arm(self, arm: str, number: int, tasks: Sequence[LoadedTask]) -> None:
+        run = f"{self._config.skill}-trial-{self._use.digest[7:19]}-{arm}-{number}"
+        seed = int(digest_record([self._config.seed, self._use.version, self._use.holdout, number])[7:14], 16)
+        config = RunConfig(
+            tasks=self._config.tasks, agent=self._config.agent, model=self._config.model,
+            agent_options=_agent_options(self._config, self._folders[arm]), attempts=self._config.attempts,
+            concurrency=self._config.concurrency, seed=seed, run=run,
+        )  # fmt: skip
+        await complete_run(config, self._settings, tasks=tasks)
+        self._runs[arm].append(run)
+        counts = {one.task: one for one in count_outcomes(self._settings, run)}
+        self._counts[arm] |= {one.task.id: counts.get(one.task.id) or _no_count(one.task.id) for one in tasks}
+
+    def _passes(self, task: str) -> TaskPasses:
+        attempts = self._config.attempts
+        passes = {
+            arm: counts[task].passed + (0 if arm == "skill" else max(0, attempts - counts[task].judged))
+            for arm, counts in self._counts.items()
+        }
+        return TaskPasses(task, passes["none"], passes["skill"], passes.get("placebo"))
+
+    def _unjudged(self, arm: str) -> int:
+        return sum(max(0, self._config.attempts - one.judged) for one in self._counts[arm].values())
+
+    def _arm_result(self, arm: str) -> ArmResult:
+        counts = list(self._counts[arm].values())
+        amounts: dict[str, list[float]] = {"turns": [], "tokens": [], "cost_usd": []}
+        for run in self._runs[arm]:
+            current = load_current_verdicts(self._settings.store, run)
+            with RunStore.open(self._settings.store, run) as store:
+                for measures in measure_attempts(final_rows(store.attempts()), current):
+                    for name in amounts.keys() & measures.used.keys():
+                        amounts[name].append(measures.used[name])
+        return ArmResult(
+            arm, tuple(self._runs[arm]), len(counts), sum(one.passed for one in counts),
+            sum(one.judged for one in counts),
+            _mean([one.passed / one.judged for one in counts if one.judged]), _mean(amounts["turns"]),
+            _mean(amounts["tokens"]), _mean(amounts["cost_usd"]),
+        )  # fmt: skip
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _no_count(task: str) -> TaskCount:
+    return TaskCount(agent="", model=None, task=task, passed=0, failed=0, unknown=0, error=0)
+
+
+def split_looks(tasks: Sequence[LoadedTask], looks: int) -> list[Sequence[LoadedTask]]:
+    """Returns the tasks in parts of equal size, as many as there are looks or tasks."""
+    number = min(looks, len(tasks))
+    ends = [round(len(tasks) * part / number) for part in range(number + 1)]
+    return [tasks[start:end] for start, end in pairwise(ends)]
 
 
 def screen_skill(skill: SkillFolder, tasks: Sequence[LoadedTask]) -> TrialRecord | None:
@@ -94,49 +213,34 @@ def screen_skill(skill: SkillFolder, tasks: Sequence[LoadedTask]) -> TrialRecord
 
 
 def _require_unseen(summary: SkillSummary, tasks: Sequence[LoadedTask], settings: Settings) -> None:
-    seen = evidence_tasks(summary.claims, settings)
+    seen = evidence_tasks((claim for entry in summary.entries for claim in entry.claims), settings)
     both = [one.task.id for one in tasks if one.task.digest in seen]
     if both:
         raise UserError(
-            f"{len(both)} of the trial's tasks are ones that the skill was distilled from ({', '.join(both[:_LISTED])}"
-            f"{', ...' if len(both) > _LISTED else ''}): take tasks of another seed, or of part=test"
+            f"{len(both)} of the trial's tasks are in the runs that the skill was distilled from "
+            f"({', '.join(both[:_LISTED])}{', ...' if len(both) > _LISTED else ''}): take tasks of another seed, or of "
+            "part=test"
         )
 
 
 def _arm_folders(
     library: SkillLibrary, summary: SkillSummary, skill: SkillFolder, *, with_placebo: bool
 ) -> dict[str, Path | None]:
-    own = library.folder_of(summary.name, summary.version)
-    folders: dict[str, Path | None] = {"none": None, "skill": own}
+    folders: dict[str, Path | None] = {"none": None, "skill": library.folder_of(summary.name, summary.version)}
     if with_placebo:
-        placebo, folder = make_placebo(skill), own.parent / "placebo" / summary.name
-        if not folder.is_dir():
-            write_skill(placebo, folder)
-        folders["placebo"] = folder
+        folders["placebo"] = library.placebo_of(summary.name, summary.version, make_placebo(skill))
     return folders
 
 
-def _run_config(config: TrialConfig, run: str, folder: Path | None) -> RunConfig:
-    options = {**config.agent_options, **({} if folder is None else {"skill": str(folder.resolve())})}
+def _agent_options(config: TrialConfig, folder: Path | None) -> dict[str, Any]:
+    return {**config.agent_options, **({} if folder is None else {"skill": str(folder.resolve())})}
+
+
+def _require_agent(config: TrialConfig, folder: Path | None) -> None:
     try:
-        build_agent(config.agent, options, model=config.model)
-    except TypeError as exc:
+        build_agent(config.agent, _agent_options(config, folder), model=config.model)
+    except UserError as exc:
         raise UserError(
-            f"agent {config.agent!r} cannot take part in a trial: it has no option `skill` ({exc}); compare two runs "
-            "of it with `assay gate` instead"
+            f"the trial cannot be run: {exc}. It gives the agent the skill's folder as its option `skill`; compare runs "
+            "of an agent without that option with `assay gate`"
         ) from exc
-    return RunConfig(
-        tasks=config.tasks, agent=config.agent, agent_options=options, model=config.model, attempts=config.attempts,
-        concurrency=config.concurrency, seed=config.seed, run=run,
-    )  # fmt: skip
-
-
-def _arm_result(arm: str, run: str, counts: Sequence[TaskCount], settings: Settings) -> ArmResult:
-    passed, judged = sum(one.passed for one in counts), sum(one.judged for one in counts)
-    rates = [one.passed / one.judged for one in counts if one.judged]
-    with RunStore.open(settings.store, run) as store:
-        steps = [row.steps for row in final_rows(store.attempts())]
-    return ArmResult(
-        arm, run, len(counts), passed, judged, sum(rates) / len(rates) if rates else None,
-        sum(steps) / len(steps) if steps else None,
-    )  # fmt: skip

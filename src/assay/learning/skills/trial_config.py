@@ -20,15 +20,20 @@ class TrialConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Further options of the agent, the same in all arms."""
     model: str | None = None
     """Model of the agent, if it needs one."""
-    attempts: Annotated[int, msgspec.Meta(ge=1)] = 1
+    attempts: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
     """Attempts at each task in each arm."""
-    alpha: float = 0.03
-    """Level of each one-sided test; the holdout grants at most what is left of its 0.05."""
-    placebo: bool = True
-    """Run the control arm with a shuffled skill of equal length."""
+    looks: Annotated[int, msgspec.Meta(ge=1, le=20)] = 3
+    """Times the result is looked at: after equal parts of the tasks. The trial ends at the first look that decides it;
+    1 always runs all."""
+    alpha: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.05
+    """Highest chance of releasing a skill that is no better than no skill or no better than the placebo; one without
+    any effect is released in at most 0.6 of it. The holdout grants at most what is left of its 0.05."""
+    no_placebo: bool = False
+    """Leave out the control arm with a shuffled skill of equal length: the trial costs a third less, and a gain that
+    any text of this length brings is taken for one of the skill."""
     protected: tuple[str, ...] = ()
-    """Ids of tasks of the trial that must not be lost; none by default."""
+    """Ids of tasks of the trial that must not be lost, tried first; none by default."""
     seed: int = 0
-    """Seed of the run, the same in all arms."""
+    """With the skill's version and the tasks it gives the seed of the runs, the same in all arms."""
     concurrency: Annotated[int, msgspec.Meta(ge=1)] = 4
     """Attempts at a time."""
