@@ -89,8 +89,8 @@ def _spend(config: TrialConfig, summary: SkillSummary, tasks: Sequence[LoadedTas
     )
     retirements = sum(entry.kind == "retire" for entry in summary.entries)
     design = [
-        config.agent, config.agent_options, config.model, config.attempts, config.looks, config.alpha, config.no_placebo,
-        sorted(config.protected), config.seed, retirements,
+        config.agent, config.agent_options, config.model, config.attempts, config.looks, config.alpha,
+        config.no_placebo, sorted(config.protected), config.seed, retirements,
     ]  # fmt: skip
     return ledger.spend(
         [one.task.digest for one in tasks],
@@ -241,6 +241,6 @@ def _require_agent(config: TrialConfig, folder: Path | None) -> None:
         build_agent(config.agent, _agent_options(config, folder), model=config.model)
     except UserError as exc:
         raise UserError(
-            f"the trial cannot be run: {exc}. It gives the agent the skill's folder as its option `skill`; compare runs "
-            "of an agent without that option with `assay gate`"
+            f"the trial cannot be run: {exc}. It gives the agent the skill's folder as its option `skill`; compare "
+            "runs of an agent without that option with `assay gate`"
         ) from exc
