@@ -75,10 +75,10 @@ for line in sys.stdin:
 """
 
 
-def write_task(folder: Path) -> None:
-    """Writes a task folder with an MCP server and a skill of its own."""
+def write_task(folder: Path, *, with_server: bool = True) -> None:
+    """Writes a task folder with a skill of its own, and an MCP server."""
     files = {
-        "task.toml": TASK,
+        "task.toml": TASK if with_server else TASK.partition("[[")[0],
         "instruction.md": "Mark it.",
         "environment/Dockerfile": "FROM scratch\nCOPY server.py /opt/server.py\nCOPY skills /opt/skills\n",
         "environment/server.py": STDIO_SERVER,
@@ -96,7 +96,7 @@ async def test_skills_of_a_task_are_in_the_request_to_the_model(
     harness: str, tmp_path: Path, need_installed: Callable[[str], None]
 ) -> None:
     need_installed(harness)
-    write_task(tmp_path / "marking")
+    write_task(tmp_path / "marking", with_server=False)  # pi has no MCP
     (tmp_path / "script.json").write_bytes(msgspec.json.encode(["Done.", "Done.", "Done."]))
     settings = Settings(cache=Settings.from_environment().cache, store=tmp_path / "store")
     task, model = str(tmp_path / "marking"), f"scripted:{tmp_path / 'script.json'}"
