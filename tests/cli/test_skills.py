@@ -14,7 +14,7 @@ from assay.cli.app import build_app
 
 AGENT = "assay.agents.rules_world:RulesWorldAgent"
 WORLDS = "family:adventure,rooms=3,locks=0"
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 def assay(store: Path, *words: str, code: int = 0) -> str:
