@@ -108,6 +108,7 @@ def _plain_assignments(campaign: RightCampaign, copies: Path, say: Callable[[str
         if package not in packages:
             packages[package] = download_releases(package, campaign.cache, say)
         copy = copies / folder.name
+        shutil.rmtree(copy, ignore_errors=True)  # of a campaign that was stopped
         shutil.copytree(folder, copy)
         (copy / PLAN_PATH).unlink()
         chance = random.Random(f"{campaign.seed}-{folder.name}")
