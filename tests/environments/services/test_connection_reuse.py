@@ -305,8 +305,7 @@ def test_a_row_that_is_overwritten_is_journaled() -> None:
     assert {msgspec.convert(change.after, Book).status for change in changes} == {"lost"}
 
 
-@pytest.mark.parametrize("at", range(1, 4))
-@pytest.mark.parametrize("method", ["_number", "copy"])
+@pytest.mark.parametrize(("method", "at"), [("_number", 1), ("copy", 1), ("copy", 2), ("copy", 3)])
 def test_an_exception_at_any_place_leaves_nothing_to_the_next_world(
     monkeypatch: pytest.MonkeyPatch, method: str, at: int
 ) -> None:

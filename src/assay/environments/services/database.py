@@ -80,12 +80,14 @@ class _Replacement(NamedTuple):
 class _Fold:
     """Net changes by table number and key, as JSON texts of the rows."""
 
-    __slots__ = ("_tables", "first", "is_whole", "last", "seen", "total")
+    __slots__ = ("_numbers", "_tables", "first", "is_whole", "last", "seen", "total")
 
     def __init__(self, tables: Sequence[Table]) -> None:
         self._tables = tables
         self.first: dict[tuple[int, str], str | None] = {}
         self.last: dict[tuple[int, str], str | None] = {}
+        self._numbers: dict[tuple[int, str], int] = {}
+        """What each net change adds to the sum."""
         self.seen = 0
         """Sequence number of the last entry of the journal that was folded."""
         self.total = 0
@@ -103,12 +105,14 @@ class _Fold:
             place = (tab, key)
             self.seen = seq
             if place in self.last:
-                self.total -= self._number(tab, key, self.last.pop(place))
+                del self.last[place]
+                self.total -= self._numbers.pop(place)
             if self.first.setdefault(place, old) == new:
                 del self.first[place]
             else:
-                self.last[place] = new
-                self.total += self._number(tab, key, new)
+                self.last[place], number = new, self._number(tab, key, new)
+                self._numbers[place] = number
+                self.total += number
         self.total %= _MODULUS
         self.is_whole = True
 
@@ -130,6 +134,7 @@ class _Fold:
         """Returns the same net changes, for an empty journal."""
         other = _Fold(self._tables)
         other.first, other.last, other.total = dict(self.first), dict(self.last), self.total
+        other._numbers = dict(self._numbers)
         return other
 
     def _number(self, tab: int, key: str, row: str | None) -> int:
