@@ -65,7 +65,7 @@ def _names(listed: str | None) -> tuple[str, ...]:
 
 
 class TextMemory:
-    """What an agent remembers of an attempt, from text alone.
+    """Memory of an attempt, built from text alone.
 
     Args:
         brief: The task's instruction; it names the goal and where it belongs.

@@ -9,6 +9,7 @@ import typer
 from assay.errors import UserError
 
 from .output import console, emit_json, say
+from .plain_typer import plain_typer
 from .shared import JsonOption, settings_with
 from .tables import print_rows
 
@@ -23,9 +24,7 @@ Examples:
   assay agents
 
   assay agents install pi codex"""
-app = typer.Typer(
-    help=_HELP, invoke_without_command=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
-)
+app = plain_typer(help=_HELP, invoke_without_command=True)
 
 
 @app.callback()

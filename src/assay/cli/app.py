@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from assay import __version__
 
 from .output import exit_on_errors
+from .plain_typer import plain_typer
 from .plain_values import take_plain_flag, take_plain_values
 
 _HELP = """Turns any agent run into an environment-verified trajectory.
@@ -130,7 +131,7 @@ def _make_command(verb: Verb) -> Any:
         for nested in (command, *getattr(command, "commands", {}).values()):
             take_plain_values(nested, nested.callback)
     else:
-        single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+        single = plain_typer()
         function = takes_out(found)
         single.command(verb.name)(function)
         command = typer.main.get_command(single)
@@ -141,13 +142,10 @@ def _make_command(verb: Verb) -> Any:
 
 def build_app() -> typer.Typer:
     """Returns the Typer application."""
-    app = typer.Typer(
+    app = plain_typer(
         cls=_Group,
         help=_HELP,
         no_args_is_help=True,
-        add_completion=False,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
     )
     app.callback()(_root)
     return app

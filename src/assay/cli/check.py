@@ -12,14 +12,13 @@ from assay.pairs import read_pairs
 from assay.records import EnvironmentSpec
 
 from .output import console, emit_json, plain
+from .plain_typer import plain_typer
 from .shared import JsonOption
 
 if TYPE_CHECKING:
     from assay.environments.conformance import PropertyResult
 
-app = typer.Typer(
-    help="Tests whether a plugin meets its contract.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
-)
+app = plain_typer(help="Tests whether a plugin meets its contract.", no_args_is_help=True)
 
 
 @app.callback()

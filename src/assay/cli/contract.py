@@ -10,18 +10,14 @@ import typer
 from assay.errors import UserError
 
 from .output import emit_json, say
+from .plain_typer import plain_typer
 from .shared import JsonOption
 from .tables import print_rows
 
 if TYPE_CHECKING:
     from assay.analysis.contracts import Contract
 
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    help="Validates safety contracts.",
-)
+app = plain_typer(help="Validates safety contracts.")
 
 
 @app.callback()

@@ -8,6 +8,7 @@ import typer
 
 from . import objects
 from .output import console, emit_json, quantity, say
+from .plain_typer import plain_typer
 from .shared import JsonOption, StoreOption, settings_with
 
 _HELP = """Copies runs to and from object storage; erases stored bytes, such as secrets and personal data.
@@ -21,9 +22,7 @@ Examples:
   assay store erase blake3:5f3c... --reason "personal data, request 17" --dry-run
 
   assay store erase 5f3c9a01b2 --reason "a password in a log\""""
-app = typer.Typer(
-    help=_HELP, no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
-)
+app = plain_typer(help=_HELP, no_args_is_help=True)
 
 
 @app.callback()

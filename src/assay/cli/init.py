@@ -10,6 +10,7 @@ import typer
 from assay.errors import UserError
 
 from .output import console
+from .plain_typer import plain_typer
 
 _HELP = """Writes a scaffold that runs green as written.
 
@@ -20,9 +21,7 @@ Examples:
   assay init agent my_agent.py
 
   assay init model models/tiny"""
-app = typer.Typer(
-    help=_HELP, no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
-)
+app = plain_typer(help=_HELP, no_args_is_help=True)
 
 
 @app.command()

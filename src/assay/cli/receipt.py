@@ -13,6 +13,7 @@ from assay.settings import Settings
 
 from .options import takes_config
 from .output import console, emit_json, quantity, say
+from .plain_typer import plain_typer
 from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
 
 _HELP = """Makes and shows the keys that sign receipts.
@@ -22,9 +23,7 @@ Examples:
   assay keys new lab.key
 
   assay keys show lab.key.pub"""
-keys = typer.Typer(
-    help=_HELP, no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
-)
+keys = plain_typer(help=_HELP, no_args_is_help=True)
 
 
 class ReceiptConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

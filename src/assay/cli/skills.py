@@ -13,6 +13,7 @@ from assay.learning.skills.trial_config import TrialConfig
 
 from .options import takes_config
 from .output import emit_json, plain, quantity, say
+from .plain_typer import plain_typer
 from .shared import JsonOption, StoreOption, settings_with
 from .tables import print_rows
 
@@ -21,12 +22,7 @@ if TYPE_CHECKING:
     from assay.learning.skills.library import SkillLibrary, SkillSummary
     from assay.learning.skills.records import ArmResult, Claim, SkillEntry
 
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    help="Keeps Agent Skills with the evidence that they rest on.",
-)
+app = plain_typer(help="Keeps Agent Skills with the evidence that they rest on.")
 NameArgument = Annotated[str, typer.Argument(help="Name of a skill in the store.", show_default=False)]
 _JSON_BYTES = 1 << 20
 

@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from assay.synthesis.call_tasks_config import ProgramTasksConfig, QuestionTasksConfig
 from assay.synthesis.config import SynthesisConfig
 
 from .options import takes_config
 from .output import console, emit_json, quantity, say
+from .plain_typer import plain_typer
 from .shared import JsonOption
 from .tables import print_rows
 
@@ -29,9 +28,7 @@ Examples:
 
   assay synth questions ./boltons-26.2.0.tar.gz --out tasks/"""
 MOST_REASONS, LONGEST_REASON = 20, 120
-app = typer.Typer(
-    help=_HELP, no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
-)
+app = plain_typer(help=_HELP, no_args_is_help=True)
 
 
 @app.callback()

@@ -39,7 +39,7 @@ class SequentialLook(NamedTuple):
     p_value: float
     """One-sided, of all tasks so far as if there had been no earlier look."""
     crossed: bool
-    """Whether the boundary is crossed here or was at an earlier look."""
+    """True if the boundary is crossed here or was at an earlier look."""
     spent: float
     """Level spent up to this look."""
 

@@ -87,7 +87,7 @@ class _Fold:
         self.first: dict[tuple[int, str], str | None] = {}
         self.last: dict[tuple[int, str], str | None] = {}
         self._numbers: dict[tuple[int, str], int] = {}
-        """What each net change adds to the sum."""
+        """Summand of each net change."""
         self.seen = 0
         """Sequence number of the last entry of the journal that was folded."""
         self.total = 0

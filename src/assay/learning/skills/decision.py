@@ -34,7 +34,7 @@ class TaskPasses(NamedTuple):
 
 
 class TrialDesign(NamedTuple):
-    """What was fixed before the trial."""
+    """Plan of a trial, fixed before it starts."""
 
     alpha: float
     tasks: int

@@ -144,7 +144,7 @@ def unresolved_claims(claims: Sequence[Claim], settings: Settings) -> list[str]:
 
 
 class _Cited(NamedTuple):
-    """What claims cite of one chain."""
+    """Heads and steps of one chain that claims cite."""
 
     heads: set[str]
     steps: set[int]

@@ -46,7 +46,7 @@ class Leak(NamedTuple):
 
 
 class TaskSecrets(NamedTuple):
-    """What a skill may not hold of one task."""
+    """Texts of one task that a skill may not hold."""
 
     task: str
     needles: tuple[tuple[LeakKind, str], ...]

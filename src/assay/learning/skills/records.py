@@ -136,7 +136,7 @@ class SkillEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     reason: str = ""
     source: str = ""
     problems: tuple[str, ...] = ()
-    """What the reference checker objects to."""
+    """Objections of the reference checker."""
     claims: tuple[Claim, ...] = ()
     proposal: EditProposal | None = None
     base: str = ""
