@@ -456,13 +456,11 @@ def _replace_rows(connection: sqlite3.Connection, replacements: Sequence[_Replac
     """Changes rows. Raises `ValueError` if a row that shall go does not exist."""
     for table, key, removes, _ in replacements:  # all rows go before any comes: two may have swapped a unique value
         if removes:
-            where = " AND ".join(f"{name} = ?" for name in table.key)
-            if connection.execute(f"DELETE FROM {table.sql_name} WHERE {where}", key).rowcount != 1:
+            if connection.execute(f"DELETE FROM {table.sql_name} WHERE {table.by_key}", key).rowcount != 1:
                 raise ValueError(f"{table.sql_name} has no row {key}")
     for table, _, _, row in replacements:
         if row is not None:
-            marks = ", ".join("?" * len(row))
-            connection.execute(f"INSERT INTO {table.sql_name} VALUES ({marks})", row)
+            connection.execute(table.insertion, row)
 
 
 def _replacement(table: Table, change: RowChange) -> _Replacement:

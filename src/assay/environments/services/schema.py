@@ -94,6 +94,21 @@ class Table(msgspec.Struct, frozen=True, eq=False, dict=True):
         return tuple(names.index(name) for name in self.key)
 
     @cached_property
+    def by_key(self) -> str:
+        """Condition of SQL by which a row is found, with a `?` for each part of its key."""
+        return " AND ".join(f"{name} = ?" for name in self.key)
+
+    @cached_property
+    def selection(self) -> str:
+        """Statement that reads the row with a key."""
+        return f"SELECT * FROM {self.sql_name} WHERE {self.by_key}"
+
+    @cached_property
+    def insertion(self) -> str:
+        """Statement that adds a row."""
+        return f"INSERT INTO {self.sql_name} VALUES ({', '.join('?' * len(self.columns))})"
+
+    @cached_property
     def flags(self) -> tuple[int, ...]:
         """Positions of booleans, which SQLite stores as 0 and 1."""
         return tuple(at for at, column in enumerate(self.columns) if column.kind is bool)

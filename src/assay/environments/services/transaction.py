@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Literal, NoReturn, Protocol, TypeVar
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from assay.errors import AssayError
 
@@ -101,8 +101,7 @@ class Transaction:
     def get_or_none(self, row: type[R], *key: str | int) -> R | None:
         """Returns the row with a key, or None."""
         table = self._access.table(row)
-        where = " AND ".join(f"{name} = ?" for name in table.key)
-        values = self._execute(f"SELECT * FROM {table.sql_name} WHERE {where}", key).fetchone()
+        values = self._execute(table.selection, key).fetchone()
         if values is None:
             return None
         found: R = table.to_row(values)
@@ -177,26 +176,22 @@ class Transaction:
     def insert(self, row: R) -> R:
         """Adds a row and returns it. Raises `ActionError` if a row with its key exists."""
         table = self._access.table(type(row))
-        values = [getattr(row, column.name) for column in table.columns]
-        marks = ", ".join("?" * len(values))
-        self._write(table, f"INSERT INTO {table.sql_name} VALUES ({marks})", values)
+        self._write(table, table.insertion, astuple(row))
         return row
 
     def update(self, row: R, **changes: Any) -> R:
         """Changes fields of a row and returns the row as it is now."""
         table = self._access.table(type(row))
         assigned = ", ".join(f"{name} = ?" for name in changes)
-        where = " AND ".join(f"{name} = ?" for name in table.key)
         values = [*changes.values(), *(getattr(row, name) for name in table.key)]
-        self._write(table, f"UPDATE {table.sql_name} SET {assigned} WHERE {where}", values)
+        self._write(table, f"UPDATE {table.sql_name} SET {assigned} WHERE {table.by_key}", values)
         return replace(row, **changes)
 
     def delete(self, row: msgspec.Struct) -> None:
         """Removes a row."""
         table = self._access.table(type(row))
-        where = " AND ".join(f"{name} = ?" for name in table.key)
         values = [getattr(row, name) for name in table.key]
-        self._write(table, f"DELETE FROM {table.sql_name} WHERE {where}", values)
+        self._write(table, f"DELETE FROM {table.sql_name} WHERE {table.by_key}", values)
 
     def delete_all(self, row: type[msgspec.Struct], where: str, *values: Any) -> None:
         """Removes the rows for which an SQL condition holds, as in `select`."""
@@ -292,10 +287,8 @@ class Generator(Transaction):
         if not rows:
             return
         table = self._access.table(type(rows[0]))
-        names = [column.name for column in table.columns]
-        marks = ", ".join("?" * len(names))
         for row in rows:
-            self._execute(f"INSERT INTO {table.sql_name} VALUES ({marks})", [getattr(row, name) for name in names])
+            self._execute(table.insertion, astuple(row))
 
 
 def shift_time(start: str, *, days: int = 0, hours: int = 0, minutes: int = 0) -> str:
