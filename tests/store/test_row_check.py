@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from assay.records import Verdict, VerdictAdded
-from assay.store import RunStore, annotate, check_rows, current_verdicts_of, row_check, seal
+from assay.store import RunStore, annotate, check_rows, current_verdicts_by_chain, row_check, seal
 from assay.store.row_cache import MAX_ENTRIES, RowCache
 from assay.store.row_check import CheckedRows
 from benchmarks.store import attempt_bodies
@@ -124,7 +124,7 @@ def test_a_forged_table_of_verdicts_of_a_sealed_run_counts_for_nothing(tmp_path:
     pq.write_table(table.set_column(at, table.schema.field(at), forged), path)
     with RunStore.open(tmp_path, "r") as store:
         checked = check_rows(store)
-        assert current_verdicts_of(store, checked.rows, checked.verdicts)["t.a.1.0"].integrity == "fail"
+        assert current_verdicts_by_chain(store, checked.rows, checked.verdicts)["t.a.1.0"].integrity == "fail"
 
 
 def rewrite_events(root: Path, **options: object) -> None:
@@ -162,7 +162,9 @@ def test_attempts_of_a_sealed_run_cost_few_calls_to_list(tmp_path: Path, fill: F
             store.append_all([(f"c{number:06d}.0", attempt_bodies(number)) for number in range(count)])
         seal(root, "b")
         with RunStore.open(root, "b") as store:
-            return count_calls(lambda: current_verdicts_of(store, (found := check_rows(store)).rows, found.verdicts))
+            return count_calls(
+                lambda: current_verdicts_by_chain(store, (found := check_rows(store)).rows, found.verdicts)
+            )
 
     calls(1)
     assert calls(120) - calls(20) < 100 * 70  # 59; 100 where digests and verdicts were each handled on their own

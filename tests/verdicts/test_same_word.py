@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+import assay
 from assay.analysis.card import card_of
 from assay.analysis.columns import measure_attempts
 from assay.cli.app import build_app
@@ -110,6 +111,8 @@ def test_surfaces_agree_on_a_pass_that_an_audit_doubted(tmp_path: Path) -> None:
     fill(tmp_path, [verdict()], [verdict("fail", "integrity", "i")], "ended", None, sealed=True)
     assert listed(tmp_path) == ("doubt", "unknown", "pass (integrity failed)")
     assert stats_word(tmp_path) == "doubt"
+    (attempt,) = assay.open(tmp_path).run("r").attempts
+    assert (attempt.outcome, attempt.integrity, attempt.headline) == ("doubt", "fail", "pass (integrity failed)")
 
 
 @pytest.mark.parametrize("sealed", [False, True])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from assay.records import Noted
-from assay.store import RunStore, annotate, current_verdicts_of, seal
+from assay.store import RunStore, annotate, current_verdicts_by_chain, seal
 from assay.viewer.card import summarize_run
 from assay.viewer.rows import list_rows
 from assay.viewer.runs import run_line
@@ -103,6 +103,6 @@ def test_a_few_chains_stand_as_among_all(store: Path, form: str, monkeypatch: py
         seal(store, "r")
     with RunStore.open(store, "r") as run:
         rows = run.attempts()
-        alone = {row.chain: stand for row in rows for stand in current_verdicts_of(run, [row]).values()}
+        alone = {row.chain: stand for row in rows for stand in current_verdicts_by_chain(run, [row]).values()}
         monkeypatch.setattr(sys.modules["assay.store.annotate"], "FEW", 0)
-        assert current_verdicts_of(run, rows) == alone
+        assert current_verdicts_by_chain(run, rows) == alone

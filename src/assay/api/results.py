@@ -16,7 +16,7 @@ from assay.records import Separation, Trajectory, Verdict
 from assay.statistics import GroupSummary, summarise
 from assay.store import AttemptRow, QueryResult, RunStore, query
 from assay.store.frames import make_frame
-from assay.verdicts import OutcomeClass, Trust, assess
+from assay.verdicts import CurrentVerdicts, OutcomeClass, Trust, assess
 
 from .summaries import EMPTY, DecidedAttempts, measures_of, read_decided, summary_rows
 from .tables import html_table, text_table
@@ -47,11 +47,11 @@ _COLUMNS = {
 class AttemptResult:
     """One attempt, by its deciding trial."""
 
-    def __init__(self, store: Path, row: AttemptRow, trust: Trust) -> None:
+    def __init__(self, store: Path, row: AttemptRow, current: CurrentVerdicts, trust: Trust) -> None:
         self._store, self._row, self._trust = store, row, trust
         self.run, self.attempt, self.chain = row.run, row.attempt, row.chain
         self.task, self.agent, self.model, self.number, self.seed = row.task, row.agent, row.model, row.number, row.seed
-        self.score, self.steps, self.isolation, self.integrity = row.score, row.steps, row.isolation, row.integrity
+        self.score, self.steps, self.isolation, self.integrity = row.score, row.steps, row.isolation, current.integrity
         self.ended, self.stopped, self.broke, self.error = row.ended, row.stopped, row.broke, row.error
 
     @property
@@ -123,9 +123,9 @@ class RunResult:
         """The attempts that have ended, each by its deciding trial, in the order in which they began."""
         found = []
         for run in self._decided:
-            found += [
-                AttemptResult(self.store, row, assess(run.current[row.chain], row, run.required)) for row in run.rows
-            ]
+            for row in run.rows:
+                current = run.current[row.chain]
+                found.append(AttemptResult(self.store, row, current, assess(current, row, run.required)))
         return tuple(found)
 
     @cached_property

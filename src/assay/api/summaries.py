@@ -60,12 +60,12 @@ class DecidedAttempts(NamedTuple):
 
 def read_decided(root: Path, run: str, on_warning: Callable[[str], None]) -> DecidedAttempts:
     """Returns the decided attempts of a run, as its chains say; `on_warning` as in `load_measures`."""
-    from assay.store import RunStore, check_rows, current_verdicts_of, final_rows
+    from assay.store import RunStore, check_rows, current_verdicts_by_chain, final_rows
 
     with RunStore.open(root, run) as store:
         checked = check_rows(store)
         rows = final_rows(checked.rows)
-        current = current_verdicts_of(store, rows, checked.verdicts)
+        current = current_verdicts_by_chain(store, rows, checked.verdicts)
         required = separation_of(store.manifest())
     if warning := checked.warning():
         on_warning(f"run {run}: {warning}")

@@ -65,7 +65,7 @@ def show(
 
       assay show networkx-2dd --json
     """
-    from assay.store import RunStore, check_rows, current_verdicts_of
+    from assay.store import RunStore, check_rows, current_verdicts_by_chain
 
     from .cards import print_audit_findings
 
@@ -75,7 +75,7 @@ def show(
         checked = check_rows(opened, chain)
         trajectory = opened.trajectory(chain)
         row = next(one for one in checked.rows if one.chain == chain)
-        stands = current_verdicts_of(opened, [row], checked.verdicts)
+        stands = current_verdicts_by_chain(opened, [row], checked.verdicts)
         trust = assess(stands[row.chain], row)
         if as_json:
             trust_fields = {

@@ -54,7 +54,7 @@ def ls(
 
       assay ls my-run --all --json
     """
-    from assay.store import RunStore, check_rows, current_verdicts_of
+    from assay.store import RunStore, check_rows, current_verdicts_by_chain
 
     settings = settings_with(store)
     if runs and (run is not None or every):
@@ -71,7 +71,7 @@ def ls(
         listed = [r for r in checked.rows if every or r.final or (r.finished is None and r.retry == newest[r.attempt])]
         most = limit if limit is not None or as_json else LISTED_ATTEMPTS
         rows = listed[offset : offset + most] if most else listed[offset:]
-        stands = current_verdicts_of(opened, rows, checked.verdicts)
+        stands = current_verdicts_by_chain(opened, rows, checked.verdicts)
     trusts = {r.chain: assess(stands[r.chain], r) for r in rows}
     if as_json:
         shown = {r.chain: stands[r.chain] for r in rows}

@@ -1,7 +1,7 @@
 """Stores trajectories: append, read, query, seal, and the hash chain."""
 
 from .addenda import Addendum, addenda, append_addendum
-from .annotate import AUDITED, annotate, annotate_all, current_verdicts_of, later_events, load_current_verdicts
+from .annotate import AUDITED, annotate, annotate_all, current_verdicts_by_chain, later_events, load_current_verdicts
 from .audit import audit, chain_problems
 from .blobs import BlobStore
 from .calls import (
@@ -63,7 +63,7 @@ __all__ = [
     "chain_problems",
     "check_receipt",
     "check_rows",
-    "current_verdicts_of",
+    "current_verdicts_by_chain",
     "decode_body",
     "erase_blob",
     "erasures",

@@ -99,10 +99,10 @@ def load_current_verdicts(root: Path, run: str) -> dict[str, CurrentVerdicts]:
         StoreError: The run is missing or damaged.
     """
     with RunStore.open(root, run) as store, store.snapshot():
-        return current_verdicts_of(store, store.attempts())
+        return current_verdicts_by_chain(store, store.attempts())
 
 
-def current_verdicts_of(
+def current_verdicts_by_chain(
     store: RunStore, rows: Sequence[AttemptRow], verdicts: Iterable[VerdictSummary] | None = None
 ) -> dict[str, CurrentVerdicts]:
     """Returns the current verdicts of some chains of an open run.

@@ -46,7 +46,7 @@ class RowCache(Generic[T]):
         return None if code is None else blake3(msgspec.json.encode((code, *parts))).hexdigest()
 
     def load(self, key: str) -> T | None:
-        """Returns an entry; None if there is no entry, or another user may have written it."""
+        """Returns an entry; None without one, or if another user may have written it."""
         try:
             with (self._open_folder() / key).open("rb") as file:
                 status = os.fstat(file.fileno())

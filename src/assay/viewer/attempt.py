@@ -11,7 +11,7 @@ import msgspec
 
 from assay.errors import UserError
 from assay.records import AttemptEnded, AttemptStarted
-from assay.store import ADMISSION, RunStore, current_verdicts_of
+from assay.store import ADMISSION, RunStore, current_verdicts_by_chain
 from assay.store.chain import decode_event
 from assay.verdicts import assess
 
@@ -53,7 +53,7 @@ def _header(chain: Chain, outline: Outline) -> dict[str, Any]:
     first_body = ends.get(0)
     ended = next((body for body in ends.values() if isinstance(body, AttemptEnded)), None)
     row = chain.row
-    trust = assess(current_verdicts_of(chain.store, [row])[row.chain], row)
+    trust = assess(current_verdicts_by_chain(chain.store, [row])[row.chain], row)
     return {
         "row": {**msgspec.to_builtins(row), "seed": str(row.seed)},
         "task": describe_task(chain, outline),
@@ -153,7 +153,7 @@ def _siblings(root: Path, fields: Fields) -> bytes:
         own = find_chain(store, fields["chain"]).row
         rows = [row for row in store.attempts_at(own.task, own.task_digest) if row.agent != ADMISSION]
         shown = rows[:MOST_SIBLINGS]
-        stands = current_verdicts_of(store, shown)
+        stands = current_verdicts_by_chain(store, shown)
     siblings = [
         {
             "chain": row.chain,

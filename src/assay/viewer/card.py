@@ -13,7 +13,7 @@ import msgspec
 from assay.analysis.columns import measure_attempts
 from assay.records import canonical_bytes
 from assay.statistics import TaskCount, count_by_task, estimate_pass_rate
-from assay.store import AttemptRow, RunStore, current_verdicts_of, final_rows
+from assay.store import AttemptRow, RunStore, current_verdicts_by_chain, final_rows
 from assay.verdicts import CurrentVerdicts
 
 from .interface import Fields, View, json_bytes, run_view_name
@@ -51,7 +51,7 @@ def summarize_run(root: Path, run: str) -> dict[str, Any]:
     with RunStore.open(root, run) as store, store.snapshot():
         rows = store.attempts()
         decided = final_rows(rows)
-        stands = current_verdicts_of(store, decided)
+        stands = current_verdicts_by_chain(store, decided)
         manifest = store.manifest()
     lines, problem = _groups(decided, stands)
     text = msgspec.json.format(canonical_bytes(manifest), indent=2).decode()

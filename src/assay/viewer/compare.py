@@ -20,7 +20,7 @@ from assay.analysis.prefix_tree import PrefixTree, divergence, prefix_tree
 from assay.analysis.quotient import Quotient, QuotientNode, bifurcations, quotient_graph
 from assay.analysis.states import State, states_of
 from assay.errors import UserError
-from assay.store import ADMISSION, AttemptRow, RunStore, current_verdicts_of
+from assay.store import ADMISSION, AttemptRow, RunStore, current_verdicts_by_chain
 from assay.verdicts import CurrentVerdicts, Trust, assess
 
 from ._light import one_line
@@ -72,7 +72,7 @@ def compare_attempts(root: Path, run: str, chains: Sequence[str]) -> dict[str, A
         raise UserError(f"2 to {MOST_ATTEMPTS} attempts can be compared, not {len(chosen)}")
     with RunStore.open(root, run) as store, store.snapshot():
         size = [find_chain(store, chain) for chain in chosen]
-        stands = current_verdicts_of(store, [chain.row for chain in size])
+        stands = current_verdicts_by_chain(store, [chain.row for chain in size])
         paths = [_read_path(chain, stands[chain.row.chain]) for chain in size]
     outcomes = [_PASSED.get(_trust(path).outcome_class) for path in paths]
     graph = quotient_graph([path.actions for path in paths], outcomes, [path.states for path in paths])

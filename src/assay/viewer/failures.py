@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 from assay.analysis.signals import SIGNALS, count_signals
 from assay.errors import StoreError
 from assay.records import Step, VerdictAdded
-from assay.store import RunStore, current_verdicts_of, final_rows
+from assay.store import RunStore, current_verdicts_by_chain, final_rows
 from assay.store.chain import Link, decode_body
 from assay.store.rows import AttemptRow
 from assay.verdicts import Trust, assess
@@ -77,7 +77,7 @@ def cluster_failures(root: Path, run: str) -> dict[str, Any]:
     with RunStore.open(root, run) as store, store.snapshot():
         rows = final_rows(store.attempts())
         verdicts = list(store.judged())
-        stands = current_verdicts_of(store, rows, verdicts)
+        stands = current_verdicts_by_chain(store, rows, verdicts)
         trusts = {row.chain: assess(stands[row.chain], row) for row in rows}
         failed = {row.chain: row for row in rows if not trusts[row.chain].trusted}
         for given in verdicts:

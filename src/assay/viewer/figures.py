@@ -31,7 +31,7 @@ from assay.statistics import (
     summarise_spending,
     survival_curve,
 )
-from assay.store import RunStore, current_verdicts_of, final_rows
+from assay.store import RunStore, current_verdicts_by_chain, final_rows
 
 from .interface import Fields, View, json_bytes, run_view_name
 
@@ -56,7 +56,7 @@ def figures(root: Path, run: str) -> dict[str, Any]:
     """
     with RunStore.open(root, run) as store, store.snapshot():
         rows = final_rows(store.attempts())
-        stands = current_verdicts_of(store, rows)
+        stands = current_verdicts_by_chain(store, rows)
     attempts = measure_attempts(rows, stands)
     shown = [who for who, _ in Counter(map(_configuration_of, attempts)).most_common()]
     chosen = set(shown[:MOST_CONFIGURATIONS])

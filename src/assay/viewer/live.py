@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from assay.store import ADMISSION, RunStore, current_verdicts_of, list_runs
+from assay.store import ADMISSION, RunStore, current_verdicts_by_chain, list_runs
 
 from .interface import json_bytes
 from .rows import attempt_columns
@@ -68,7 +68,7 @@ def _run_changes(root: Path, run: str, after: int) -> _Change:
         until = store.live.last_seq()
         rows = store.live.changed(after, until) if until > after else []
         shown = [row for row in rows if row.agent != ADMISSION][:MOST_ROWS]
-        stands = current_verdicts_of(store, shown) if shown else {}
+        stands = current_verdicts_by_chain(store, shown) if shown else {}
     messages = [_message("state", {"state": current_state(root, run)})]
     if len(rows) > MOST_ROWS:
         messages.append(_message("rows", {"seq": until, "reload": True}))

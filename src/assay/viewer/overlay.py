@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from assay.analysis.columns import MEASURES, measure_attempts
 from assay.errors import UserError
 from assay.statistics import TaskCount, count_by_task, estimate_pass_rate
-from assay.store import RunStore, current_verdicts_of, final_rows
+from assay.store import RunStore, current_verdicts_by_chain, final_rows
 
 from .interface import Fields, View, json_bytes, split_field
 from .runs import created_at, current_state
@@ -71,7 +71,7 @@ def overlay_runs(root: Path, runs: Sequence[str]) -> dict[str, Any]:
 def _read_run(root: Path, run: str) -> tuple[float | None, list[_Series]]:
     with RunStore.open(root, run) as store, store.snapshot():
         rows = final_rows(store.attempts())
-        stands = current_verdicts_of(store, rows)
+        stands = current_verdicts_by_chain(store, rows)
         created = created_at(store.manifest())
     try:
         measured = measure_attempts(rows, stands)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.records import digest_bytes
-from assay.store import ADMISSION, AttemptRow, RunStore, current_verdicts_of
+from assay.store import ADMISSION, AttemptRow, RunStore, current_verdicts_by_chain
 from assay.verdicts import CurrentVerdicts, assess
 
 from .interface import Fields, View, json_bytes, run_view_name
@@ -102,7 +102,7 @@ def list_rows(root: Path, run: str) -> dict[str, Any]:
         last = None if store.is_sealed else store.live.last_seq()
         every = store.attempts()
         rows = [row for row in every if row.agent != ADMISSION]  # certificates are not attempts
-        stands = current_verdicts_of(store, rows)
+        stands = current_verdicts_by_chain(store, rows)
         on_nodes = "place" in store.manifest()  # as `assay run --nodes` writes it
     facts = {"run": run, "seq": last, "certificates": len(every) - len(rows), "on_nodes": on_nodes}
     return facts | attempt_columns(rows, stands)

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from assay.errors import AssayError
-from assay.store import ADMISSION, Layout, RunStore, current_verdicts_of, final_rows, list_runs
+from assay.store import ADMISSION, Layout, RunStore, current_verdicts_by_chain, final_rows, list_runs
 from assay.store.database import has_writer
 from assay.verdicts import assess
 
@@ -77,7 +77,7 @@ def run_line(root: Path, run: str) -> RunLine:
         rows = [row for row in store.attempts() if row.agent != ADMISSION]
         manifest, sealed = store.manifest(), store.is_sealed
         decided = final_rows(rows)
-        stands = current_verdicts_of(store, decided)
+        stands = current_verdicts_by_chain(store, decided)
     trusts = [assess(stands[row.chain], row) for row in decided]
     open_ = [row for row in rows if row.finished is None and not row.interrupted]
     return RunLine(

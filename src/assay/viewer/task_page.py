@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from assay.errors import StoreError, UserError
-from assay.store import ADMISSION, AttemptRow, RunStore, current_verdicts_of, list_runs
+from assay.store import ADMISSION, AttemptRow, RunStore, current_verdicts_by_chain, list_runs
 from assay.verdicts import assess
 
 from .chains import find_chain
@@ -47,7 +47,7 @@ class _TaskFacts:
             self._add_attempts(store, attempts)
 
     def _add_attempts(self, store: RunStore, rows: list[AttemptRow]) -> None:
-        stands = current_verdicts_of(store, rows)
+        stands = current_verdicts_by_chain(store, rows)
         trusts = {row.chain: assess(stands[row.chain], row) for row in rows}
         shown = rows[: min(MOST_SHOWN, max(MOST_ATTEMPTS - self.listed, 0))]
         self.listed += len(shown)

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 from assay.records import Separation
 from assay.rollout.exchange.secret_check import SecretCheck
 from assay.settings import Settings
-from assay.store import AttemptRow, RunStore, check_rows, current_verdicts_of, final_rows
+from assay.store import AttemptRow, RunStore, check_rows, current_verdicts_by_chain, final_rows
 from assay.verdicts import Trust, assess
 
 MOST_CHARS = 4_000
@@ -43,7 +43,7 @@ def read_cases(store: RunStore, settings: Settings, require: Separation = "unkno
     check = SecretCheck([store.manifest()], settings)
     checked = check_rows(store)
     rows = final_rows(checked.rows)
-    current = current_verdicts_of(store, rows, checked.verdicts)
+    current = current_verdicts_by_chain(store, rows, checked.verdicts)
     cases = [_read_case(store, row, assess(current[row.chain], row, require)) for row in rows]
     return [case._replace(message=check.text(case.message), detail=check.text(case.detail)) for case in cases]
 

@@ -36,7 +36,7 @@ async def fetch_run(
     """Fetches a run, or what was published of it since. Repeating it is safe.
 
     Raises:
-        StoreError: There is no such run; an object is missing or changed (the message names its key); or the folder
+        StoreError: The run does not exist; an object is missing or changed (the message names its key); or the folder
             holds a live or another run of that name, or addenda that the place does not list.
         ObjectStoreError: The place cannot be reached; what was fetched stays.
     """
