@@ -37,7 +37,7 @@ test: setup lint $(LOCAL) ## what CI runs: all tests but the long ones, of which
 		--sample="$$(git rev-parse --short HEAD 2>/dev/null || echo 0)"
 
 quick: setup ## the quick tests: about a minute and a half on two cores
-	@$(BIN)/python -m pytest -m "quick and not long" -q -n 2 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -m "quick and not long" --hypothesis-profile=quick -q -n 2 --dist loadfile --no-loadscope-reorder
 
 newest: ## the built wheel in an empty environment, and the quick tests on it, with the newest Python here
 	@sh scripts/newest-python.sh $(VENV)-newest

@@ -23,9 +23,10 @@ from assay.errors import EnvironmentFailure
 from tests.sampling import SHARE, draw_long_tests
 
 # A busy machine is no failure of a property. `pytest --hypothesis-profile=thorough` tries ten times as many examples
-# where a test does not count its own.
+# where a test does not count its own; `make quick` tries a fifth.
 settings.register_profile("assay", deadline=None, max_examples=50)
 settings.register_profile("thorough", deadline=None, max_examples=500)
+settings.register_profile("quick", deadline=None, max_examples=10)
 settings.load_profile("assay")
 # Nothing of what collection makes becomes garbage: scanning it again and again took nearly half of collection.
 gc.disable()
@@ -108,7 +109,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    about = "run an eighth of the tests marked `long`, drawn by this seed, such as a commit (default: all of them)"
+    about = "run a tenth of the tests marked `long`, drawn by this seed, such as a commit (default: all of them)"
     parser.addoption("--sample", metavar="SEED", default="", help=about)
 
 

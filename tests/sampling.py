@@ -14,7 +14,7 @@ __all__ = ["SHARE", "WHOLE", "draw_long_tests", "draw_sample"]
 
 WHOLE = os.environ.get("ASSAY_WHOLE_CAMPAIGNS") == "1"
 SEED = 7
-SHARE = 8
+SHARE = 10
 """One of so many long tests runs in a sample."""
 Item = TypeVar("Item")
 
@@ -28,7 +28,7 @@ def draw_sample(items: Sequence[Item], count: int) -> list[Item]:
 
 
 def draw_long_tests(items: Sequence[pytest.Item], seed: str) -> set[pytest.Item]:
-    """Returns the long tests of a sample: an eighth of those of each package. A file that is marked as a whole, because
+    """Returns the long tests of a sample: a tenth of those of each package. A file that is marked as a whole, because
     its tests share what takes long to make, is drawn as a whole."""
     units: dict[str, dict[str, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
     for item in items:

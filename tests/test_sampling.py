@@ -23,10 +23,10 @@ def file_of(name: str, count: int, *, whole: bool = False) -> list[Any]:
     return [Marked(name, (file,) if whole else (name,)) for name in names]
 
 
-def test_an_eighth_is_drawn_and_every_test_by_some_seed() -> None:
+def test_a_share_is_drawn_and_every_test_by_some_seed() -> None:
     short = Marked("tests/a/test_x.py::test_short", ())
     items = [*file_of("a/test_x", 10 * SHARE), *file_of("b/test_x", SHARE + 1), short]
-    drawn = [draw_long_tests(items, f"seed {number}") for number in range(60)]
+    drawn = [draw_long_tests(items, f"seed {number}") for number in range(100)]
     assert {sum("/a/" in one.nodeid for one in found) for found in drawn} == {10}
     assert {sum("/b/" in one.nodeid for one in found) for found in drawn} == {1, 2}
     assert set().union(*drawn) == set(items[:-1])
