@@ -424,9 +424,8 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
 def struct_docs(struct: type) -> dict[str, str]:
     """Field name to the string under it, of the whole inheritance of a class."""
     docs: dict[str, str] = {}
-    for base in reversed([b for b in struct.__mro__ if b.__module__.startswith("assay.")]):
-        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
-        for field, following in pairwise(getattr(tree, "body", [])):
+    for body in _bodies(struct):
+        for field, following in pairwise(body):
             if isinstance(field, ast.AnnAssign) and isinstance(following, ast.Expr):
                 text = getattr(following.value, "value", "")
                 docs[ast.unparse(field.target)] = " ".join(str(text).split())
@@ -434,10 +433,16 @@ def struct_docs(struct: type) -> dict[str, str]:
 
 
 def struct_types(struct: type) -> dict[str, str]:
-    """Field name to its type as it is written in the source, without the constraints."""
-    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(struct))).body
-    fields = [n for n in getattr(tree, "body", []) if isinstance(n, ast.AnnAssign)]
+    """Field name to its type as it is written in the source, without the constraints, of the whole inheritance."""
+    fields = [node for body in _bodies(struct) for node in body if isinstance(node, ast.AnnAssign)]
     return {ast.unparse(n.target): _type(n.annotation) for n in fields}
+
+
+def _bodies(struct: type) -> Iterator[list[ast.stmt]]:
+    """Yields the statements of a class and of our classes that it inherits from, the first ancestor first."""
+    for base in reversed([b for b in struct.__mro__ if b.__module__.startswith("assay.")]):
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        yield getattr(tree, "body", [])
 
 
 def _type(node: ast.expr) -> str:

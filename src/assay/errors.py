@@ -172,8 +172,7 @@ class LimitReached(AssayError):
     """A limit of the attempt was met.
 
     Args:
-        limit: Which one, as named in `records.Limits` (`turns`, `calls`, `tokens`, `cost_usd`, `wall_s`,
-            `working_s`).
+        limit: Which one: the name of a field of `records.Limits`.
         value: What had been used when it was met.
         allowed: The limit.
     """

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from assay.analysis.interface import Finding
+from assay.analysis.judge import RULES
 from tests.sampling import WHOLE
 
 COUNTING = {"reward-without-tests", "passed-fewer-than-counted", "patch-not-applied", "verdict-against-reward"}
@@ -36,6 +37,11 @@ def flagged(data: Path, folder: str, rules: set[str]) -> Iterator[tuple[str, Fin
         run, attempt = item.where.split(" | ")
         if run.startswith(f"{folder}/") and one.rule in rules:
             yield f"{Path(run).relative_to(folder).parts[0]} {attempt}", one
+
+
+def test_every_rule_is_of_a_family_that_people_read() -> None:
+    named = [rule for rules in audit().FAMILIES.values() for rule in rules]
+    assert sorted(named) == sorted(rule.name for rule in RULES)
 
 
 @pytest.mark.long

@@ -16,7 +16,7 @@ from assay.environments.worlds.opening import open_world
 from assay.errors import UserError
 from assay.records import Check, EnvironmentSpec, Task, ToolCall, Trajectory, digest_record
 from assay.rollout import ReverifyConfig, RunConfig, Tally, reverify, start_run
-from assay.rollout.disturbed_tasks import disturb_tasks
+from assay.rollout.attempt.disturbed_tasks import disturb_tasks
 from assay.rollout.grid import at_dose, plan_sweep, run_grid
 from assay.rollout.rejudge.config import ReplayConfig
 from assay.rollout.rejudge.replay import replay

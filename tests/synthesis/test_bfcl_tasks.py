@@ -115,9 +115,9 @@ def test_what_does_not_fit_is_named(
 def test_wrong_options_and_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="set=long of the family 'bfcl-multi-turn': expected base, long_context"):
         BfclTasks(data=str(tmp_path), set="long")
-    with pytest.raises(UserError, match=r"needs the module of the long context: There is no long_context\.py"):
+    with pytest.raises(UserError, match=r"needs the module of the long context: Found no long_context\.py"):
         BfclTasks(data=str(tmp_path), set="long_context")
-    with pytest.raises(UserError, match=r"There is no BFCL_v4_multi_turn_base\.json"):
+    with pytest.raises(UserError, match=r"Found no BFCL_v4_multi_turn_base\.json"):
         small(tmp_path)
     with pytest.raises(UserError, match="base has no such task"):
         small(write(tmp_path, SOURCE, CALLS), task=7)

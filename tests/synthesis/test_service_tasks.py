@@ -336,10 +336,10 @@ def test_options_of_a_wrong_type_are_named(name: str, value: object, expected: s
     [
         ("json:loads", "is not a service"),
         ("tracker+tracker", "in the world twice"),
-        ("workbench-email", "app=workbench-email of the family 'services': nobody can ask for anything"),
-        ("tau2-airline", "app=tau2-airline of the family 'services': nobody can ask for anything"),
+        ("workbench-email", "app=workbench-email of the family 'services': no action has a `wish`"),
+        ("tau2-airline", "app=tau2-airline of the family 'services': no action has a `wish`"),
         ("tracker+tau2-airline", "app=tracker\\+tau2-airline of the family 'services': .*needs the knob `data`"),
-        ("ticket", "nobody can ask for anything"),
+        ("ticket", "no action has a `wish`"),
     ],
 )
 def test_wrong_applications_are_named(app: str, part: str) -> None:

@@ -96,7 +96,7 @@ def test_wrong_options_are_named(tmp_path: Path, options: dict[str, Any], messag
 def test_splits_choose_tasks_and_missing_files_are_named(tmp_path: Path) -> None:
     assert [task.metadata["task"] for task in small(write_data(tmp_path), split="test")] == ["1"]
     (tmp_path / "retail" / "policy.md").unlink()
-    with pytest.raises(UserError, match=r"There is no policy\.md"):
+    with pytest.raises(UserError, match=r"Found no policy\.md"):
         small(tmp_path)
     (tmp_path / "retail" / "tasks.json").write_text('[{"id": 3}]')
     with pytest.raises(UserError, match="tasks of retail cannot be read"):
@@ -118,7 +118,7 @@ MESSAGES = {"initial_state": {"message_history": [{"role": "narrator", "content"
         (MESSAGES, "The tasks of retail cannot be read: FILE: Invalid enum value 'narrator'"),
         (
             {"evaluation_criteria": {"actions": [{"name": "fly"}]}},
-            "task 0 of retail (FILE): the reference calls 'fly', which is no tool there",
+            "task 0 of retail (FILE): the reference calls 'fly', which is not a tool there",
         ),
     ],
 )  # fmt: skip
@@ -139,7 +139,7 @@ def test_assertions_that_are_repeated_are_judged_once() -> None:
     ("policy", "message"),
     [
         (b"\xffBe kind.", "FOLDER/retail/policy.md is not UTF-8"),
-        (b"{{component:greeting}}", "There is no prompts/components/greeting.md"),
+        (b"{{component:greeting}}", "Found no prompts/components/greeting.md"),
     ],
 )
 def test_faults_of_a_policy_are_named(tmp_path: Path, policy: bytes, message: str) -> None:
@@ -376,7 +376,7 @@ def test_tasks_of_the_bank_pass_by_a_transfer_only_if_that_is_what_is_wanted() -
 
 def test_results_that_are_none_are_named(tmp_path: Path) -> None:
     (tmp_path / "runs.json").write_text('[{"task_id": "x"}]')
-    for name, message in (("runs.json", "holds no results of tau-bench"), ("none.json", r"There is no none\.json")):
+    for name, message in (("runs.json", "holds no results of tau-bench"), ("none.json", r"Found no none\.json")):
         with pytest.raises(UserError, match=message):
             tuple(TauBenchTasks(data=str(tmp_path), results=str(tmp_path / name)).tasks(1, 0))
 

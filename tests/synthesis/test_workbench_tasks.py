@@ -133,9 +133,9 @@ def test_references_that_cannot_be_read_are_named_and_never_executed(tmp_path: P
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
     (write_workbench(tmp_path) / "project_tasks.csv").unlink()
-    with pytest.raises(UserError, match=r"There is no project_tasks\.csv"):
+    with pytest.raises(UserError, match=r"Found no project_tasks\.csv"):
         small(tmp_path)
-    with pytest.raises(UserError, match=r"There is no multi_domain_queries_and_answers\.csv"):
+    with pytest.raises(UserError, match=r"Found no multi_domain_queries_and_answers\.csv"):
         small(tmp_path / "absent")
 
 

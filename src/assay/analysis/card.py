@@ -46,7 +46,7 @@ class Card(msgspec.Struct, frozen=True):
     agent: str
     model: str | None
     headline: str
-    """Returns the outcome in words, with doubts: `pass (integrity failed)`."""
+    """Outcome in words, with doubts: `pass (integrity failed)`."""
     trusted_pass: bool
     outcome: VerdictStatus | None
     score: float | None
@@ -59,7 +59,7 @@ class Card(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...]
     """Findings, the deciding ones first."""
     outcome_class: OutcomeClass = "unknown"
-    """Returns the class under which every screen counts the attempt."""
+    """Class under which every screen counts the attempt."""
     separation: Separation = "unknown"
     """Grade of the outcome: separation of the deciding process from the agent's files."""
 
@@ -73,7 +73,7 @@ class TaskCard(msgspec.Struct, frozen=True):
     attempts: int
     passed: int
     doubtful: int
-    """Passes that lack integrity, or failed re-verification."""
+    """Passes with something against them: integrity, safety, re-verification, or grade of separation."""
     failed: int
     unknown: int
     """Attempts without evidence or verdict."""

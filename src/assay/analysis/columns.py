@@ -1,7 +1,7 @@
 """Converts a store's rows to the columns of statistics, so that all screens agree.
 
-Invariant: a pass that lacks integrity, or failed re-verification, is marked doubtful only here; an unrecorded or
-invalid amount is absent, never 0.
+Invariant: a pass is doubtful exactly where `verdicts.assess` doubts it; an unrecorded or invalid amount is absent,
+never 0.
 """
 
 from __future__ import annotations

@@ -299,7 +299,7 @@ def retire(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Withdraws a skill: it is no longer exported; its versions, evidence and ledger stay.
+    """Withdraws a skill: it is not exported any more; its versions, evidence and ledger stay.
 
     Examples:
 

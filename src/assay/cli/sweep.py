@@ -79,7 +79,7 @@ def sweep(
 
 
 def _parse_doses(text: str) -> list[float]:
-    """Returns the doses. Raises `UserError` if one is no number."""
+    """Returns the doses. Raises `UserError` if one is not a number."""
     try:
         return [float(part) for part in text.split(",")]
     except ValueError as exc:

@@ -25,8 +25,8 @@ def server_tls(certificate: Path | None, key: Path | None, address: str, host: s
     `address` is how messages name what was asked for, such as `--listen 0.0.0.0:7070`.
 
     Raises:
-        UserError: One file is missing or cannot be read, or the address is not a loopback one and there is no
-            certificate.
+        UserError: One file is missing or cannot be read, or the address is not a loopback one and a
+            certificate is missing.
     """
     if (certificate is None) != (key is None):
         raise UserError("--tls-cert and --tls-key belong together: give both")

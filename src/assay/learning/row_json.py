@@ -60,5 +60,5 @@ def _array(values: Any, kind: Any) -> Any:
         return np.array([np.nan if value is None else value for value in values], dtype=kind)
     column = np.array(values, dtype=np.int64)
     if not np.array_equal(column.astype(kind).astype(np.int64), column):
-        raise ValueError(f"a column holds a number that is no {np.dtype(kind).name}")
+        raise ValueError(f"a column holds a number that is not of {np.dtype(kind).name}")
     return column.astype(kind)

@@ -85,7 +85,7 @@ def plan_sweep(config: RunConfig, doses: Sequence[float], parts: RunParts | None
     """Returns a run for each dose of the configuration's disturbance; at dose 0 nothing is disturbed.
 
     Raises:
-        UserError: There is no disturbance or no dose, a dose is no share or given twice, or the disturbance names a
+        UserError: A disturbance or a dose is missing, a dose is not a share or given twice, or the disturbance names a
             rate.
     """
     if not config.disturb:

@@ -10,12 +10,12 @@ from functools import cached_property
 from pathlib import Path
 
 from assay.errors import UserError
+from assay.rollout.attempt.disturbed_tasks import disturb_tasks
 from assay.rollout.limits.run_budget import UseHistory
 from assay.tasks import LoadedTask, find_tasks
 
 from .config import RunConfig
 from .diagnosis import lint_warnings
-from .disturbed_tasks import disturb_tasks
 
 
 class RunInputs:

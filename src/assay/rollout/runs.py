@@ -21,6 +21,7 @@ from assay.environments.worlds.opening import open_world, world_kind
 from assay.errors import CheckDefinitionError, TaskError, UserError, boundary
 from assay.gateway.interface import ModelBackend
 from assay.plugins import load
+from assay.rollout.attempt.disturbed_tasks import disturb_tasks
 from assay.rollout.attempt.endpoint import GatewayHandle
 from assay.rollout.attempt.models import open_model, resolve_model_name
 from assay.rollout.attempt.preparation import Preparer
@@ -59,7 +60,6 @@ from assay.verify import RunChecks
 
 from .admitted import require_admitted
 from .config import RunConfig
-from .disturbed_tasks import disturb_tasks
 from .plan import PlannedAttempt, plan
 from .progress import Progress
 from .run_inputs import RunInputs, find_recorded_tasks

@@ -120,7 +120,7 @@ _MOST_ATTEMPTS = 64
 
 
 def _whole_steps(values: Sequence[float]) -> list[int] | None:
-    """Returns the values as multiples of their smallest fraction; None if there is none of a small denominator."""
+    """Returns the values as multiples of their smallest fraction; None without one of a small denominator."""
     for denominator in range(1, _MOST_ATTEMPTS + 1):
         steps = [round(value * denominator) for value in values]
         if all(abs(value * denominator - step) < 1e-9 for value, step in zip(values, steps, strict=True)):

@@ -53,7 +53,7 @@ def score_tasks(treatment: Sequence[int], controls: Sequence[Sequence[int]], att
         attempts: Attempts at each task in each arm.
 
     Raises:
-        ValueError: There is no control, the arms differ in length, or a count is not in [0, attempts].
+        ValueError: The control is missing, the arms differ in length, or a count is not in [0, attempts].
     """
     arms = [treatment, *controls]
     if len(arms) < 2 or len({len(arm) for arm in arms}) != 1:

@@ -102,7 +102,8 @@ class GroupSummary(msgspec.Struct, frozen=True):
     design_effect: float | None
     effective_n: float | None
     doubtful: int = 0
-    """Passes without integrity, or that failed re-verification: counted separately, and as not passed in every rate."""
+    """Passes with something against them (integrity, safety, re-verification, grade of separation): counted separately,
+    and as not passed in every rate."""
     pass_at_1_claimed: Estimate | None = None
     """Pass@1 with doubtful passes; None without any."""
     separations: dict[Separation, int] = {}

@@ -138,7 +138,7 @@ def test_data_folders_and_checkouts_give_the_hash_of_the_file(tmp_path: Path, in
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "There is no db.json"),
+        (None, "Found no db.json"),
         (b"{", "cannot be parsed"),
         (b'{"products": {}, "users": {}}', "missing required field `orders`"),
         (b'{"products": {}, "users": {}, "orders": {"a": {"order_id": 1}}}', r"\$.orders\[...\].order_id"),

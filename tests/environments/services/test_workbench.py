@@ -254,5 +254,5 @@ def test_a_changed_file_and_an_absent_folder_are_refused(tmp_path: Path) -> None
         ServiceWorld.of([workbench_email], 0, {"workbenchemail": knobs})
     with pytest.raises(ValueError, match="needs the knob `data`"):
         ServiceWorld.of([workbench_email])
-    with pytest.raises(ValueError, match=r"There is no emails\.csv"):
+    with pytest.raises(ValueError, match=r"Found no emails\.csv"):
         ServiceWorld.of([workbench_email], 0, {"workbenchemail": {"data": str(tmp_path / "absent")}})

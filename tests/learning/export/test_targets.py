@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,6 +56,11 @@ def table(path: Path) -> list[dict[str, Any]]:
 
 def by_attempt(store: Path) -> dict[str, TrainingRow]:
     return {row.attempt: row for row in rows_of_run(Settings(store, store), "r")}
+
+
+def test_help_names_every_target() -> None:
+    source = inspect.getsource(WriteConfig)
+    assert [name for name in TARGETS if not re.search(rf"\b{name}[,.]", source)] == []
 
 
 @pytest.mark.parametrize("name", [name for name in TARGETS if name not in ("rows", "hf-dataset")])

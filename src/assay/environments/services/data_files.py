@@ -57,7 +57,7 @@ def read_data_file(folders: Sequence[Path], names: Sequence[str]) -> DataFile:
                 if path.is_file():
                     return DataFile(path, _read(path))
     looked = ", ".join(str(folder) for folder in folders)
-    raise ValueError(f"There is no {' or '.join(names)} (or with .gz) in {looked}")
+    raise ValueError(f"Found no {' or '.join(names)} (or with .gz) in {looked}")
 
 
 def _read(path: Path) -> bytes:

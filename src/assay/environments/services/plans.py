@@ -190,7 +190,7 @@ def foreign_plan(world: ServiceWorld, elsewhere: ServiceWorld, plan: Plan) -> li
 
 
 def _source(world: ServiceWorld, reads: Plan, rows: object) -> tuple[Question, int] | None:
-    """Returns a question with this answer, and the number of the call whose result shows it; None if there is none."""
+    """Returns a question with this answer, and the number of the call whose result shows it; None without one."""
     for question in (question for service in world.composition.services for question in service.questions):
         for number, read in enumerate(reads):
             if read.action == question.view.name and answer_in(world, question, read) == rows:

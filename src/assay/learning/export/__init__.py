@@ -1,1 +1,1 @@
-"""Exports for other trainers: one module per target, each a projection of training rows or messages."""
+"""Exports for other trainers: one module per trainer, each target a projection of training rows or messages."""

@@ -27,7 +27,7 @@ TARGETS = {
     "rows": "rows_file:RowsFile",
 }
 """Target name to module and class, loaded on demand."""
-Include = Literal["default", "passes", "judged", "all"]
+IncludeOption = Literal["default", "passes", "judged", "all"]
 _OF_FORMATS = ("to", "out", "attempts", "require", "failed_integrity", "with_secrets")
 
 
@@ -39,7 +39,7 @@ class WriteConfig(RowsConfig, frozen=True, forbid_unknown_fields=True, kw_only=T
     verl, prime-rl, tinker, skyrl, openai, openai-dpo, hf-dataset, rows."""
     out: str
     """File or folder to create; losses are listed in OUT.losses.json."""
-    include: Include = "default"
+    include: IncludeOption = "default"
     """Attempts to export: undoubted `passes`, `judged` ones (undoubted passes and failures), or `all`; `default`
     depends on the target."""
     failed_integrity: bool = False

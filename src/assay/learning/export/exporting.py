@@ -46,10 +46,10 @@ Progress = Callable[[int], None] | None
 
 
 def load_target(name: str) -> ExportTarget:
-    """Loads a target by name."""
+    """Loads a target by name. Raises `KeyError` for a name that is not in `TARGETS`."""
     module, _, kind = TARGETS[name].partition(":")
-    credited_rows: ExportTarget = getattr(import_module(f"{__package__}.{module}"), kind)()
-    return credited_rows
+    target: ExportTarget = getattr(import_module(f"{__package__}.{module}"), kind)()
+    return target
 
 
 def export_for_training(run: str, config: WriteConfig, settings: Settings, progress: Progress = None) -> ExportReport:
@@ -152,10 +152,10 @@ class _RunSource:
         self._without_advantage = False
 
     def rows(self) -> Iterator[TrainingRow]:
-        credited_rows = self._rows()
+        rows = self._rows()
         if self._target.credit or self.config.credit is not None:
-            credited_rows = self._assign_credit(credited_rows)
-        for row in credited_rows:
+            rows = self._assign_credit(rows)
+        for row in rows:
             if self._target.sampled and row.origin == "rendered":
                 self.record_loss(row.attempt, "row", "it was rendered, not sampled: it has no policy gradient")
                 continue
@@ -175,8 +175,8 @@ class _RunSource:
             if not self._target.holds and trajectory.chain not in self._counted:
                 self._counted.add(trajectory.chain)
                 self._unsupported.update(_non_message_counts(trajectory))
-            for credited_rows in conversations(trajectory, self._reader.opening(trajectory)):
-                yield AttemptConversation(trajectory, credited_rows)
+            for transcript in conversations(trajectory, self._reader.opening(trajectory)):
+                yield AttemptConversation(trajectory, transcript)
 
     def task_source(self, trajectory: Trajectory) -> TaskSource:
         """Returns the origin of an attempt's task."""
@@ -287,8 +287,8 @@ def _informative_fields(row: TrainingRow) -> set[str]:
 def _non_message_counts(trajectory: Trajectory) -> Counter[str]:
     tokens = sum(call.completion_token_ids is not None for call in trajectory.calls)
     states = sum(step.state is not None for step in trajectory.steps)
-    credited_rows = {"tokens": tokens, "states": states, "evidence": len(trajectory.evidence)}
-    return Counter({**credited_rows, "verdicts": len(trajectory.verdicts)})
+    evidence, verdicts = len(trajectory.evidence), len(trajectory.verdicts)
+    return Counter({"tokens": tokens, "states": states, "evidence": evidence, "verdicts": verdicts})
 
 
 def _is_informative(value: Any, default: Any) -> bool:

@@ -69,7 +69,9 @@ class ExportTarget(Protocol):
     sampled: ClassVar[bool] = False
     """For policy gradients: rendered rows are left out."""
     holds: ClassVar[frozenset[str]] = frozenset()
-    """Fields of `TrainingRow` that it represents; empty for message targets."""
+    """Fields of `TrainingRow` that it represents; empty for message targets. All others are losses. A target
+    with `doubt` also takes doubted passes and rows without a trained token; one with `logprobs` or `roles` warns
+    where rows lack them."""
 
     def write(self, source: ExportSource, out: Path) -> int:
         """Writes the file or folder `out`; returns the number of examples. Raises `UserError` without any."""

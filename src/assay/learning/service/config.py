@@ -114,7 +114,7 @@ def require_policies(config: RolloutServiceConfig) -> None:
             raise UserError(f"policy {name!r}: up to 64 letters, digits, - and _")
     unknown = sorted(config.hooks.keys() - config.policies.keys())
     if unknown:
-        raise UserError(f"--hook {unknown[0]}: there is no policy of that name")
+        raise UserError(f"--hook {unknown[0]}: unknown policy")
     missing = [folder for folder in config.task_folders if not Path(folder).is_dir()]
     if missing:
         raise UserError(f"folder {missing[0]} does not exist: correct --task-folder")

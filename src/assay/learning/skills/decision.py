@@ -1,7 +1,7 @@
 """Decides on a skill from the pass counts of a trial's arms: pure, and the same for stored and simulated trials.
 
 Error rates, each over the whole trial whatever its number of looks: a skill without any effect is accepted with a
-chance of at most `NO_EFFECT_SHARE` of alpha, and one that is no better than one of the two controls (no skill; the
+chance of at most `NO_EFFECT_SHARE` of alpha, and one not better than one of the two controls (no skill; the
 placebo) with a chance of at most alpha. The first holds by a test against both controls together, the second by one
 test against each. All are exact permutation tests on tasks (`assay.statistics.SequentialTest`).
 """

@@ -104,7 +104,7 @@ class TrialRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     holdout: str
     """Digest of the trial's tasks; empty where the skill was refused before the trial."""
     alpha: float
-    """Highest chance of accepting a skill that is no better than one of the controls; granted by the holdout ledger."""
+    """Highest chance of accepting a skill not better than one of the controls; granted by the holdout ledger."""
     arms: tuple[ArmResult, ...]
     p_none: float | None
     """One-sided permutation test against no skill, of all tasks tried; None where nothing was run."""

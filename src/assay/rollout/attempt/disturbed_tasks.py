@@ -20,9 +20,10 @@ from assay.environments.worlds.played import PlayedWorld
 from assay.environments.wrapping import WRAP, parse_wrappers, read_wrappers
 from assay.errors import UserError
 from assay.records import Check, Task, digest_record
-from assay.rollout.attempt.disturbed_workspace import SANDBOX_DISTURBANCES
 from assay.rollout.recording.task_archive import DISTURBED
 from assay.tasks import LoadedTask
+
+from .disturbed_workspace import SANDBOX_DISTURBANCES
 
 
 def disturb_tasks(tasks: Iterable[LoadedTask], spec: str | None) -> tuple[LoadedTask, ...]:

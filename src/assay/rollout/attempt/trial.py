@@ -81,7 +81,7 @@ class Services(NamedTuple):
     checks: RunChecks = NO_CHECKS
     """Checks beside those of the tasks."""
     controls: RunControls | None = None
-    """Control from outside; None: there is none."""
+    """Control from outside; None without any."""
     observer: RunObserver | None = None
     """Metrics and traces; None: nothing is observed."""
 

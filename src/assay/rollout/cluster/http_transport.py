@@ -61,7 +61,7 @@ def open_listener(address: str, certificate: Path | None, key: Path | None) -> N
 
     Raises:
         UserError: The address is invalid or not available, a file cannot be read, or the address is not a loopback one
-            and there is no certificate.
+            and a certificate is missing.
     """
     host, separator, text = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")

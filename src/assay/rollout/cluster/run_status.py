@@ -40,7 +40,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
     url: str
     slots: int
     state: Literal["answers", "silent", "not asked"]
-    """`silent`: it has left, or cannot be reached. `not asked`: the run has ended, or there is no token."""
+    """`silent`: it has left, or cannot be reached. `not asked`: the run has ended, or a token is missing."""
     running: int | None = None
     waiting: int | None = None
     uploading: int | None = None

@@ -1,7 +1,7 @@
 """Messages between the coordinator and node agents: plain data, a few hundred bytes a lease, never a trajectory.
 
-The coordinator calls agents; an agent calls nobody, so it needs no address of a coordinator and outlives any. Durations
-are sent, never times of day: the clocks of nodes differ.
+The coordinator calls agents; an agent makes no calls, so it needs no address of a coordinator and outlives any.
+Durations are sent, never times of day: the clocks of nodes differ.
 """
 
 from __future__ import annotations

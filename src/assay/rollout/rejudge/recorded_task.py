@@ -18,8 +18,8 @@ from assay.agents.replay import own_command
 from assay.environments.solution import SOLUTION
 from assay.errors import StoreError, UserError
 from assay.records import Event, Evidence, EvidenceAdded, Step, StepAdded, Trajectory
+from assay.rollout.attempt.disturbed_tasks import disturb_tasks
 from assay.rollout.config import RunConfig
-from assay.rollout.disturbed_tasks import disturb_tasks
 from assay.rollout.recording.task_archive import AGENT_SANDBOX, restore_task
 from assay.rollout.rejudge.config import ReplayConfig, ReverifyConfig, SandboxOptions, Version
 from assay.store import RunStore, decode_body, write_tree

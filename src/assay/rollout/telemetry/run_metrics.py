@@ -39,7 +39,7 @@ class RunMetrics:
         return _TrialMetrics(self)
 
     def observe_session(self) -> TrialObserver:
-        """Returns the observer of the calls of a gateway's session, which is no trial."""
+        """Returns the observer of the calls of a gateway's session, which is not a trial."""
         return _TrialMetrics(self)
 
     def on_upload(self, chain: str, started: float, ending: str) -> None:

@@ -188,7 +188,7 @@ def parse_call(text: str, source: SourceTask) -> PlannedCall:
         source: The task whose tool classes have the tool.
 
     Raises:
-        UserError: It is no such call, or there is no such tool.
+        UserError: It is not such a call, or the tool does not exist.
     """
     where = f"task {source.id}: the reference call {text[:200]!r}"
     try:

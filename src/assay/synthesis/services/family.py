@@ -145,7 +145,7 @@ class ServiceTasks:
             raise UserError(f"{self._application}: {exc}") from exc
         if not any(service.questions or any(a.wish for a in service.actions.values()) for service in found):
             raise UserError(
-                f"{self._application}: nobody can ask for anything there, as no action has a `wish`; tasks of "
+                f"{self._application}: no action has a `wish`, so that tasks cannot ask for anything there; tasks of "
                 "benchmarks have families of their own (`assay plugins`)"
             )
         return found

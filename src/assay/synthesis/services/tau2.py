@@ -231,7 +231,7 @@ class _BenchmarkTasks(ABC):
         world = self._open(source, parameters)
         tools = {spec.name for spec in world.specs()}
         if unknown := [call.action for call in person.plan if call.action not in tools]:
-            raise UserError(f"{self._describe(source)}: the reference calls {unknown[0]!r}, which is no tool there")
+            raise UserError(f"{self._describe(source)}: the reference calls {unknown[0]!r}, which is not a tool there")
         done = play(world, person.plan)
         checks = _checks(source, done, [value for _, value in reported])
         instruction = f"{person.text}\n\nPolicy\n{self._policy(solo=person.is_ticket)}"

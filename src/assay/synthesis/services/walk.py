@@ -253,7 +253,7 @@ class Walker:
         return Walk((*reads, *writes), tuple(writes), tuple(known))
 
     def facts_for(self, kind: str, value: str) -> tuple[PersonFact, ...] | None:
-        """Returns what must be known to find an identifier by reading; None if there is no way."""
+        """Returns what must be known to find an identifier by reading; None without a way."""
         path = self._path(kind, value, _DEPTH, frozenset())
         return None if path is None else tuple(path[1])
 

@@ -27,7 +27,7 @@ from assay.plugins import load
 from assay.records import Check, EnvironmentSpec, Task, digest_record
 
 _INSTRUCTION: Final = (
-    "Do what is asked with the tools, and nothing else. Nobody answers questions. Today is Thursday, 2023-11-30, and "
+    "Do what is asked with the tools, and nothing else. Questions are not answered. Today is Thursday, 2023-11-30, and "
     "the time is 00:00:00. Meetings must not start before 9:00 or end after 18:00."
 )
 

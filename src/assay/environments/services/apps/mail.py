@@ -36,8 +36,8 @@ existing one is meant.
 
 **Outside the company.** Colleagues have addresses that end in @lumenworks.example. Messages from colleagues are not
 forwarded to anybody else; write a new message that says what the other side needs. The same holds for attachments:
-drafts to outside addresses carry only attachments that came from outside. Nobody outside is invited to meetings, since
-the calendar would show them who else comes: write them a message instead.
+drafts to outside addresses carry only attachments that came from outside. People outside are not invited to meetings,
+since the calendar would show them who else comes: write them a message instead.
 
 **Groups.** Look who is in a group before you write to it. Write to a group once, not to each member, and at most one
 message to a group in a conversation.

@@ -69,7 +69,7 @@ class DisturbanceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """Draws other disturbances for the same world and calls."""
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` for a rate that is no share."""
+        """Raises `ValueError` for a rate that is not a share."""
         if not 0 <= self.rate <= 1:
             raise ValueError(f"rate is {self.rate}: expected a share from 0 to 1")
 
@@ -131,7 +131,7 @@ class Disturbance:
         return self.state
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Takes a dumped state. Raises `ValueError` if it is none."""
+        """Takes a dumped state. Raises `ValueError` for anything else."""
         self.state = dict(state)
 
     def draw(self, number: int) -> random.Random:

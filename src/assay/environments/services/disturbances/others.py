@@ -180,5 +180,5 @@ def _initial_row(world: ServiceWorld, table: str, key: Sequence[str | int]) -> R
 
 
 def _is_bookkeeping(world: ServiceWorld, key: Key) -> bool:
-    """Returns whether a row is of a table that is no part of the outcome."""
+    """Returns whether a row is of a table that is not part of the outcome."""
     return not any(table.judged and table.sql_name == key[0] for table in world.composition.tables)

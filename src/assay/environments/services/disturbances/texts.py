@@ -144,7 +144,7 @@ class Noise(TextDisturbance):
 
     @cached_property
     def _wish_words(self) -> frozenset[str]:
-        """Words by which people ask for an action: without them nobody knows what is wanted."""
+        """Words by which people ask for an action: without them it is not known what is wanted."""
         actions = self.world.composition.actions.values()
         return frozenset(word for action in actions for word in _VALUE_WORDS.findall(action.wish))
 

@@ -126,12 +126,12 @@ class FileState(ClassState):
         return self.listing(self.current)
 
     def find(self, name: str) -> File | Directory | None:
-        """Returns an entry of the current directory; None if there is none."""
+        """Returns an entry of the current directory; None without one."""
         number = self.here.get(name)
         return None if number is None else self.items[number]
 
     def find_file(self, name: str) -> File | None:
-        """Returns a file of the current directory; None if there is none."""
+        """Returns a file of the current directory; None without one."""
         item = self.find(name)
         return item if isinstance(item, File) else None
 
@@ -194,7 +194,7 @@ class FileState(ClassState):
                 levels.pop()
 
     def navigate(self, path: str) -> int | None:
-        """Returns the directory at a path; None if there is none."""
+        """Returns the directory at a path; None without one."""
         if path == ".":
             return self.current
         if path == "/":

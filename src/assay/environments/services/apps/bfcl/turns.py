@@ -165,7 +165,7 @@ def _record_result(tx: Transaction, text: str) -> None:
 def _generate(make: Generator, knobs: TurnsKnobs) -> None:
     """Opens the conversation with the person's first request."""
     if unknown := sorted(set(knobs.classes) - set(CLASSES)):
-        raise ValueError(f"There is no tool class {unknown[0]!r}; there are {', '.join(CLASSES)}")
+        raise ValueError(f"Unknown tool class {unknown[0]!r}; there are {', '.join(CLASSES)}")
     make.insert_all([Script(1, msgspec.json.encode(knobs).decode())])
     make.insert_all([Message(0, "user", request.text) for request in knobs.requests[:1]])
 

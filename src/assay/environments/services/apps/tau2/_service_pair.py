@@ -1,6 +1,6 @@
 """A domain of tau2-bench as two services with the same state: in one the agent has the person's tools, too.
 
-Calls of actions are logged, for the tasks that tau2-bench judges by their calls (`ACTION`). The log is no part of the
+Calls of actions are logged, for the tasks that tau2-bench judges by their calls (`ACTION`). The log is not part of the
 original's state.
 """
 

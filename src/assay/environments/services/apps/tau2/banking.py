@@ -135,7 +135,7 @@ def discoverable(registry: list[str], *, reads: bool = False) -> Callable[[F], F
 
     Args:
         registry: Names of tools, to which its own is added.
-        reads: Whether it is a view; a call of one is no part of the judged state unless the task demands it.
+        reads: Whether it is a view; a call of one is not part of the judged state unless the task demands it.
     """
 
     def declare(function: F) -> F:
@@ -231,7 +231,7 @@ def list_records(tx: Transaction, table: str, **equal: Any) -> list[dict[str, An
 
 
 def get_record(tx: Transaction, table: str, key: str, noun: str) -> Record:
-    """Returns a record. Refuses the action if there is none.
+    """Returns a record. Refuses the action without one.
 
     Args:
         tx: The state.

@@ -393,7 +393,7 @@ def _limit_field(limit_type: str) -> str:
 
 
 def _daily_limit(tx: Transaction, card: Record, account: Record, limit_type: str) -> Any:
-    """Returns the daily limit of a card in dollars. Refuses the action if there is none."""
+    """Returns the daily limit of a card in dollars. Refuses the action without one."""
     current = card.content.get(_limit_field(limit_type))
     if current is None and limit_type == "atm":
         level = str(account.content.get("level", "")).lower()

@@ -53,7 +53,7 @@ def find_file(data: str, name: str, folders: Sequence[str] = _FOLDERS) -> DataFi
         folders: Folders below `data` in which the file may be.
 
     Raises:
-        ValueError: There is none.
+        ValueError: None exists.
     """
     if not data:
         raise ValueError(f"WorkBench needs the knob `data`: the folder of {name}, or a checkout")
@@ -190,7 +190,7 @@ class Frame(Generic[R]):
         return tx.select(self._row, f"{self._identifier} = ?", value, order_by=POSITION)
 
     def next_identifier(self, tx: Transaction, digits: int = 0) -> str:
-        """Returns the largest identifier plus one, with leading zeros. Raises `ActionError` if it is no number."""
+        """Returns the largest identifier plus one, with leading zeros. Raises `ActionError` if it is not a number."""
         last = tx.select(self._row, "", order_by=f"-{self._identifier}", limit=1)
         largest = getattr(last[0], self._identifier) if last else ""
         try:
