@@ -455,9 +455,9 @@ def _replace_rows_unrecorded(connection: sqlite3.Connection, replacements: Seque
 def _replace_rows(connection: sqlite3.Connection, replacements: Sequence[_Replacement]) -> None:
     """Changes rows. Raises `ValueError` if a row that shall go does not exist."""
     for table, key, removes, _ in replacements:  # all rows go before any comes: two may have swapped a unique value
-        if removes:
-            if connection.execute(f"DELETE FROM {table.sql_name} WHERE {table.by_key}", key).rowcount != 1:
-                raise ValueError(f"{table.sql_name} has no row {key}")
+        delete = f"DELETE FROM {table.sql_name} WHERE {table.by_key}"
+        if removes and connection.execute(delete, key).rowcount != 1:
+            raise ValueError(f"{table.sql_name} has no row {key}")
     for table, _, _, row in replacements:
         if row is not None:
             connection.execute(table.insertion, row)
