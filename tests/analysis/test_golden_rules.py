@@ -57,6 +57,7 @@ def test_exactly_six_spark_passes_are_flagged_by_the_counting_rules(shared_data:
     }
 
 
+@pytest.mark.long
 def test_what_else_is_counted_differently_is_a_note_with_its_reason(shared_data: Path) -> None:
     its = dict(flagged(shared_data, "spark-skills", {"counts-disagree"}))
     assert {one.severity for one in its.values()} == {"note"}

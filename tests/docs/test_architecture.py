@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +17,9 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 PAGE = ROOT / "docs" / "design" / "architecture.md"
 FILE = re.compile(r"`((?:src/assay/)?[a-z_]+(?:/[a-z_]+)*/(?:[a-z_]+\.py)?)(?:: \w+)?`")
+IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+\S+[ \t]+import[ \t]+(?:\([^)]*\)|[^\n;#]+)|import[ \t]+[^\n;#]+)", re.MULTILINE
+)
 PRIVATE_ALLOWED: frozenset[tuple[str, str]] = frozenset()
 pytestmark = pytest.mark.quick
 
@@ -31,7 +35,7 @@ def _read_imports() -> Iterator[tuple[str, str]]:
         parts = path.relative_to(SOURCE).with_suffix("").parts
         module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         package = list(parts[:-1])
-        for node in _statements(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in _import_statements(path.read_text(encoding="utf-8")):
             if isinstance(node, ast.ImportFrom):
                 base = package[: len(package) - node.level + 1] if node.level else []
                 target = ".".join([*base, *([node.module] if node.module else [])])
@@ -40,14 +44,11 @@ def _read_imports() -> Iterator[tuple[str, str]]:
                 yield from ((module, alias.name) for alias in node.names)
 
 
-def _statements(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yields all statements; expressions, which are most of a tree, hold no imports."""
-    left: list[ast.AST] = [tree]
-    while left:
-        node = left.pop()
-        yield node
-        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
-            left += getattr(node, name, ())
+def _import_statements(text: str) -> Iterator[ast.stmt]:
+    """Yields all import statements, also of examples in strings; parsing whole files takes ten times as long."""
+    for found in IMPORT.finditer(text):
+        with suppress(SyntaxError):  # a sentence that begins like one
+            yield from ast.parse(found[0].strip()).body
 
 
 def _between_packages() -> Iterator[tuple[str, str]]:
@@ -59,7 +60,6 @@ def _between_packages() -> Iterator[tuple[str, str]]:
             yield module, target
 
 
-@pytest.mark.long
 def test_no_import_runs_back() -> None:
     back = [(m, t) for m, t in _between_packages() if t.split(".")[1] not in allowed_imports()[m.split(".")[1]]]
     assert back == []

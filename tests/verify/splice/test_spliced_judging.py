@@ -259,6 +259,7 @@ TIRESOME = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TIRESOME)
 async def test_a_run_that_does_not_end_is_left_for_a_sandbox_of_its_own(
     shop: Any, name: str, monkeypatch: pytest.MonkeyPatch
