@@ -36,8 +36,8 @@ test: setup lint $(LOCAL) ## what CI runs: all tests but the long ones, of which
 	@ASSAY_HARBOR_PYTHON="$$(sh scripts/harbor-for-tests.sh $(VENV))" $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder --durations=50 --durations-min=3 \
 		--sample="$$(git rev-parse --short HEAD 2>/dev/null || echo 0)"
 
-quick: setup ## the quick tests: about a minute and a half on two cores
-	@$(BIN)/python -m pytest -m "quick and not long" --hypothesis-profile=quick -q -n 2 --dist loadfile --no-loadscope-reorder
+quick: setup ## the quick tests: under a minute on two cores
+	@$(BIN)/python -m pytest -m "quick and not long" --hypothesis-profile=quick -q -n 3 --dist loadfile --no-loadscope-reorder
 
 newest: ## the built wheel in an empty environment, and the quick tests on it, with the newest Python here
 	@sh scripts/newest-python.sh $(VENV)-newest

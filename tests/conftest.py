@@ -100,12 +100,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leaves test files and folders without a quick test unread for the quick tests: importing them, and what their
     `conftest.py` imports, takes longer than the tests."""
-    if not config.option.markexpr.startswith("quick"):
+    wanted = [b"mark.%b" % name.encode() for name in ("quick", "newest") if name in config.option.markexpr]
+    if not wanted:
         return None
     files = [collection_path] if collection_path.is_file() else collection_path.rglob("test_*.py")
     if collection_path.is_file() and not collection_path.match("test_*.py"):
         return None
-    return None if any(b"mark.quick" in file.read_bytes() for file in files) else True
+    texts = map(Path.read_bytes, files)
+    return None if any(mark in text for text in texts for mark in wanted) else True
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

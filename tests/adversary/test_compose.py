@@ -10,7 +10,7 @@ from tests.adversary.compose import FAMILIES, compose, count_compositions
 from tests.adversary.library import Script, read_scripts
 from tests.adversary.primitives import DIMENSIONS, primitives_of
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 PROGRAMS = re.compile(r"<<'PYTHON'[^\n]*\n(.*?)\nPYTHON\n", re.DOTALL)
 COMPOSED = 400
 

@@ -32,7 +32,7 @@ from assay.store import RunStore
 from tests.rollout.agents import Solver, add
 from tests.rollout.counting import counting_task
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 AGENTS = Path(__file__).parents[1] / "rollout" / "agents.py"
 Run = Callable[..., assay.RunResult]
 

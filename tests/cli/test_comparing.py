@@ -19,7 +19,7 @@ from assay.errors import UserError
 from assay.records import AttemptEnded, AttemptStarted, Verdict, VerdictAdded
 from assay.store import RunStore
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 CELL = st.text(st.characters(codec="utf-8"), max_size=20)
 
 

@@ -17,7 +17,7 @@ from assay.cli.options import resolve_several
 from assay.rollout import RunConfig, plan_grid, run_inputs, to_toml
 from assay.store import list_runs
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 AGENTS = Path(__file__).parents[1] / "rollout" / "agents.py"
 TASKS = "family:grid,n=2"
 Say = Callable[..., tuple[int, str, str]]

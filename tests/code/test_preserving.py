@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from assay.code.preserving import PRESERVING
 from assay.verify.payload.signature_calls import arguments, plain
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 ALL = range(1, 100_000)
 
 EXAMPLES = [

@@ -9,7 +9,7 @@ import pytest
 
 from scripts.make_reference import ROOT
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 TOP = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "llms.txt")]
 DOCUMENTS = [*TOP, *sorted((ROOT / "docs").rglob("*.md"))]
 PLACES = (ROOT, ROOT / "tests" / "tasks" / "harbor" / "sum-columns")

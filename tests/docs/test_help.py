@@ -16,7 +16,7 @@ from assay.cli.app import VERBS, Verb, build_app
 from tests.sampling import draw_sample
 
 HEAVY = {"httptools", "duckdb", "networkx", "numpy", "pandas", "pyarrow", "rich", "scipy"}
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 
 WRONG = {
     "unknown command": (["runn"], "No such command"),

@@ -20,7 +20,7 @@ from assay.environments.services.served_tools import ServedTools
 from assay.environments.services.transaction import Transaction
 from assay.environments.services.world import ServiceWorld
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 
 
 class Leaf(msgspec.Struct, frozen=True):

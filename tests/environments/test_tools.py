@@ -14,7 +14,7 @@ from assay.environments.tools import WorkspaceTools
 from assay.environments.workspace.process import ProcessBackend
 from assay.records import Observation
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -23,7 +23,7 @@ from assay.store.arrow_arrays import (
 )
 from tests.rollout.exchange.test_secret_check import record
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 TEXTS = ["", "a", "\u00fc\u4e2d\U0001f600", "a" * 300]
 
 

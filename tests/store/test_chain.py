@@ -31,7 +31,7 @@ from assay.store.chain import decode_event
 from assay.store.run import encode_body
 from tests.store.chains import make_event
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
 json = st.recursive(
     plain, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner), max_leaves=6

@@ -28,7 +28,7 @@ from assay.store import (
 )
 from assay.store.database import WriterLock, has_writer
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 Fill = Callable[..., None]
 DAY = 86_400.0
 

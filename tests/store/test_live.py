@@ -13,7 +13,7 @@ import pytest
 from assay.records import Body, Noted
 from assay.store import RunStore, audit, live_tables, query, seal
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 Fill = Callable[..., None]
 SQL = "FROM steps ORDER BY ALL"
 

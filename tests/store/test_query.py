@@ -12,7 +12,7 @@ from assay.records import Noted
 from assay.store import Hit, QueryLimits, RunStore, query, seal, search
 from assay.store.tables import IN_QUERIES, TABLES, VIEWS
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 Fill = Callable[..., None]
 
 

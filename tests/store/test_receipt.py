@@ -34,7 +34,7 @@ from assay.store import (
 from assay.store.merkle import ChainHead, inclusion_proof, leaf_digest, merkle_root, root_from_proof
 from tests.store.conftest import started, whole_chain
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 Fill = Callable[..., None]
 Rewrite = Callable[[dict[str, list[Body]]], None]
 CHECKER = Path(__file__).parents[2] / "docs_src" / "check_receipt.py"

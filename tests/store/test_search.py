@@ -18,7 +18,7 @@ from assay.store.sealed import SealedRun
 from assay.store.text_index import BITS, FILE, candidate_groups
 from tests.counting import count_calls
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 Fill = Callable[..., None]
 letters = st.text(alphabet='aAbkKiIsS\u212a\u0130\u00e9\u00c9 \u03a3\u03c2\U0001f600*?[]%_\\"\n\x01u01', max_size=7)
 steps = st.lists(st.tuples(letters, letters | st.none(), st.lists(st.tuples(letters, letters), max_size=2)), max_size=6)

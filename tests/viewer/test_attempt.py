@@ -15,7 +15,7 @@ from assay.viewer.exchanges import tokens_part
 from assay.viewer.views import make_view
 from tests.viewer.chains_made import LONG, make, png, shown, view_names
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 
 
 @pytest.fixture(params=["live", "sealed"])

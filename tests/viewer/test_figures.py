@@ -17,7 +17,7 @@ from assay.viewer.views import make_view
 from tests.viewer import made
 from tests.viewer.chains_made import view_names
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from assay.viewer.views import make_view
 from scripts.showcase import make_showcase
 from tests.viewer import made
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 CHAIN = "made/t@loop-small-0.0"
 NAME = view_name("run", "r", "attempt", CHAIN, "annotations")
 

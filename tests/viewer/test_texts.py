@@ -15,7 +15,7 @@ from assay.viewer.pictures import encode_picture, picture_of_text
 from assay.viewer.texts import MOST_EXACT, PART, blob_part, cut_text, json_tree, pointer, resolve_pointer, text_part
 from tests.viewer.chains_made import as_address, png
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=8), inner, max_size=5),

@@ -24,7 +24,7 @@ from assay.environments.services.world import ServiceWorld
 from tests.environments.services.board import IDS, PLAN, SEED, board, open_board
 from tests.environments.services.test_serving import answer
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 HEAVY = {
     "failures": "failures:rate=0.9",
     "slow": "slow:rate=0.9:timeouts=1.0:minutes=7",

@@ -20,7 +20,7 @@ from assay.records import EnvironmentSpec
 from tests.environments.worlds.every import NAMES, WORLDS, made
 from tests.rollout.counting import CountingWorld
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 
 
 def broken(kind: Any) -> set[str]:

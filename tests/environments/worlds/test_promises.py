@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from assay.environments.worlds.played import solution
 from tests.environments.worlds.every import NAMES, WORLDS, made, seen, wander
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 World = tuple[str, dict[str, Any]]
 every = pytest.mark.parametrize("which", WORLDS, ids=NAMES)
 SEEDS = st.integers(0, 2**48)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from assay.gateway.tokens import AttributingRenderer
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 TOOLS = [
     {"type": "function", "function": {"name": "bash", "description": "It acts.", "parameters": {"type": "object"}}}
 ]

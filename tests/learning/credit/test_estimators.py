@@ -13,7 +13,7 @@ from assay.learning.credit import Batch, make_batch
 from tests.learning.credit import slow
 from tests.learning.credit.made import NAN, batches, by_hand
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 
 CASES: list[tuple[str, dict[str, Any], Any]] = [
     ("grpo", {}, slow.grpo),

@@ -24,7 +24,7 @@ from assay.learning.curation.similar import (
 from assay.learning.curation.teacher import Surprisal, rank_and_surprisal, rank_surprisal_ratio, teacher
 from tests.learning.curation.made import candidate
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 
 WORDS = [f"w{n}" for n in range(400)]
 texts = st.lists(st.sampled_from(WORDS[:40]), max_size=60).map(" ".join)

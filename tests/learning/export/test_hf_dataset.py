@@ -19,7 +19,7 @@ from assay.settings import Settings
 from assay.store import RunStore
 from tests.learning.recorded import store_run
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 
 
 def made(store: Path, tmp_path: Path, **how: Any) -> Path:

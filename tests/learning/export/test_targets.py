@@ -26,7 +26,7 @@ from assay.settings import Settings
 from tests.learning.recorded import asked_again, store_run
 from tests.learning.rows.test_rendered import without_tokens_in
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 Export = Callable[..., Path]
 
 

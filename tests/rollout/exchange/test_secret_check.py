@@ -38,7 +38,7 @@ from assay.rollout.exchange.secret_check import SecretCheck
 from assay.settings import Settings
 from assay.store import RunStore
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4
 KNOWN = "correct-horse-battery"
 

@@ -19,7 +19,7 @@ from assay.rollout.recording.model_calls import CallRecordBuilder, Conversation
 from assay.rollout.recording.redaction import Redactor
 from assay.store import BlobStore, restore_body, restore_messages, restore_request
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 SECRET = "upstream-secret-0123456789"
 TOOLS = ([], [{"type": "function", "function": {"name": "a"}}], [{"type": "function", "function": {"name": "b"}}])
 ACTS = st.sampled_from(["say", "tool", "again", "fail", "echo differs", "drop", "edit in place", "tools", "fresh"])

@@ -23,7 +23,7 @@ from assay.rollout.schedule.allocation import (
 from assay.rollout.schedule.forks import anchors_of, success_posterior
 from assay.rollout.schedule.policies import ALLOCATIONS, policy_named
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 NAMES = sorted(ALLOCATIONS)
 scores = st.lists(st.sampled_from([0.0, 1.0, 0.5, None]), max_size=12)
 
