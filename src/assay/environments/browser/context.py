@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Iterator
 from typing import Any, Final
 
 from assay.errors import EnvironmentFailure
@@ -18,6 +19,8 @@ from .pool import BrowserLease
 from .tab import ActProblem, Serve, Tab
 
 MOST_TABS: Final = 10
+MOST_REFUSED: Final = 30
+"""Tabs too many that a page may open before its own tab is closed."""
 _MOST_NOTES: Final = 20
 _OPEN_S: Final = 30.0
 
@@ -35,7 +38,7 @@ class BrowserContext:
         self.connection = lease.browser.connection
         self.serve = serve
         self.width, self.height = width, height
-        self.numbers = itertools.count(1)
+        self.numbers: Iterator[int] = itertools.count(1)
         self.tabs: list[Tab] = []
         self.current: Tab | None = None
         self._lease = lease
@@ -44,6 +47,7 @@ class BrowserContext:
         self._arrivals: dict[str, asyncio.Future[Tab]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
+        self._refused = 0
         self._is_opening = False
         """True while a tab is opened that no page asked for."""
 
@@ -71,8 +75,8 @@ class BrowserContext:
     def attached(self, session: str, target: dict[str, Any], *, is_waiting: bool) -> None:
         identifier = str(target.get("targetId"))
         if target.get("type") != "page" or len(self.tabs) >= MOST_TABS:
-            self.note(f"A page opened a {target.get('type')} too many, which was closed.")
             self.connection.send("Target.closeTarget", targetId=identifier)
+            self._refuse(str(target.get("openerId")))
             return
         tab = Tab(self, identifier, session)
         self.tabs.append(tab)
@@ -81,6 +85,23 @@ class BrowserContext:
         task = asyncio.ensure_future(self._take_in(tab, is_waiting=is_waiting))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def _refuse(self, opener: str) -> None:
+        """Counts a tab too many; the page that opens too many of them loses its own."""
+        self._refused += 1
+        if self._refused == 1:
+            self.note(f"A page opened a tab too many: there are at most {MOST_TABS}, and further ones are closed.")
+        tab = next((tab for tab in self.tabs if tab.target == opener), None)
+        if self._refused > MOST_REFUSED and tab is not None:
+            self.note("The page that opened them was closed.")
+            self.connection.send("Runtime.terminateExecution", tab.session)
+            self.connection.send("Target.closeTarget", targetId=opener)
+            self.detached(tab.session)
+
+    async def settle(self) -> None:
+        """Waits until the tabs that pages opened are taken in."""
+        if self._tasks:
+            await asyncio.wait(tuple(self._tasks), timeout=_OPEN_S)
 
     async def _take_in(self, tab: Tab, *, is_waiting: bool) -> None:
         arrival = self._arrivals.pop(tab.target, None)

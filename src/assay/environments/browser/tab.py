@@ -113,7 +113,7 @@ class Tab:
     def _send(self, method: str, **params: Any) -> asyncio.Future[dict[str, Any]]:
         return self._connection.send(method, self.session, **params)
 
-    async def call(self, method: str, *, timeout_s: float = SCRIPT_S, **params: Any) -> dict[str, Any]:
+    async def call(self, method: str, **params: Any) -> dict[str, Any]:
         """Runs a command of the page.
 
         Raises:
@@ -125,10 +125,11 @@ class Tab:
                 "This tab crashed: close it and open another." if self.has_crashed else "This tab is closed."
             )
         try:
-            return await self._connection.call(method, self.session, timeout_s=timeout_s, **params)
+            return await self._connection.call(method, self.session, timeout_s=SCRIPT_S, **params)
         except CdpError as exc:
             raise ActProblem(f"The page cannot do this: {exc}") from exc
         except TimeoutError as exc:
+            self._send("Runtime.terminateExecution")  # of a script that does not end
             raise ActProblem("The page does not answer: close this tab and open another.") from exc
 
     # Events.

@@ -122,6 +122,7 @@ class BrowserTools:
 
     async def _observe_page(self, name: str) -> str:
         await self.context.shown().settle()
+        await self.context.settle()
         tab = self.context.shown()  # another one, if the act opened or closed a tab
         await tab.settle()
         before, state = tab.last, await tab.read()

@@ -45,10 +45,10 @@ class ScreenRecorder:
             "image": None,
             "point": None if screen.point is None else [round(screen.point.x, 1), round(screen.point.y, 1)],
         }
-        stored = (tree,)
+        stored: tuple[str, ...] = (tree,)
         if screen.image is not None:
-            data["image"] = self._blobs.put(screen.image)
-            stored = (tree, data["image"])
+            data["image"] = image = self._blobs.put(screen.image)
+            stored = (tree, image)
         self._recorder.evidence("state", SCREEN, data, stored)
 
 

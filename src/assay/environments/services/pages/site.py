@@ -35,7 +35,7 @@ from .catalog import Catalog, PageTool, humanize, read_catalog
 from .controls import ADD, Controls
 from .fields import COUNT, SUBMITTED, Field, FormData, read_arguments, read_fields, write_texts
 from .layout import OWN, POLICY, Layout
-from .markup import Content, Html, element, join
+from .markup import Attribute, Content, Html, element, join
 from .results import ResultView
 from .theme import draw_theme
 
@@ -250,9 +250,8 @@ class Site:
         if tool.is_view and not fields:
             return None
         controls = Controls(self.theme, data, problems).render(fields)
-        method = "get" if tool.is_view else "post"
-        attributes = {
-            "method": method,
+        attributes: dict[str, Attribute] = {
+            "method": "get" if tool.is_view else "post",
             "action": self._layout.tool_address(tool),
             "novalidate": True,
             "aria-label": tool.title,
