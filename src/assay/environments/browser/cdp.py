@@ -17,7 +17,7 @@ from assay.errors import EnvironmentFailure
 
 MOST_MESSAGE: Final = 64 << 20
 """Bytes of one message, beyond which the connection is closed."""
-CALL_S: Final = 30.0
+CALL_S: Final = 60.0
 
 EventHandler = Callable[[str, dict[str, Any]], None]
 

@@ -22,7 +22,7 @@ MOST_TABS: Final = 10
 MOST_REFUSED: Final = 30
 """Tabs too many that a page may open before its own tab is closed."""
 _MOST_NOTES: Final = 20
-_OPEN_S: Final = 30.0
+_OPEN_S: Final = 60.0
 
 
 class BrowserContext:

@@ -17,10 +17,10 @@ from assay.http.messages import RequestHead, Response
 from .cdp import CdpConnection, CdpError
 from .tree import Numbering, PageTree, render_lines
 
-SETTLE_S: Final = 15.0
-"""Longest wait for a page to rest."""
-SCRIPT_S: Final = 10.0
-"""Longest run of a script of ours on a page."""
+SETTLE_S: Final = 90.0
+"""Longest wait for a page to rest: long, because what a busy machine does late must not look like another page."""
+SCRIPT_S: Final = 60.0
+"""Longest wait for the answer of a page."""
 _WORLD: Final = "assay"
 _ABOUT: Final = "about:blank"
 

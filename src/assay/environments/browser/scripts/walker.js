@@ -27,6 +27,12 @@
   const squeeze = (text) => text.replace(/\s+/g, ' ').trim().slice(0, MOST_TEXT);
   const cut = (text) => String(text).slice(0, MOST_TEXT);
 
+  // A blinking caret and moving parts would make two pictures of one page differ.
+  const still = new CSSStyleSheet();
+  still.replaceSync('*, *::before, *::after { caret-color: transparent !important; transition: none !important; ' +
+    'animation: none !important; scroll-behavior: auto !important; }');
+  document.adoptedStyleSheets = [...document.adoptedStyleSheets, still];
+
   function roleOf(el) {
     const given = (el.getAttribute('role') || '').trim().split(/\s+/)[0];
     if (given) return given === 'none' || given === 'presentation' ? '' : given.slice(0, 40);
