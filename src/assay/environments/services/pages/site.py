@@ -156,9 +156,9 @@ class Site:
             return Response(200, self.theme.stylesheet(), {**HEADERS, "Content-Type": "text/css; charset=utf-8"})
         if f"{OWN}{'/'.join(parts)}" == POLICY and self._served.policy.strip():
             return self._page("Rules", element("div", {"class": self.theme.name("text")}, self._served.policy))
-        if parts[0] == "records" and len(parts) == 3:
+        if len(parts) == 3 and parts[0] == "records":
             return self._record_page(parts[1], parts[2])
-        if parts[0] == "done" and len(parts) == 2 and parts[1].isdecimal() and len(parts[1]) < 10:
+        if len(parts) == 2 and parts[0] == "done" and parts[1].isdecimal() and len(parts[1]) < 10:
             return self._result_page(int(parts[1]))
         return self._problem(404, "Page not found", "No page is here. Begin at the start page.")
 
