@@ -135,5 +135,5 @@ async def test_a_page_ends_alike_twice(pages: OpenPages) -> None:
     for _ in range(2):
         tools = await pages(drawn)
         tree = await act(tools, "read_page")
-        seen.add((tree, await tools.context.shown().screenshot()))
+        seen.add((tree, await tools.context.current_tab().screenshot()))
     assert len(seen) == 1

@@ -165,7 +165,7 @@ class BrowserContext:
         if not self.tabs:
             await self.new_tab()
 
-    def shown(self) -> Tab:
+    def current_tab(self) -> Tab:
         """Returns the tab that acts go to. Raises `ActProblem` without one."""
         if self.current is None:
             raise ActProblem("No tab is open: open one.")

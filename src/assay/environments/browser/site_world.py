@@ -19,7 +19,7 @@ from msgspec import Meta
 
 from assay.environments.interface import ToolSpec
 from assay.environments.services.conversation import is_driven_by_model
-from assay.environments.services.pages.site import ShownResult, Site
+from assay.environments.services.pages.site import CallResult, Site
 from assay.environments.services.served_tools import ServedTools
 from assay.environments.services.world import ServiceWorld
 from assay.errors import EnvironmentFailure
@@ -62,7 +62,7 @@ class _State(msgspec.Struct, frozen=True):
 
     service: bytes
     url: str
-    results: dict[int, ShownResult]
+    results: dict[int, CallResult]
     count: int
 
 

@@ -96,7 +96,7 @@ class BrowserTools:
 
     async def open_home(self) -> None:
         """Loads the start page. Raises `ActProblem`."""
-        tab = self.context.shown()
+        tab = self.context.current_tab()
         await acts.go(tab, self.home)
         await tab.settle()
         await tab.read()
@@ -121,9 +121,9 @@ class BrowserTools:
     # Observing.
 
     async def _observe_page(self, name: str) -> str:
-        await self.context.shown().settle()
+        await self.context.current_tab().settle()
         await self.context.settle()
-        tab = self.context.shown()  # another one, if the act opened or closed a tab
+        tab = self.context.current_tab()  # another one, if the act opened or closed a tab
         await tab.settle()
         before, state = tab.last, await tab.read()
         shown = None
@@ -159,7 +159,7 @@ class BrowserTools:
         self.on_screen(Screen(name, state.tree.url, state.tree.title, tree, image, self._point))
 
     async def _read(self, asked: ReadPage) -> str:
-        tab = self.context.shown()
+        tab = self.context.current_tab()
         await tab.settle()
         if asked.view == "text":
             text = str(await tab.evaluate("text"))
@@ -168,7 +168,7 @@ class BrowserTools:
         return "\n".join([*self._heading(tab, state.tree), render_tree(state.lines)])
 
     async def _screenshot(self, _: Screenshot) -> str | None:
-        tab = self.context.shown()
+        tab = self.context.current_tab()
         await tab.settle()
         state = await tab.read()
         image = await tab.screenshot()
@@ -181,36 +181,36 @@ class BrowserTools:
     # Acts on elements.
 
     async def _at(self, bid: str) -> Point:
-        self._point = await acts.point_of(self.context.shown(), _number(bid))
+        self._point = await acts.point_of(self.context.current_tab(), _number(bid))
         return self._point
 
     async def _click(self, asked: Click) -> None:
         count = 2 if isinstance(asked, DblClick) else 1
-        await acts.click(self.context.shown(), await self._at(asked.bid), asked.button, count, asked.modifiers)
+        await acts.click(self.context.current_tab(), await self._at(asked.bid), asked.button, count, asked.modifiers)
 
     async def _hover(self, asked: Hover) -> None:
-        await acts.move(self.context.shown(), await self._at(asked.bid))
+        await acts.move(self.context.current_tab(), await self._at(asked.bid))
 
     async def _fill(self, asked: Fill) -> None:
-        await acts.fill(self.context.shown(), _number(asked.bid), asked.value)
+        await acts.fill(self.context.current_tab(), _number(asked.bid), asked.value)
 
     async def _clear(self, asked: Clear) -> None:
-        await acts.fill(self.context.shown(), _number(asked.bid), "")
+        await acts.fill(self.context.current_tab(), _number(asked.bid), "")
 
     async def _focus(self, asked: Focus) -> None:
-        await acts.focus(self.context.shown(), _number(asked.bid))
+        await acts.focus(self.context.current_tab(), _number(asked.bid))
 
     async def _select(self, asked: SelectOption) -> None:
         options = (asked.options,) if isinstance(asked.options, str) else asked.options
-        await acts.choose(self.context.shown(), _number(asked.bid), options)
+        await acts.choose(self.context.current_tab(), _number(asked.bid), options)
 
     async def _press(self, asked: Press) -> None:
-        tab = self.context.shown()
+        tab = self.context.current_tab()
         await acts.focus(tab, _number(asked.bid))
         await acts.press(tab, asked.key_comb)
 
     async def _drag(self, asked: DragAndDrop) -> None:
-        tab = self.context.shown()
+        tab = self.context.current_tab()
         end = await acts.point_of(tab, _number(asked.to_bid))
         start = await self._at(asked.from_bid)
         if await acts.point_of(tab, _number(asked.to_bid)) != end:
@@ -221,10 +221,10 @@ class BrowserTools:
 
     async def _scroll(self, asked: Scroll) -> None:
         middle = Point(self.context.width / 2, self.context.height / 2)
-        await acts.scroll(self.context.shown(), middle, asked.delta_x, asked.delta_y)
+        await acts.scroll(self.context.current_tab(), middle, asked.delta_x, asked.delta_y)
 
     async def _scroll_at(self, asked: ScrollAt) -> None:
-        await acts.scroll(self.context.shown(), self._aim(asked.x, asked.y), asked.dx, asked.dy)
+        await acts.scroll(self.context.current_tab(), self._aim(asked.x, asked.y), asked.dx, asked.dy)
 
     def _aim(self, x: float, y: float) -> Point:
         if x >= self.context.width or y >= self.context.height:
@@ -233,23 +233,23 @@ class BrowserTools:
         return self._point
 
     async def _mouse_move(self, asked: MouseMove) -> None:
-        await acts.move(self.context.shown(), self._aim(asked.x, asked.y))
+        await acts.move(self.context.current_tab(), self._aim(asked.x, asked.y))
 
     async def _mouse_click(self, asked: MouseClick) -> None:
         count = 2 if isinstance(asked, MouseDblClick) else 1
-        await acts.click(self.context.shown(), self._aim(asked.x, asked.y), asked.button, count)
+        await acts.click(self.context.current_tab(), self._aim(asked.x, asked.y), asked.button, count)
 
     async def _mouse_button(self, asked: MouseClick) -> None:
         at = self._aim(asked.x, asked.y)
-        await acts.move(self.context.shown(), at, held="none" if isinstance(asked, MouseDown) else asked.button)
-        await acts.press_button(self.context.shown(), at, asked.button, is_down=isinstance(asked, MouseDown))
+        await acts.move(self.context.current_tab(), at, held="none" if isinstance(asked, MouseDown) else asked.button)
+        await acts.press_button(self.context.current_tab(), at, asked.button, is_down=isinstance(asked, MouseDown))
 
     async def _mouse_drag(self, asked: MouseDragAndDrop) -> None:
         start, end = self._aim(asked.from_x, asked.from_y), self._aim(asked.to_x, asked.to_y)
-        await acts.drag(self.context.shown(), start, end)
+        await acts.drag(self.context.current_tab(), start, end)
 
     async def _keyboard_press(self, asked: KeyboardPress) -> None:
-        await acts.press(self.context.shown(), asked.key)
+        await acts.press(self.context.current_tab(), asked.key)
 
     async def _keyboard_hold(self, asked: KeyboardPress) -> None:
         if asked.key not in MODIFIERS:
@@ -257,18 +257,18 @@ class BrowserTools:
         is_down, flag = isinstance(asked, KeyboardDown), MODIFIERS[asked.key]
         self._held = self._held | flag if is_down else self._held & ~flag
         event = modifier_event(asked.key, self._held, is_down=is_down)
-        await self.context.shown().call("Input.dispatchKeyEvent", **event)
+        await self.context.current_tab().call("Input.dispatchKeyEvent", **event)
 
     async def _keyboard_type(self, asked: KeyboardType) -> None:
-        await acts.type_text(self.context.shown(), asked.text)
+        await acts.type_text(self.context.current_tab(), asked.text)
 
     async def _keyboard_insert(self, asked: KeyboardInsertText) -> None:
-        await acts.insert_text(self.context.shown(), asked.text)
+        await acts.insert_text(self.context.current_tab(), asked.text)
 
     # Navigation and tabs.
 
     async def _goto(self, asked: Goto) -> None:
-        await acts.go(self.context.shown(), self._checked(asked.url))
+        await acts.go(self.context.current_tab(), self._checked(asked.url))
 
     def _checked(self, address: str) -> str:
         """Returns an address of the site's own origin; a path is completed. Raises `ActProblem`."""
@@ -289,10 +289,10 @@ class BrowserTools:
         return f"{split.scheme}://{split.netloc}"
 
     async def _go_back(self, _: GoBack) -> None:
-        await acts.go_in_history(self.context.shown(), -1)
+        await acts.go_in_history(self.context.current_tab(), -1)
 
     async def _go_forward(self, _: GoForward) -> None:
-        await acts.go_in_history(self.context.shown(), 1)
+        await acts.go_in_history(self.context.current_tab(), 1)
 
     async def _new_tab(self, _: NewTab) -> None:
         await self.context.new_tab()
@@ -300,7 +300,7 @@ class BrowserTools:
 
     async def _tab_close(self, _: TabClose) -> None:
         is_last = len(self.context.tabs) <= 1
-        await self.context.close_tab(self.context.shown())
+        await self.context.close_tab(self.context.current_tab())
         if is_last:
             await self.open_home()
 

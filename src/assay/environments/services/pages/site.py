@@ -56,7 +56,7 @@ HEADERS: Final[Mapping[str, str]] = {
 }
 
 
-class ShownResult(msgspec.Struct, frozen=True):
+class CallResult(msgspec.Struct, frozen=True):
     """Result of a call that changed something, for the page that it leads to."""
 
     tool: str
@@ -85,7 +85,7 @@ class Site:
         self.catalog: Catalog = read_catalog(tools, served)
         self.theme = draw_theme(seed)
         self.base = base
-        self.results: dict[int, ShownResult] = {}
+        self.results: dict[int, CallResult] = {}
         """Results that can be shown, by number."""
         self.count = 0
         """Number of the last result."""
@@ -215,10 +215,10 @@ class Site:
         if not is_sent:
             shown = join(self._view.render(tool, result.text), self._turn_pages(tool, arguments, result.text))
             return self._form_page(request, {}, result, shown)
-        self._keep(ShownResult(tool.name, result.text))
+        self._keep(CallResult(tool.name, result.text))
         return Response(303, b"", {**HEADERS, "Location": self._layout.address(f"{OWN}done/{self.count}")})
 
-    def _keep(self, result: ShownResult) -> None:
+    def _keep(self, result: CallResult) -> None:
         self.count += 1
         self.results[self.count] = result
         self.results.pop(self.count - MOST_RESULTS, None)
