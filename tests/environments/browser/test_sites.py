@@ -12,8 +12,11 @@ import pytest
 from assay.environments.browser.screen import Screen
 from assay.environments.browser.site_world import SiteWorld
 from assay.environments.services.plans import play
+from assay.errors import UserError
 from assay.records import Task
+from assay.rollout.recording.screens import browsers_of
 from assay.synthesis.services.family import ServiceTasks
+from assay.tasks import LoadedTask
 from tests.environments.services.test_applications import APPLICATIONS
 from tests.environments.services.test_pages import HOSTILE, poison
 
@@ -127,3 +130,10 @@ async def test_a_restored_site_goes_on_where_it_was() -> None:
 def test_wrong_options_are_refused(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         SiteWorld({"services": ["shop"], **parameters}, 0)
+
+
+async def test_without_a_browser_a_run_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assay.environments.browser.chromium.PROGRAMS", ())
+    with pytest.raises(UserError, match="install the package chromium-headless-shell"):
+        async with browsers_of([LoadedTask(make_task("shop"), None)]):
+            pytest.fail("the run began")

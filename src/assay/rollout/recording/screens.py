@@ -54,11 +54,19 @@ class ScreenRecorder:
 
 @asynccontextmanager
 async def browsers_of(tasks: Sequence[LoadedTask]) -> AsyncIterator[None]:
-    """Closes the browsers that a run's attempts shared, at its end."""
+    """Closes the browsers that a run's attempts shared, at its end.
+
+    Raises:
+        UserError: Tasks need a browser and none is installed; nothing was started.
+    """
+    if all(loaded.task.environment.kind != SITES for loaded in tasks):
+        yield
+        return
+    from assay.environments.browser.chromium import find_program  # late: most runs have no browser
+    from assay.environments.browser.pool import close_browsers
+
+    find_program()
     try:
         yield
     finally:
-        if any(loaded.task.environment.kind == SITES for loaded in tasks):
-            from assay.environments.browser.pool import close_browsers  # late: most runs have no browser
-
-            await close_browsers()
+        await close_browsers()
