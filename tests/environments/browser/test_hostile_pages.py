@@ -29,7 +29,11 @@ async def test_a_page_reaches_nothing_but_its_site(pages: OpenPages) -> None:
     assert "which is not served here" in seen
 
 
-async def test_windows_dialogs_storage_and_downloads_are_bounded(pages: OpenPages) -> None:
+async def test_windows_dialogs_storage_and_downloads_are_bounded(
+    pages: OpenPages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("assay.environments.browser.tab.SETTLE_S", 10.0)
+    monkeypatch.setattr("assay.environments.browser.tab.SCRIPT_S", 10.0)
     script = """
     alert('first'); confirm('second'); prompt('third');
     for (let n = 0; n < 1000; n++) window.open('/?' + n);
