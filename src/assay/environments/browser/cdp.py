@@ -50,6 +50,8 @@ class CdpConnection:
         self._handlers: dict[str, EventHandler] = {}
         self._number = 0
         self._buffer = bytearray()
+        self._searched = 0
+        """Bytes of the buffer that hold no end of a message."""
         self._reader: asyncio.ReadTransport | None = None
         self._writer: asyncio.WriteTransport | None = None
         self.failure: str = ""
@@ -100,16 +102,18 @@ class CdpConnection:
     def feed(self, data: bytes) -> None:
         """Takes in bytes of the browser."""
         self._buffer += data
-        while (end := self._buffer.find(0)) >= 0:
+        while (end := self._buffer.find(0, self._searched)) >= 0:
             raw = bytes(self._buffer[:end])
             del self._buffer[: end + 1]
+            self._searched = 0
             try:
                 message = msgspec.json.decode(raw, type=_Message)
             except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
                 self.close(f"it sent a message that is none of its protocol: {exc}")
                 return
             self._dispatch(message)
-        if len(self._buffer) > MOST_MESSAGE:
+        self._searched = len(self._buffer)
+        if self._searched > MOST_MESSAGE:
             self.close(f"it sent a message of more than {MOST_MESSAGE >> 20} MiB")
 
     def _dispatch(self, message: _Message) -> None:

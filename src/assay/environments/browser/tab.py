@@ -21,6 +21,10 @@ SETTLE_S: Final = 90.0
 """Longest wait for a page to rest: long, because what a busy machine does late must not look like another page."""
 SCRIPT_S: Final = 60.0
 """Longest wait for the answer of a page."""
+MOST_BODY: Final = 1 << 20
+"""Bytes of what a page may send with one request."""
+MOST_WAITING: Final = 256
+"""Requests of a page that may wait for an answer at a time."""
 _WORLD: Final = "assay"
 _ABOUT: Final = "about:blank"
 
@@ -141,6 +145,10 @@ class Tab:
             self._changed.set()
 
     def _on_request(self, params: dict[str, Any]) -> None:
+        if self._requests >= MOST_WAITING:
+            self._owner.note(f"The page has {MOST_WAITING} requests at a time; more are refused.")
+            self._send("Fetch.failRequest", requestId=str(params.get("requestId")), errorReason="BlockedByClient")
+            return
         self._requests += 1
         task = asyncio.ensure_future(self._answer(params))
         self._tasks.add(task)
@@ -169,12 +177,18 @@ class Tab:
             self._changed.set()
 
     async def _respond(self, url: str, request: dict[str, Any]) -> Response | None:
-        split = urlsplit(url)
+        try:
+            split = urlsplit(url)
+            body = b"".join(base64.b64decode(entry.get("bytes", "")) for entry in request.get("postDataEntries") or ())
+        except ValueError:  # of an address that no client could ask
+            return None
         headers = {str(name).lower(): str(value) for name, value in (request.get("headers") or {}).items()}
         headers["host"] = split.netloc
-        body = b"".join(base64.b64decode(entry.get("bytes", "")) for entry in request.get("postDataEntries") or ())
         if not body and isinstance(request.get("postData"), str):
-            body = request["postData"].encode()
+            body = request["postData"].encode(errors="replace")
+        if len(body) > MOST_BODY:
+            self._owner.note(f"The page sent {len(body)} bytes with one request, which was refused.")
+            return None
         target = (split.path or "/") + (f"?{split.query}" if split.query else "")
         head = RequestHead(str(request.get("method", "GET")), target, headers)
         response = await self._owner.serve(f"{split.scheme}://{split.netloc}", head, body)
