@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import socket
+import time
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -333,3 +334,30 @@ async def test_pages_are_served_beside_the_tools() -> None:
 
 def test_a_tool_without_arguments_has_no_fields() -> None:
     assert read_fields(PageTool("t", "a", "T", "", {}, is_view=True)) == ()
+
+
+def test_a_number_that_json_cannot_hold_is_a_problem() -> None:
+    schema = {"properties": {"n": {"type": "number"}}, "required": ["n"]}
+    fields = read_fields(PageTool("t", "a", "T", "", schema, is_view=False))
+    for text, is_read in (("1e3", True), ("1e400", False), ("-9.5e999", False)):
+        arguments, problems = read_arguments(fields, FormData.of([("_form", "1"), ("f-n", text)]))
+        assert (bool(arguments), bool(problems)) == (is_read, not is_read)
+
+
+def test_lists_in_lists_are_read_in_the_time_of_their_size() -> None:
+    inner = {"type": "object", "properties": {"m": {"type": "array", "items": {"type": "string"}}}}
+    schema = {"properties": {"l": {"type": "array", "items": inner}}}
+    fields = read_fields(PageTool("t", "a", "T", "", schema, is_view=False))
+    counts = [("_form", "1"), ("n-f-l", "200"), *((f"n-f-l/{at}/m", "200") for at in range(200))]
+    data = FormData.of([*counts, *((f"f-l/{at % 200}/m/{at // 200}", "x") for at in range(3000))])
+    began = time.monotonic()
+    arguments, problems = read_arguments(fields, data)
+    assert time.monotonic() - began < 2
+    assert (len(arguments["l"]), len(arguments["l"][0]["m"]), problems) == (200, 15, {})
+
+
+async def test_a_form_of_too_many_entries_is_refused() -> None:
+    site = open_site(open_world())
+    tool = next(iter(site.catalog.tools.values()))
+    counts = {f"n-f-l/{at}/m": "200" for at in range(30)}
+    assert (await post(site, site.tool_address(tool), counts)).status == 413

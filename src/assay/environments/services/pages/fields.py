@@ -9,6 +9,7 @@ line ends in one-line fields, and empty texts in optional fields that are null b
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
@@ -32,6 +33,7 @@ SUBMITTED: Final = "_form"
 MOST_ENTRIES: Final = 200
 """Entries of a list that a form can have."""
 _LONGEST_LINE: Final = 200
+_DEEPEST: Final = 20
 _INTEGER: Final = re.compile(r"[+-]?\d{1,30}", re.ASCII)
 _AMOUNT: Final = re.compile(r"([+-]?)(\d{1,28})(?:\.(\d{1,2}))?", re.ASCII)
 _NUMBER: Final = re.compile(r"[+-]?\d{1,30}(?:\.\d{1,30})?(?:[eE][+-]?\d{1,3})?", re.ASCII)
@@ -75,17 +77,33 @@ class FormData(NamedTuple):
 
     texts: Mapping[str, str] = {}
     is_submitted: bool = False
+    written: frozenset[str] = frozenset()
+    """Names of the controls with a text, and of what they are a part of."""
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]]) -> FormData:
         """Returns what a browser sent; of controls with one name, the last counts."""
         texts = {name: text.replace("\r\n", "\n").replace("\r", "\n") for name, text in pairs}
-        return cls(texts, SUBMITTED in texts)
+        return cls.having(texts, is_submitted=SUBMITTED in texts)
+
+    @classmethod
+    def having(cls, texts: Mapping[str, str], *, is_submitted: bool) -> FormData:
+        """Returns a form with texts."""
+        written = set()
+        for name in (name for name, text in texts.items() if text):
+            parts = name.split("/", _DEEPEST)
+            written |= {"/".join(parts[:count]) for count in range(1, len(parts) + 1)} | {name}
+        return cls(texts, is_submitted, frozenset(written))
 
     def count(self, path: str) -> int:
         """Returns the number of entries of a list that the form shows."""
         given = self.texts.get(COUNT + path, "")
         return min(int(given), MOST_ENTRIES) if given.isdecimal() and given.isascii() and len(given) < 6 else 0
+
+    @property
+    def entries(self) -> int:
+        """Number of entries of all lists that the form shows."""
+        return sum(self.count(name.removeprefix(COUNT)) for name in self.texts if name.startswith(COUNT))
 
 
 def read_fields(tool: PageTool) -> tuple[Field, ...]:
@@ -230,7 +248,9 @@ def _parse(field: Field, path: str, text: str, problems: dict[str, str]) -> Any:
         cents = int(amount[2]) * 100 + int((amount[3] or "").ljust(2, "0"))
         return -cents if amount[1] == "-" else cents
     if field.widget == "number" and _NUMBER.fullmatch(stripped):
-        return int(stripped) if _INTEGER.fullmatch(stripped) else float(stripped)
+        number = int(stripped) if _INTEGER.fullmatch(stripped) else float(stripped)
+        if math.isfinite(number):  # what JSON, and so a tool, can be given
+            return number
     if field.widget == "json":
         try:
             return msgspec.json.decode(text)
@@ -264,8 +284,7 @@ def options_of(field: Field) -> tuple[Option, ...]:
 
 def _is_blank(path: str, data: FormData) -> bool:
     """Returns whether nothing was written into a field or any part of it."""
-    inside = f"{path}/"
-    return not any(text for name, text in data.texts.items() if name == path or name.startswith(inside))
+    return path not in data.written
 
 
 # From arguments to texts.

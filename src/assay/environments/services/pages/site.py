@@ -121,8 +121,11 @@ class Site:
             pairs = _read_pairs(query if head.method == "GET" else body.decode("utf-8", "replace"))
         except ValueError:
             return self._problem(413, "Refused", f"A form has at most {MOST_FIELDS} fields.")
+        data = FormData.of(pairs)
+        if data.entries > MOST_FIELDS:
+            return self._problem(413, "Refused", f"The lists of a form have at most {MOST_FIELDS} entries.")
         parts = [unquote(part, errors="replace") for part in path[len(self.base) :].strip("/").split("/")]
-        return await self._route(head.method, parts, FormData.of(pairs))
+        return await self._route(head.method, parts, data)
 
     async def _route(self, method: str, parts: list[str], data: FormData) -> Response:
         if parts[0] == OWN.strip("/"):
@@ -200,7 +203,7 @@ class Site:
         tool, fields, data = request
         if added := data.texts.get(ADD):
             texts = {**data.texts, COUNT + added: str(data.count(added) + 1)}
-            return self._form_page(request._replace(data=FormData(texts, is_submitted=True)), {})
+            return self._form_page(request._replace(data=FormData.having(texts, is_submitted=True)), {})
         runs = data.is_submitted or (tool.is_view and not tool.properties)
         if not runs or (tool.is_view is is_sent):
             return self._form_page(request, {})
