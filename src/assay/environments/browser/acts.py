@@ -124,8 +124,13 @@ async def focus(tab: Tab, number: int) -> None:
 
 async def press(tab: Tab, keys: str) -> None:
     """Presses keys, such as `Control+a`. Raises `ActProblem`."""
-    for event in parse_keys(keys).events():
+    stroke = parse_keys(keys)
+    if stroke.uses_clipboard:
+        await tab.evaluate("giveClipboard", tab.clipboard.text)
+    for event in stroke.events():
         await tab.call("Input.dispatchKeyEvent", **event)
+    if stroke.uses_clipboard:
+        tab.clipboard.text = str(await tab.evaluate("takeClipboard"))
 
 
 async def type_text(tab: Tab, text: str) -> None:

@@ -16,7 +16,7 @@ from assay.errors import EnvironmentFailure
 from .cdp import CdpError
 from .chromium import Chromium
 from .pool import BrowserLease
-from .tab import ActProblem, Serve, Tab
+from .tab import ActProblem, Clipboard, Serve, Tab
 
 MOST_TABS: Final = 10
 MOST_REFUSED: Final = 30
@@ -36,6 +36,7 @@ class BrowserContext:
     def __init__(self, lease: BrowserLease, identifier: str, serve: Serve, width: int, height: int) -> None:
         self.browser: Chromium = lease.browser
         self.connection = lease.browser.connection
+        self.clipboard = Clipboard()
         self.serve = serve
         self.width, self.height = width, height
         self.numbers: Iterator[int] = itertools.count(1)
@@ -54,6 +55,7 @@ class BrowserContext:
     @classmethod
     async def open(cls, lease: BrowserLease, serve: Serve, width: int, height: int) -> BrowserContext:
         """Opens a context with one empty tab; the context owns the lease. Raises `EnvironmentFailure`."""
+        context: BrowserContext | None = None
         try:
             made = await lease.browser.call("Target.createBrowserContext", disposeOnDetach=True)
             context = cls(lease, str(made.get("browserContextId")), serve, width, height)
@@ -63,10 +65,10 @@ class BrowserContext:
             )
             await context.new_tab()
         except (CdpError, ActProblem, TimeoutError) as exc:
-            await lease.release()
+            await (lease.release() if context is None else context.close())
             raise EnvironmentFailure(f"the browser opened no context: {exc}") from exc
         except BaseException:
-            await lease.release()
+            await (lease.release() if context is None else context.close())
             raise
         return context
 

@@ -39,6 +39,15 @@ class KeyStroke(NamedTuple):
     held: tuple[str, ...]
     """Names of the modifiers, in the order in which they are pressed."""
 
+    @property
+    def uses_clipboard(self) -> bool:
+        """Whether it copies, cuts or pastes."""
+        if self.key == "Insert":
+            return self.modifiers in (MODIFIERS["Control"], MODIFIERS["Shift"])
+        if self.key == "Delete":
+            return self.modifiers == MODIFIERS["Shift"]
+        return bool(self.modifiers & MODIFIERS["Control"]) and self.key.lower() in ("c", "x", "v")
+
     def events(self) -> list[dict[str, Any]]:
         """Returns the parameters of `Input.dispatchKeyEvent`, in order."""
         found: list[dict[str, Any]] = []

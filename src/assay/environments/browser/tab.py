@@ -15,7 +15,7 @@ from assay.errors import EnvironmentFailure
 from assay.http.messages import RequestHead, Response
 
 from .cdp import CdpConnection, CdpError
-from .tree import Numbering, PageTree, render_lines
+from .tree import Numbering, PageTree, quote, render_lines
 
 SETTLE_S: Final = 90.0
 """Longest wait for a page to rest: long, because what a busy machine does late must not look like another page."""
@@ -36,10 +36,18 @@ class ActProblem(Exception):
     """An act that could not be done. The message is for the agent."""
 
 
+class Clipboard:
+    """What an attempt copied. The browser's own clipboard is that of all attempts, and no page reaches it."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+
 class TabOwner(Protocol):
     """What a tab belongs to."""
 
     connection: CdpConnection
+    clipboard: Clipboard
     serve: Serve
     numbers: Iterator[int]
     width: int
@@ -72,6 +80,7 @@ class Tab:
         self.has_crashed = False
         self.is_closed = False
         self._owner = owner
+        self.clipboard = owner.clipboard
         self._connection = owner.connection
         self._world: int | None = None
         self._requests = 0
@@ -157,8 +166,9 @@ class Tab:
     async def _answer(self, params: dict[str, Any]) -> None:
         number = str(params.get("requestId"))
         try:
-            request = params.get("request") or {}
-            response = await self._respond(str(request.get("url", "")), request)
+            request = params.get("request")
+            known = request if isinstance(request, dict) else {}
+            response = await self._respond(str(known.get("url", "")), known)
             if response is None:
                 await self._send("Fetch.failRequest", requestId=number, errorReason="BlockedByClient")
                 return
@@ -180,9 +190,9 @@ class Tab:
         try:
             split = urlsplit(url)
             body = b"".join(base64.b64decode(entry.get("bytes", "")) for entry in request.get("postDataEntries") or ())
-        except ValueError:  # of an address that no client could ask
+            headers = {str(name).lower(): str(value) for name, value in (request.get("headers") or {}).items()}
+        except (ValueError, TypeError, AttributeError):  # of an address or a form that no client could ask
             return None
-        headers = {str(name).lower(): str(value) for name, value in (request.get("headers") or {}).items()}
         headers["host"] = split.netloc
         if not body and isinstance(request.get("postData"), str):
             body = request["postData"].encode(errors="replace")
@@ -193,7 +203,7 @@ class Tab:
         head = RequestHead(str(request.get("method", "GET")), target, headers)
         response = await self._owner.serve(f"{split.scheme}://{split.netloc}", head, body)
         if response is None:
-            self._owner.note(f"The page asked for {url[:200]}, which is not served here.")
+            self._owner.note(f"The page asked for {quote(url[:200])}, which is not served here.")
         return response
 
     def _on_context(self, params: dict[str, Any]) -> None:
@@ -238,9 +248,7 @@ class Tab:
 
     def _on_dialog(self, params: dict[str, Any]) -> None:
         kind, text = str(params.get("type")), str(params.get("message"))[:300]
-        self._owner.note(
-            f"The page showed a dialog ({kind}), which was dismissed: {msgspec.json.encode(text).decode()}"
-        )
+        self._owner.note(f"The page showed a dialog ({kind[:20]}), which was dismissed: {quote(text)}")
         self._send("Page.handleJavaScriptDialog", accept=kind == "beforeunload")
 
     def _on_crash(self, params: dict[str, Any]) -> None:

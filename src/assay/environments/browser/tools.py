@@ -25,7 +25,7 @@ from .context import BrowserContext
 from .keys import MODIFIERS, modifier_event
 from .screen import Point, Screen
 from .tab import ActProblem, PageState, Tab
-from .tree import PageTree, render_changes, render_tree
+from .tree import PageTree, quote, render_changes, render_tree
 from .vocabulary import (
     Clear,
     Click,
@@ -111,6 +111,10 @@ class BrowserTools:
         except (msgspec.ValidationError, RecursionError) as exc:
             takes = ", ".join(kind.__struct_fields__) or "nothing"
             return Observation(f"Wrong arguments for {name}: {exc}; it takes {takes}.", error=True)
+        if not _is_text(arguments):
+            return Observation(
+                f"Wrong arguments for {name}: a text has half a character (a lone surrogate).", error=True
+            )
         self._point = None
         try:
             text = await act(self, parsed)
@@ -133,7 +137,7 @@ class BrowserTools:
         return "\n".join([*self._heading(tab, state.tree), render_tree(state.lines) if shown is None else shown])
 
     def _heading(self, tab: Tab, tree: PageTree) -> list[str]:
-        lines = [f"Page: {_quote(tree.title)}", f"Address: {_quote(tree.url)}"]
+        lines = [f"Page: {quote(tree.title)}", f"Address: {quote(tree.url)}"]
         tabs = self.context.tabs
         if len(tabs) > 1:
             lines.append(f"Tab {tabs.index(tab)} of 0 to {len(tabs) - 1}")
@@ -334,8 +338,13 @@ def _number(bid: str) -> int:
     return int(bare)
 
 
-def _quote(text: str) -> str:
-    return msgspec.json.encode(text).decode()
+def _is_text(arguments: dict[str, Any]) -> bool:
+    """Returns whether UTF-8 can express the arguments, which a decoder of JSON may have read from escapes."""
+    try:
+        msgspec.json.encode(arguments)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 _Act = Callable[[BrowserTools, Any], Awaitable[str | None]]

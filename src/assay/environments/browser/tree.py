@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, Final
 
 import msgspec
@@ -21,6 +24,12 @@ MOST_SHOWN: Final = 60_000
 _MOST_CHANGED: Final = 0.6
 """Share of changed lines beyond which the whole tree is shown."""
 _CONTEXT: Final = 1
+_MOST_COMPARED: Final = 1_000_000
+"""Pairs of equal lines beyond which two trees are not compared, because that would take seconds."""
+_MOST_KEYS: Final = 50_000
+"""Elements of earlier documents that are remembered."""
+_HIDDEN: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Characters that JSON leaves as they are and that end lines or change the direction of what follows."""
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -84,12 +93,14 @@ class Numbering:
         self._counter = itertools.count(1) if counter is None else counter
         self.elements: dict[int, Element] = {}
         """Elements of the tree read last, by number."""
-        self._by_key: dict[tuple[Any, ...], int] = {}
+        self._by_key: dict[bytes, int] = {}
         self._by_element: dict[tuple[int, int], int] = {}
         self._document_of: dict[int, int] = {}
+        self._document = -1
 
     def assign(self, document: int, tree: PageTree) -> list[int | None]:
         """Returns the number of each node; None for those that cannot be acted on."""
+        self._forget(document)
         self.elements = {}
         seen: dict[tuple[Any, ...], int] = {}
         numbers: list[int | None] = []
@@ -99,21 +110,31 @@ class Numbering:
                 continue
             alike = (node.r, node.t, node.f)
             seen[alike] = seen.get(alike, 0) + 1
-            number = self._number((document, node.n), (*alike, seen[alike]))
+            key = blake2b(msgspec.json.encode((*alike, seen[alike])), digest_size=16).digest()
+            number = self._number((document, node.n), key)
             self.elements[number] = Element(document, node.n, node)
             numbers.append(number)
         return numbers
 
-    def _number(self, element: tuple[int, int], key: tuple[Any, ...]) -> int:
+    def _number(self, element: tuple[int, int], key: bytes) -> int:
         number = self._by_element.get(element)
         if number is None:
             number = self._by_key.get(key)
-            if number is None or self._document_of[number] == element[0]:
+            if number is None or self._document_of.get(number) == element[0]:
                 number = next(self._counter)
             self._by_element[element] = number
             self._document_of[number] = element[0]
-        self._by_key[key] = number
+        self._by_key.pop(key, None)
+        self._by_key[key] = number  # the last one is the youngest
         return number
+
+    def _forget(self, document: int) -> None:
+        """Forgets elements of other documents, and the oldest keys where they are too many."""
+        if document != self._document:
+            self._document = document
+            self._by_element, self._document_of = {}, {}
+        while len(self._by_key) > _MOST_KEYS:
+            del self._by_key[next(iter(self._by_key))]
 
 
 def render_lines(tree: PageTree, numbers: Sequence[int | None]) -> list[str]:
@@ -124,23 +145,24 @@ def render_lines(tree: PageTree, numbers: Sequence[int | None]) -> list[str]:
 def _line(node: Node, number: int | None) -> str:
     indent = "  " * min(node.d, 30)
     if node.r == "text":
-        return f"{indent}{_quote(node.t)}"
+        return f"{indent}{quote(node.t)}"
     parts = [] if number is None else [f"[{number}]"]
     parts.append(_plain(node.r))
     if node.t:
-        parts.append(_quote(node.t))
+        parts.append(quote(node.t))
     if node.v is not None:
-        parts.append(f"value={_quote(node.v)}")
+        parts.append(f"value={quote(node.v)}")
     parts += [_plain(state) for state in node.s]
     if node.o:
-        parts.append(f"options={_quote(' | '.join(node.o))}")
+        parts.append(f"options={quote(' | '.join(node.o))}")
     if node.b is not None:
         parts.append(f"at {','.join(map(str, node.b))}")
     return indent + " ".join(parts)
 
 
-def _quote(text: str) -> str:
-    return msgspec.json.encode(text).decode()
+def quote(text: str) -> str:
+    """Returns a text of a page as JSON in one line, as which every reader of lines sees it; nothing turns it around."""
+    return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", msgspec.json.encode(text).decode())
 
 
 def _plain(text: str) -> str:
@@ -159,6 +181,9 @@ def render_tree(lines: Sequence[str]) -> str:
 def render_changes(before: Sequence[str], after: Sequence[str]) -> str | None:
     """Returns the lines that went (-) and came (+) since the last tree; None if it is shorter to show all of it."""
     if not before:
+        return None
+    counts = Counter(before)
+    if sum(counts[line] for line in after) > _MOST_COMPARED:
         return None
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     shown: list[str] = []

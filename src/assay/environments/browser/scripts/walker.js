@@ -1,7 +1,7 @@
 // Reads a page as an accessibility tree and finds elements again. It runs in an isolated world of the page: scripts of
 // the page can neither see nor change it, and they share the document alone.
 (() => {
-  const MOST_NODES = 6000, MOST_TEXT = 2000;
+  const MOST_NODES = 6000, MOST_TEXT = 2000, MOST_COPIED = 50000, MOST_TOTAL = 1e6;
   const byNumber = new Map(), numbers = new WeakMap();
   let count = 0;
 
@@ -33,9 +33,43 @@
     'animation: none !important; scroll-behavior: auto !important; }');
   document.adoptedStyleSheets = [...document.adoptedStyleSheets, still];
 
+  // The browser has one clipboard for all attempts, so pages never reach it: what is copied is kept by the attempt, which
+  // gives it to the page before a key is pressed and takes it after.
+  let clipboard = '';
+  function selectedText() {
+    const el = document.activeElement;
+    if (el && typeof el.selectionStart === 'number' && typeof el.value === 'string') {
+      return el.type === 'password' ? '' : el.value.slice(el.selectionStart, el.selectionEnd);
+    }
+    return String(getSelection());
+  }
+  for (const kind of ['copy', 'cut', 'paste']) {
+    addEventListener(kind, (event) => {
+      event.preventDefault();
+      event.stopImmediatePropagation();
+      if (kind === 'paste') {
+        if (clipboard) document.execCommand('insertText', false, clipboard);
+        return;
+      }
+      const text = selectedText();
+      if (!text) return;
+      clipboard = text.slice(0, MOST_COPIED);
+      if (kind === 'cut') document.execCommand('delete');
+    }, true);
+  }
+  function giveClipboard(text) {
+    clipboard = text;
+    return true;
+  }
+  function takeClipboard() {
+    const text = clipboard;
+    clipboard = '';  // so that the middle button pastes nothing
+    return text;
+  }
+
   function roleOf(el) {
     const given = (el.getAttribute('role') || '').trim().split(/\s+/)[0];
-    if (given) return given === 'none' || given === 'presentation' ? '' : given.slice(0, 40);
+    if (given && given !== 'text') return given === 'none' || given === 'presentation' ? '' : given.slice(0, 40);
     const tag = el.tagName;
     if (tag === 'A') return el.hasAttribute('href') ? 'link' : '';
     if (tag === 'INPUT') return INPUTS[el.type] || 'textbox';
@@ -145,9 +179,10 @@
 
   function walk(withBoxes) {
     const nodes = [];
-    let isCut = false;
+    let isCut = false, total = 0;
     function push(node) {
-      if (nodes.length >= MOST_NODES) isCut = true;
+      total += 50 + node.t.length + [node.v || '', ...(node.f || []), ...(node.o || [])].join('').length;
+      if (nodes.length >= MOST_NODES || total > MOST_TOTAL) isCut = true;
       else nodes.push(node);
     }
     function flush(text, depth) {
@@ -198,7 +233,7 @@
     if (root) visit(root, 0);
     const scroller = document.scrollingElement || document.documentElement;
     return {
-      url: location.href, title: cut(document.title), nodes, cut: isCut, dialog: Boolean(modal),
+      url: cut(location.href), title: cut(document.title), nodes, cut: isCut, dialog: Boolean(modal),
       scroll: [Math.round(scrollX), Math.round(scrollY)],
       size: [scroller ? scroller.scrollWidth : 0, scroller ? scroller.scrollHeight : 0],
     };
@@ -294,5 +329,5 @@
     return new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => resolve(true))));
   }
 
-  globalThis.assayWalker = {walk, point, prepare, choose, focus, text, settled};
+  globalThis.assayWalker = {walk, point, prepare, choose, focus, text, settled, giveClipboard, takeClipboard};
 })();
