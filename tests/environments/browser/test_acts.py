@@ -137,3 +137,19 @@ async def test_a_page_ends_alike_twice(pages: OpenPages) -> None:
         tree = await act(tools, "read_page")
         seen.add((tree, await tools.context.current_tab().screenshot()))
     assert len(seen) == 1
+
+
+async def test_arguments_that_the_browser_cannot_take_are_refused(pages: OpenPages) -> None:
+    tools = await pages(PAGES)
+    tree = await act(tools, "read_page")
+    for name, arguments in (
+        ("keyboard_type", {"text": "\ud800"}),
+        ("keyboard_press", {"key": "\ud800"}),
+        ("send_msg_to_user", {"text": "\ud800"}),
+        ("fill", {"bid": number(tree, 'textbox "Name"'), "value": "\ud800"}),
+        ("scroll", {"delta_x": 0, "delta_y": 1e308}),
+        ("scroll_at", {"x": 1, "y": 1, "dx": -1e308, "dy": 0}),
+        ("scroll", {"delta_x": float("nan"), "delta_y": 0}),
+    ):
+        assert "Wrong arguments" in await refuse(tools, name, **arguments)
+    assert "value=" in await act(tools, "press", bid=number(tree, 'textbox "Name"'), key_comb="x")

@@ -120,7 +120,10 @@ class CdpConnection:
         if message.id is None:
             handler = self._handlers.get(message.sessionId)
             if handler is not None:
-                handler(message.method, message.params)
+                try:
+                    handler(message.method, message.params)
+                except (AttributeError, KeyError, TypeError, ValueError) as exc:
+                    self.close(f"it sent an event that is none of its protocol: {exc}")
             return
         future = self._waiting.pop(message.id, None)
         if future is None or future.done():

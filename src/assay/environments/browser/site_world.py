@@ -22,7 +22,7 @@ from assay.environments.services.conversation import is_driven_by_model
 from assay.environments.services.pages.site import CallResult, Site
 from assay.environments.services.served_tools import ServedTools
 from assay.environments.services.world import ServiceWorld
-from assay.errors import EnvironmentFailure
+from assay.errors import EnvironmentFailure, boundary
 from assay.http.messages import RequestHead, Response
 from assay.records import Isolation, Observation, ToolCall
 
@@ -167,7 +167,12 @@ class SiteWorld:
     async def _serve(self, origin: str, head: RequestHead, body: bytes) -> Response | None:
         if f"{origin}/" != self.home:
             return None
-        return await self.site.answer(head, body)
+        try:
+            with boundary(EnvironmentFailure, "the site"):
+                return await self.site.answer(head, body)
+        except EnvironmentFailure as exc:
+            self._fail(exc)
+            return None
 
     def _show(self, screen: Screen) -> None:
         if self.on_screen is not None:

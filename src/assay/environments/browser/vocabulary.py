@@ -10,6 +10,7 @@ from msgspec import Meta
 Button = Literal["left", "middle", "right"]
 Bid = Annotated[str, Meta(description="Number of an element in the last tree, such as 12", max_length=12)]
 Pixel = Annotated[float, Meta(ge=0, le=10_000, description="Pixels of the viewport")]
+Turn = Annotated[float, Meta(ge=-100_000, le=100_000, description="Pixels")]
 MOST_WAIT_MS: Final = 10_000
 
 
@@ -74,8 +75,8 @@ class DragAndDrop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Scroll(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Scrolls the page by pixels."""
 
-    delta_x: float
-    delta_y: float
+    delta_x: Turn
+    delta_y: Turn
 
 
 class ScrollAt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -83,8 +84,8 @@ class ScrollAt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     x: Pixel
     y: Pixel
-    dx: float
-    dy: float
+    dx: Turn
+    dy: Turn
 
 
 class MouseMove(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
