@@ -6,6 +6,7 @@ missing=""
 command -v bwrap >/dev/null || missing="$missing bubblewrap"
 command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ||
     missing="$missing chromium"
+command -v chromium-headless-shell >/dev/null || missing="$missing chromium-headless-shell"
 command -v faketime >/dev/null || missing="$missing faketime"
 command -v git >/dev/null || missing="$missing git"
 command -v podman >/dev/null || missing="$missing podman"

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import runpy
+import shutil
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from assay.environments.browser.chromium import PROGRAMS as PROGRAMS_OF_BROWSERS
 from scripts.make_reference import ROOT
 
 PROGRAMS = {"asynchronous_trainer.py", "openai_agents_program.py", "smolagents_program.py", "check_receipt.py"}
 """Run by tests/harnesses with the libraries that they need, by tests/store, and by tests/learning with a service."""
 OF_A_PAGE = {"sdk_agent.py", "sdk_model.py", "sdk_from_python.py"}
 """Run by test_agent_to_rows.py, with the commands of their page."""
+IN_A_BROWSER = {"site_in_a_browser.py"}
 EXTRAS = {"trace_a_run.py": "opentelemetry"}
 """The package of an extra that a program needs."""
 SAYS = {
@@ -38,6 +41,7 @@ SAYS = {
     "python_results.py": "3 attempts",
     "record_a_command.py": "exit code 0",
     "scripted_model.py": "The sum is 5.",
+    "site_in_a_browser.py": "HeadlessChrome/",
     "silent_signal.py": "'silent.calls': 2, 'silent.share': 50",
     "trace_a_run.py": "attempt pass\n  open\n  invoke_agent expert\n    execute_tool move\n",
     "tasks_from_calls.py": "runs-runs-perl program passed, 19 of 19 mutants fail, 100 inputs",
@@ -54,7 +58,11 @@ def examples() -> list[object]:
 def _marks(name: str) -> list[pytest.MarkDecorator]:
     package = EXTRAS.get(name)
     is_missing = package is not None and find_spec(package) is None
-    return [pytest.mark.skipif(is_missing, reason=f"{package} is not installed")]
+    without_browser = name in IN_A_BROWSER and not any(map(shutil.which, PROGRAMS_OF_BROWSERS))
+    return [
+        pytest.mark.skipif(is_missing, reason=f"{package} is not installed"),
+        pytest.mark.skipif(without_browser, reason="no Chromium is installed"),
+    ]
 
 
 @pytest.mark.long

@@ -9,6 +9,7 @@ from assay.environments.wrapping import TEMPORARY_FAILURE, WRAP
 from assay.errors import TaskError
 from assay.records import Oracle
 
+from .expert import AdvisesActs
 from .interface import Attempt
 
 _MOST_TRIES = 21
@@ -19,7 +20,8 @@ class OracleAgent:
     """Uploads the solution to `/solution` and runs the oracle's command, with its variables, in the working folder.
 
     The variables may be secrets and are not recorded. In an in-process world that knows its solution it makes those
-    calls, one per step. A command argument that names a file of the solution folder becomes its path under `/solution`.
+    calls, one per step; in one that only knows the next act, it asks for each. A command argument that names a file of
+    the solution folder becomes its path under `/solution`.
     """
 
     name = "oracle"
@@ -31,6 +33,9 @@ class OracleAgent:
         """Runs the reference solution. Raises `TaskError` without one, or without an environment to run it in."""
         if attempt.workspace is None and isinstance(attempt.tools, SolvesItself):
             await _play(attempt, attempt.tools)
+            return
+        if attempt.workspace is None and isinstance(attempt.tools, AdvisesActs):
+            await _follow(attempt, attempt.tools)
             return
         oracle, workspace = _required(attempt)
         if attempt.solution is not None:
@@ -56,6 +61,18 @@ async def _play(attempt: Attempt, world: SolvesItself) -> None:
             break
     if attempt.ended is None:
         attempt.finish("played the world's own solution")
+
+
+async def _follow(attempt: Attempt, world: AdvisesActs) -> None:
+    acts = 0
+    while (call := world.advice()) is not None:
+        await attempt.act([call])
+        acts += 1
+        if attempt.ended is not None:
+            return
+    if not acts:
+        raise TaskError(f"task {attempt.task.id!r}: its world knows no way to solve it from its first state")
+    attempt.finish("played the world's own solution")
 
 
 def _required(attempt: Attempt) -> tuple[Oracle, Workspace]:

@@ -46,6 +46,7 @@ from assay.rollout.limits.run_budget import BudgetLimits, RunBudget, use_of
 from assay.rollout.limits.run_controls import RunControls
 from assay.rollout.recording.recorder import Recorder
 from assay.rollout.recording.redaction import Redactor
+from assay.rollout.recording.screens import ScreenRecorder, ShowsScreens, browsers_of
 from assay.rollout.recording.task_archive import TaskArchive
 from assay.rollout.schedule.rounds import RoundResources, levels_of, run_rounds
 from assay.rollout.schedule.runner import run_plan
@@ -294,6 +295,7 @@ async def open_resources(
         _model(config, settings, named, model, controls) as access,
         _model(config, settings, config.user_model, None, controls) as user_model,
         _backend(config, tasks, agent) as backend,
+        browsers_of(tasks),
     ):
         secrets = {**settings.secrets(), **settings.named(config.pass_env)}
         preparer = Preparer(backend, config, settings) if backend else None
@@ -389,6 +391,8 @@ class _SiteFactory:
 
         acts = [act for prior in planned.prior for act in prior.acts]
         attach_user(world, attempt, recorder, self._user_model, acts)
+        if isinstance(world, ShowsScreens):
+            world.on_screen = ScreenRecorder(recorder, self._blobs)
 
     def _required_preparer(self, loaded: LoadedTask) -> Preparer:
         if self._preparer is None:

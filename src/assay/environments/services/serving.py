@@ -1,4 +1,5 @@
-"""Transports of the tools of a world: HTTP on a listening socket (MCP at `/mcp` and `http`), and lines on a pipe (MCP).
+"""Transports of the tools of a world: HTTP on a listening socket (MCP at `/mcp`, web pages at `/site`, and `http`), and
+lines on a pipe (MCP).
 
 Bodies, lines, connections and times are bounded; a client that ends in the middle of a request has called nothing, and
 one that ends before it has read the response has called once.
@@ -18,9 +19,11 @@ from assay.http.server import HttpServer, ResponseWriter, ServerLimits
 
 from .http import HttpInterface, error
 from .mcp import McpServer
+from .pages.site import Site
 from .served_tools import ServedTools
 
 MCP_PATH: Final = "/mcp"
+SITE_PATH: Final = "/site"
 MOST_BODY: Final = 1 << 20
 """Largest body or line, in bytes."""
 LIMITS: Final = ServerLimits(header_s=20.0, body_s=60.0, connections=64)
@@ -29,9 +32,15 @@ _TOO_LARGE: Final = error(413, "invalid", f"A body has at most {MOST_BODY >> 10}
 
 
 @asynccontextmanager
-async def serve_http(tools: ServedTools, listener: socket.socket) -> AsyncIterator[None]:
-    """Serves tools on a listening socket, which it closes at the end, together with all connections."""
-    async with HttpServer(_ToolApp(tools), LIMITS) as server:
+async def serve_http(tools: ServedTools, listener: socket.socket, site: Site | None = None) -> AsyncIterator[None]:
+    """Serves tools on a listening socket, which it closes at the end, together with all connections.
+
+    Args:
+        tools: The tools.
+        listener: The socket.
+        site: Web pages of the same tools, whose base is `SITE_PATH`; None for none.
+    """
+    async with HttpServer(_ToolApp(tools, site), LIMITS) as server:
         await server.listen(listener)
         yield
 
@@ -60,9 +69,10 @@ async def serve_lines(tools: ServedTools, reader: asyncio.StreamReader, write: C
 class _ToolApp:
     """Implements `App`."""
 
-    def __init__(self, tools: ServedTools) -> None:
+    def __init__(self, tools: ServedTools, site: Site | None) -> None:
         self.mcp = McpServer(tools)
         self.http = HttpInterface(tools)
+        self.site = site
 
     def accept(self, head: RequestHead) -> _BodyReader | Response:
         origin = head.headers.get("origin")
@@ -73,6 +83,9 @@ class _ToolApp:
         length = head.headers.get("content-length", "0")
         if len(length) > 12 or (length.isdecimal() and int(length) > MOST_BODY):
             return _TOO_LARGE
+        site = self.site
+        if site is not None and f"{head.target.partition('?')[0]}/".startswith(f"{site.base}/"):
+            return _BodyReader(lambda body: site.answer(head, body))
         if head.target.partition("?")[0].rstrip("/") == MCP_PATH:
             if head.method != "POST":
                 return error(405, "invalid", "MCP messages are sent by POST", "POST")

@@ -267,6 +267,16 @@ class ServiceWorld:
     # What transports need.
 
     @property
+    def actions(self) -> Mapping[str, Action]:
+        """Declarations of the tools."""
+        return self.composition.actions
+
+    @property
+    def summaries(self) -> Mapping[str, str]:
+        """Sentence about each application."""
+        return {one.name: one.summary for one in (*self.composition.applications, self.composition.services[0])}
+
+    @property
     def label(self) -> str:
         """Names of the applications, joined by `+`."""
         return "+".join(service.name for service in self.composition.applications)

@@ -65,6 +65,9 @@ _BARREN_WORLDS: Final = 3
 """Exhausted worlds in a row after which no more tasks are sought."""
 _TASKS_OF_A_WORLD: Final = 5
 _MOST_WRITES: Final = 8
+_PAGES: Final = (
+    "The applications are web pages, and you use them by a browser. Begin with `read_page`: it shows the start page."
+)
 _MOST_PERMUTED: Final = 3
 """Writes of which each order is tried; of more, only the orders that exchange two of them."""
 
@@ -96,6 +99,7 @@ class ServiceTasks:
             message, with `none` the instruction holds everything, and with `model` a model chooses the words
             (`--user-model`). The requests are the same in each.
         writes: Number of requests of a task; 0 draws one, two or three.
+        interface: How the agent reaches the applications: `tools`, or `pages` in a browser. The tasks are the same.
         knobs: Options of the applications' generators, as a table by application (from Python only).
     """
 
@@ -108,9 +112,13 @@ class ServiceTasks:
         user: str = "rules",
         writes: int = 0,
         changed: bool = False,
+        interface: str = "tools",
         knobs: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        _require_types(app=app, level=level, kind=kind, user=user, writes=writes, changed=changed, knobs=knobs)
+        _require_types(
+            app=app, level=level, kind=kind, user=user, writes=writes, changed=changed, interface=interface, knobs=knobs
+        )
+        _require_interface(interface, user=user, changed=changed)
         if level not in (*LEVELS, "mixed"):
             raise UserError(f"level={level} of the family 'services': expected {', '.join(LEVELS)} or mixed")
         if not 0 <= writes <= _MOST_WRITES:
@@ -130,6 +138,7 @@ class ServiceTasks:
                 raise UserError("changed=true of the family 'services' needs kind=possible, level=explicit or implicit")
             self._levels = tuple(one for one in self._levels if one != "persona")
         self._changed = changed
+        self._has_pages = interface == "pages"
         self._kind = kind
         self._user: UserMode = next(mode for mode in USER_MODES if mode == user)
         self._writes = writes
@@ -300,10 +309,12 @@ class ServiceTasks:
             checks.append(Check("policy", "policy", {"contracts": list(done.policy.contracts)}))
         if draft.answers:
             checks.append(Check("answer", "answer", {"questions": as_questions(draft.answers)}))
-        environment = EnvironmentSpec("services", parameters, done.seed)
-        instruction = "\n\n".join([wording.text, *_rules(self._world_services)])
+        environment = EnvironmentSpec("sites" if self._has_pages else "services", parameters, done.seed)
+        opening = [_PAGES] if self._has_pages else []
+        instruction = "\n\n".join([wording.text, *opening, *_rules(self._world_services)])
         names = [service.name for service in self._services]
-        more: tuple[str, ...] = (Changed.kind,) if draft.change else () if kind == "possible" else (kind,)
+        more: tuple[str, ...] = ("pages",) if self._has_pages else ()
+        more += (Changed.kind,) if draft.change else () if kind == "possible" else (kind,)
         if level == "persona" and self._user != "rules":
             more += (f"user-{self._user}",)
         return Task(
@@ -315,6 +326,16 @@ class ServiceTasks:
             tags=("services", level, *more, *names),
             source=f"family services, {'+'.join(names)}, seed {seed}",
             metadata={"given": round(wording.share_given, 3), "writes": len(walk.writes), "calls": len(walk.plan)},
+        )
+
+
+def _require_interface(interface: str, *, user: str, changed: bool) -> None:
+    """Raises `UserError` for an unknown interface, and for what pages do not offer."""
+    if interface not in ("tools", "pages"):
+        raise UserError(f"interface={interface} of the family 'services': expected tools or pages")
+    if interface == "pages" and (changed or user == "model"):
+        raise UserError(
+            "interface=pages of the family 'services' goes with changed=false and user=rules, oracle or none"
         )
 
 

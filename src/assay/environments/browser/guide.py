@@ -1,0 +1,188 @@
+"""Carries out a plan of tool calls by the pages of a site, as a person would: follow links, fill in forms, send them.
+
+Each act is read off the page that is shown. No tool is called and no address is typed, so a plan that ends well shows
+that the pages offer everything that it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from assay.environments.services.pages.catalog import PageTool
+from assay.environments.services.pages.controls import ADD
+from assay.environments.services.pages.fields import PREFIX, Field, options_of, write_texts
+from assay.environments.services.pages.site import Site
+from assay.environments.services.plans import PlannedCall
+from assay.environments.services.world import ServiceWorld
+from assay.errors import EnvironmentFailure
+from assay.records import ToolCall, canonical_bytes
+
+from .tab import Tab
+from .tree import Element
+
+_MOST_ACTS: Final = 300
+"""Acts for one call of a plan, beyond which the pages do not offer it."""
+_MOST_FILLS: Final = 3
+_MOST_READ: Final = 2000
+"""Characters of a value that the tree shows."""
+
+
+class _Control(NamedTuple):
+    """An element with its number."""
+
+    number: int
+    element: Element
+
+    @property
+    def name(self) -> str:
+        return self.element.node.attributes.get("name", "")
+
+    @property
+    def value(self) -> str:
+        return self.element.node.attributes.get("value", "")
+
+
+class PlanGuide:
+    """Knows the next act of a plan.
+
+    Args:
+        service: World in which the plan is carried out; its log says which calls were made.
+        site: Its pages.
+    """
+
+    def __init__(self, service: ServiceWorld, site: Site) -> None:
+        self._service = service
+        self._site = site
+        self._first = service.answered
+        self._acts = 0
+        self._at = 0
+        self._fills: dict[str, int] = {}
+        self._made = 0
+
+    def next_act(self, tab: Tab | None) -> ToolCall | None:
+        """Returns the next act; None once the plan is carried out.
+
+        Args:
+            tab: Tab that is shown; None before the browser is open.
+
+        Raises:
+            EnvironmentFailure: The pages do not offer what the plan needs.
+        """
+        done = self._service.answered - self._first
+        if done != self._at:
+            self._at, self._acts, self._fills = done, 0, {}
+        if done >= len(self._service.plan):
+            return None
+        planned = self._service.plan[done]
+        self._acts += 1
+        if self._acts > _MOST_ACTS:
+            raise EnvironmentFailure(f"the pages do not lead to the call {planned.action} of the plan")
+        name, arguments = self._choose(planned, tab)
+        self._made += 1
+        return ToolCall(f"a{self._made}", name, canonical_bytes(arguments).decode(), arguments)
+
+    def _choose(self, planned: PlannedCall, tab: Tab | None) -> tuple[str, dict[str, Any]]:
+        if tab is None or tab.last is None or not tab.numbering.elements:
+            return "read_page", {}
+        tool = self._site.catalog.tools.get(planned.action)
+        if tool is None:
+            raise EnvironmentFailure(f"the site has no page for the call {planned.action} of the plan")
+        controls = [_Control(number, element) for number, element in tab.numbering.elements.items()]
+        address = self._site.tool_address(tool)
+        form = [one for one in controls if one.element.node.attributes.get("form") == address]
+        if form:
+            return self._on_form(tool, planned, form)
+        if tab.last.tree.dialog:
+            raise EnvironmentFailure("a dialog of another form is open")
+        return self._follow(tool, address, controls)
+
+    def _follow(self, tool: PageTool, address: str, controls: list[_Control]) -> tuple[str, dict[str, Any]]:
+        """Returns the click on the link that leads nearer to a page."""
+        wanted = (address, self._site.application_address(tool.application), self._site.base + "/")
+        links = {one.element.node.attributes.get("href", ""): one for one in reversed(controls)}
+        link = next((links[href] for href in wanted if href in links), None)
+        if link is None:
+            raise EnvironmentFailure(f"no link of the page leads to {address}")
+        return "click", {"bid": str(link.number)}
+
+    def _on_form(self, tool: PageTool, planned: PlannedCall, form: list[_Control]) -> tuple[str, dict[str, Any]]:
+        fields = self._site.fields(tool.name)
+        texts = write_texts(fields, planned.arguments)
+        by_name: dict[str, list[_Control]] = {}
+        for one in form:
+            by_name.setdefault(one.name, []).append(one)
+        inputs = [name for name in by_name if name.startswith(PREFIX)]
+        if inputs:
+            if missing := self._missing_entry(texts, by_name):
+                return "click", {"bid": str(missing.number)}
+            for path, field in _leaves(fields, PREFIX, inputs):
+                act = self._fill(field, path, texts.get(path, ""), by_name[path])
+                if act is not None:
+                    return act
+        return "click", {"bid": str(_submit_button(form).number)}
+
+    def _missing_entry(self, texts: dict[str, str], by_name: dict[str, list[_Control]]) -> _Control | None:
+        """Returns the button that adds an entry to a list which needs another one; None if none does."""
+        for path in texts:
+            if not path.startswith(PREFIX) or path in by_name or not texts[path]:
+                continue
+            for button in by_name.get(ADD, ()):
+                if path.startswith(f"{button.value}/"):
+                    return button
+        return None
+
+    def _fill(self, field: Field, path: str, text: str, controls: list[_Control]) -> tuple[str, dict[str, Any]] | None:
+        """Returns the act that brings a control to its text; None if it has it."""
+        act = self._difference(field, path, text, controls)
+        if act is not None:
+            self._fills[path] = self._fills.get(path, 0) + 1
+            if self._fills[path] > _MOST_FILLS:
+                raise EnvironmentFailure(f"the field {field.label!r} of the page does not take {text[:80]!r}")
+        return act
+
+    def _difference(
+        self, field: Field, path: str, text: str, controls: list[_Control]
+    ) -> tuple[str, dict[str, Any]] | None:
+        first = controls[0]
+        node, bid = first.element.node, str(first.number)
+        if node.r == "radio":
+            radio = next((one for one in controls if one.value == text), None)
+            if radio is None or "checked" in radio.element.node.s:
+                return None
+            return "click", {"bid": str(radio.number)}
+        if node.r == "checkbox":
+            return ("click", {"bid": bid}) if ("checked" in node.s) != (text == "on") else None
+        if node.r in ("combobox", "listbox"):
+            labels = {option.text: option.label for option in options_of(field)}
+            label = labels.get(text, node.o[0] if node.o else "")
+            return ("select_option", {"bid": bid, "options": label}) if node.v != label else None
+        if (node.v or "")[:_MOST_READ] == text[:_MOST_READ] or (len(text) > _MOST_READ and path in self._fills):
+            return None
+        return "fill", {"bid": bid, "value": text}
+
+
+def _leaves(fields: tuple[Field, ...], prefix: str, names: list[str]) -> Iterator[tuple[str, Field]]:
+    """Yields the controls of a form that are on the page, with their fields."""
+    for field in fields:
+        path = prefix + field.name
+        if field.widget == "group":
+            yield from _leaves(field.fields, f"{path}/", names)
+        elif field.widget == "list" and field.item is not None:
+            entries = sorted(
+                {int(name[len(path) + 1 :].split("/")[0]) for name in names if name.startswith(f"{path}/")}
+            )
+            for at in entries:
+                yield from _leaves((field.item._replace(name=str(at)),), f"{path}/", names)
+        elif path in names:
+            yield path, field
+
+
+def _submit_button(form: list[_Control]) -> _Control:
+    """Returns the button that sends a form, or that asks whether to send it."""
+    buttons = [one for one in form if one.element.node.r == "button" and one.name != ADD]
+    submits = [one for one in buttons if one.element.node.attributes.get("type") == "submit"]
+    found = submits or buttons
+    if not found:
+        raise EnvironmentFailure("a form of the page has no button")
+    return found[0]

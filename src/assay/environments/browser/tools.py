@@ -1,0 +1,388 @@
+"""Tools of a browser for agents, in BrowserGym's vocabulary: names and arguments are those of its actions.
+
+An act returns the page as it is when it has come to rest. Elements are named by their number in the last tree (`bid`),
+or by coordinates of the viewport.
+
+Invariant: an invalid act returns an observation with `error` that says what to do; only a broken browser raises. An
+address that is not the site's own is refused before the browser sees it, so no address brings in a script.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from assay.environments.interface import ToolSpec
+from assay.environments.schemas import flat_schema
+from assay.records import Observation
+
+from . import acts
+from .context import BrowserContext
+from .keys import MODIFIERS, modifier_event
+from .screen import Point, Screen
+from .tab import ActProblem, PageState, Tab
+from .tree import PageTree, quote, render_changes, render_tree
+from .vocabulary import (
+    Clear,
+    Click,
+    DblClick,
+    DragAndDrop,
+    Fill,
+    Focus,
+    GoBack,
+    GoForward,
+    Goto,
+    Hover,
+    KeyboardDown,
+    KeyboardInsertText,
+    KeyboardPress,
+    KeyboardType,
+    KeyboardUp,
+    MouseClick,
+    MouseDblClick,
+    MouseDown,
+    MouseDragAndDrop,
+    MouseMove,
+    MouseUp,
+    NewTab,
+    Noop,
+    Press,
+    ReadPage,
+    ReportInfeasible,
+    Screenshot,
+    Scroll,
+    ScrollAt,
+    SelectOption,
+    SendMsgToUser,
+    TabClose,
+    TabFocus,
+)
+
+Observe = Literal["tree", "changes"]
+MOST_MESSAGES: Final = 200
+
+
+class BrowserTools:
+    """Tools of one attempt.
+
+    Args:
+        context: Its part of the browser.
+        home: Address of the start page; only addresses of its origin can be loaded.
+        observe: Form of what an act returns: the whole tree, or what changed since the last one.
+        takes_pictures: Whether a picture is taken after each act.
+    """
+
+    def __init__(
+        self, context: BrowserContext, home: str, observe: Observe = "tree", *, takes_pictures: bool = True
+    ) -> None:
+        self.context = context
+        self.home = home
+        self.messages: list[tuple[str, str]] = []
+        """What the agent said: kind and text."""
+        self.on_screen: Callable[[Screen], None] | None = None
+        self._observe = observe
+        self._takes_pictures = takes_pictures
+        self._point: Point | None = None
+        self._held = 0
+
+    @staticmethod
+    def specs() -> tuple[ToolSpec, ...]:
+        """Returns the tools in a stable order."""
+        return _SPECS
+
+    async def open_home(self) -> None:
+        """Loads the start page. Raises `ActProblem`."""
+        tab = self.context.current_tab()
+        await acts.go(tab, self.home)
+        await tab.settle()
+        await tab.read()
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
+        """Calls a tool. Raises `EnvironmentFailure` if the browser is gone."""
+        if name not in _TOOLS:
+            return Observation(f"There is no tool {name[:80]!r}; there are {', '.join(_TOOLS)}.", error=True)
+        kind, act = _TOOLS[name]
+        try:
+            parsed = msgspec.convert(arguments, kind)
+        except (msgspec.ValidationError, RecursionError) as exc:
+            takes = ", ".join(kind.__struct_fields__) or "nothing"
+            return Observation(f"Wrong arguments for {name}: {exc}; it takes {takes}.", error=True)
+        if not _is_text(arguments):
+            return Observation(
+                f"Wrong arguments for {name}: a text has half a character (a lone surrogate).", error=True
+            )
+        self._point = None
+        try:
+            text = await act(self, parsed)
+            return Observation(text if text is not None else await self._observe_page(name))
+        except ActProblem as exc:
+            return Observation(" ".join([str(exc), *self.context.take_notes()]), error=True)
+
+    # Observing.
+
+    async def _observe_page(self, name: str) -> str:
+        await self.context.current_tab().settle()
+        await self.context.settle()
+        tab = self.context.current_tab()  # another one, if the act opened or closed a tab
+        await tab.settle()
+        before, state = tab.last, await tab.read()
+        shown = None
+        if self._observe == "changes" and before is not None and before.tree.title == state.tree.title:
+            shown = render_changes(before.lines, state.lines)
+        await self._record(tab, state, name)
+        return "\n".join([*self._heading(tab, state.tree), render_tree(state.lines) if shown is None else shown])
+
+    def _heading(self, tab: Tab, tree: PageTree) -> list[str]:
+        lines = [f"Page: {quote(tree.title)}", f"Address: {quote(tree.url)}"]
+        tabs = self.context.tabs
+        if len(tabs) > 1:
+            lines.append(f"Tab {tabs.index(tab)} of 0 to {len(tabs) - 1}")
+        height = tree.size[1]
+        if height > self.context.height:
+            lines.append(f"Scrolled to {tree.scroll[1]} of {height - self.context.height}")
+        if tree.dialog:
+            lines.append("A dialog is open; only it is shown.")
+        if tree.cut:
+            lines.append("The page is long: its end is not shown.")
+        return lines + self.context.take_notes()
+
+    async def _record(self, tab: Tab, state: PageState, name: str) -> None:
+        if self.on_screen is None:
+            return
+        image = None
+        if self._takes_pictures:
+            try:
+                image = await tab.screenshot()
+            except ActProblem:
+                image = None
+        tree = "\n".join(state.lines)
+        self.on_screen(Screen(name, state.tree.url, state.tree.title, tree, image, self._point))
+
+    async def _read(self, asked: ReadPage) -> str:
+        tab = self.context.current_tab()
+        await tab.settle()
+        if asked.view == "text":
+            text = str(await tab.evaluate("text"))
+            return text if len(text) <= 60_000 else f"{text[:60_000]}\n... {len(text) - 60_000} more characters"
+        state = await tab.read(with_boxes=asked.view == "layout")
+        return "\n".join([*self._heading(tab, state.tree), render_tree(state.lines)])
+
+    async def _screenshot(self, _: Screenshot) -> str | None:
+        tab = self.context.current_tab()
+        await tab.settle()
+        state = await tab.read()
+        image = await tab.screenshot()
+        if self.on_screen is not None:
+            self.on_screen(Screen("screenshot", state.tree.url, state.tree.title, "\n".join(state.lines), image, None))
+        return (
+            f"A picture of {self.context.width} x {self.context.height} pixels was taken ({len(image)} bytes of WebP)."
+        )
+
+    # Acts on elements.
+
+    async def _at(self, bid: str) -> Point:
+        self._point = await acts.point_of(self.context.current_tab(), _number(bid))
+        return self._point
+
+    async def _click(self, asked: Click) -> None:
+        count = 2 if isinstance(asked, DblClick) else 1
+        await acts.click(self.context.current_tab(), await self._at(asked.bid), asked.button, count, asked.modifiers)
+
+    async def _hover(self, asked: Hover) -> None:
+        await acts.move(self.context.current_tab(), await self._at(asked.bid))
+
+    async def _fill(self, asked: Fill) -> None:
+        await acts.fill(self.context.current_tab(), _number(asked.bid), asked.value)
+
+    async def _clear(self, asked: Clear) -> None:
+        await acts.fill(self.context.current_tab(), _number(asked.bid), "")
+
+    async def _focus(self, asked: Focus) -> None:
+        await acts.focus(self.context.current_tab(), _number(asked.bid))
+
+    async def _select(self, asked: SelectOption) -> None:
+        options = (asked.options,) if isinstance(asked.options, str) else asked.options
+        await acts.choose(self.context.current_tab(), _number(asked.bid), options)
+
+    async def _press(self, asked: Press) -> None:
+        tab = self.context.current_tab()
+        await acts.focus(tab, _number(asked.bid))
+        await acts.press(tab, asked.key_comb)
+
+    async def _drag(self, asked: DragAndDrop) -> None:
+        tab = self.context.current_tab()
+        end = await acts.point_of(tab, _number(asked.to_bid))
+        start = await self._at(asked.from_bid)
+        if await acts.point_of(tab, _number(asked.to_bid)) != end:
+            raise ActProblem("The elements are too far apart: both must fit into the viewport.")
+        await acts.drag(tab, start, end)
+
+    # Acts at coordinates.
+
+    async def _scroll(self, asked: Scroll) -> None:
+        middle = Point(self.context.width / 2, self.context.height / 2)
+        await acts.scroll(self.context.current_tab(), middle, asked.delta_x, asked.delta_y)
+
+    async def _scroll_at(self, asked: ScrollAt) -> None:
+        await acts.scroll(self.context.current_tab(), self._aim(asked.x, asked.y), asked.dx, asked.dy)
+
+    def _aim(self, x: float, y: float) -> Point:
+        if x >= self.context.width or y >= self.context.height:
+            raise ActProblem(f"The viewport has {self.context.width} x {self.context.height} pixels.")
+        self._point = Point(x, y)
+        return self._point
+
+    async def _mouse_move(self, asked: MouseMove) -> None:
+        await acts.move(self.context.current_tab(), self._aim(asked.x, asked.y))
+
+    async def _mouse_click(self, asked: MouseClick) -> None:
+        count = 2 if isinstance(asked, MouseDblClick) else 1
+        await acts.click(self.context.current_tab(), self._aim(asked.x, asked.y), asked.button, count)
+
+    async def _mouse_button(self, asked: MouseClick) -> None:
+        at = self._aim(asked.x, asked.y)
+        await acts.move(self.context.current_tab(), at, held="none" if isinstance(asked, MouseDown) else asked.button)
+        await acts.press_button(self.context.current_tab(), at, asked.button, is_down=isinstance(asked, MouseDown))
+
+    async def _mouse_drag(self, asked: MouseDragAndDrop) -> None:
+        start, end = self._aim(asked.from_x, asked.from_y), self._aim(asked.to_x, asked.to_y)
+        await acts.drag(self.context.current_tab(), start, end)
+
+    async def _keyboard_press(self, asked: KeyboardPress) -> None:
+        await acts.press(self.context.current_tab(), asked.key)
+
+    async def _keyboard_hold(self, asked: KeyboardPress) -> None:
+        if asked.key not in MODIFIERS:
+            raise ActProblem(f"{asked.key[:40]!r} cannot be held: there are {', '.join(MODIFIERS)}.")
+        is_down, flag = isinstance(asked, KeyboardDown), MODIFIERS[asked.key]
+        self._held = self._held | flag if is_down else self._held & ~flag
+        event = modifier_event(asked.key, self._held, is_down=is_down)
+        await self.context.current_tab().call("Input.dispatchKeyEvent", **event)
+
+    async def _keyboard_type(self, asked: KeyboardType) -> None:
+        await acts.type_text(self.context.current_tab(), asked.text)
+
+    async def _keyboard_insert(self, asked: KeyboardInsertText) -> None:
+        await acts.insert_text(self.context.current_tab(), asked.text)
+
+    # Navigation and tabs.
+
+    async def _goto(self, asked: Goto) -> None:
+        await acts.go(self.context.current_tab(), self._checked(asked.url))
+
+    def _checked(self, address: str) -> str:
+        """Returns an address of the site's own origin; a path is completed. Raises `ActProblem`."""
+        stripped = address.strip()
+        if stripped.startswith("/") and not stripped.startswith("//"):
+            stripped = f"{self._origin}{stripped}"
+        try:
+            split = urlsplit(stripped)
+        except ValueError:
+            split = urlsplit("")
+        if f"{split.scheme}://{split.netloc}" != self._origin or not stripped.isprintable():
+            raise ActProblem(f"Only addresses that begin with {self._origin}/ can be loaded here.")
+        return stripped
+
+    @property
+    def _origin(self) -> str:
+        split = urlsplit(self.home)
+        return f"{split.scheme}://{split.netloc}"
+
+    async def _go_back(self, _: GoBack) -> None:
+        await acts.go_in_history(self.context.current_tab(), -1)
+
+    async def _go_forward(self, _: GoForward) -> None:
+        await acts.go_in_history(self.context.current_tab(), 1)
+
+    async def _new_tab(self, _: NewTab) -> None:
+        await self.context.new_tab()
+        await self.open_home()
+
+    async def _tab_close(self, _: TabClose) -> None:
+        is_last = len(self.context.tabs) <= 1
+        await self.context.close_tab(self.context.current_tab())
+        if is_last:
+            await self.open_home()
+
+    async def _tab_focus(self, asked: TabFocus) -> None:
+        if asked.index >= len(self.context.tabs):
+            raise ActProblem(f"There is no tab {asked.index}: the last one is {len(self.context.tabs) - 1}.")
+        self.context.current = self.context.tabs[asked.index]
+
+    async def _noop(self, asked: Noop) -> None:
+        await asyncio.sleep(asked.wait_ms / 1000)
+
+    # Words.
+
+    async def _say(self, asked: SendMsgToUser) -> str:
+        return self._noted("message", asked.text)
+
+    async def _report(self, asked: ReportInfeasible) -> str:
+        return self._noted("infeasible", asked.reason)
+
+    def _noted(self, kind: str, text: str) -> str:
+        if len(self.messages) >= MOST_MESSAGES or len(text) > 50_000:
+            raise ActProblem("Too much was said.")
+        self.messages.append((kind, text))
+        return "Noted."
+
+
+def _number(bid: str) -> int:
+    bare = bid.strip().removeprefix("[").removesuffix("]")
+    if not (bare.isascii() and bare.isdecimal() and len(bare) < 10):
+        raise ActProblem(f"{bid[:40]!r} is no number of an element: write one from the last tree, such as 12.")
+    return int(bare)
+
+
+def _is_text(arguments: dict[str, Any]) -> bool:
+    """Returns whether UTF-8 can express the arguments, which a decoder of JSON may have read from escapes."""
+    try:
+        msgspec.json.encode(arguments)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+_Act = Callable[[BrowserTools, Any], Awaitable[str | None]]
+_TOOLS: Final[dict[str, tuple[type[msgspec.Struct], _Act]]] = {
+    "click": (Click, BrowserTools._click),
+    "dblclick": (DblClick, BrowserTools._click),
+    "hover": (Hover, BrowserTools._hover),
+    "fill": (Fill, BrowserTools._fill),
+    "clear": (Clear, BrowserTools._clear),
+    "focus": (Focus, BrowserTools._focus),
+    "select_option": (SelectOption, BrowserTools._select),
+    "press": (Press, BrowserTools._press),
+    "drag_and_drop": (DragAndDrop, BrowserTools._drag),
+    "scroll": (Scroll, BrowserTools._scroll),
+    "scroll_at": (ScrollAt, BrowserTools._scroll_at),
+    "mouse_move": (MouseMove, BrowserTools._mouse_move),
+    "mouse_click": (MouseClick, BrowserTools._mouse_click),
+    "mouse_dblclick": (MouseDblClick, BrowserTools._mouse_click),
+    "mouse_down": (MouseDown, BrowserTools._mouse_button),
+    "mouse_up": (MouseUp, BrowserTools._mouse_button),
+    "mouse_drag_and_drop": (MouseDragAndDrop, BrowserTools._mouse_drag),
+    "keyboard_press": (KeyboardPress, BrowserTools._keyboard_press),
+    "keyboard_down": (KeyboardDown, BrowserTools._keyboard_hold),
+    "keyboard_up": (KeyboardUp, BrowserTools._keyboard_hold),
+    "keyboard_type": (KeyboardType, BrowserTools._keyboard_type),
+    "keyboard_insert_text": (KeyboardInsertText, BrowserTools._keyboard_insert),
+    "goto": (Goto, BrowserTools._goto),
+    "go_back": (GoBack, BrowserTools._go_back),
+    "go_forward": (GoForward, BrowserTools._go_forward),
+    "new_tab": (NewTab, BrowserTools._new_tab),
+    "tab_close": (TabClose, BrowserTools._tab_close),
+    "tab_focus": (TabFocus, BrowserTools._tab_focus),
+    "noop": (Noop, BrowserTools._noop),
+    "read_page": (ReadPage, BrowserTools._read),
+    "screenshot": (Screenshot, BrowserTools._screenshot),
+    "send_msg_to_user": (SendMsgToUser, BrowserTools._say),
+    "report_infeasible": (ReportInfeasible, BrowserTools._report),
+}
+_SPECS: Final = tuple(
+    ToolSpec(name, " ".join((kind.__doc__ or "").split()), flat_schema(kind)) for name, (kind, _) in _TOOLS.items()
+)
