@@ -64,6 +64,8 @@ from .vocabulary import (
 
 Observe = Literal["tree", "changes"]
 MOST_MESSAGES: Final = 200
+MOST_SAID: Final = 100_000
+"""Characters of all messages, which the final facts hold."""
 
 
 class BrowserTools:
@@ -120,6 +122,7 @@ class BrowserTools:
             text = await act(self, parsed)
             return Observation(text if text is not None else await self._observe_page(name))
         except ActProblem as exc:
+            await self.context.settle()  # an act that failed half-way may have sent a form
             return Observation(" ".join([str(exc), *self.context.take_notes()]), error=True)
 
     # Observing.
@@ -325,7 +328,8 @@ class BrowserTools:
         return self._noted("infeasible", asked.reason)
 
     def _noted(self, kind: str, text: str) -> str:
-        if len(self.messages) >= MOST_MESSAGES or len(text) > 50_000:
+        said = sum(len(earlier) for _, earlier in self.messages)
+        if len(self.messages) >= MOST_MESSAGES or said + len(text) > MOST_SAID:
             raise ActProblem("Too much was said.")
         self.messages.append((kind, text))
         return "Noted."
