@@ -6,6 +6,7 @@ A browser that crashed or was poisoned is never given out again: the next attemp
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -47,6 +48,7 @@ class BrowserPool:
         self._leases: dict[int, int] = {}
         self._lock = asyncio.Lock()
         self._closing: asyncio.TimerHandle | None = None
+        self._end: AsyncGenerator[None, None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def lease(self, *, is_own: bool = False) -> BrowserLease:
@@ -63,6 +65,9 @@ class BrowserPool:
             if self._closing is not None:
                 self._closing.cancel()
                 self._closing = None
+            if self._end is None:
+                self._end = _until_the_end(self)
+                await anext(self._end)
             if self._backend is None:
                 self._backend = await _open_backend()
             if is_own:
@@ -114,6 +119,14 @@ class BrowserPool:
         finally:
             if backend is not None:
                 await backend.close()
+
+
+async def _until_the_end(pool: BrowserPool) -> AsyncGenerator[None, None]:
+    """Closes browsers that are still open when their event loop ends, which closes its generators (`asyncio.run`)."""
+    try:
+        yield
+    finally:
+        await pool.close()
 
 
 async def _open_backend() -> Backend:
