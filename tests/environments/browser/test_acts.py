@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -180,3 +181,9 @@ async def test_what_is_said_is_bounded_in_all(pages: OpenPages) -> None:
     for _ in range(2):
         assert await act(tools, "send_msg_to_user", text="x" * 50_000) == "Noted."
     assert "Too much" in await refuse(tools, "report_infeasible", reason="x")
+
+
+async def test_numbers_are_finite(pages: OpenPages) -> None:
+    tools = await pages(PAGES)
+    for name, arguments in (("noop", {"wait_ms": math.nan}), ("mouse_click", {"x": 1, "y": math.nan})):
+        assert "not finite" in await refuse(tools, name, **arguments)

@@ -10,6 +10,8 @@ import msgspec
 import pytest
 
 from assay.environments.browser.cdp import CdpConnection, CdpError
+from assay.environments.browser.keys import parse_keys
+from assay.environments.browser.tab import ActProblem
 from assay.environments.browser.tree import Node, Numbering, PageTree, render_changes
 from assay.errors import EnvironmentFailure
 
@@ -88,3 +90,9 @@ async def test_commands_without_an_answer_are_bounded(monkeypatch: pytest.Monkey
             await asyncio.wait_for(future, 10)
     os.close(answers)
     os.close(commands)
+
+
+def test_keys_are_bounded() -> None:
+    assert len(parse_keys("Control+Shift+a").events()) == 6
+    with pytest.raises(ActProblem, match="at most 80"):
+        parse_keys("Shift+" * 10_000 + "a")

@@ -10,6 +10,7 @@ address that is not the site's own is refused before the browser sees it, so no 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
@@ -113,6 +114,8 @@ class BrowserTools:
         except (msgspec.ValidationError, RecursionError) as exc:
             takes = ", ".join(kind.__struct_fields__) or "nothing"
             return Observation(f"Wrong arguments for {name}: {exc}; it takes {takes}.", error=True)
+        if any(isinstance(value, float) and not math.isfinite(value) for value in arguments.values()):
+            return Observation(f"Wrong arguments for {name}: a number is not finite.", error=True)
         if not _is_text(arguments):
             return Observation(
                 f"Wrong arguments for {name}: a text has half a character (a lone surrogate).", error=True
