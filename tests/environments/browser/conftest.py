@@ -16,7 +16,9 @@ from assay.errors import UserError
 from assay.http.messages import RequestHead, Response
 
 HOME = "http://page.test/"
-OpenPages = Callable[[Mapping[str, str]], Awaitable[BrowserTools]]
+Page = str | Callable[[RequestHead], str]
+"""HTML, or what makes it at each request."""
+OpenPages = Callable[[Mapping[str, Page]], Awaitable[BrowserTools]]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -33,14 +35,15 @@ async def browsers(chromium: str) -> AsyncIterator[None]:
     await close_browsers()
 
 
-async def open_pages(pages: Mapping[str, str], **options: bool) -> BrowserTools:
+async def open_pages(pages: Mapping[str, Page], **options: bool) -> BrowserTools:
     """Opens a context of its own, in which `HOME` has these pages by path, on which scripts may run."""
 
     async def serve(origin: str, head: RequestHead, body: bytes) -> Response | None:
         page = pages.get(head.target)
         if f"{origin}/" != HOME or page is None:
             return None
-        return Response(200, page.encode(), {"Content-Type": "text/html; charset=utf-8"})
+        text = page if isinstance(page, str) else page(head)
+        return Response(200, text.encode(), {"Content-Type": "text/html; charset=utf-8"})
 
     lease = await browser_pool().lease()
     context = await BrowserContext.open(lease, serve, 800, 600)
@@ -57,7 +60,7 @@ async def open_pages(pages: Mapping[str, str], **options: bool) -> BrowserTools:
 async def pages(browsers: None) -> AsyncIterator[OpenPages]:
     async with AsyncExitStack() as opened:
 
-        async def open_one(found: Mapping[str, str]) -> BrowserTools:
+        async def open_one(found: Mapping[str, Page]) -> BrowserTools:
             tools = await open_pages(found)
             opened.push_async_callback(tools.context.close)
             return tools

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
 import pytest
 
 from assay.environments.browser.tools import BrowserTools
+from assay.http.messages import RequestHead
 
 from .conftest import HOME, OpenPages
 
@@ -153,3 +155,35 @@ async def test_arguments_that_the_browser_cannot_take_are_refused(pages: OpenPag
     ):
         assert "Wrong arguments" in await refuse(tools, name, **arguments)
     assert "value=" in await act(tools, "press", bid=number(tree, 'textbox "Name"'), key_comb="x")
+
+
+async def test_the_history_sends_no_form_again(pages: OpenPages) -> None:
+    sent: list[str] = []
+
+    def answer(head: RequestHead) -> str:
+        sent.append(head.method)
+        return "<title>Sent</title>"
+
+    form = "<title>Form</title><form method=post action=/send><button>Send</button></form>"
+    tools = await pages({"/": form, "/send": answer})
+    await act(tools, "read_page")
+    assert '"Sent"' in await act(tools, "click", bid="1")
+    await act(tools, "goto", url="/")
+    assert '"Not sent again"' in await act(tools, "go_back")
+    assert sent == ["POST"]
+    await act(tools, "goto", url="/")
+    assert '"Sent"' in await act(tools, "click", bid="1")
+    assert sent == ["POST", "POST"]
+
+
+async def test_what_is_said_is_bounded_in_all(pages: OpenPages) -> None:
+    tools = await pages(PAGES)
+    for _ in range(2):
+        assert await act(tools, "send_msg_to_user", text="x" * 50_000) == "Noted."
+    assert "Too much" in await refuse(tools, "report_infeasible", reason="x")
+
+
+async def test_numbers_are_finite(pages: OpenPages) -> None:
+    tools = await pages(PAGES)
+    for name, arguments in (("noop", {"wait_ms": math.nan}), ("mouse_click", {"x": 1, "y": math.nan})):
+        assert "not finite" in await refuse(tools, name, **arguments)

@@ -116,3 +116,10 @@ async def test_texts_of_a_page_are_bounded_in_all(pages: OpenPages) -> None:
 async def test_a_control_cannot_be_shown_as_a_text(pages: OpenPages) -> None:
     tools = await pages({"/": "<title>r</title><button role=text>Go</button>"})
     assert '[1] button "Go"' in await act(tools, "read_page")
+
+
+async def test_a_text_that_is_cut_within_a_character_ends_no_browser(pages: OpenPages) -> None:
+    tools = await pages({"/": "<title>cut</title><textarea aria-label=T></textarea>"})
+    await act(tools, "read_page")
+    assert "\ufffd" in await act(tools, "fill", bid="1", value="a" * 1999 + "\U0001f600")
+    assert '"cut"' in await act(tools, "read_page")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from assay.environments.browser.chromium import Chromium
+from assay.environments.browser.pool import browser_pool
 from assay.environments.browser.screen import Screen
 from assay.environments.browser.site_world import SiteWorld
 from assay.environments.services.plans import play
@@ -137,3 +140,22 @@ async def test_without_a_browser_a_run_says_what_to_install(monkeypatch: pytest.
     with pytest.raises(UserError, match="install the package chromium-headless-shell"):
         async with browsers_of([LoadedTask(make_task("shop"), None)]):
             pytest.fail("the run began")
+
+
+def test_an_event_loop_that_ends_leaves_no_browser() -> None:
+    """Such as that of a command that does the acts of a record again."""
+
+    async def lease_one() -> Chromium:
+        lease = await browser_pool().lease()
+        await lease.release()
+        return lease.browser
+
+    loop = asyncio.new_event_loop()
+    try:
+        browser = loop.run_until_complete(lease_one())
+        assert browser.is_open
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        assert browser.connection.failure == "it was closed"
+        assert not browser.is_open
+    finally:
+        loop.close()

@@ -9,7 +9,9 @@ import time
 import msgspec
 import pytest
 
-from assay.environments.browser.cdp import CdpConnection
+from assay.environments.browser.cdp import CdpConnection, CdpError
+from assay.environments.browser.keys import parse_keys
+from assay.environments.browser.tab import ActProblem
 from assay.environments.browser.tree import Node, Numbering, PageTree, render_changes
 from assay.errors import EnvironmentFailure
 
@@ -45,3 +47,52 @@ async def test_an_event_of_another_form_ends_the_connection() -> None:
         await asyncio.wait_for(waiting, 10)
     os.close(answers)
     os.close(commands)
+
+
+async def test_half_a_character_of_a_page_ends_no_browser() -> None:
+    read_fd, answers = os.pipe()
+    commands, write_fd = os.pipe()
+    connection = CdpConnection(read_fd, write_fd)
+    await connection.open()
+    waiting = connection.send("Runtime.callFunctionOn")
+    text = rb"cut \ud83d, \ud83d\ude00 whole, \\ud83d written, \udc00"
+    os.write(answers, b'{"id": 1, "result": {"value": "' + text + b'"}}\0')
+    found = await asyncio.wait_for(waiting, 10)
+    assert found == {"value": "cut \ufffd, \U0001f600 whole, \\ud83d written, \ufffd"}
+    assert not connection.failure
+    connection.close()
+    os.close(answers)
+    os.close(commands)
+
+
+async def test_commands_without_an_answer_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assay.environments.browser.cdp.MOST_UNANSWERED", 5)
+    read_fd, answers = os.pipe()
+    commands, write_fd = os.pipe()
+    connection = CdpConnection(read_fd, write_fd)
+    await connection.open()
+    for _ in range(20):  # those that were given up, and those of a session that ended, are none of them
+        connection.send("Browser.getVersion").cancel()
+        gone = connection.send("Page.enable", "session")
+        connection.forget("session")
+        with pytest.raises(CdpError, match="gone"):
+            await gone
+        await asyncio.sleep(0)
+    kept = [connection.send("Browser.getVersion") for _ in range(5)]
+
+    def send_another(*_: object) -> None:
+        connection.send("Browser.getVersion")
+
+    connection.listen("", send_another)
+    os.write(answers, b'{"method": "x"}\0{"method": "x"}\0')
+    for future in kept:
+        with pytest.raises(EnvironmentFailure, match="does not answer"):
+            await asyncio.wait_for(future, 10)
+    os.close(answers)
+    os.close(commands)
+
+
+def test_keys_are_bounded() -> None:
+    assert len(parse_keys("Control+Shift+a").events()) == 6
+    with pytest.raises(ActProblem, match="at most 80"):
+        parse_keys("Shift+" * 10_000 + "a")

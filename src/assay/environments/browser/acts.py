@@ -174,4 +174,5 @@ async def go_in_history(tab: Tab, steps: int) -> None:
     entries, at = history.get("entries") or [], int(history.get("currentIndex", 0)) + steps
     if not 0 <= at < len(entries) or str(entries[at].get("url")) == "about:blank":
         raise ActProblem("There is no page to go to in this direction.")
+    tab.is_in_history = True
     await tab.call("Page.navigateToHistoryEntry", entryId=entries[at].get("id"))

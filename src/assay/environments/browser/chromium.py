@@ -154,10 +154,9 @@ class Chromium:
         try:
             await asyncio.wait([version, self._process], return_when=asyncio.FIRST_COMPLETED)
         finally:
+            version.cancel()  # does nothing to one that is done
             for descriptor in own_ends:
                 os.close(descriptor)
-        if not version.done():
-            version.cancel()
         if not version.done() or version.exception() is not None:
             raise EnvironmentFailure(f"Chromium could not be started: {await self._last_words()}")
         self.version = str(version.result().get("product", ""))

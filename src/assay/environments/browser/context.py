@@ -101,9 +101,11 @@ class BrowserContext:
             self.detached(tab.session)
 
     async def settle(self) -> None:
-        """Waits until the tabs that pages opened are taken in."""
+        """Waits until the tabs that pages opened are taken in, and no request of any tab is being answered."""
         if self._tasks:
             await asyncio.wait(tuple(self._tasks), timeout=_OPEN_S)
+        for tab in tuple(self.tabs):
+            await tab.answer_all()
 
     async def _take_in(self, tab: Tab, *, is_waiting: bool) -> None:
         arrival = self._arrivals.pop(tab.target, None)
@@ -153,7 +155,10 @@ class BrowserContext:
             tab = next((tab for tab in self.tabs if tab.target == identifier), None)
             if tab is None:
                 self._arrivals[identifier] = asyncio.get_running_loop().create_future()
-                tab = await asyncio.wait_for(self._arrivals[identifier], _OPEN_S)
+                try:
+                    tab = await asyncio.wait_for(self._arrivals[identifier], _OPEN_S)
+                finally:
+                    self._arrivals.pop(identifier, None)
         finally:
             self._is_opening = False
         self.current = tab

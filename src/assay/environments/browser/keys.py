@@ -8,6 +8,7 @@ from .tab import ActProblem
 
 MODIFIERS: Final = {"Alt": 1, "Control": 2, "ControlOrMeta": 2, "Meta": 4, "Shift": 8}
 BUTTONS: Final = {"left": 1, "right": 2, "middle": 4}
+_MOST_KEYS: Final = 80
 _MODIFIER_CODES: Final = {"Alt": 18, "Control": 17, "ControlOrMeta": 17, "Meta": 91, "Shift": 16}
 _NAMED: Final[dict[str, tuple[int, str]]] = {
     "Enter": (13, "\r"),
@@ -74,6 +75,8 @@ def modifier_event(name: str, modifiers: int, *, is_down: bool) -> dict[str, Any
 
 def parse_keys(text: str) -> KeyStroke:
     """Parses `Enter`, `a`, `Control+a`, `Shift+Tab`. Raises `ActProblem`."""
+    if len(text) > _MOST_KEYS:
+        raise ActProblem(f"Keys are written with at most {_MOST_KEYS} characters, such as Control+Shift+a.")
     *held, last = text.split("+") if text not in ("+", "") and not text.endswith("++") else [*text[:-2].split("+"), "+"]
     held = [name for name in held if name]
     if unknown := [name for name in held if name not in MODIFIERS]:

@@ -1,11 +1,12 @@
-"""Browsers shared by the attempts of an event loop: one process, started at first use and closed when it is idle.
+"""Browsers shared by the attempts of an event loop, started at first use and closed when they are idle.
 
-A browser that crashed or was poisoned is never given out again: the next attempt starts another.
+A browser that crashed or is full is not given out: the next attempt starts another.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -15,6 +16,8 @@ from assay.errors import UserError
 
 from .chromium import Chromium
 
+MOST_ATTEMPTS: Final = 8
+"""Attempts that share a browser at a time, so that the tabs of all fit into its memory."""
 IDLE_S: Final = 10.0
 """Seconds after which a browser without attempts is closed."""
 
@@ -47,6 +50,7 @@ class BrowserPool:
         self._leases: dict[int, int] = {}
         self._lock = asyncio.Lock()
         self._closing: asyncio.TimerHandle | None = None
+        self._end: AsyncGenerator[None, None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def lease(self, *, is_own: bool = False) -> BrowserLease:
@@ -63,6 +67,9 @@ class BrowserPool:
             if self._closing is not None:
                 self._closing.cancel()
                 self._closing = None
+            if self._end is None:
+                self._end = _until_the_end(self)
+                await anext(self._end)
             if self._backend is None:
                 self._backend = await _open_backend()
             if is_own:
@@ -70,11 +77,14 @@ class BrowserPool:
             else:
                 if self._shared is not None and not self._shared.is_open and not self._leases.get(id(self._shared)):
                     await self._shared.close()
-                if self._shared is None or not self._shared.is_open:
+                if self._shared is None or not self._shared.is_open or self._is_full(self._shared):
                     self._shared = await Chromium.start(self._backend)
                 browser = self._shared
             self._leases[id(browser)] = self._leases.get(id(browser), 0) + 1
             return BrowserLease(self, browser, is_own=is_own)
+
+    def _is_full(self, browser: Chromium) -> bool:
+        return self._leases.get(id(browser), 0) >= MOST_ATTEMPTS
 
     async def returned(self, browser: Chromium) -> None:
         """Takes note that a lease ended."""
@@ -114,6 +124,14 @@ class BrowserPool:
         finally:
             if backend is not None:
                 await backend.close()
+
+
+async def _until_the_end(pool: BrowserPool) -> AsyncGenerator[None, None]:
+    """Closes browsers that are still open when their event loop ends, which closes its generators (`asyncio.run`)."""
+    try:
+        yield
+    finally:
+        await pool.close()
 
 
 async def _open_backend() -> Backend:

@@ -111,7 +111,8 @@ class SiteWorld:
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
         tools = await self.open()
-        observation = await tools.call(name, arguments)
+        with boundary(EnvironmentFailure, "the browser"):
+            observation = await tools.call(name, arguments)
         if self._failure is not None:
             raise EnvironmentFailure(f"the site is broken: {self._failure}") from self._failure
         return observation

@@ -28,6 +28,14 @@ MOST_WAITING: Final = 256
 _WORLD: Final = "assay"
 _ABOUT: Final = "about:blank"
 
+_NOT_AGAIN: Final = Response(
+    409,
+    b"<!doctype html><title>Not sent again</title><h1>Not sent again</h1>"
+    b"<p>This page was the answer to a form. Nothing was sent: go to the page of the form to send it again.</p>",
+    {"Content-Type": "text/html; charset=utf-8"},
+)
+"""What is shown where the history would send a form a second time."""
+
 Serve = Callable[[str, RequestHead, bytes], Awaitable[Response | None]]
 """Answers a request, given its origin; None refuses it."""
 
@@ -79,6 +87,8 @@ class Tab:
         """The page as it was read last."""
         self.has_crashed = False
         self.is_closed = False
+        self.is_in_history = False
+        """True while a page of the history is loaded."""
         self._owner = owner
         self.clipboard = owner.clipboard
         self._connection = owner.connection
@@ -196,6 +206,8 @@ class Tab:
         headers["host"] = split.netloc
         if not body and isinstance(request.get("postData"), str):
             body = request["postData"].encode(errors="replace")
+        if self.is_in_history and request.get("method") != "GET":
+            return _NOT_AGAIN
         if len(body) > MOST_BODY:
             self._owner.note(f"The page sent {len(body)} bytes with one request, which was refused.")
             return None
@@ -223,12 +235,13 @@ class Tab:
         frame = params.get("frame") or {}
         if frame.get("id") == self.target:
             self.url = str(frame.get("url")) + str(frame.get("urlFragment") or "")
+            self.is_in_history = False
             self._is_navigating = False
 
     def _on_moved(self, params: dict[str, Any]) -> None:
         if params.get("frameId") == self.target:
             self.url = str(params.get("url"))
-            self._is_navigating = False
+            self._is_navigating = self.is_in_history = False
 
     def _on_started(self, params: dict[str, Any]) -> None:
         if params.get("frameId") == self.target:
@@ -240,7 +253,7 @@ class Tab:
 
     def _on_stopped(self, params: dict[str, Any]) -> None:
         if params.get("frameId") == self.target:
-            self._is_loading = self._is_navigating = False
+            self._is_loading = self._is_navigating = self.is_in_history = False
 
     def _on_cancelled(self, params: dict[str, Any]) -> None:
         if params.get("frameId") == self.target and not self._is_loading:
@@ -271,6 +284,16 @@ class Tab:
             self._send("Page.stopLoading")
             self._is_loading = self._is_navigating = False
             return False
+
+    async def answer_all(self) -> None:
+        """Waits until no request of the page is being answered, so that what an act sent is done before it returns."""
+        try:
+            async with asyncio.timeout(SCRIPT_S):
+                while self._requests and not self._is_gone:
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            return  # the browser takes no answer
 
     @property
     def _is_busy(self) -> bool:

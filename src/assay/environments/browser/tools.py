@@ -10,6 +10,7 @@ address that is not the site's own is refused before the browser sees it, so no 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
@@ -64,6 +65,8 @@ from .vocabulary import (
 
 Observe = Literal["tree", "changes"]
 MOST_MESSAGES: Final = 200
+MOST_SAID: Final = 100_000
+"""Characters of all messages, which the final facts hold."""
 
 
 class BrowserTools:
@@ -111,6 +114,8 @@ class BrowserTools:
         except (msgspec.ValidationError, RecursionError) as exc:
             takes = ", ".join(kind.__struct_fields__) or "nothing"
             return Observation(f"Wrong arguments for {name}: {exc}; it takes {takes}.", error=True)
+        if any(isinstance(value, float) and not math.isfinite(value) for value in arguments.values()):
+            return Observation(f"Wrong arguments for {name}: a number is not finite.", error=True)
         if not _is_text(arguments):
             return Observation(
                 f"Wrong arguments for {name}: a text has half a character (a lone surrogate).", error=True
@@ -120,6 +125,7 @@ class BrowserTools:
             text = await act(self, parsed)
             return Observation(text if text is not None else await self._observe_page(name))
         except ActProblem as exc:
+            await self.context.settle()  # an act that failed half-way may have sent a form
             return Observation(" ".join([str(exc), *self.context.take_notes()]), error=True)
 
     # Observing.
@@ -325,7 +331,8 @@ class BrowserTools:
         return self._noted("infeasible", asked.reason)
 
     def _noted(self, kind: str, text: str) -> str:
-        if len(self.messages) >= MOST_MESSAGES or len(text) > 50_000:
+        said = sum(len(earlier) for _, earlier in self.messages)
+        if len(self.messages) >= MOST_MESSAGES or said + len(text) > MOST_SAID:
             raise ActProblem("Too much was said.")
         self.messages.append((kind, text))
         return "Noted."
