@@ -145,7 +145,7 @@ def test_the_budget_cuts_and_decides_nothing(which: World) -> None:
 
 @every
 @pytest.mark.parametrize("bad", [b"", b"{}", b"[1]", b"\xff", b'{"made":"grid {}","seed":1}'])
-def test_what_is_no_snapshot_is_refused(which: World, bad: bytes) -> None:
+def test_bytes_of_no_snapshot_are_refused(which: World, bad: bytes) -> None:
     world = made(which, 1)
     before = seen(world)
     with pytest.raises(ValueError, match="snapshot"):

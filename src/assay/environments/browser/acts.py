@@ -27,12 +27,12 @@ def _require(found: Any, number: int) -> None:
     kind = str(found.get("kind", ""))[:40]
     options = ", ".join(repr(str(option)) for option in (found.get("options") or ())[:40])
     messages = {
-        "gone": f"The element [{number}] is no longer on the page.",
+        "gone": f"The element [{number}] has left the page.",
         "hidden": f"The element [{number}] is not visible.",
         "covered": f"The element [{number}] is covered by another one ({str(found.get('by'))[:40]}).",
         "disabled": f"The element [{number}] cannot be changed now.",
-        "not text": f"The element [{number}] is no text field ({kind}): click it, or choose an option.",
-        "not a list": f"The element [{number}] is no list of options ({kind}): click it.",
+        "not text": f"The element [{number}] is not a text field ({kind}): click it, or choose an option.",
+        "not a list": f"The element [{number}] is not a list of options ({kind}): click it.",
         "invalid": f"The element [{number}] does not take this value: it is a field for {kind}, such as "
         f"{_EXAMPLES.get(kind, 'its own form')}.",
         "one": f"The element [{number}] takes exactly one option.",
@@ -173,6 +173,6 @@ async def go_in_history(tab: Tab, steps: int) -> None:
     history = await tab.call("Page.getNavigationHistory")
     entries, at = history.get("entries") or [], int(history.get("currentIndex", 0)) + steps
     if not 0 <= at < len(entries) or str(entries[at].get("url")) == "about:blank":
-        raise ActProblem("There is no page to go to in this direction.")
+        raise ActProblem("The history ends here.")
     tab.is_in_history = True
     await tab.call("Page.navigateToHistoryEntry", entryId=entries[at].get("id"))

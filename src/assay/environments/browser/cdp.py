@@ -132,7 +132,7 @@ class CdpConnection:
             try:
                 message = _decode(raw)
             except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
-                self.close(f"it sent a message that is none of its protocol: {exc}")
+                self.close(f"it sent a message outside its protocol: {exc}")
                 return
             self._dispatch(message)
         self._searched = len(self._buffer)
@@ -158,7 +158,7 @@ class CdpConnection:
         try:
             handler(event.method, event.params)
         except (AttributeError, KeyError, TypeError, ValueError) as exc:
-            self.close(f"it sent an event that is none of its protocol: {exc}")
+            self.close(f"it sent an event outside its protocol: {exc}")
         except EnvironmentFailure:
             return  # the connection was closed before the handler could send a command
 

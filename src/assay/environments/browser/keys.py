@@ -42,7 +42,7 @@ class KeyStroke(NamedTuple):
 
     @property
     def uses_clipboard(self) -> bool:
-        """Whether it copies, cuts or pastes."""
+        """True if it copies, cuts or pastes."""
         if self.key == "Insert":
             return self.modifiers in (MODIFIERS["Control"], MODIFIERS["Shift"])
         if self.key == "Delete":

@@ -45,14 +45,14 @@ class ActProblem(Exception):
 
 
 class Clipboard:
-    """What an attempt copied. The browser's own clipboard is that of all attempts, and no page reaches it."""
+    """The text that an attempt copied. The browser's own clipboard is that of all attempts, and no page reaches it."""
 
     def __init__(self) -> None:
         self.text = ""
 
 
 class TabOwner(Protocol):
-    """What a tab belongs to."""
+    """Owner of a tab."""
 
     connection: CdpConnection
     clipboard: Clipboard
@@ -343,9 +343,7 @@ class Tab:
         """Returns the number of an element in the current document. Raises `ActProblem` if it is not there."""
         found = self.numbering.elements.get(number)
         if found is None or found.document != self.document:
-            raise ActProblem(
-                f"There is no element [{number}] on this page now. The numbers are those of the last tree."
-            )
+            raise ActProblem(f"The page has no element [{number}] now. The numbers are those of the last tree.")
         return found.number
 
     async def screenshot(self) -> bytes:

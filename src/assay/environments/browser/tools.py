@@ -107,7 +107,7 @@ class BrowserTools:
     async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
         """Calls a tool. Raises `EnvironmentFailure` if the browser is gone."""
         if name not in _TOOLS:
-            return Observation(f"There is no tool {name[:80]!r}; there are {', '.join(_TOOLS)}.", error=True)
+            return Observation(f"Unknown tool {name[:80]!r}; there are {', '.join(_TOOLS)}.", error=True)
         kind, act = _TOOLS[name]
         try:
             parsed = msgspec.convert(arguments, kind)
@@ -316,7 +316,7 @@ class BrowserTools:
 
     async def _tab_focus(self, asked: TabFocus) -> None:
         if asked.index >= len(self.context.tabs):
-            raise ActProblem(f"There is no tab {asked.index}: the last one is {len(self.context.tabs) - 1}.")
+            raise ActProblem(f"The tab {asked.index} does not exist: the last one is {len(self.context.tabs) - 1}.")
         self.context.current = self.context.tabs[asked.index]
 
     async def _noop(self, asked: Noop) -> None:
@@ -341,7 +341,7 @@ class BrowserTools:
 def _number(bid: str) -> int:
     bare = bid.strip().removeprefix("[").removesuffix("]")
     if not (bare.isascii() and bare.isdecimal() and len(bare) < 10):
-        raise ActProblem(f"{bid[:40]!r} is no number of an element: write one from the last tree, such as 12.")
+        raise ActProblem(f"{bid[:40]!r} is not a number of an element: write one from the last tree, such as 12.")
     return int(bare)
 
 

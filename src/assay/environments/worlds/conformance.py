@@ -179,7 +179,7 @@ def what_was_kept_can_be_restored(make: Make, seed: int) -> None:
         _expect(_random_walk(other, 9) == _random_walk(world, 9), "what follows is the same")
 
 
-def what_is_no_snapshot_is_refused(make: Make, seed: int) -> None:
+def bytes_of_no_snapshot_are_refused(make: Make, seed: int) -> None:
     for bad in (b"", b"\xff\x00", b"{}", b"[]", b"null"):
         world = make(seed)
         before = _fingerprint(world)
@@ -286,7 +286,7 @@ PROPERTIES: tuple[Property, ...] = (
     possible_acts_are_no_errors,
     wrong_acts_are_answered_and_change_nothing,
     what_was_kept_can_be_restored,
-    what_is_no_snapshot_is_refused,
+    bytes_of_no_snapshot_are_refused,
     a_fork_lives_alone,
     states_are_named,
     facts_are_plain_and_say_whether_it_is_solved,

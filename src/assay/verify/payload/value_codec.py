@@ -7,7 +7,7 @@ operation, `g` module-level name, `v` value of another standard type as in `plai
 `x` instance: its class, its fields, and what it contains; `B` contents without order, `b` an instance around this one.
 
 Invariant: an instance is encoded with all that its class may compare, so that no answer agrees with another one whose
-contents nobody has seen. One that compares by more than its fields and contents has no encoding.
+contents were not seen. One that compares by more than its fields and contents has no encoding.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ class SpliceRequest(NamedTuple):
     undoing: CleanupPlan
     """Planted changes. They are recorded and not undone: nothing decides in the worker's sandbox."""
     again: dict[str, Any] | None = None
-    """Configuration of the run in process that confirms what passes; None: there is none."""
+    """Configuration of the run in process that confirms what passes; None without one."""
 
 
 async def run_spliced(given: CheckInput, request: SpliceRequest, cited: CitedEvidence) -> SplicedRun:

@@ -276,7 +276,7 @@ def shows_checkbox(field: Field) -> bool:
 
 
 def options_of(field: Field) -> tuple[Option, ...]:
-    """Returns the values of a choice, and of a flag that is no checkbox; empty for other fields."""
+    """Returns the values of a choice, and of a flag that is not a checkbox; empty for other fields."""
     if field.widget == "flag":
         return (Option("yes", "Yes", value=True), Option("no", "No", value=False))
     return field.options

@@ -191,7 +191,7 @@ class Site:
     def _result_page(self, number: int) -> Response:
         result = self.results.get(number)
         if result is None or result.tool not in self.catalog.tools:
-            return self._problem(404, "Page not found", "This result is no longer shown.")
+            return self._problem(404, "Page not found", "This result is not shown any more.")
         tool = self.catalog.tools[result.tool]
         done = element("p", {"role": "status", "class": self.theme.name("note")}, f"Done: {tool.title}.")
         shown = None if result.text == "null" else self._view.render(tool, result.text)
