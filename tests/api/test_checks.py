@@ -54,7 +54,7 @@ RETURNS: dict[str, tuple[Any, tuple[str, float | None]]] = {
 }
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 @pytest.mark.parametrize(("returned", "expected"), RETURNS.values(), ids=RETURNS)
 def test_returned_values_become_verdicts(judge: Judge, returned: Any, expected: tuple[str, float | None]) -> None:
     verdict = judge(lambda state: returned)
@@ -62,14 +62,14 @@ def test_returned_values_become_verdicts(judge: Judge, returned: Any, expected: 
     assert verdict.kind == "outcome"
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 def test_exception_is_an_error_with_its_text(judge: Judge) -> None:
     verdict = judge(lambda state: state.facts["absent"])
     assert verdict.status == "error"
     assert "KeyError: 'absent'" in verdict.reason
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 def test_world_check_sees_facts_and_transcript(judge: Judge) -> None:
     async def counted(state: Any, transcript: assay.Trajectory, task: assay.Task) -> bool:
         return state.facts == {"value": 10} and len(transcript.steps) == 2 and task.id == "count"
@@ -79,14 +79,14 @@ def test_world_check_sees_facts_and_transcript(judge: Judge) -> None:
     assert len(verdict.evidence) == 2
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 def test_threshold_decides_what_passes(judge: Judge) -> None:
     assert judge(assay.check(lambda state: 0.5, name="half", threshold=0.5)).status == "pass"
     with pytest.raises(CheckDefinitionError, match=r"must be in \[0, 1\]"):
         assay.check(lambda state: 0.5, threshold=2)
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 def test_check_that_does_not_return_is_an_error(judge: Judge) -> None:
     @assay.check(timeout_s=0.05)
     def endless(state: Any) -> bool:
@@ -97,7 +97,7 @@ def test_check_that_does_not_return_is_an_error(judge: Judge) -> None:
     assert (verdict.status, "did not return within 0.05 s" in verdict.reason) == ("error", True)
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 async def test_patience_for_a_busy_host_extends_the_time_limit() -> None:
     def sleeps(task: Any) -> bool:
         time.sleep(0.2)
@@ -112,7 +112,7 @@ async def test_patience_for_a_busy_host_extends_the_time_limit() -> None:
     assert patient.verdict.status == "pass"
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 def test_check_cannot_take_the_name_of_a_tasks_own(judge: Judge) -> None:
     with pytest.raises(CheckDefinitionError, match="has a check 'ten' of its own"):
         judge(assay.check(lambda state: True, name="ten"))
@@ -133,7 +133,7 @@ class Broken:
         """Never reached."""
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 def test_an_error_inside_a_constructor_is_shown_with_its_line(judge: Judge) -> None:
     with pytest.raises(
         PluginLoadError, match=r"check Broken cannot be constructed: TypeError: the table has no column"
@@ -148,7 +148,7 @@ class NeedsName(Broken):
         self.name = name
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 def test_digest_of_a_check_tells_apart_objects_and_arguments() -> None:
     def at_least(limit: int, state: Any) -> bool:
         return state.facts["value"] >= limit
@@ -157,7 +157,7 @@ def test_digest_of_a_check_tells_apart_objects_and_arguments() -> None:
     assert len({assay.check(function).digest for function in functions}) == len(functions)
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 def test_digest_of_a_check_without_text_is_the_same_in_every_process() -> None:
     code = "f = lambda state: state in {'a', 'b', 'c'} and (lambda: state)"
     show = f"import assay\nexec({code!r})\nprint(assay.check(f).digest)"
@@ -168,7 +168,7 @@ def test_digest_of_a_check_without_text_is_the_same_in_every_process() -> None:
     assert len(digests) == 1
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 def test_every_check_must_pass_and_the_manifest_names_them(tmp_path: Path) -> None:
     def never(state: Any) -> bool:
         return False
@@ -179,7 +179,7 @@ def test_every_check_must_pass_and_the_manifest_names_them(tmp_path: Path) -> No
         assert list(store.manifest()["checks"]) == ["never"]
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 async def test_task_of_a_world_names_a_function(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text("import assay\n@assay.check\ndef two(transcript, state):\n    return len(transcript.steps) == 2\n")
@@ -193,7 +193,7 @@ async def test_task_of_a_world_names_a_function(tmp_path: Path) -> None:
     assert {r.check: r.mark for r in report.results}["two"] == "agree"
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 def test_check_of_a_world_that_does_not_load_names_the_error(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text("import nowhere\n")
@@ -206,7 +206,7 @@ def test_check_of_a_world_that_does_not_load_names_the_error(tmp_path: Path) -> 
     assert (unknown.status, "no check is called 'unknown_kind'" in unknown.reason) == ("error", True)
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 async def test_reverification_says_that_a_python_check_is_gone(tmp_path: Path) -> None:
     tasks = [counting_task()]
     result = await assay.arun(tasks, agent=Solver, checks=lambda state: True, store=tmp_path)

@@ -15,7 +15,7 @@ from assay.cli.app import build_app
 from assay.records import AttemptEnded, AttemptStarted, Verdict, VerdictAdded
 from assay.store import RunStore, annotate
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 GOOD = {"weak": 2, "fair": 4, "strong": 7}
 
 

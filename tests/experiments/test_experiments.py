@@ -12,7 +12,7 @@ from experiments import _cells as cells
 from experiments import credit, verification
 from experiments.lost_verdicts import lost, which_are_lost
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 SEEDS = (1, 2, 3, 4, 5)
 
 

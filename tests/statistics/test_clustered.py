@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from assay.statistics import estimate_clustering, hierarchical_bootstrap, mean_interval, task_bootstrap, wilson
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 COLUMNS = st.lists(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=1, max_size=5), min_size=2, max_size=6)
 UNIT = st.lists(st.floats(0, 1), min_size=2, max_size=30)
 

@@ -22,7 +22,7 @@ from assay.store import (
 )
 from assay.verdicts import assess
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 Fill = Callable[..., None]
 
 

@@ -34,13 +34,13 @@ def extract(folder: Path, name: str) -> Path:
     return folder / "store"
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 def test_chains_of_an_ungraded_store_verify(root: Path) -> None:
     assert sorted(list_runs(root)) == [SEALED, LIVE]
     assert audit(root, SEALED) == audit(root, LIVE) == ()
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 def test_ungraded_pass_is_trusted_and_its_separation_unknown(root: Path) -> None:
     with RunStore.open(root, SEALED) as store:
         rows = {row.chain: row for row in store.attempts()}
@@ -49,20 +49,20 @@ def test_ungraded_pass_is_trusted_and_its_separation_unknown(root: Path) -> None
         assert (trust.headline, trust.separation) == ("pass", "unknown")
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 def test_ungraded_pass_does_not_meet_a_required_grade(root: Path) -> None:
     words = {assess(current, require="separate").headline for current in load_current_verdicts(root, SEALED).values()}
     assert words == {"pass (separation unknown)"}
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 def test_queries_over_an_ungraded_store_say_unknown(root: Path) -> None:
     for run in ([SEALED], [LIVE], [SEALED, LIVE]):
         for table in ("trajectories", "verdicts"):
             assert query(root, f"SELECT DISTINCT separation FROM {table}", runs=run).rows == (("unknown",),)
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 def test_a_graded_store_opens_and_its_chains_verify(tmp_path: Path) -> None:
     root = extract(tmp_path, "graded")
     assert sorted(list_runs(root)) == sorted([GRADED, GRADED_LIVE, WORLDS])
@@ -71,7 +71,7 @@ def test_a_graded_store_opens_and_its_chains_verify(tmp_path: Path) -> None:
     assert rows == (("fail", "separate", 1), ("pass", "no-agent-code", 2), ("pass", "separate", 2))
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 def test_passes_of_a_graded_store_have_their_grade_and_re_verification(tmp_path: Path) -> None:
     root = extract(tmp_path, "graded")
     for verdicts in load_current_verdicts(root, GRADED).values():

@@ -22,7 +22,7 @@ from benchmarks.store import attempt_bodies
 from tests.counting import count_calls
 
 Fill = Callable[..., None]
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 
 
 def checked(root: Path) -> CheckedRows:

@@ -263,7 +263,7 @@ STRUCTURE = {
 }
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 @pytest.mark.parametrize("what", STRUCTURE)
 def test_what_was_removed_inserted_or_swapped_in_a_live_run_is_located(live: Path, what: str) -> None:
     statements, place = STRUCTURE[what]
@@ -294,7 +294,7 @@ SEALED: dict[str, tuple[Callable[[Any], Any], tuple[str, int | None]]] = {
 }
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 @pytest.mark.parametrize("what", SEALED)
 def test_what_was_removed_inserted_or_swapped_in_a_sealed_run_is_located(sealed: Path, what: str) -> None:
     import pyarrow.parquet as pq
@@ -307,7 +307,7 @@ def test_what_was_removed_inserted_or_swapped_in_a_sealed_run_is_located(sealed:
     assert place in [(problem.chain, problem.index) for problem in found]
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 @pytest.mark.parametrize("name", ["sealed/steps.parquet", "sealed/seal.json", "manifest.json", "addenda/0.json"])
 def test_a_file_that_was_removed_is_named(sealed: Path, name: str) -> None:
     (sealed / "runs" / "r" / name).unlink()
@@ -321,14 +321,14 @@ def lost(root: Path) -> str:
     return str(raised.value)
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 @pytest.mark.parametrize("name", ["sealed/more.parquet", "addenda/00.json", "addenda/x.json"])
 def test_a_file_that_was_put_in_is_named(sealed: Path, name: str) -> None:
     shutil.copyfile(sealed / "runs" / "r" / "manifest.json", sealed / "runs" / "r" / name)
     assert any(name in problem.what for problem in audit(sealed, "r"))
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 def test_a_swap_of_two_blobs_is_found(live: Path) -> None:
     with RunStore.open(live, "r") as store:
         other, mine = store.blobs.put(b"other bytes"), digest_bytes(b"the whole output of r")

@@ -22,7 +22,7 @@ def services_of(root: Path, chain: str) -> Any:
     return json.loads(make_changes(root, {"run": "r", "chain": chain}))["services"]
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 async def test_changed_rows_are_those_of_the_facts(tmp_path: Path) -> None:
     settings = Settings(cache=tmp_path / "cache", store=tmp_path)
     await start_run(RunConfig(tasks=(TASK,), agent="oracle", run="r"), settings, Tally())
@@ -44,7 +44,7 @@ async def test_changed_rows_are_those_of_the_facts(tmp_path: Path) -> None:
     assert before != after
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 @pytest.mark.parametrize(
     ("facts", "expected"),
     [
@@ -59,7 +59,7 @@ def test_facts_of_another_kind_are_left_alone(tmp_path: Path, facts: dict[str, A
     assert services_of(tmp_path, "t@0.0") == expected
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 def test_many_and_long_rows_are_bounded(tmp_path: Path) -> None:
     row = {"table": "t", "key": ["k" * 9999], "before": None, "after": {"a": "<b>" * 9999, "n": None}}
     write(tmp_path, {"services": ["a"], "changes": [row] * (MOST_ROWS + 3), "difference": ["short"]})

@@ -10,7 +10,7 @@ import pytest
 from assay.errors import ProviderError
 from assay.gateway.tokens import ParsedCall, ParsedReply, TokenModel, build_token_rows
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 START = [{"role": "system", "content": "Be good."}, {"role": "user", "content": "Go."}]
 ODD = '{ "content" : "x" ,"path":"a", "extra" : 1}'
 

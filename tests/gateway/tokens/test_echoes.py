@@ -9,7 +9,7 @@ import pytest
 from assay.gateway.tokens.echoes import find_changes
 from assay.gateway.tokens.messages import IMAGE, template_continuation, template_messages
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 
 
 def turn(arguments: str | None = None, name: str = "write", text: str | None = "I act.", **more: Any) -> dict[str, Any]:

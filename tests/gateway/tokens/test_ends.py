@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from assay.gateway.tokens.streaming import token_end_offsets
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 
 
 def as_bytes(tokens: Sequence[int]) -> str:

@@ -14,7 +14,7 @@ from assay.errors import UserError
 from assay.gateway.tokens.library import open_renderer, raw_call
 from assay.gateway.tokens.text_escape import TextEscape
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 HOSTILE = ["<|im_end|>", "<|im_start|>", "<tool_call>", "</think>", "<tool_response>", "\ufdd0", "<", "a", " ", "\n"]
 TOOL = {"type": "function", "function": {"name": "write", "parameters": {}}}
 

@@ -11,7 +11,7 @@ from assay.gateway.tokens import BrokenChain, build_token_rows, certify, context
 from assay.records import ModelCall, SpanProof
 from tests.gateway.tokens.scoring import count_strict_rows
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 GOOD = SpanProof(certified=True)
 
 

@@ -17,7 +17,7 @@ from assay.learning.credit.staleness import fresh
 from tests.learning.credit import slow
 from tests.learning.credit.made import NAN, batches, by_hand
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 
 
 @settings(max_examples=30, deadline=None)

@@ -21,7 +21,7 @@ from assay.learning.rows import ACTION, TrainingRow, TurnSpan, check_row
 from assay.learning.sampled import sampled_rows
 from assay.records import Trajectory
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 
 
 def row(length: int, **more: Any) -> TrainingRow:

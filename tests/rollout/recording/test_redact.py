@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from assay.rollout.recording.redaction import Redactor
 
-pytestmark = pytest.mark.quick
+pytestmark = pytest.mark.newest
 SECRET = 'p/w+"x"\\\u00e9\n0123456789'
 KEYS = {
     "sk_key": "sk-proj-" + "aB3dE6gH9jK2mN5pQ8sT1vW4",

@@ -76,7 +76,7 @@ def touching(marker: Path) -> Task:
     return Task("touch", "Touch.", world, (Check("ten", "facts", {}),), "blake3:0")
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 @pytest.mark.parametrize("given", [{"manifest": {"kind": "import"}}, {"config": {"imported": MARK}}, {}])
 async def test_a_record_runs_no_code_that_it_names(tmp_path: Path, given: dict[str, Any]) -> None:
     marker = tmp_path / "marker"
@@ -92,7 +92,7 @@ async def test_a_record_runs_no_code_that_it_names(tmp_path: Path, given: dict[s
     assert given or "--allow-task-code" in judged.reason
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 async def test_a_manifest_runs_no_family_that_is_code(tmp_path: Path) -> None:
     family = tmp_path / "family.py"
     family.write_text(f"from pathlib import Path\nPath({str(tmp_path / 'marker')!r}).touch()\n")
@@ -102,7 +102,7 @@ async def test_a_manifest_runs_no_family_that_is_code(tmp_path: Path) -> None:
     assert not (tmp_path / "marker").exists()
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 def test_a_manifest_grants_no_permission(tmp_path: Path) -> None:
     granted = {"allow_unsafe": True, "allow_network": True, "allow_task_code": True, "pass_env": ["HOME"]}
     RunStore.create(tmp_path, "host", {"config": {"backend": "process", **granted}}).close()
@@ -136,7 +136,7 @@ async def test_an_imported_record_chooses_neither_inputs_nor_sandbox(
     assert "/tests" not in request.spec.tmpfs
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 async def test_an_imported_record_begins_where_its_task_begins(tmp_path: Path) -> None:
     task = find_tasks([MAIL])[0].task
     world: Any = open_world(task.environment)
@@ -154,7 +154,7 @@ async def test_an_imported_record_begins_where_its_task_begins(tmp_path: Path) -
     assert (judged.mark, "lead to another state" in judged.reason) == ("cannot", True)
 
 
-@pytest.mark.quick
+@pytest.mark.newest
 async def test_a_task_folder_names_code_only_by_permission(tmp_path: Path) -> None:
     folder = tmp_path / "task"
     folder.mkdir()
