@@ -1,4 +1,4 @@
-"""What the tests in a real Chromium share: a browser, and contexts with servers of the tests' own."""
+"""Shared by the tests in a real Chromium: a browser, and contexts with servers of the tests' own."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Page(HTMLParser):
         self.elements: list[Element] = []
         self.texts: list[str] = []
         self.controls: dict[str, str] = {}
-        """What the form sends as it stands."""
+        """Returns the fields that the form sends as it stands."""
         self._open: list[str] = []
         self._area = self._select = ""
         self.feed(markup.decode())

@@ -105,7 +105,7 @@ class Chromium:
         self.isolation: Isolation = workspace.isolation
         self.version = ""
         self.owners: dict[str, TargetOwner] = {}
-        """What takes in new pages, by the id of their context."""
+        """Takers of new pages, by the id of their context."""
         self._workspace = workspace
         self._process = process
 

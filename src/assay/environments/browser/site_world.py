@@ -46,15 +46,15 @@ class SiteOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     theme: int | None = None
     """Seed of the looks; None is the world's seed."""
     observe: Observe = "tree"
-    """What an act returns: the whole accessibility tree, or what changed since the last one."""
+    """Result of an act: the whole accessibility tree, or the changes since the last one."""
     pictures: bool = True
-    """Whether a picture of the page is stored after each act."""
+    """True to store a picture of the page after each act."""
     width: Annotated[int, Meta(ge=320, le=3840)] = 1280
     """Width of the viewport, in pixels."""
     height: Annotated[int, Meta(ge=240, le=2160)] = 800
     """Height of the viewport, in pixels."""
     browser_per_attempt: bool = False
-    """Whether the attempt has a browser of its own, so that a renderer that is compromised meets no other attempt."""
+    """True for a browser of its own, so that a renderer that is compromised meets no other attempt."""
 
 
 class _State(msgspec.Struct, frozen=True):
@@ -212,7 +212,7 @@ class SiteWorld:
         if self._guide is None:
             self._guide = PlanGuide(self.service, self.site)
         current = None if self._tools is None else self._tools.context.current
-        return self._guide.next_act(None if current is None else current)
+        return self._guide.next_act(current)
 
     def any_act(self, draw: random.Random) -> ToolCall | None:
         """Returns a random act that the page that is shown offers."""

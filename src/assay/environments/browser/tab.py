@@ -34,7 +34,7 @@ _NOT_AGAIN: Final = Response(
     b"<p>This page was the answer to a form. Nothing was sent: go to the page of the form to send it again.</p>",
     {"Content-Type": "text/html; charset=utf-8"},
 )
-"""What is shown where the history would send a form a second time."""
+"""Page in place of a form that the history would send a second time."""
 
 Serve = Callable[[str, RequestHead, bytes], Awaitable[Response | None]]
 """Answers a request, given its origin; None refuses it."""

@@ -76,7 +76,7 @@ class BrowserTools:
         context: Its part of the browser.
         home: Address of the start page; only addresses of its origin can be loaded.
         observe: Form of what an act returns: the whole tree, or what changed since the last one.
-        takes_pictures: Whether a picture is taken after each act.
+        takes_pictures: True to take a picture after each act.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class BrowserTools:
         self.context = context
         self.home = home
         self.messages: list[tuple[str, str]] = []
-        """What the agent said: kind and text."""
+        """Messages of the agent: kind and text."""
         self.on_screen: Callable[[Screen], None] | None = None
         self._observe = observe
         self._takes_pictures = takes_pictures
