@@ -8,7 +8,9 @@ import os
 import platform
 import resource
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,10 +26,15 @@ __all__ = [
     "median_of",
     "own_process",
     "peak_mib",
+    "reference_us",
     "write_results",
 ]
 
 RESULTS = Path(__file__).parent / "results" / "local"
+REFERENCE = "the reference loop, a turn"
+QUIET_US = 5.95
+"""CPU microseconds of a turn of the reference loop on the quiet machine for which bars in microseconds were set: there
+0.22 ms are 37 turns."""
 
 
 class Cost(NamedTuple):
@@ -96,6 +103,18 @@ def own_process(act: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
 
 def _with_peak(act: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any, float]:
     return act(*arguments), peak_mib()
+
+
+def reference_us(attempts: int = 500) -> float:
+    """Returns the CPU microseconds of a turn of the reference loop (`peers/bare.py`), in a process of its own.
+
+    Its time over `QUIET_US` is how much slower this machine is at this moment than the one that bars are set for.
+    """
+    script = Path(__file__).parent / "peers" / "bare.py"
+    with tempfile.TemporaryDirectory(prefix="assay-bench-") as folder:
+        command = [sys.executable, str(script), str(attempts), "8", folder]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return float(json.loads(done.stdout)["cpu_ms_per_turn"]) * 1_000
 
 
 def machine_facts() -> dict[str, Any]:

@@ -20,6 +20,7 @@ import statistics
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -30,9 +31,13 @@ from assay.environments.services.served_tools import ServedTools
 from assay.environments.services.serving import serve_http, serve_lines
 from assay.environments.services.transaction import Generator, Transaction
 from assay.environments.services.world import ServiceWorld
+from benchmarks._measure import QUIET_US, REFERENCE, reference_us
 from benchmarks._report import Report, Target, options
 
-HOW = "one core for the server, the client on another; medians over rounds; CPU microseconds of the server's process"
+HOW = (
+    "one core for the server, the client on another; medians over rounds; CPU microseconds of the server's process; "
+    f"bars are of a machine whose reference loop takes {QUIET_US} us a turn, and measured times are scaled to it"
+)
 COLUMNS = ("what", "count", "cpu_us", "transport_us")
 FLOOR = "an HTTP request that calls nothing"
 BARE = "a bare asyncio protocol"
@@ -90,13 +95,14 @@ def fill(make: Generator, _knobs: object) -> None:
 def main(words: Sequence[str] | None = None) -> None:
     """Measures and reports."""
     asked = options("service_transports", __doc__ or "").parse_args(words)
-    calls, rounds = (500, 3) if asked.quick else (5_000, 5)
+    calls, rounds = (500, 3) if asked.quick else (5_000, 9)
     found = asyncio.run(measure(calls, rounds))
     plain = found[0]["cpu_us"]
-    calling = [row for row in found[1:] if row["what"] not in (BARE, FLOOR)]
+    slower = next(row["cpu_us"] for row in found if row["what"] == REFERENCE) / QUIET_US
+    calling = [row for row in found[1:] if row["what"] not in (BARE, FLOOR, REFERENCE)]
     for row in calling:
         row["transport_us"] = row["cpu_us"] - plain
-    targets = [Target(f"added by {row['what']}", "us", MOST_US, row["transport_us"]) for row in calling]
+    targets = [Target(f"added by {row['what']}", "us", MOST_US, row["transport_us"] / slower) for row in calling]
     Report("service_transports", HOW, found, targets, {}).finish(COLUMNS, asked.into)
 
 
@@ -124,26 +130,26 @@ async def measure(calls: int, rounds: int) -> list[dict[str, Any]]:
     async def call_by_pipe() -> None:
         await _run_lines(ServedTools(world), calls, json.dumps(message).encode() + b"\n")
 
-    rows = [{"what": "a call in process", "count": calls, "cpu_us": await _median_us(call_in_process, rounds, calls)}]
-    piped = {"what": "an MCP call over a pipe", "count": calls, "cpu_us": await _median_us(call_by_pipe, rounds, calls)}
-    listener = socket.create_server(("127.0.0.1", 0))
-    async with serve_http(ServedTools(world), listener):
-        port = listener.getsockname()[1]
-        for what, request in requests.items():
-
-            async def call(request: bytes = request) -> None:
-                await _run_client(port, calls, request)
-
-            rows.append({"what": what, "count": calls, "cpu_us": await _median_us(call, rounds, calls)})
+    ways: dict[str, Callable[[], Awaitable[object]]] = {
+        "a call in process": call_in_process,
+        "an MCP call over a pipe": call_by_pipe,
+    }
     bare = await asyncio.get_running_loop().create_server(_BareProtocol, "127.0.0.1", 0)
-    async with bare:
-        port = bare.sockets[0].getsockname()[1]
-
-        async def call_bare() -> None:
-            await _run_client(port, calls, requests[FLOOR])
-
-        rows.insert(1, {"what": BARE, "count": calls, "cpu_us": await _median_us(call_bare, rounds, calls)})
-    return [*rows, piped]
+    listener = socket.create_server(("127.0.0.1", 0))
+    async with bare, serve_http(ServedTools(world), listener):
+        served, plain = (one.getsockname()[1] for one in (listener, bare.sockets[0]))
+        ways[BARE] = partial(_run_client, plain, calls, requests[FLOOR])
+        ways |= {what: partial(_run_client, served, calls, request) for what, request in requests.items()}
+        found: dict[str, list[float]] = {what: [] for what in ways}
+        references = []
+        for _ in range(rounds):
+            references.append(await asyncio.to_thread(reference_us))
+            for what, act in ways.items():
+                found[what].append(await _cost_us(act, calls))
+    rows = [
+        {"what": what, "count": calls * rounds, "cpu_us": statistics.median(costs)} for what, costs in found.items()
+    ]
+    return [*rows, {"what": REFERENCE, "count": 5_000 * rounds, "cpu_us": statistics.median(references)}]
 
 
 class _BareProtocol(asyncio.Protocol):
@@ -196,14 +202,11 @@ def _request(path: str, body: Any) -> bytes:
     return f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data
 
 
-async def _median_us(act: Callable[[], Awaitable[None]], rounds: int, count: int) -> float:
+async def _cost_us(act: Callable[[], Awaitable[object]], count: int) -> float:
     """Returns the CPU time of this process alone."""
-    found = []
-    for _ in range(rounds):
-        before = time.process_time()
-        await act()
-        found.append((time.process_time() - before) / count * 1e6)
-    return statistics.median(found)
+    before = time.process_time()
+    await act()
+    return (time.process_time() - before) / count * 1e6
 
 
 if __name__ == "__main__":

@@ -77,17 +77,25 @@ class _Replacement(NamedTuple):
     """The row that comes; None without one."""
 
 
-class _Fold:
-    """Net changes by table number and key, as JSON texts of the rows."""
+class _Net(NamedTuple):
+    """The net change of one row, as JSON texts of the row; None without a row."""
 
-    __slots__ = ("_numbers", "_tables", "first", "is_whole", "last", "seen", "total")
+    first: str | None
+    """In the initial state."""
+    last: str | None
+    """In this state."""
+    number: int
+    """Summand of the change in the total."""
+
+
+class _Fold:
+    """Net changes by table number and key."""
+
+    __slots__ = ("_tables", "is_whole", "nets", "seen", "total")
 
     def __init__(self, tables: Sequence[Table]) -> None:
         self._tables = tables
-        self.first: dict[tuple[int, str], str | None] = {}
-        self.last: dict[tuple[int, str], str | None] = {}
-        self._numbers: dict[tuple[int, str], int] = {}
-        """Summand of each net change."""
+        self.nets: dict[tuple[int, str], _Net] = {}
         self.seen = 0
         """Sequence number of the last entry of the journal that was folded."""
         self.total = 0
@@ -100,41 +108,44 @@ class _Fold:
         if not self.is_whole:
             raise RuntimeError("an exception interrupted the reading of the journal: the net changes are not known")
         self.is_whole = False
+        nets, total = self.nets, self.total
         query = "SELECT seq, tab, key, old, new FROM journal WHERE seq > ? ORDER BY seq"
         for seq, tab, key, old, new in connection.execute(query, (self.seen,)):
-            place = (tab, key)
             self.seen = seq
-            if place in self.last:
-                del self.last[place]
-                self.total -= self._numbers.pop(place)
-            if self.first.setdefault(place, old) == new:
-                del self.first[place]
+            place = (tab, key)
+            known = nets.get(place)
+            if known is None:
+                first = old
             else:
-                self.last[place], number = new, self._number(tab, key, new)
-                self._numbers[place] = number
-                self.total += number
-        self.total %= _MODULUS
+                first = known.first
+                total -= known.number
+            if first != new:
+                number = self._number(tab, key, new)
+                nets[place] = _Net(first, new, number)
+                total += number
+            elif known is not None:
+                del nets[place]
+        self.total = total % _MODULUS
         self.is_whole = True
 
     def replacements(self) -> list[_Replacement]:
         """Returns what leads from the initial state to this one."""
         return [
-            _Replacement(self._tables[tab], _DECODE(key), first is not None, _decoded(self.last[tab, key]))
-            for (tab, key), first in self.first.items()
+            _Replacement(self._tables[tab], _DECODE(key), net.first is not None, _decoded(net.last))
+            for (tab, key), net in self.nets.items()
         ]
 
     def reversals(self) -> list[_Replacement]:
         """Returns what leads from this state to the initial one."""
         return [
-            _Replacement(self._tables[tab], _DECODE(key), last is not None, _decoded(self.first[tab, key]))
-            for (tab, key), last in self.last.items()
+            _Replacement(self._tables[tab], _DECODE(key), net.last is not None, _decoded(net.first))
+            for (tab, key), net in self.nets.items()
         ]
 
     def copy(self) -> _Fold:
         """Returns the same net changes, for an empty journal."""
         other = _Fold(self._tables)
-        other.first, other.last, other.total = dict(self.first), dict(self.last), self.total
-        other._numbers = dict(self._numbers)
+        other.nets, other.total = dict(self.nets), self.total
         return other
 
     def _number(self, tab: int, key: str, row: str | None) -> int:
@@ -222,17 +233,17 @@ class Database:
         if self._digest is None:
             fold = self._folded()
             total = fold.total.to_bytes(_BITS // 8, "big")
-            self._digest = digest_bytes(self.image.digest.encode() + total) if fold.first else self.image.digest
+            self._digest = digest_bytes(self.image.digest.encode() + total) if fold.nets else self.image.digest
         return self._digest
 
     def changes(self, *, judged_only: bool = False) -> tuple[RowChange, ...]:
         """Returns the net changes, sorted by table and key."""
         fold = self._folded()
         found = []
-        for (tab, key), first in fold.first.items():
+        for (tab, key), net in fold.nets.items():
             table = self.tables[tab]
             if table.judged or not judged_only:
-                before, after = _named(table, first), _named(table, fold.last[tab, key])
+                before, after = _named(table, net.first), _named(table, net.last)
                 found.append(RowChange(table.sql_name, tuple(_DECODE(key)), before, after))  # type: ignore[arg-type]
         return tuple(sorted(found, key=lambda change: (change.table, [str(part) for part in change.key])))
 
@@ -250,7 +261,7 @@ class Database:
         """Returns an independent database in the same state."""
         fold = self._folded()
         other = Database(self.image)
-        if fold.first:
+        if fold.nets:
             other._fold = fold.copy()  # before the rows: what an exception leaves then is undone, or not used again
             _replace_rows_unrecorded(other.connection, fold.replacements())
         other._digest = self._digest
@@ -435,10 +446,10 @@ def _undo(connection: sqlite3.Connection, image: Image, fold: _Fold) -> bool:
         if connection.row_factory is not None or connection.text_factory is not str:
             return False
         entries, *settings = connection.execute(query).fetchone()
-        if settings != [schema_version, 0, 1, 1, 0] or entries + len(fold.first) > _MOST_UNDONE:
+        if settings != [schema_version, 0, 1, 1, 0] or entries + len(fold.nets) > _MOST_UNDONE:
             return False
         fold.read(connection)
-        if entries or fold.first:
+        if entries or fold.nets:
             _replace_rows_unrecorded(connection, fold.reversals())
     except (ValueError, sqlite3.Error):
         return False

@@ -12,7 +12,7 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import starmap
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar, Union
 
@@ -108,6 +108,10 @@ class Table(msgspec.Struct, frozen=True, eq=False, dict=True):
         """Statement that adds a row."""
         return f"INSERT INTO {self.sql_name} VALUES ({', '.join('?' * len(self.columns))})"
 
+    def update_of(self, names: tuple[str, ...]) -> str:
+        """Returns the statement that changes columns of the row with a key."""
+        return _update(self.sql_name, names, self.by_key)
+
     @cached_property
     def flags(self) -> tuple[int, ...]:
         """Positions of booleans, which SQLite stores as 0 and 1."""
@@ -164,6 +168,11 @@ class Table(msgspec.Struct, frozen=True, eq=False, dict=True):
             f"SELECT CASE WHEN NOT ({same}) THEN RAISE(ABORT, 'the key of a row cannot be changed') END; "
             f"{write} ({number}, json_array({old_key}), json_array({old}), json_array({new})); END",
         ]
+
+
+@lru_cache(maxsize=4_096)
+def _update(table: str, names: tuple[str, ...], where: str) -> str:
+    return f"UPDATE {table} SET {', '.join(f'{name} = ?' for name in names)} WHERE {where}"
 
 
 def read_table(

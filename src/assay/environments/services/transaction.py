@@ -182,9 +182,8 @@ class Transaction:
     def update(self, row: R, **changes: Any) -> R:
         """Changes fields of a row and returns the row as it is now."""
         table = self._access.table(type(row))
-        assigned = ", ".join(f"{name} = ?" for name in changes)
-        values = [*changes.values(), *(getattr(row, name) for name in table.key)]
-        self._write(table, f"UPDATE {table.sql_name} SET {assigned} WHERE {table.by_key}", values)
+        values = [*changes.values(), *[getattr(row, name) for name in table.key]]
+        self._write(table, table.update_of(tuple(changes)), values)
         return replace(row, **changes)
 
     def delete(self, row: msgspec.Struct) -> None:
