@@ -16,7 +16,7 @@ from assay.agents.harnesses._registry import LOCKS, _run, find_python
 from assay.agents.harnesses.command import CommandAgent
 from assay.agents.harnesses.install import Installed, _build_aside, find_installed, installed_or_none
 from assay.agents.harnesses.recipe import Npm, Pip, Recipe, fill_template, plain_model
-from assay.agents.interface import Agent, Endpoint, PlacedAgent, sandbox_spec
+from assay.agents.interface import Agent, Endpoint, is_placed, sandbox_spec
 from assay.agents.testing import FakeAttempt, FakeWorkspace, fake_task
 from assay.environments.interface import ExecResult, ResourceLimits, WorkspaceSpec
 from assay.errors import AgentError, UserError
@@ -84,7 +84,7 @@ async def test_key_is_no_word_of_a_command(name: str, cache: Path) -> None:
 def test_every_agent_is_registered_and_says_what_it_needs(name: str, cache: Path) -> None:
     assert name in names("agents")
     agent = load("agents", name)()
-    assert isinstance(agent, PlacedAgent)
+    assert is_placed(agent)
     assert agent.mounts[0].target == f"/opt/agents/{name}"
     assert all(folder.startswith("/home/agent/.") for folder in agent.needs.tmpfs)
 

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 from assay.environments.interface import Mount
 from assay.records import Step
 
-from .interface import Agent, Attempt, Needs, PlacedAgent, attempts_task, takes_solution
+from .interface import Agent, Attempt, Needs, attempts_task, is_placed, takes_solution
 
 
 @runtime_checkable
@@ -31,8 +31,8 @@ class DelegatingAgent:
         self.needs_model = then.needs_model
         self.takes_solution = takes_solution(then)
         self.attempts_task = attempts_task(then)
-        self.mounts: tuple[Mount, ...] = then.mounts if isinstance(then, PlacedAgent) else ()
-        self.needs: Needs = then.needs if isinstance(then, PlacedAgent) else Needs()
+        self.mounts: tuple[Mount, ...] = then.mounts if is_placed(then) else ()
+        self.needs: Needs = then.needs if is_placed(then) else Needs()
         self._then = then
 
 

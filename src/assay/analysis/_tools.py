@@ -7,6 +7,7 @@ make a plain `tool`: nothing is guessed from arguments.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from .interface import ActionKind
@@ -70,7 +71,12 @@ _TEXTS: dict[ActionKind, tuple[str, ...]] = {
 
 def plain_name(tool: str) -> str:
     """Returns the table form of a name: no server prefix, lower case, letters and digits alone."""
-    return _NOT_NAME.sub("", _PREFIX.sub("", tool[:256]).lower())
+    return _plain_name(tool[:256])
+
+
+@lru_cache(maxsize=1_024)
+def _plain_name(tool: str) -> str:
+    return _NOT_NAME.sub("", _PREFIX.sub("", tool).lower())
 
 
 def known_kind(name: str, arguments: dict[str, Any]) -> ActionKind:

@@ -13,10 +13,8 @@ from assay.errors import UserError
 from assay.records import Verdict, VerdictStatus, digest_record
 
 from . import consistency, integrity
-from .attribution import attribute, attribute_by_alignment, finding_of
 from .contracts import Contract, contract_of, findings_of_contract, verdict_of_contract
 from .interface import Action, Finding, Severity
-from .quality import process_quality
 from .subject import Subject, apply_rules
 
 EDITION: Final = 3
@@ -152,6 +150,8 @@ def _attributed(subject: Subject, references: Sequence[Sequence[Action]]) -> tup
     trajectory = subject.trajectory
     if trajectory.outcome != "fail":
         return ()
+    from .attribution import attribute, attribute_by_alignment, finding_of  # late: numpy, which no live attempt needs
+
     named = attribute_by_alignment(trajectory, subject.actions, references) or attribute(trajectory)
     return (finding_of(named),) if named is not None else ()
 
@@ -161,6 +161,8 @@ def _has_evidence(subject: Subject) -> bool:
 
 
 def _process(subject: Subject, references: Sequence[Sequence[Action]]) -> Verdict:
+    from .quality import process_quality  # late, as above
+
     quality = process_quality(subject.actions, references)
     verifier = digest_record([EDITION, "label-free quality", CUT_REFERENCED, CUT_ALONE])
     if quality is None:

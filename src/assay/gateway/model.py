@@ -7,7 +7,7 @@ through `assay.gateway.tokens`, which renders the prompts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeGuard
 
 import msgspec
 
@@ -55,7 +55,6 @@ class PlainModel:
         return ModelAnswer(normalize_tool_calls(reply, call_id), placement.cause, placement.differs_at)
 
 
-@runtime_checkable
 class SessionBackend(Protocol):
     """A backend with state for each session: its tokens, or a recorded conversation."""
 
@@ -66,4 +65,8 @@ class SessionBackend(Protocol):
 
 def open_session_model(backend: ModelBackend) -> Model:
     """Opens a session's model."""
-    return backend.session() if isinstance(backend, SessionBackend) else PlainModel(backend)
+    return backend.session() if _has_sessions(backend) else PlainModel(backend)
+
+
+def _has_sessions(backend: ModelBackend) -> TypeGuard[SessionBackend]:
+    return hasattr(backend, "session")

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from assay.records import Limits
-from assay.statistics import GroupSummary
 from assay.store import AttemptRow, final_rows
 from assay.tasks import LoadedTask, lint_task
 from assay.tasks.findings import TaskFinding
+
+if TYPE_CHECKING:
+    from assay.statistics import GroupSummary  # numpy, which runs do without
 
 MOST_LINTED = 100
 """Task folders that are linted before a run; reading more would delay it by seconds."""

@@ -46,7 +46,7 @@ from assay.rollout.limits.run_budget import BudgetLimits, RunBudget, use_of
 from assay.rollout.limits.run_controls import RunControls
 from assay.rollout.recording.recorder import Recorder
 from assay.rollout.recording.redaction import Redactor
-from assay.rollout.recording.screens import ScreenRecorder, ShowsScreens, browsers_of
+from assay.rollout.recording.screens import ScreenRecorder, browsers_of, shows_screens
 from assay.rollout.recording.task_archive import TaskArchive
 from assay.rollout.schedule.rounds import RoundResources, levels_of, run_rounds
 from assay.rollout.schedule.runner import run_plan
@@ -387,11 +387,12 @@ class _SiteFactory:
         return WorkspaceSite(self._required_preparer(loaded), loaded, site_options)
 
     def _join_user(self, planned: PlannedAttempt, world: World, attempt: LiveAttempt, recorder: Recorder) -> None:
-        from assay.rollout.attempt.model_user import attach_user  # late: most runs have no world
+        if hasattr(world, "before_message"):
+            from assay.rollout.attempt.model_user import attach_user  # late: most runs have no services
 
-        acts = [act for prior in planned.prior for act in prior.acts]
-        attach_user(world, attempt, recorder, self._user_model, acts)
-        if isinstance(world, ShowsScreens):
+            acts = [act for prior in planned.prior for act in prior.acts]
+            attach_user(world, attempt, recorder, self._user_model, acts)
+        if shows_screens(world):
             world.on_screen = ScreenRecorder(recorder, self._blobs)
 
     def _required_preparer(self, loaded: LoadedTask) -> Preparer:

@@ -1,57 +1,93 @@
 """Estimates and intervals: pure functions over columns and rows. No file, no clock, no hidden randomness.
 
-Unobserved outcomes are counted and bounded, never taken for zero.
+Unobserved outcomes are counted and bounded, never taken for zero. Names are loaded on first use (PEP 562): numpy takes
+15 MiB, and runs need nothing of it.
 """
 
-from ._clustered import Clustering, estimate_clustering, hierarchical_bootstrap, mean_interval, task_bootstrap
-from ._effects import VarianceComponent, variance_components
-from ._gate import GateDecision, GateRule, decide_gate
-from ._grid import GridCell, RateGrid, build_grid
-from ._holdout import HOLDOUT_LEVEL, HoldoutExhaustedError, LevelGrant, grant_level, spent_levels
-from ._items import DifficultyBand, Flake, TaskProfile, find_flakes, profile_tasks
-from ._paired import (
-    Flip,
-    PairedComparison,
-    compare_paired,
-    difference_interval,
-    format_p_value,
-    holm,
-    sign_flip_test,
-    sign_test,
-)
-from ._power import StudyDesign, attempts_needed, detectable_difference, standard_error, tasks_needed
-from ._prediction import (
-    CalibrationBin,
-    ReportCard,
-    area_under_curve,
-    calibration_error,
-    report_card,
-)
-from ._ranking import RankAgreement, predictive_validity, rank_agreement, split_halves
-from ._rates import Interval, median_interval, pass_at_k, pass_hat_k, wilson
-from ._robust import Robustness, blind_replay_line, measure_robustness, outcome_consistency
-from ._sequential import SequentialLook, SequentialTest, TaskScore, score_tasks, spending_function
-from ._spending import (
-    Amount,
-    Spending,
-    SurvivalPoint,
-    amount_interval,
-    pareto_front,
-    summarise_spending,
-    survival_curve,
-)
-from ._summary import (
-    AtK,
-    AttemptOutcome,
-    Estimate,
-    GroupSummary,
-    OutcomeBounds,
-    TaskCount,
-    count_by_task,
-    estimate_at_k,
-    estimate_pass_rate,
-    summarise,
-)
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from assay.lazy_exports import lazy_getattr
+
+_EXPORTS = {
+    "HOLDOUT_LEVEL": "_holdout",
+    "Amount": "_spending",
+    "AtK": "_summary",
+    "AttemptOutcome": "_summary",
+    "CalibrationBin": "_prediction",
+    "Clustering": "_clustered",
+    "DifficultyBand": "_items",
+    "Estimate": "_summary",
+    "Flake": "_items",
+    "Flip": "_paired",
+    "GateDecision": "_gate",
+    "GateRule": "_gate",
+    "GridCell": "_grid",
+    "GroupSummary": "_summary",
+    "HoldoutExhaustedError": "_holdout",
+    "Interval": "_rates",
+    "LevelGrant": "_holdout",
+    "OutcomeBounds": "_summary",
+    "PairedComparison": "_paired",
+    "RankAgreement": "_ranking",
+    "RateGrid": "_grid",
+    "ReportCard": "_prediction",
+    "Robustness": "_robust",
+    "SequentialLook": "_sequential",
+    "SequentialTest": "_sequential",
+    "Spending": "_spending",
+    "StudyDesign": "_power",
+    "SurvivalPoint": "_spending",
+    "TaskCount": "_summary",
+    "TaskProfile": "_items",
+    "TaskScore": "_sequential",
+    "VarianceComponent": "_effects",
+    "amount_interval": "_spending",
+    "area_under_curve": "_prediction",
+    "attempts_needed": "_power",
+    "blind_replay_line": "_robust",
+    "build_grid": "_grid",
+    "calibration_error": "_prediction",
+    "compare_paired": "_paired",
+    "count_by_task": "_summary",
+    "decide_gate": "_gate",
+    "detectable_difference": "_power",
+    "difference_interval": "_paired",
+    "estimate_at_k": "_summary",
+    "estimate_clustering": "_clustered",
+    "estimate_pass_rate": "_summary",
+    "find_flakes": "_items",
+    "format_p_value": "_paired",
+    "grant_level": "_holdout",
+    "hierarchical_bootstrap": "_clustered",
+    "holm": "_paired",
+    "mean_interval": "_clustered",
+    "measure_robustness": "_robust",
+    "median_interval": "_rates",
+    "outcome_consistency": "_robust",
+    "pareto_front": "_spending",
+    "pass_at_k": "_rates",
+    "pass_hat_k": "_rates",
+    "predictive_validity": "_ranking",
+    "profile_tasks": "_items",
+    "rank_agreement": "_ranking",
+    "report_card": "_prediction",
+    "score_tasks": "_sequential",
+    "sign_flip_test": "_paired",
+    "sign_test": "_paired",
+    "spending_function": "_sequential",
+    "spent_levels": "_holdout",
+    "split_halves": "_ranking",
+    "standard_error": "_power",
+    "summarise": "_summary",
+    "summarise_spending": "_spending",
+    "survival_curve": "_spending",
+    "task_bootstrap": "_clustered",
+    "tasks_needed": "_power",
+    "variance_components": "_effects",
+    "wilson": "_rates",
+}
 
 __all__ = [
     "HOLDOUT_LEVEL",
@@ -131,3 +167,56 @@ __all__ = [
     "variance_components",
     "wilson",
 ]
+
+if TYPE_CHECKING:
+    from ._clustered import Clustering, estimate_clustering, hierarchical_bootstrap, mean_interval, task_bootstrap
+    from ._effects import VarianceComponent, variance_components
+    from ._gate import GateDecision, GateRule, decide_gate
+    from ._grid import GridCell, RateGrid, build_grid
+    from ._holdout import HOLDOUT_LEVEL, HoldoutExhaustedError, LevelGrant, grant_level, spent_levels
+    from ._items import DifficultyBand, Flake, TaskProfile, find_flakes, profile_tasks
+    from ._paired import (
+        Flip,
+        PairedComparison,
+        compare_paired,
+        difference_interval,
+        format_p_value,
+        holm,
+        sign_flip_test,
+        sign_test,
+    )
+    from ._power import StudyDesign, attempts_needed, detectable_difference, standard_error, tasks_needed
+    from ._prediction import (
+        CalibrationBin,
+        ReportCard,
+        area_under_curve,
+        calibration_error,
+        report_card,
+    )
+    from ._ranking import RankAgreement, predictive_validity, rank_agreement, split_halves
+    from ._rates import Interval, median_interval, pass_at_k, pass_hat_k, wilson
+    from ._robust import Robustness, blind_replay_line, measure_robustness, outcome_consistency
+    from ._sequential import SequentialLook, SequentialTest, TaskScore, score_tasks, spending_function
+    from ._spending import (
+        Amount,
+        Spending,
+        SurvivalPoint,
+        amount_interval,
+        pareto_front,
+        summarise_spending,
+        survival_curve,
+    )
+    from ._summary import (
+        AtK,
+        AttemptOutcome,
+        Estimate,
+        GroupSummary,
+        OutcomeBounds,
+        TaskCount,
+        count_by_task,
+        estimate_at_k,
+        estimate_pass_rate,
+        summarise,
+    )
+
+__getattr__ = lazy_getattr(__name__, _EXPORTS)

@@ -13,8 +13,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from assay.environments.interface import World
-from assay.environments.services.disturbances.attack import Attack
-from assay.environments.services.disturbances.world import DisturbedWorld
 from assay.environments.worlds.opening import open_world
 from assay.environments.worlds.played import PlayedWorld
 from assay.environments.wrapping import WRAP, parse_wrappers, read_wrappers
@@ -68,6 +66,9 @@ def _disturb_sandbox(task: Task) -> Task:
 
 def _disturb_world(task: Task) -> Task:
     """Returns the task with its instruction as the agent reads it."""
+    from assay.environments.services.disturbances.attack import Attack  # late: most runs have no services
+    from assay.environments.services.disturbances.world import DisturbedWorld
+
     try:
         world: World = open_world(task.environment)
     except ValueError as exc:

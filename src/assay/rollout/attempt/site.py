@@ -366,6 +366,7 @@ class WorldSite:
         self._checkpoint = checkpoint
         self._join = join
         self._opened_world: World | None = None
+        self._episode: Episodic | None = None
 
     @property
     def _world(self) -> World:
@@ -379,7 +380,7 @@ class WorldSite:
             self._opened_world.restore(self._checkpoint.state)
         if self._join is not None:
             self._join(self._opened_world, attempt, recorder)
-        attempt.episode = self._opened_world if isinstance(self._opened_world, Episodic) else None
+        attempt.episode = self._episode = self._opened_world if isinstance(self._opened_world, Episodic) else None
 
     def resolved(self, task: Task) -> Task:
         return task
@@ -393,8 +394,8 @@ class WorldSite:
             recorder.evidence("state", WORLD_CHECKPOINT, {"snapshot": digest}, (digest,))
 
     async def settle(self, recorder: Recorder, step: TaskStep | None, *, last: bool) -> None:
-        if isinstance(self._world, Episodic):
-            recorder.evidence("state", "episode", self._world.episode())
+        if self._episode is not None:
+            recorder.evidence("state", "episode", self._episode.episode())
         recorder.evidence("state", "facts", {"facts": self._world.facts(), "digest": await self._world.digest()})
 
     async def judge(self, task: Task, more: RunChecks = NO_CHECKS) -> tuple[CheckResult, ...]:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from assay import __version__
-from assay.agents.interface import Agent, PlacedAgent, attempts_task, takes_solution
+from assay.agents.interface import Agent, attempts_task, is_placed, takes_solution
 from assay.crash import describe_crash
 from assay.environments.solution import find_solution_folder
 from assay.errors import (
@@ -232,7 +232,7 @@ class Trial:
         self.chain_started = True
         started = self._start_event()
         self.recorder.add(started)
-        self.recorder.flush()
+        await self.recorder.commit()
         self._attach_contracts(started)
 
     def _attach_contracts(self, started: AttemptStarted) -> None:
@@ -263,7 +263,7 @@ class Trial:
             config=dict(self.planned.extra_config),
             at=time.time(),
             assay_version=__version__,
-            agent_process="sandbox" if isinstance(self.agent, PlacedAgent) else "runner",
+            agent_process="sandbox" if is_placed(self.agent) else "runner",
             takes_solution=takes_solution(self.agent) or self.planned.brings_solution,
             attempts_task=attempts_task(self.agent),
         )
@@ -382,7 +382,7 @@ class Trial:
             if self.unjudgeable is None:
                 with self.observer.phase("settle"):
                     await self._settle(step, last=last)
-            self.recorder.flush()
+            await self.recorder.commit()
             if self.unjudgeable is not None:
                 self.recorder.note("unjudgeable", {"error": self.unjudgeable[:500]})
                 results = tuple(

@@ -20,7 +20,7 @@ from assay.analysis.judge import Assessment, judge_integrity, judge_safety
 from assay.analysis.subject import Subject
 from assay.errors import BoundaryError, VerifierError, boundary
 from assay.records import GENESIS, AttemptEnded, Body, Event, ModelCall, ModelCalled, Noted, StepAdded, Trajectory
-from assay.rollout.audit.stored import texts_of
+from assay.rollout.audit.blob_texts import texts_of
 from assay.rollout.recording.recorder import CALL_BEGUN, Recorder
 from assay.store import AUDITED
 from assay.store.assemble import assemble
@@ -84,7 +84,7 @@ async def judge_record(recorder: Recorder, record: LiveRecord, end: AttemptEnded
     Raises:
         StoreError: The record cannot be written.
     """
-    recorder.flush()
+    await recorder.commit()
     if record.dropped:
         recorder.note(
             "not audited", {"error": f"more than {MOST_BYTES >> 20} MiB: `assay audit` judges so long a record"}

@@ -29,12 +29,13 @@ from assay.analysis.integrity import commit_facts
 from assay.analysis.interface import Action, Finding
 from assay.analysis.judge import INTEGRITY, MODEL, Assessment, judge, rules
 from assay.analysis.subject import Subject
-from assay.errors import BoundaryError, EnvironmentFailure, StoreError, VerifierError, boundary
+from assay.errors import BoundaryError, EnvironmentFailure, VerifierError, boundary
 from assay.gateway.interface import ModelBackend
 from assay.records import Body, Evidence, EvidenceAdded, Noted, Verdict, VerdictAdded, digest_record
+from assay.rollout.audit.blob_texts import texts_of
 from assay.rollout.audit.config import AuditConfig
 from assay.rollout.limits.contract_guards import load_contracts, unique_contracts
-from assay.store import ADMISSION, AUDITED, AttemptRow, BlobStore, RunStore, annotate_all, later_events
+from assay.store import ADMISSION, AUDITED, AttemptRow, RunStore, annotate_all, later_events
 from assay.verify.model_judge import judge_by_model, questions_digest
 
 MODEL_JUDGE: Final = "model_judge"
@@ -46,8 +47,6 @@ MOST_CHUNK: Final = 64
 """Attempts that a worker judges at a time: at least `CHUNK`, more where there are many."""
 WRITTEN: Final = 256
 """Attempts whose verdicts are written in one transaction."""
-MOST_TEXT: Final = 4 << 20
-"""Largest blob, in bytes, that rules read."""
 FEW: Final = 24
 """Attempts up to which no worker processes are started."""
 
@@ -162,24 +161,6 @@ def subject_of(store: RunStore, chain: str) -> Subject:
     """Returns a stored attempt as the rules' subject."""
     trajectory = store.trajectory(chain)
     return Subject(trajectory, actions_of(trajectory), texts_of(store.blobs))
-
-
-def texts_of(blobs: BlobStore) -> Callable[[str], str | None]:
-    """Returns a reader of blobs as text; it gives None for a missing, oversized or binary blob."""
-
-    def text(digest: str) -> str | None:
-        try:
-            data = blobs.get(digest)
-        except (StoreError, ValueError):
-            return None
-        if len(data) > MOST_TEXT:
-            return None
-        try:
-            return data.decode()
-        except UnicodeDecodeError:
-            return None
-
-    return text
 
 
 def _select_rows(root: Path, run: str, wanted: Sequence[str]) -> list[AttemptRow]:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, TypeGuard
 
 from assay.environments.browser.screen import Screen
+from assay.environments.interface import World
 from assay.rollout.recording.recorder import Recorder
 from assay.store import BlobStore
 from assay.tasks import LoadedTask
@@ -20,11 +21,15 @@ SITES: Final = "sites"
 """Kind of the environments whose attempts share a browser."""
 
 
-@runtime_checkable
 class ShowsScreens(Protocol):
     """A world that shows the screens of its browser."""
 
     on_screen: Callable[[Screen], None] | None
+
+
+def shows_screens(world: World) -> TypeGuard[ShowsScreens]:
+    """Returns whether a world shows screens."""
+    return hasattr(world, "on_screen")
 
 
 class ScreenRecorder:
