@@ -35,7 +35,7 @@ class Verb(NamedTuple):
 
 
 VERBS = (
-    Verb("demo", "demo:demo", "Runs the whole pipeline in seven minutes, offline after set-up."),
+    Verb("demo", "demo:demo", "Runs the whole pipeline in 20 to 30 minutes, offline after set-up."),
     Verb("setup", "setup:setup", "Prepares the sandbox's tool layers."),
     Verb("doctor", "doctor:doctor", "Tests every sandbox and reports which ones work here."),
     Verb("admit", "admit:admit", "Proves verifiers sound before their verdicts are used."),

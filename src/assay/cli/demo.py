@@ -47,7 +47,7 @@ def demo(
 ) -> None:
     """Makes tasks from a real library, runs three agents on them, shows their attempts, and detects a forged reward.
 
-    Offline after `assay setup`; about seven minutes on two cores.
+    Offline after `assay setup`; 20 to 30 minutes on two cores.
 
     Examples:
 
