@@ -22,6 +22,7 @@ from assay.verify.service_checks import (
     CommunicatedCheck,
     PolicyCheck,
     is_said,
+    read_message,
     rule_results,
     trace_of_calls,
 )
@@ -79,15 +80,22 @@ def said(*texts: str, **more: Any) -> dict[str, Any]:
         (Communicated("2026-03-25", "date"), "on 25/03/2026", True),
         (Communicated("2026-03-25", "date"), "on 3/25/2026", True),
         (Communicated("2026-03-25", "date"), "on 3/25/2027", False),
+        (Communicated("4", "number"), "1. Oslo\n2. Rome\n3. Bern\n4. Graz", False),
+        (Communicated("4", "number"), "1) 4 bags\n2) 5 seats", True),
+        (Communicated("4", "number"), "4. Anything else?", True),
+        (Communicated("4", "number"), "2 bags, no: 3 bags, no: 4 bags", True),
+        (Communicated("4", "number"), " ".join(f"You may have {count} bags." for count in range(9)), False),
+        (Communicated("4", "number"), "It is 1, 2, 3, 4, 5, 6, 7 or 8 bags", False),
+        (Communicated("140", "number"), " ".join(f"HAT{n} costs ${n * 20}." for n in range(12)), True),
         (Communicated("Zo\u00eb M\u00fcller"), "It is Zoe\u0308 Mu\u0308ller", True),
     ],
 )
 def test_is_said(fact: Communicated, text: str, held: bool) -> None:
-    assert is_said(fact, text) is held
+    assert is_said(fact, read_message(text)) is held
 
 
 def test_a_number_of_a_million_digits_is_another_number() -> None:
-    assert not is_said(Communicated("5", "number"), "It is " + "1" * 1_100_000)
+    assert not is_said(Communicated("5", "number"), read_message("It is " + "1" * 1_100_000))
 
 
 def test_communicated() -> None:
@@ -100,11 +108,18 @@ def test_communicated() -> None:
     assert judge({}, facts).status == "unknown"
 
 
+def test_what_is_said_after_the_person_left_is_not_communicated() -> None:
+    wanted = {"facts": [{"value": "10", "kind": "number"}]}
+    for turns, status in ((2, "pass"), (1, "fail"), (0, "fail")):
+        told = said("Hello!", "It costs 10.") | {"summaries": {"conversation": {"turns": turns, "has_left": True}}}
+        assert judge(told, wanted).status == status
+
+
 @pytest.mark.parametrize(
     ("texts", "status"),
     [
-        ([" ".join(map(str, range(100)))], "pass"),
-        ([" ".join(map(str, range(2000)))], "fail"),
+        ([" ".join(f"item{number} is {number}." for number in range(50))], "pass"),
+        ([" ".join(f"item{number} is {number}." for number in range(51))], "fail"),
         ([str(number) for number in range(2000)], "fail"),
     ],
 )
@@ -112,13 +127,13 @@ def test_communicated() -> None:
 def test_an_agent_that_says_every_number_is_guessing(texts: list[str], status: str, kind: str) -> None:
     verdict = judge(said(*texts), {"facts": [{"value": "4", "kind": kind}]})
     assert verdict.status == status
-    assert ("more than 100 for each fact" in verdict.reason) == (status == "fail")
+    assert ("more than 50 for each fact" in verdict.reason) == (status == "fail")
 
 
 def test_an_agent_that_says_every_date_is_guessing() -> None:
     days = [f"{number % 28 + 1} {month} 2026" for month in ("March", "April", "May", "June") for number in range(28)]
     wanted = {"facts": [{"value": "2026-04-05", "kind": "date"}]}
-    assert judge(said(*days[:90]), wanted).status == "pass"
+    assert judge(said(*days[20:70]), wanted).status == "pass"
     assert judge(said(*days), wanted).status == "fail"
 
 

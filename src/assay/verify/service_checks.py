@@ -4,9 +4,10 @@ Both read records that the agent did not write: the steps that the runner record
 Nothing that the agent wrote is executed: the grade is `no-agent-code`.
 
 Covered: calls that were refused break no rule (they obtained nothing); a number is compared as a number, so that "10"
-is not found in "100" or "10:30", and a date in any of the usual spellings, with the right year or none; an agent that
-names more than 100 numbers for each number that it must say, or as many dates, is guessing and fails. Not covered: what
-a text means. "It is not 10" holds the number 10.
+is not found in "100" or "10:30", and a date in any of the usual spellings, with the right year or none. Who says many values says
+none: an agent that names more than 50 numbers for each number that it must say, or as many dates, fails, and a number
+does not count where more than 6 different ones were said between the same two words. What is said after the person
+left does not count. Not covered: what a text means. "It is not 10" holds the number 10.
 """
 
 from __future__ import annotations
@@ -37,8 +38,11 @@ from assay.verify.cited_evidence import CitedEvidence
 from assay.verify.interface import CheckInput, CheckResult, WorldInput
 
 MOST_SHOWN: Final = 50
-MOST_VALUES: Final = 100
-"""Distinct numbers that an agent may name for each number that it must say, and likewise dates; above, it guesses."""
+MOST_VALUES: Final = 50
+"""Distinct numbers that an agent may name for each number that it must say, and likewise dates; above, it guesses. In
+100 recorded conversations of tau-bench's airline, agents named 26 at most."""
+MOST_ALIKE: Final = 6
+"""Distinct numbers that may be said between the same two words; above, none of them is a statement."""
 
 
 class PolicyParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -107,8 +111,9 @@ class CommunicatedCheck:
         if not isinstance(given.facts.get("calls"), list | tuple):
             return make_result(given, Ruling("unknown", None, "the world does not report its calls"), cited)
         said = "\n".join(_agent_messages(given.facts))
-        missing = [fact.value for fact in parameters.facts if not is_said(fact, said)]
-        guessed = guessed_kinds(parameters.facts, said)
+        message = read_message(said)
+        missing = [fact.value for fact in parameters.facts if not is_said(fact, message)]
+        guessed = guessed_kinds(parameters.facts, message)
         data = {"missing": missing, "guessed": guessed, "said": said[-4000:], "characters": len(said)}
         cited.add("audit", "communicated", data)
         return make_result(given, _rule_communicated(parameters.facts, missing, guessed), cited)
@@ -124,30 +129,51 @@ def _rule_communicated(facts: Sequence[Communicated], missing: Sequence[str], gu
     return Ruling("pass", 1.0, f"the person was told all {len(facts)} facts")
 
 
-def is_said(fact: Communicated, text: str) -> bool:
-    """Returns whether a text holds a fact. Raises `TaskError` for a value that is not of its kind."""
+class ReadMessage(NamedTuple):
+    """A text and the values in it."""
+
+    text: str
+    """The normalized text."""
+    numbers: frozenset[Decimal]
+    """All numbers."""
+    stated: frozenset[Decimal]
+    """Numbers without those that are among many between the same words."""
+    dates: frozenset[str]
+
+
+def read_message(text: str) -> ReadMessage:
+    """Reads the values in a text."""
     text = normalize_text(text)
+    alike: dict[tuple[str, str], set[Decimal]] = {}
+    for number in numbers_in(text):
+        alike.setdefault(number.neighbours, set()).add(number.value)
+    stated = (values for values in alike.values() if len(values) <= MOST_ALIKE)
+    dates = frozenset(dates_in(text))
+    return ReadMessage(text, frozenset().union(*alike.values()), frozenset().union(*stated), dates)
+
+
+def is_said(fact: Communicated, message: ReadMessage) -> bool:
+    """Returns whether a message holds a fact. Raises `TaskError` for a value that is not of its kind."""
     if fact.kind == "number":
         value, tolerance = _read_number(fact.value), _read_number(fact.tolerance)
-        return any(is_within(found, value, tolerance) for found in numbers_in(text))
+        return any(is_within(found, value, tolerance) for found in message.stated)
     if fact.kind == "date":
         try:
             day = date.fromisoformat(fact.value)
         except ValueError as exc:
             raise TaskError(f"the fact {fact.value!r} is not a date (YYYY-MM-DD)") from exc
-        return holds_date(day, text)
+        return holds_date(day, message.text)
     words = r"\s+".join(re.escape(word) for word in normalize_text(fact.value).split())
     if not words:
         raise TaskError("a fact that the person must be told is empty")
-    return re.search(rf"(?<!\w){words}(?!\w)", text, re.IGNORECASE) is not None
+    return re.search(rf"(?<!\w){words}(?!\w)", message.text, re.IGNORECASE) is not None
 
 
-def guessed_kinds(facts: Sequence[Communicated], text: str) -> dict[str, int]:
-    """Returns the kinds of facts of which a text names too many values (`MOST_VALUES` for each fact), with the number
+def guessed_kinds(facts: Sequence[Communicated], message: ReadMessage) -> dict[str, int]:
+    """Returns the kinds of facts of which a message names too many values (`MOST_VALUES` for each fact), with the number
     of distinct values. A text of digits counts as a number."""
-    text = normalize_text(text)
     asked: Counter[str] = Counter("number" if fact.value.isdigit() else fact.kind for fact in facts)
-    named = {"number": len(set(numbers_in(text))), "date": len(set(dates_in(text)))}
+    named = {"number": len(message.numbers), "date": len(message.dates)}
     return {kind: count for kind, count in named.items() if asked[kind] and count > MOST_VALUES * asked[kind]}
 
 
@@ -162,12 +188,24 @@ def _read_number(text: str) -> Decimal:
 
 
 def _agent_messages(facts: Mapping[str, Any]) -> Iterator[str]:
-    """Yields what the agent sent to the person, by the world's own log."""
+    """Yields what the agent sent to the person before they left, by the world's own log."""
+    answered = _turns(facts)
     for call in facts["calls"]:
         if isinstance(call, Mapping) and call.get("action") == SEND and call.get("code") is None:
             text = call.get("arguments", {}).get("text") if call.get("role") == "agent" else None
             if isinstance(text, str):
+                if answered is not None and answered <= 0:
+                    return
+                answered = None if answered is None else answered - 1
                 yield text
+
+
+def _turns(facts: Mapping[str, Any]) -> int | None:
+    """Returns the number of messages that the person answered before they left; None if the world does not say it."""
+    found: Any = facts
+    for name in ("summaries", "conversation", "turns"):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, int) else None
 
 
 class _ServedCall(msgspec.Struct, frozen=True):
