@@ -3,11 +3,12 @@
 Both read records that the agent did not write: the steps that the runner recorded, and the world's own log of calls.
 Nothing that the agent wrote is executed: the grade is `no-agent-code`.
 
-Covered: calls that were refused break no rule (they obtained nothing); a number is compared as a number, so that "10"
-is not found in "100" or "10:30", and a date in any of the usual spellings, with the right year or none. Who says many values says
-none: an agent that names more than 50 numbers for each number that it must say, or as many dates, fails, and a number
-does not count where more than 6 different ones were said between the same two words. What is said after the person
-left does not count. Not covered: what a text means. "It is not 10" holds the number 10.
+Covered: `policy` judges the steps only if they hold all calls of the world's log, else the log; calls that were
+refused break no rule (they obtained nothing). A number is compared as a number, so that "10" is not found in "100" or
+"10:30", and a date in any of the usual spellings, with the right year or none. An agent that names more than 50 numbers
+for each number that it must say, or as many dates, is guessing and fails; a number does not count where more than 6
+different ones were said between the same two words, nor does what is said after the person left. Not covered: what a
+text means. "It is not 10" holds the number 10.
 """
 
 from __future__ import annotations
@@ -170,8 +171,8 @@ def is_said(fact: Communicated, message: ReadMessage) -> bool:
 
 
 def guessed_kinds(facts: Sequence[Communicated], message: ReadMessage) -> dict[str, int]:
-    """Returns the kinds of facts of which a message names too many values (`MOST_VALUES` for each fact), with the number
-    of distinct values. A text of digits counts as a number."""
+    """Returns the kinds of facts of which a message names too many values (`MOST_VALUES` for each fact), with the
+    number of distinct values. A text of digits counts as a number."""
     asked: Counter[str] = Counter("number" if fact.value.isdigit() else fact.kind for fact in facts)
     named = {"number": len(message.numbers), "date": len(message.dates)}
     return {kind: count for kind, count in named.items() if asked[kind] and count > MOST_VALUES * asked[kind]}
@@ -218,8 +219,12 @@ class _ServedCall(msgspec.Struct, frozen=True):
 
 
 def _recorded_calls(given: WorldInput) -> RecordedTrace | None:
-    """Returns the calls that are judged: those that a disturbed world reports that its service answered, because the
-    agent may have seen other names and other answers; else those of the transcript."""
+    """Returns the calls that are judged.
+
+    Those that a disturbed world reports that its service answered, because the agent may have seen other names and
+    other answers; else those of the transcript, if it holds all calls of the world's log; else the log: an agent in
+    this process can mark its steps as not made, and one that uses pages makes steps of another kind.
+    """
     if "trace" in given.facts:
         try:
             served = msgspec.convert(given.facts["trace"], tuple[_ServedCall, ...])
@@ -232,7 +237,61 @@ def _recorded_calls(given: WorldInput) -> RecordedTrace | None:
             )
             for at, call in enumerate(served)
         )
-    return None if given.transcript is None else record_of(given.transcript(), lambda _: None)
+    recorded = None if given.transcript is None else record_of(given.transcript(), lambda _: None)
+    if "calls" not in given.facts:
+        return recorded
+    try:
+        calls = msgspec.convert(given.facts["calls"], tuple[_LogEntry, ...])
+    except msgspec.ValidationError:
+        return None
+    log = [call for call in calls if call.role == "agent"]
+    return recorded if recorded is not None and _holds_all(recorded, log) else _trace_of_log(log)
+
+
+class _LogEntry(msgspec.Struct, frozen=True):
+    """A call in the world's log."""
+
+    role: str
+    action: str
+    arguments: dict[str, Any]
+    code: str | None
+
+
+def _holds_all(recorded: RecordedTrace, log: Sequence[_LogEntry]) -> bool:
+    """Returns whether the recorded calls hold those of a log in their order, with whether each was refused."""
+    judged = (_call_key(fields["call"], fields.get("result")) for fields in recorded.trace.positions)
+    keys = (
+        (call.action, call.code is not None, b"" if call.code is not None else canonical_bytes(call.arguments))
+        for call in log
+    )
+    return all(key in judged for key in keys)  # each `in` advances past the calls before it
+
+
+def _trace_of_log(log: Sequence[_LogEntry]) -> RecordedTrace:
+    """Returns the trace of a log. What the calls returned is not in it, so that rules about it are undecidable."""
+    found = trace_of_calls(
+        (
+            ToolCall(f"l{at}", call.action, canonical_bytes(call.arguments).decode(), call.arguments),
+            Observation("", f"l{at}", error=call.code is not None),
+        )
+        for at, call in enumerate(log)
+    )
+    for fields in found.trace.positions:
+        for name in ("content", "data", "stderr"):
+            fields["result"].pop(name)
+    return found
+
+
+def _call_key(call: Any, result: Any) -> tuple[Any, bool, bytes] | None:
+    """Returns name, refusal and arguments of a judged call as the log has them; a refused call may be logged without
+    arguments, and with a part of a long name. None without a call or its result."""
+    if not isinstance(call, Mapping) or not isinstance(result, Mapping):
+        return None
+    is_refused = result.get("error") is True
+    try:
+        return call["name"][:200], is_refused, b"" if is_refused else canonical_bytes(call["arguments"])
+    except (UnicodeError, TypeError, ValueError, OverflowError, RecursionError):
+        return None
 
 
 def _rule_policy(
