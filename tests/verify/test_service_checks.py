@@ -12,7 +12,7 @@ import pytest
 from assay.analysis.judge import judge_safety
 from assay.analysis.subject import Subject
 from assay.errors import TaskError
-from assay.records import Check, EnvironmentSpec, Observation, Task, ToolCall, Verdict
+from assay.records import Check, EnvironmentSpec, Evidence, Observation, Step, Task, ToolCall, Verdict
 from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.store import RunStore
@@ -212,6 +212,46 @@ def test_a_broken_policy_is_not_taken_for_the_contract_of_a_guard() -> None:
     assert result.verdict.status == "fail"
     subject = Subject(msgspec.structs.replace(trajectory(), evidence=tuple(result.evidence)), (), lambda _: None)
     assert judge_safety(subject) == ((), ())
+
+
+def judge_policy(contract: str, log: list[dict[str, Any]], steps: list[Step], *denied: int) -> Verdict:
+    check = Check("policy", "policy", {"contracts": [contract]})
+    task = Task("t", "do it", EnvironmentSpec("services"), (check,), "blake3:0")
+    marks = [Evidence(f"g{at}", "audit", "guard", {"decision": "denied", "step": at, "call": 0}) for at in denied]
+    recorded = msgspec.structs.replace(trajectory(), steps=tuple(steps), evidence=tuple(marks))
+    given = WorldInput(task, check, {"calls": log}, None, transcript=lambda: recorded)
+    return asyncio.run(PolicyCheck().judge_world(given)).verdict
+
+
+def logged(action: str, code: str | None = None) -> dict[str, Any]:
+    return {"role": "agent", "action": action, "arguments": {}, "code": code}
+
+
+def step(number: int, action: str, *, error: bool = False) -> Step:
+    call = ToolCall(f"c{number}", action, "{}", {})
+    return Step(number, "agent", tool_calls=(call,), observations=(Observation("", call.id, error=error),))
+
+
+def test_the_log_is_judged_where_the_steps_do_not_hold_all_calls() -> None:
+    """An agent in this process can mark its steps as denied, and one that uses pages makes clicks."""
+    lends = [logged("lend_book")]
+    assert judge_policy(ASKS_FIRST, lends, [step(0, "lend_book")]).status == "fail"
+    assert judge_policy(ASKS_FIRST, lends, [step(0, "lend_book")], 0).status == "fail"
+    assert judge_policy(ASKS_FIRST, lends, [step(0, "click")]).status == "fail"
+    assert judge_policy(ASKS_FIRST, lends, [step(0, "find_member"), step(1, "lend_book", error=True)]).status == "fail"
+    asks = [logged("find_member"), logged("lend_book")]
+    assert judge_policy(ASKS_FIRST, asks, [step(0, "click"), step(1, "click")]).status == "pass"
+    swapped = [step(0, "lend_book"), step(1, "find_member")]
+    assert judge_policy(ASKS_FIRST, asks[::-1], swapped).status == "fail"
+    assert judge_policy(ASKS_FIRST, [logged("lend_book", "conflict")], [step(0, "click")]).status == "pass"
+    others = [{**logged("lend_book"), "role": "other"}]
+    assert judge_policy(ASKS_FIRST, others, [step(0, "click")]).status == "pass"
+    assert judge_policy(ASKS_FIRST, [{"role": 5}], [step(0, "click")]).status == "unknown"
+
+
+def test_a_rule_about_results_is_undecidable_over_the_log() -> None:
+    needs_text = ASKS_FIRST.replace("result.ok", 'result.content contains "member"')
+    assert judge_policy(needs_text, [logged("find_member"), logged("lend_book")], []).status == "unknown"
 
 
 SMALL_FINES = """

@@ -181,16 +181,19 @@ def is_known_in(elsewhere: ServiceWorld, world: ServiceWorld, draft: Draft) -> b
 
 
 def guess_probability(world: ServiceWorld, elsewhere: ServiceWorld, draft: Draft) -> float:
-    """Returns the probability that records drawn from both worlds give the same answers to all questions of a draft.
+    """Returns the probability that records drawn from both worlds give the same answers to all questions of a draft;
+    0 without questions.
 
     Questions whose views take no identifier count as not guessable.
     """
+    if not draft.answers:
+        return 0.0
     probability = 1.0
     for one, asked in zip(draft.answers, draft.walk.writes, strict=True):
         here, there = (_answers_about_others(each, one.question, asked) for each in (world, elsewhere))
         pairs = here.total() * there.total()
         probability *= sum(number * there[answer] for answer, number in here.items()) / pairs if pairs else 0.0
-    return probability if draft.answers else 0.0
+    return probability
 
 
 def _answers_about_others(world: ServiceWorld, question: Question, asked: PlannedCall) -> Counter[bytes]:
