@@ -222,3 +222,12 @@ def test_mixed_takes_all_kinds_in_turn_and_the_tools_are_the_same_in_all() -> No
 def test_kinds_that_applications_lack_are_refused(options: dict[str, str], part: str) -> None:
     with pytest.raises(UserError, match=part):
         ServiceTasks(**options).tasks(1, 0)
+
+
+def test_a_question_that_can_be_guessed_is_not_asked_alone() -> None:
+    """Sixteen economy seats are free on most flights of every world."""
+    alone = ServiceTasks(app="airline", kind="question", level="explicit", writes=1).tasks(12, 0)
+    assert len(alone) == 12
+    assert not any("economy seats" in task.instruction.split("\n\nPolicy")[0] for task in alone)
+    together = ServiceTasks(app="airline", kind="question", level="explicit", writes=3).tasks(6, 0)
+    assert any("economy seats" in task.instruction for task in together)

@@ -12,7 +12,7 @@ import pytest
 from assay.analysis.judge import judge_safety
 from assay.analysis.subject import Subject
 from assay.errors import TaskError
-from assay.records import Check, EnvironmentSpec, Observation, Task, ToolCall, Verdict
+from assay.records import Check, EnvironmentSpec, Evidence, Observation, Step, Task, ToolCall, Verdict
 from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.store import RunStore
@@ -22,6 +22,7 @@ from assay.verify.service_checks import (
     CommunicatedCheck,
     PolicyCheck,
     is_said,
+    read_message,
     rule_results,
     trace_of_calls,
 )
@@ -79,15 +80,22 @@ def said(*texts: str, **more: Any) -> dict[str, Any]:
         (Communicated("2026-03-25", "date"), "on 25/03/2026", True),
         (Communicated("2026-03-25", "date"), "on 3/25/2026", True),
         (Communicated("2026-03-25", "date"), "on 3/25/2027", False),
+        (Communicated("4", "number"), "1. Oslo\n2. Rome\n3. Bern\n4. Graz", False),
+        (Communicated("4", "number"), "1) 4 bags\n2) 5 seats", True),
+        (Communicated("4", "number"), "4. Anything else?", True),
+        (Communicated("4", "number"), "2 bags, no: 3 bags, no: 4 bags", True),
+        (Communicated("4", "number"), " ".join(f"You may have {count} bags." for count in range(9)), False),
+        (Communicated("4", "number"), "It is 1, 2, 3, 4, 5, 6, 7 or 8 bags", False),
+        (Communicated("140", "number"), " ".join(f"HAT{n} costs ${n * 20}." for n in range(12)), True),
         (Communicated("Zo\u00eb M\u00fcller"), "It is Zoe\u0308 Mu\u0308ller", True),
     ],
 )
 def test_is_said(fact: Communicated, text: str, held: bool) -> None:
-    assert is_said(fact, text) is held
+    assert is_said(fact, read_message(text)) is held
 
 
 def test_a_number_of_a_million_digits_is_another_number() -> None:
-    assert not is_said(Communicated("5", "number"), "It is " + "1" * 1_100_000)
+    assert not is_said(Communicated("5", "number"), read_message("It is " + "1" * 1_100_000))
 
 
 def test_communicated() -> None:
@@ -100,11 +108,18 @@ def test_communicated() -> None:
     assert judge({}, facts).status == "unknown"
 
 
+def test_what_is_said_after_the_person_left_is_not_communicated() -> None:
+    wanted = {"facts": [{"value": "10", "kind": "number"}]}
+    for turns, status in ((2, "pass"), (1, "fail"), (0, "fail")):
+        told = said("Hello!", "It costs 10.") | {"summaries": {"conversation": {"turns": turns, "has_left": True}}}
+        assert judge(told, wanted).status == status
+
+
 @pytest.mark.parametrize(
     ("texts", "status"),
     [
-        ([" ".join(map(str, range(100)))], "pass"),
-        ([" ".join(map(str, range(2000)))], "fail"),
+        ([" ".join(f"item{number} is {number}." for number in range(50))], "pass"),
+        ([" ".join(f"item{number} is {number}." for number in range(51))], "fail"),
         ([str(number) for number in range(2000)], "fail"),
     ],
 )
@@ -112,13 +127,13 @@ def test_communicated() -> None:
 def test_an_agent_that_says_every_number_is_guessing(texts: list[str], status: str, kind: str) -> None:
     verdict = judge(said(*texts), {"facts": [{"value": "4", "kind": kind}]})
     assert verdict.status == status
-    assert ("more than 100 for each fact" in verdict.reason) == (status == "fail")
+    assert ("more than 50 for each fact" in verdict.reason) == (status == "fail")
 
 
 def test_an_agent_that_says_every_date_is_guessing() -> None:
     days = [f"{number % 28 + 1} {month} 2026" for month in ("March", "April", "May", "June") for number in range(28)]
     wanted = {"facts": [{"value": "2026-04-05", "kind": "date"}]}
-    assert judge(said(*days[:90]), wanted).status == "pass"
+    assert judge(said(*days[20:70]), wanted).status == "pass"
     assert judge(said(*days), wanted).status == "fail"
 
 
@@ -197,6 +212,46 @@ def test_a_broken_policy_is_not_taken_for_the_contract_of_a_guard() -> None:
     assert result.verdict.status == "fail"
     subject = Subject(msgspec.structs.replace(trajectory(), evidence=tuple(result.evidence)), (), lambda _: None)
     assert judge_safety(subject) == ((), ())
+
+
+def judge_policy(contract: str, log: list[dict[str, Any]], steps: list[Step], *denied: int) -> Verdict:
+    check = Check("policy", "policy", {"contracts": [contract]})
+    task = Task("t", "do it", EnvironmentSpec("services"), (check,), "blake3:0")
+    marks = [Evidence(f"g{at}", "audit", "guard", {"decision": "denied", "step": at, "call": 0}) for at in denied]
+    recorded = msgspec.structs.replace(trajectory(), steps=tuple(steps), evidence=tuple(marks))
+    given = WorldInput(task, check, {"calls": log}, None, transcript=lambda: recorded)
+    return asyncio.run(PolicyCheck().judge_world(given)).verdict
+
+
+def logged(action: str, code: str | None = None) -> dict[str, Any]:
+    return {"role": "agent", "action": action, "arguments": {}, "code": code}
+
+
+def step(number: int, action: str, *, error: bool = False) -> Step:
+    call = ToolCall(f"c{number}", action, "{}", {})
+    return Step(number, "agent", tool_calls=(call,), observations=(Observation("", call.id, error=error),))
+
+
+def test_the_log_is_judged_where_the_steps_do_not_hold_all_calls() -> None:
+    """An agent in this process can mark its steps as denied, and one that uses pages makes clicks."""
+    lends = [logged("lend_book")]
+    assert judge_policy(ASKS_FIRST, lends, [step(0, "lend_book")]).status == "fail"
+    assert judge_policy(ASKS_FIRST, lends, [step(0, "lend_book")], 0).status == "fail"
+    assert judge_policy(ASKS_FIRST, lends, [step(0, "click")]).status == "fail"
+    assert judge_policy(ASKS_FIRST, lends, [step(0, "find_member"), step(1, "lend_book", error=True)]).status == "fail"
+    asks = [logged("find_member"), logged("lend_book")]
+    assert judge_policy(ASKS_FIRST, asks, [step(0, "click"), step(1, "click")]).status == "pass"
+    swapped = [step(0, "lend_book"), step(1, "find_member")]
+    assert judge_policy(ASKS_FIRST, asks[::-1], swapped).status == "fail"
+    assert judge_policy(ASKS_FIRST, [logged("lend_book", "conflict")], [step(0, "click")]).status == "pass"
+    others = [{**logged("lend_book"), "role": "other"}]
+    assert judge_policy(ASKS_FIRST, others, [step(0, "click")]).status == "pass"
+    assert judge_policy(ASKS_FIRST, [{"role": 5}], [step(0, "click")]).status == "unknown"
+
+
+def test_a_rule_about_results_is_undecidable_over_the_log() -> None:
+    needs_text = ASKS_FIRST.replace("result.ok", 'result.content contains "member"')
+    assert judge_policy(needs_text, [logged("find_member"), logged("lend_book")], []).status == "unknown"
 
 
 SMALL_FINES = """

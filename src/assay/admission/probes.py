@@ -45,7 +45,8 @@ NO_SANDBOX = "the task's world runs no agent code: this needs a sandbox"
 ATTEMPTS = 38
 """Planned attempts of a task's battery. Explicit limits of mutants or variants, or shared attempts that do not clear
 their members, may exceed it."""
-_MESSAGE = {"text": " ".join(map(str, range(2_000)))}
+_MESSAGE = {"text": " ".join(f"Item{number} is {number}." for number in range(40))}
+"""Each number between other words, and as few as an honest agent may say: a small number is not worth a task alone."""
 _ALL_NUMBERS = (ToolCall("c0", SEND, canonical_bytes(_MESSAGE).decode(), _MESSAGE),)
 NULL_WORDS = {
     "empty": "a plausible answer with nothing in it",

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
-from typing import Final
+from typing import Final, NamedTuple
 
 _END: Final = r"(?!\w|[.,:/-]\d)"
 # Neither a part of a word or of another number, nor of a date, a time or an identifier.
@@ -23,6 +23,8 @@ _CURRENCIES: Final = (
     "AED|AUD|BRL|CAD|CHF|CNY|CZK|DKK|EUR|GBP|HKD|HUF|ILS|INR|JPY|KRW|MXN|NOK|NZD|PLN|RUB|SEK|SGD|THB|TRY|TWD|USD|ZAR"
 )
 _CODE: Final = re.compile(rf"(?<![\w-])(?:{_CURRENCIES})(?=[-+]?\d)|(?<=\d)(?:{_CURRENCIES})(?!\w)")
+_ITEM: Final = re.compile(r"^[ \t]*(?:[-*\u2022][ \t]+)?\d{1,3}[.)][ \t]+(?=\S)", re.MULTILINE)
+_WORD: Final = re.compile(r"(?<![\w-])(?=[\d_-]*+[^\W\d_])\w[\w-]*+")
 _MONTHS: Final = (
     "january", "february", "march", "april", "may", "june",
     "july", "august", "september", "october", "november", "december",
@@ -40,13 +42,35 @@ def normalize_text(text: str) -> str:
     return unicodedata.normalize("NFC", text).replace("\u2212", "-")
 
 
-def numbers_in(text: str) -> Iterator[Decimal]:
+class NumberInText(NamedTuple):
+    """A number and the words around it."""
+
+    value: Decimal
+    neighbours: tuple[str, str]
+    """The word before it and the one after it, in lower case; other numbers are skipped. Empty without one."""
+
+
+def numbers_in(text: str) -> Iterator[NumberInText]:
     """Yields the numbers in a normalized text; "1 234" is read both as two numbers and as one."""
+    if len(_ITEM.findall(text)) > 1:  # a single one may be an answer
+        text = _ITEM.sub("", text)
     plain = _CODE.sub(" ", text)
-    for found in _NUMBER.finditer(plain):
-        yield Decimal(found[0].replace(",", ""))
-    for found in _SPACED_NUMBER.finditer(plain):
-        yield Decimal(re.sub(r"\s", "", found[0]))
+    for found, neighbours in _with_neighbours(_NUMBER, plain):
+        yield NumberInText(Decimal(found.replace(",", "")), neighbours)
+    for found, neighbours in _with_neighbours(_SPACED_NUMBER, plain):
+        yield NumberInText(Decimal(re.sub(r"\s", "", found)), neighbours)
+
+
+def _with_neighbours(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yields the matches of a pattern with the words before and after them."""
+    words = _WORD.finditer(text)
+    before, ahead = "", next(words, None)
+    for found in pattern.finditer(text):
+        while ahead is not None and ahead.start() < found.end():
+            if ahead.end() <= found.start():
+                before = ahead[0].lower()
+            ahead = next(words, None)
+        yield found[0], (before, "" if ahead is None else ahead[0].lower())
 
 
 def holds_date(day: date, text: str) -> bool:

@@ -3,10 +3,12 @@
 Both read records that the agent did not write: the steps that the runner recorded, and the world's own log of calls.
 Nothing that the agent wrote is executed: the grade is `no-agent-code`.
 
-Covered: calls that were refused break no rule (they obtained nothing); a number is compared as a number, so that "10"
-is not found in "100" or "10:30", and a date in any of the usual spellings, with the right year or none; an agent that
-names more than 100 numbers for each number that it must say, or as many dates, is guessing and fails. Not covered: what
-a text means. "It is not 10" holds the number 10.
+Covered: `policy` judges the steps only if they hold all calls of the world's log, else the log; calls that were
+refused break no rule (they obtained nothing). A number is compared as a number, so that "10" is not found in "100" or
+"10:30", and a date in any of the usual spellings, with the right year or none. An agent that names more than 50 numbers
+for each number that it must say, or as many dates, is guessing and fails; a number does not count where more than 6
+different ones were said between the same two words, nor does what is said after the person left. Not covered: what a
+text means. "It is not 10" holds the number 10.
 """
 
 from __future__ import annotations
@@ -37,8 +39,11 @@ from assay.verify.cited_evidence import CitedEvidence
 from assay.verify.interface import CheckInput, CheckResult, WorldInput
 
 MOST_SHOWN: Final = 50
-MOST_VALUES: Final = 100
-"""Distinct numbers that an agent may name for each number that it must say, and likewise dates; above, it guesses."""
+MOST_VALUES: Final = 50
+"""Distinct numbers that an agent may name for each number that it must say, and likewise dates; above, it guesses. In
+100 recorded conversations of tau-bench's airline, agents named 26 at most."""
+MOST_ALIKE: Final = 6
+"""Distinct numbers that may be said between the same two words; above, none of them is a statement."""
 
 
 class PolicyParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -107,8 +112,9 @@ class CommunicatedCheck:
         if not isinstance(given.facts.get("calls"), list | tuple):
             return make_result(given, Ruling("unknown", None, "the world does not report its calls"), cited)
         said = "\n".join(_agent_messages(given.facts))
-        missing = [fact.value for fact in parameters.facts if not is_said(fact, said)]
-        guessed = guessed_kinds(parameters.facts, said)
+        message = read_message(said)
+        missing = [fact.value for fact in parameters.facts if not is_said(fact, message)]
+        guessed = guessed_kinds(parameters.facts, message)
         data = {"missing": missing, "guessed": guessed, "said": said[-4000:], "characters": len(said)}
         cited.add("audit", "communicated", data)
         return make_result(given, _rule_communicated(parameters.facts, missing, guessed), cited)
@@ -124,30 +130,51 @@ def _rule_communicated(facts: Sequence[Communicated], missing: Sequence[str], gu
     return Ruling("pass", 1.0, f"the person was told all {len(facts)} facts")
 
 
-def is_said(fact: Communicated, text: str) -> bool:
-    """Returns whether a text holds a fact. Raises `TaskError` for a value that is not of its kind."""
+class ReadMessage(NamedTuple):
+    """A text and the values in it."""
+
+    text: str
+    """The normalized text."""
+    numbers: frozenset[Decimal]
+    """All numbers."""
+    stated: frozenset[Decimal]
+    """Numbers without those that are among many between the same words."""
+    dates: frozenset[str]
+
+
+def read_message(text: str) -> ReadMessage:
+    """Reads the values in a text."""
     text = normalize_text(text)
+    alike: dict[tuple[str, str], set[Decimal]] = {}
+    for number in numbers_in(text):
+        alike.setdefault(number.neighbours, set()).add(number.value)
+    stated = (values for values in alike.values() if len(values) <= MOST_ALIKE)
+    dates = frozenset(dates_in(text))
+    return ReadMessage(text, frozenset().union(*alike.values()), frozenset().union(*stated), dates)
+
+
+def is_said(fact: Communicated, message: ReadMessage) -> bool:
+    """Returns whether a message holds a fact. Raises `TaskError` for a value that is not of its kind."""
     if fact.kind == "number":
         value, tolerance = _read_number(fact.value), _read_number(fact.tolerance)
-        return any(is_within(found, value, tolerance) for found in numbers_in(text))
+        return any(is_within(found, value, tolerance) for found in message.stated)
     if fact.kind == "date":
         try:
             day = date.fromisoformat(fact.value)
         except ValueError as exc:
             raise TaskError(f"the fact {fact.value!r} is not a date (YYYY-MM-DD)") from exc
-        return holds_date(day, text)
+        return holds_date(day, message.text)
     words = r"\s+".join(re.escape(word) for word in normalize_text(fact.value).split())
     if not words:
         raise TaskError("a fact that the person must be told is empty")
-    return re.search(rf"(?<!\w){words}(?!\w)", text, re.IGNORECASE) is not None
+    return re.search(rf"(?<!\w){words}(?!\w)", message.text, re.IGNORECASE) is not None
 
 
-def guessed_kinds(facts: Sequence[Communicated], text: str) -> dict[str, int]:
-    """Returns the kinds of facts of which a text names too many values (`MOST_VALUES` for each fact), with the number
-    of distinct values. A text of digits counts as a number."""
-    text = normalize_text(text)
+def guessed_kinds(facts: Sequence[Communicated], message: ReadMessage) -> dict[str, int]:
+    """Returns the kinds of facts of which a message names too many values (`MOST_VALUES` for each fact), with the
+    number of distinct values. A text of digits counts as a number."""
     asked: Counter[str] = Counter("number" if fact.value.isdigit() else fact.kind for fact in facts)
-    named = {"number": len(set(numbers_in(text))), "date": len(set(dates_in(text)))}
+    named = {"number": len(message.numbers), "date": len(message.dates)}
     return {kind: count for kind, count in named.items() if asked[kind] and count > MOST_VALUES * asked[kind]}
 
 
@@ -162,12 +189,24 @@ def _read_number(text: str) -> Decimal:
 
 
 def _agent_messages(facts: Mapping[str, Any]) -> Iterator[str]:
-    """Yields what the agent sent to the person, by the world's own log."""
+    """Yields what the agent sent to the person before they left, by the world's own log."""
+    answered = _turns(facts)
     for call in facts["calls"]:
         if isinstance(call, Mapping) and call.get("action") == SEND and call.get("code") is None:
             text = call.get("arguments", {}).get("text") if call.get("role") == "agent" else None
             if isinstance(text, str):
+                if answered is not None and answered <= 0:
+                    return
+                answered = None if answered is None else answered - 1
                 yield text
+
+
+def _turns(facts: Mapping[str, Any]) -> int | None:
+    """Returns the number of messages that the person answered before they left; None if the world does not say it."""
+    found: Any = facts
+    for name in ("summaries", "conversation", "turns"):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, int) else None
 
 
 class _ServedCall(msgspec.Struct, frozen=True):
@@ -180,8 +219,12 @@ class _ServedCall(msgspec.Struct, frozen=True):
 
 
 def _recorded_calls(given: WorldInput) -> RecordedTrace | None:
-    """Returns the calls that are judged: those that a disturbed world reports that its service answered, because the
-    agent may have seen other names and other answers; else those of the transcript."""
+    """Returns the calls that are judged.
+
+    Those that a disturbed world reports that its service answered, because the agent may have seen other names and
+    other answers; else those of the transcript, if it holds all calls of the world's log; else the log: an agent in
+    this process can mark its steps as not made, and one that uses pages makes steps of another kind.
+    """
     if "trace" in given.facts:
         try:
             served = msgspec.convert(given.facts["trace"], tuple[_ServedCall, ...])
@@ -194,7 +237,61 @@ def _recorded_calls(given: WorldInput) -> RecordedTrace | None:
             )
             for at, call in enumerate(served)
         )
-    return None if given.transcript is None else record_of(given.transcript(), lambda _: None)
+    recorded = None if given.transcript is None else record_of(given.transcript(), lambda _: None)
+    if "calls" not in given.facts:
+        return recorded
+    try:
+        calls = msgspec.convert(given.facts["calls"], tuple[_LogEntry, ...])
+    except msgspec.ValidationError:
+        return None
+    log = [call for call in calls if call.role == "agent"]
+    return recorded if recorded is not None and _holds_all(recorded, log) else _trace_of_log(log)
+
+
+class _LogEntry(msgspec.Struct, frozen=True):
+    """A call in the world's log."""
+
+    role: str
+    action: str
+    arguments: dict[str, Any]
+    code: str | None
+
+
+def _holds_all(recorded: RecordedTrace, log: Sequence[_LogEntry]) -> bool:
+    """Returns whether the recorded calls hold those of a log in their order, with whether each was refused."""
+    judged = (_call_key(fields["call"], fields.get("result")) for fields in recorded.trace.positions)
+    keys = (
+        (call.action, call.code is not None, b"" if call.code is not None else canonical_bytes(call.arguments))
+        for call in log
+    )
+    return all(key in judged for key in keys)  # each `in` advances past the calls before it
+
+
+def _trace_of_log(log: Sequence[_LogEntry]) -> RecordedTrace:
+    """Returns the trace of a log. What the calls returned is not in it, so that rules about it are undecidable."""
+    found = trace_of_calls(
+        (
+            ToolCall(f"l{at}", call.action, canonical_bytes(call.arguments).decode(), call.arguments),
+            Observation("", f"l{at}", error=call.code is not None),
+        )
+        for at, call in enumerate(log)
+    )
+    for fields in found.trace.positions:
+        for name in ("content", "data", "stderr"):
+            fields["result"].pop(name)
+    return found
+
+
+def _call_key(call: Any, result: Any) -> tuple[Any, bool, bytes] | None:
+    """Returns name, refusal and arguments of a judged call as the log has them; a refused call may be logged without
+    arguments, and with a part of a long name. None without a call or its result."""
+    if not isinstance(call, Mapping) or not isinstance(result, Mapping):
+        return None
+    is_refused = result.get("error") is True
+    try:
+        return call["name"][:200], is_refused, b"" if is_refused else canonical_bytes(call["arguments"])
+    except (UnicodeError, TypeError, ValueError, OverflowError, RecursionError):
+        return None
 
 
 def _rule_policy(

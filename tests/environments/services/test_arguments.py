@@ -88,3 +88,15 @@ def test_search_is_ordered_filtered_and_paged() -> None:
     assert texts(text="", offset=3) == ["Red FOX again"]
     assert texts(text="fox", day="2026-03-02") == ["Red FOX again"]
     assert texts(text="owl") == []
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), [{"x": float("nan")}]])
+def test_numbers_that_are_not_finite_are_refused(value: object) -> None:
+    """JSON has no such numbers, and the log would hold null in their place."""
+    world = ServiceWorld.of([diary])
+    before = world.database.digest()
+    refused = world.act("paint_note", {"note_id": value, "more": None})
+    assert refused.content == "Error (invalid): The arguments hold a number that is not finite."
+    assert world.calls[-1].arguments == {}
+    assert world.database.digest() == before
+    assert "not finite" not in world.act("paint_note", {"note_id": None}).content

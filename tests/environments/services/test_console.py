@@ -442,3 +442,13 @@ CONTRACTS: list[tuple[str, Calls, Calls]] = [
         [("set_feature_flag", {"percent": 60})],
     ),
 ]
+
+
+def test_a_wait_in_which_too_much_would_happen_is_refused() -> None:
+    """It costs two seconds at most, and a shorter one goes on."""
+    world = ServiceWorld.of([console], 1)
+    before = world.database.digest()
+    refused = world.act("wait", {"hours": 24 * 31})
+    assert refused.content == "Error (unavailable): Too much would happen; wait for a shorter time."
+    assert world.database.digest() == before
+    assert not world.act("wait", {"hours": 24 * 7}).error

@@ -10,7 +10,6 @@ address that is not the site's own is refused before the browser sees it, so no 
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
@@ -19,6 +18,7 @@ import msgspec
 
 from assay.environments.interface import ToolSpec
 from assay.environments.schemas import flat_schema
+from assay.environments.services.arguments import readable_arguments
 from assay.records import Observation
 
 from . import acts
@@ -114,12 +114,9 @@ class BrowserTools:
         except (msgspec.ValidationError, RecursionError) as exc:
             takes = ", ".join(kind.__struct_fields__) or "nothing"
             return Observation(f"Wrong arguments for {name}: {exc}; it takes {takes}.", error=True)
-        if any(isinstance(value, float) and not math.isfinite(value) for value in arguments.values()):
-            return Observation(f"Wrong arguments for {name}: a number is not finite.", error=True)
-        if not _is_text(arguments):
-            return Observation(
-                f"Wrong arguments for {name}: a text has half a character (a lone surrogate).", error=True
-            )
+        _, _, problem = readable_arguments(arguments)
+        if problem:
+            return Observation(f"Wrong arguments for {name}: {problem}", error=True)
         self._point = None
         try:
             text = await act(self, parsed)
@@ -343,15 +340,6 @@ def _number(bid: str) -> int:
     if not (bare.isascii() and bare.isdecimal() and len(bare) < 10):
         raise ActProblem(f"{bid[:40]!r} is not a number of an element: write one from the last tree, such as 12.")
     return int(bare)
-
-
-def _is_text(arguments: dict[str, Any]) -> bool:
-    """Returns whether UTF-8 can express the arguments, which a decoder of JSON may have read from escapes."""
-    try:
-        msgspec.json.encode(arguments)
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 _Act = Callable[[BrowserTools, Any], Awaitable[str | None]]

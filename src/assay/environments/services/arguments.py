@@ -1,11 +1,12 @@
-"""Arguments of calls: as they are logged, JSON data of a bounded size without characters that no text here may have; as
-they are parsed, without dates and times that do not exist."""
+"""Arguments of calls: as they are logged, JSON data of a bounded size with finite numbers, without characters that no
+text here may have; as they are parsed, without dates and times that do not exist."""
 
 from __future__ import annotations
 
 import typing
 from collections.abc import Iterator, Mapping
 from functools import cache
+from math import isfinite
 from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
@@ -30,18 +31,24 @@ def readable_arguments(arguments: dict[str, Any]) -> tuple[dict[str, Any], int, 
         return {}, 0, f"The arguments are not JSON data: {exc}."
     if len(encoded) > MOST_ARGUMENTS:
         return {}, 0, f"The arguments are too large: at most {MOST_ARGUMENTS >> 10} KiB."
-    if b"\\u0000" in encoded and any("\0" in text for text in _texts(arguments)):
+    if b"\\u0000" in encoded and any(isinstance(leaf, str) and "\0" in leaf for leaf in _leaves(arguments)):
         return {}, 0, "The arguments hold the character U+0000, which no text here may have."
+    if b"null" in encoded and any(isinstance(leaf, float) and not isfinite(leaf) for leaf in _leaves(arguments)):
+        return {}, 0, "The arguments hold a number that is not finite."
     return arguments, len(encoded), ""
 
 
-def _texts(value: Any) -> list[str]:
-    """Returns all texts in JSON data, joined lists of them."""
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, Mapping):
-        return [text for pair in value.items() for part in pair for text in _texts(part)]
-    return [text for part in value for text in _texts(part)] if isinstance(value, list | tuple) else []
+def _leaves(value: Any) -> Iterator[Any]:
+    """Yields the keys and values in JSON data that are no lists or tables."""
+    waiting = [value]  # not recursive: the agent chooses the depth
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Mapping):
+            waiting += [*part.keys(), *part.values()]
+        elif isinstance(part, list | tuple):
+            waiting += part
+        else:
+            yield part
 
 
 class FalseTime(NamedTuple):

@@ -42,6 +42,7 @@ MOST_LOGGED: Final = 16 << 20
 """Encoded size of all logged arguments, in bytes, beyond which calls are refused."""
 MOST_EVENTS: Final = 10_000
 """Events that one wait may run."""
+MOST_CHANGES: Final = 60_000  # of rows, with the journal's, in one wait: below 2 s of a CPU
 
 
 class LoggedCall(msgspec.Struct, frozen=True):
@@ -445,15 +446,16 @@ class ServiceWorld:
     def advance(self, until: str) -> None:
         execute = self.database.connection.execute
         query = "SELECT id, at, service, name, payload FROM clock_scheduled WHERE at <= ? ORDER BY at, id LIMIT 1"
+        most = self.database.connection.total_changes + MOST_CHANGES
         for _ in range(MOST_EVENTS):
-            due = execute(query, (until,)).fetchone()
-            if due is None:
+            if (due := execute(query, (until,)).fetchone()) is None:
                 break
+            if self.database.connection.total_changes > most:
+                raise ActionError("Too much would happen; wait for a shorter time.", "unavailable")
             number, at, service, name, payload = due
             execute("DELETE FROM clock_scheduled WHERE id = ?", (number,))
             self._set_clock(max(at, self.now))
-            event = self.composition.event(service, name)
-            self._run_system(event, msgspec.json.decode(payload))
+            self._run_system(self.composition.event(service, name), msgspec.json.decode(payload))
         else:
             raise ActionError(f"More than {MOST_EVENTS} events would happen; wait for a shorter time.")
         self._set_clock(max(until, self.now))

@@ -45,6 +45,7 @@ from .instruction import (
 )
 from .requests import (
     KINDS,
+    MOST_GUESSED,
     Draft,
     Kind,
     as_questions,
@@ -54,6 +55,7 @@ from .requests import (
     draw_questions,
     forbidden_actions,
     generated_arguments,
+    guess_probability,
     is_known_in,
     with_refusal,
 )
@@ -281,7 +283,8 @@ class ServiceTasks:
             return False
         elsewhere = ServiceWorld.of(self._world_services, world.seed + 1, self._knobs)
         if draft.refusals or draft.answers:
-            return not is_known_in(elsewhere, world, draft)
+            is_guessed = guess_probability(world, elsewhere, draft) > MOST_GUESSED
+            return not is_guessed and not is_known_in(elsewhere, world, draft)
         blind = play(world, foreign_plan(world, elsewhere, plan))  # the same plan, if the request names all of it
         return keys.isdisjoint((outcome_key(play(elsewhere, plan)), outcome_key(blind)))
 

@@ -8,14 +8,16 @@ Who declines names the record that the request is about, which only reading can 
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from assay.environments.services.declaration import Question
-from assay.environments.services.plans import PlannedCall, answer_in, foreign_plan, play_recorded
+from assay.environments.services.plans import PlannedCall, answer_in, foreign_plan, identifiers, play_recorded
 from assay.environments.services.ticket import Reason, answer_question, decline_request
 from assay.environments.services.transaction import Code
 from assay.environments.services.world import ServiceWorld
+from assay.records import canonical_bytes
 from assay.verify.service_checks import rule_results, texts_of_one_call_rules, trace_of_calls
 
 from .instruction import Descriptions, Unspeakable, Wish, wish_of, write_change
@@ -30,6 +32,11 @@ _MOST_ALIKE: Final = 40
 """Rows that the words of an ambiguous request may fit."""
 _MOST_ROWS: Final = 30
 """Rows of the answer to a question."""
+MOST_GUESSED: Final = 0.1
+"""Largest probability that the answers to the same questions about other records, in another world, are the right
+ones; above, a guess is worth making."""
+_SAMPLED: Final = 40
+"""Records about which a question is asked to find that probability."""
 
 
 class Refusal(NamedTuple):
@@ -171,6 +178,37 @@ def is_known_in(elsewhere: ServiceWorld, world: ServiceWorld, draft: Draft) -> b
         if right in (answer_in(elsewhere, one.question, asked), other.arguments["rows"]):
             return True
     return False
+
+
+def guess_probability(world: ServiceWorld, elsewhere: ServiceWorld, draft: Draft) -> float:
+    """Returns the probability that records drawn from both worlds give the same answers to all questions of a draft;
+    0 without questions.
+
+    Questions whose views take no identifier count as not guessable.
+    """
+    if not draft.answers:
+        return 0.0
+    probability = 1.0
+    for one, asked in zip(draft.answers, draft.walk.writes, strict=True):
+        here, there = (_answers_about_others(each, one.question, asked) for each in (world, elsewhere))
+        pairs = here.total() * there.total()
+        probability *= sum(number * there[answer] for answer, number in here.items()) / pairs if pairs else 0.0
+    return probability
+
+
+def _answers_about_others(world: ServiceWorld, question: Question, asked: PlannedCall) -> Counter[bytes]:
+    """Returns the answers that the question may have about records of a world, with how often each was found."""
+    draw = random.Random(world.seed)
+    known = {name: identifiers(world, kind) for name, kind in question.view.takes.items() if name in asked.arguments}
+    found: Counter[bytes] = Counter()
+    if not known or not all(known.values()):
+        return found
+    for _ in range(_SAMPLED):
+        other = _with(asked, {name: draw.choice(values) for name, values in known.items()})
+        answer = answer_in(world, question, other)
+        if answer:
+            found[canonical_bytes(answer)] += 1
+    return found
 
 
 def as_questions(answers: Sequence[AnsweredQuestion]) -> list[dict[str, Any]]:
