@@ -1,8 +1,8 @@
 """The pages that a browser showed, beside the steps whose acts led to them.
 
 An act in a browser leaves evidence of the kind `screen`: the page after it, and the point that it was aimed at. That
-point lies on the page before it, which is the screen of the act before. Records are untrusted: a digest is shown only if
-the evidence lists it among its blobs, and a point only if it is two finite numbers.
+point lies on the page before it, which is the screen of the act before. Records are untrusted: a digest is shown only
+if the evidence lists it among its blobs, and a point only if it is two finite numbers.
 """
 
 from __future__ import annotations

@@ -37,6 +37,8 @@ _NAN = re.compile(rb"NaN|Infinity|\\u[dD][89a-fA-F]")
 
 WarnFunction = Callable[[str, str], None]
 """Gets a place (`line 3`, `samples[2]`) and a description of its problem."""
+Rows = Iterator[tuple[str, Any]]
+"""Places and values of lines."""
 
 
 class ByteSource(Protocol):
@@ -206,13 +208,15 @@ def json_lines(source: ByteSource, bad: WarnFunction, *, largest: int = LARGEST)
                 yield number, value
 
 
-def json_objects(source: ByteSource, bad: WarnFunction) -> Iterator[dict[str, Any]]:
-    """Yields the lines that are JSON objects; warns of others."""
-    for number, line in json_lines(source, bad):
+def json_objects(
+    source: ByteSource, bad: WarnFunction, select: Callable[[Rows], Rows] = iter
+) -> Iterator[dict[str, Any]]:
+    """Yields the lines that are JSON objects; warns of others. `select` may leave out lines."""
+    for where, line in select((f"line {number}", line) for number, line in json_lines(source, bad)):
         if isinstance(line, dict):
             yield line
         else:
-            bad(f"line {number}", f"expected an object, found {type(line).__name__}")
+            bad(where, f"expected an object, found {type(line).__name__}")
 
 
 def _rest_of_line(stream: BinaryIO, line: bytes) -> int:
