@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from assay.formats.registry import load_formats, matching_formats
-from assay.records import AttemptEnded, ModelCalled, StepAdded
+from assay.formats.shared.usage import total_usage
+from assay.records import AttemptEnded, ModelCall, ModelCalled, StepAdded, Usage
 from tests.formats.generated import Blobs, read_all
 
 HERE = Path(__file__).parent
@@ -125,3 +126,10 @@ def test_sessions_joined_into_one_file_are_told(name: str, tmp_path: Path) -> No
     (tmp_path / first.name).write_bytes(first.read_bytes() + second.read_bytes())
     _, problems = counts(tmp_path / first.name)
     assert any("begins within another session" in problem.problem for problem in problems)
+
+
+def test_tokens_that_nothing_counted_are_no_total() -> None:
+    calls = [ModelCall(name, "openai-responses", "m", {}, None, Usage(0, 0)) for name in ("a", "b")]
+    assert total_usage(ModelCalled(call) for call in calls) == {}
+    counted = ModelCall("c", "openai-responses", "m", {}, None, Usage(0, 3))
+    assert total_usage([ModelCalled(counted)]) == {"prompt_tokens": 0, "completion_tokens": 3}

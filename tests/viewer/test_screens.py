@@ -23,10 +23,11 @@ from assay.records import (
 )
 from assay.store import RunStore
 from assay.viewer.views import make_view
+from scripts.screenshots import OVERFLOW
 from tests.viewer import made
 
 if TYPE_CHECKING:
-    from tests.viewer.conftest import Look
+    from tests.viewer.conftest import Look, Opened
 
 PNG = base64.b64decode(made.picture().partition(",")[2])
 TREE = 'Page: "Orders"\n[3] link "Orders"\n  [41] textbox "Order ID" value=""\n'
@@ -122,3 +123,13 @@ def test_hostile_pages_are_inert(look: Look, store: Path) -> None:
     page.get_by_role("group", name="Pages in the browser").get_by_role("img").first.wait_for()
     assert page.evaluate("window.pwned") is None
     assert page.locator(".shot-point").count() == 0
+
+
+def test_a_long_name_without_spaces_fits_a_phone(looking: Callable[..., Opened], store: Path) -> None:
+    name = "+".join(["system_message", "use_tools", "submit_tool"] * 8)
+    with RunStore.create(store, "long-names", {}) as run:
+        started = AttemptStarted("long-names", "s@0", f"made/{name}", "d", name, name, 0, 0, at=1.0)
+        run.append("s@0.0", [started, act(0, "1"), AttemptEnded(name, at=2.0)])
+    with looking(viewport={"width": 390, "height": 800}) as narrow:
+        for route in ("#/run/long-names/attempt/s%400.0", "#/run/long-names"):
+            assert not narrow.go(route).evaluate(OVERFLOW), route
