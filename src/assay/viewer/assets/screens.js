@@ -28,7 +28,7 @@
   function enlarge(label, drawn) {
     const dialog = h("dialog", { class: "shot-large", "aria-label": label },
       h("header", null, h("h2", null, label), h("button", { type: "button", class: "button", onclick: () => dialog.close() }, "Close")),
-      h("div", { class: "shot-frame" }, drawn));
+      h("div", { class: "shot-scroll", tabindex: "0", role: "group", "aria-label": `${label}, enlarged` }, h("div", { class: "shot-frame" }, drawn)));
     dialog.addEventListener("close", () => dialog.remove());
     document.body.append(dialog);
     dialog.showModal();
