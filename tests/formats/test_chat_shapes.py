@@ -214,3 +214,77 @@ def test_a_field_that_seems_to_be_an_outcome_is_told(tmp_path: Path, extra: dict
     found, problems = read_all(ChatFormat(), path, Blobs())
     assert [assembled(one).verdicts for one in found] == [()]
     assert [(one.place, one.is_remark) for one in problems] == [(field, True)]
+
+
+ANSWER = {"role": "assistant", "type": "message", "id": "msg_1", "model": "claude-made", "stop_reason": "tool_use"}
+USED = {"input_tokens": 10, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 2, "output_tokens": 7}
+LOGS: list[tuple[dict[str, Any], tuple[int, int, str]]] = [
+    (
+        {**ANSWER, "content": [{"type": "tool_use", "id": "t", "name": "add", "input": {"a": 2}}], "usage": USED},
+        (17, 7, "anthropic-messages"),
+    ),
+    (
+        {"model": "m", "choices": [{"message": SAID}], "usage": {"prompt_tokens": 11, "completion_tokens": 2}},
+        (11, 2, "openai-chat"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("response", "wanted"), LOGS)
+def test_requests_with_their_responses_are_conversations(
+    response: dict[str, Any], wanted: tuple[int, int, str], tmp_path: Path
+) -> None:
+    row = {"request": {"model": "m", "messages": [ASK], "temperature": 0.0}, "response": response}
+    (tmp_path / "log.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    assert ChatFormat().recognises(tmp_path / "log.jsonl")
+    (found,), problems = read_all(ChatFormat(), tmp_path / "log.jsonl", Blobs())
+    trajectory = assembled(found)
+    (call,) = trajectory.calls
+    assert not problems
+    assert [step.actor for step in trajectory.steps] == ["user", "agent"]
+    assert trajectory.steps[1].call == call.id
+    assert (call.usage.prompt_tokens, call.usage.completion_tokens, call.dialect) == wanted
+
+
+def test_of_several_choices_the_first_is_read_and_it_is_told(tmp_path: Path) -> None:
+    row = {"messages": [ASK], "response": {"choices": [{"message": SAID}, {"message": SAID}]}}
+    (tmp_path / "log.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    _, problems = read_all(ChatFormat(), tmp_path / "log.jsonl", Blobs())
+    assert [problem.problem for problem in problems] == ["of 2 choices the first is read; the others are kept"]
+
+
+def test_calls_and_reasoning_are_read_under_each_of_their_names(tmp_path: Path) -> None:
+    calls = [
+        {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}},
+        {"id": "2", "name": "g", "arguments": {"b": 2}},
+        {"id": "3", "name": "h", "args": {"c": 3}, "type": "tool_call"},
+        {"id": "4", "type": "custom", "custom": {"name": "sh", "input": "ls"}},
+        {"id": "5", "type": "hologram"},
+    ]
+    names = ("reasoning_content", "reasoning", "thinking")
+    said = [{"role": "assistant", "content": "", name: f"because of {name}"} for name in names]
+    messages = [ASK, {"role": "assistant", "content": "", "tool_calls": calls}, *said]
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"messages": messages}) + "\n", encoding="utf-8")
+    (found,), problems = read_all(ChatFormat(), tmp_path / "rows.jsonl", Blobs())
+    steps = assembled(found).steps
+    assert [(call.id, call.name) for call in steps[1].tool_calls] == [("1", "f"), ("2", "g"), ("3", "h"), ("4", "sh")]
+    assert steps[1].tool_calls[2].parsed == {"c": 3}
+    assert [problem.problem for problem in problems] == ["1 of 5 tool calls are kept and not read: unknown form"]
+    assert [step.reasoning for step in steps[2:]] == [f"because of {name}" for name in names]
+
+
+def test_a_list_that_begins_with_a_very_long_message_is_recognised(tmp_path: Path) -> None:
+    messages = [{"role": "system", "content": "s" * 600_000}, ASK, SAID]
+    (tmp_path / "long.json").write_text(json.dumps(messages), encoding="utf-8")
+    assert ChatFormat().recognises(tmp_path / "long.json")
+    (found,), problems = read_all(ChatFormat(), tmp_path / "long.json", Blobs())
+    assert (len(assembled(found).steps), problems) == (3, [])
+
+
+def test_a_document_that_does_not_end_loses_no_other(tmp_path: Path) -> None:
+    whole = json.dumps({"messages": [ASK, SAID]}, indent=2)
+    cut = whole[: len(whole) // 2]
+    (tmp_path / "log.json").write_text("\n".join(["\ufeff" + whole, cut, whole, cut, cut, whole]), encoding="utf-8")
+    found, problems = read_all(ChatFormat(), tmp_path / "log.json", Blobs())
+    assert len(found) == 3
+    assert [problem.place for problem in problems] == ["line 13", "line 31", "line 37"]

@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 from assay.errors import UserError
-from assay.records import Body, Evidence, EvidenceAdded, ModelCall, Noted, Verdict, VerdictAdded
+from assay.records import (
+    AttemptEnded,
+    AttemptStarted,
+    Body,
+    Evidence,
+    EvidenceAdded,
+    ModelCall,
+    Noted,
+    Verdict,
+    VerdictAdded,
+)
 from assay.store import RunStore, annotate, seal
 from assay.viewer.exchanges import tokens_part
 from assay.viewer.views import make_view
@@ -172,6 +182,15 @@ def test_attempts_beside_one_are_told(tmp_path: Path) -> None:
     assert [(one["chain"], one["number"], one["outcome"]) for one in told] == [
         ("t@0.0", 0, "fail"), ("t@1.0", 1, "fail"), ("t@2.0", 2, "fail"),
     ]  # fmt: skip
+
+
+def test_attempts_beside_one_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path, "r", {}) as store:
+        for name, number in (("t@0", 0), ("b", 3), ("c", 1)):
+            started = AttemptStarted("r", name, "t", "d", "loop", None, 0, number, at=1.0)
+            store.append(f"{name}.0", [started, AttemptEnded("it ended", at=2.0)])
+    found = json.loads(make_view(tmp_path, "run/r/attempt/t%400.0/siblings") or b"")["attempts"]
+    assert [one["number"] for one in found] == [0, 1, 3]
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,16 @@ def test_failures_stand_in_clusters_with_examples(root: Path) -> None:
     assert [one["chain"] for one in reasons[0]["examples"]] == [CHAIN, "made/t@loop-small-1.0"]
 
 
+def test_an_example_whose_id_is_a_digest_is_named_by_its_task(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path, "r", {}) as store:
+        for number, name in enumerate(("i9b3c9", "9@1")):
+            started = AttemptStarted("r", name, "9", "d", "unknown", None, 0, number, at=1.0)
+            verdict = Verdict("tests", "outcome", "fail", 0.0, "late")
+            store.append(f"{name}.0", [started, VerdictAdded(verdict), AttemptEnded("it ended", at=2.0)])
+    (reason,) = [one for one in cluster_failures(tmp_path, "r")["clusters"] if one["source"] == "reason"]
+    assert sorted(one["attempt"] for one in reason["examples"]) == ["9@0", "9@1"]
+
+
 def test_marks_and_endings_are_clusters_of_all_failures(tmp_path: Path) -> None:
     with RunStore.create(tmp_path, "r", {}) as store:
         for number in range(400):

@@ -37,11 +37,16 @@ def _call_headline(call: LightToolCall) -> str:
     parsed = _parse_arguments(call.arguments)
     if isinstance(parsed, dict):
         named = [parsed[key] for key in _KEYS if key in parsed]
-        value = named[0] if named else next(iter(parsed.values()), "")
-        shown = format_argv(value)
+        shown = format_argv(named[0]) if named else _first_values(parsed)
     else:
         shown = call.arguments[:1000]
     return one_line(f"{call.name[:60]}: {shown}" if shown else call.name)
+
+
+def _first_values(parsed: Mapping[str, Any]) -> str:
+    """Returns the first arguments that are short values, such as an element's number and the text for it."""
+    shown = [format_argv(value) for value in list(parsed.values())[:3]]
+    return ", ".join(value for value in shown if value)
 
 
 def _parse_arguments(arguments: str) -> Any:

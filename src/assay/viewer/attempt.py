@@ -29,7 +29,7 @@ from .texts import blob_part, json_tree, resolve_pointer, text_part
 
 _HERE = "run/{run}/attempt/{chain}"
 MOST_STEPS = 100_000
-_HEADER = frozenset({"verdicts", "audited", "models", "task_event", "timeline", "annotations"})
+_HEADER = frozenset({"verdicts", "audited", "models", "task_event", "timeline", "annotations", "screens"})
 """Fields of an outline that are not columns."""
 MOST_SIBLINGS = 100
 
@@ -152,6 +152,7 @@ def _siblings(root: Path, fields: Fields) -> bytes:
     with RunStore.open(root, fields["run"]) as store, store.snapshot():
         own = find_chain(store, fields["chain"]).row
         rows = [row for row in store.attempts_at(own.task, own.task_digest) if row.agent != ADMISSION]
+        rows.sort(key=lambda row: (row.number, row.retry))
         shown = rows[:MOST_SIBLINGS]
         stands = current_verdicts_by_chain(store, shown)
     siblings = [

@@ -175,10 +175,13 @@ def _cluster(source: _Source, name: str, rows: Mapping[str, AttemptRow]) -> dict
         "means": _SIGNALS.get(name) if source == "signal" else mark_meaning(name) if source == "mark" else None,
         "attempts": len(rows),
         "tasks": len({row.task for row in rows.values()}),
-        "examples": [
-            {"chain": row.chain, "attempt": row.attempt[:LONGEST], "agent": row.agent[:80]} for row in examples
-        ],
+        "examples": [{"chain": row.chain, "attempt": _name(row), "agent": row.agent[:80]} for row in examples],
     }
+
+
+def _name(row: AttemptRow) -> str:
+    """Returns an attempt's id, or task and number where the id is a digest, as an imported attempt's is."""
+    return (row.attempt if "@" in row.attempt else f"{row.task}@{row.number}")[:LONGEST]
 
 
 def _make(root: Path, fields: Fields) -> bytes:

@@ -15,6 +15,7 @@ import msgspec
 from . import _headline as headline
 from ._light import LightCall, LightEvent, LightEvidence, LightStep, decode_light, has_value, one_line
 from .chains import Chain
+from .screens import MOST_SCREENS, SCREEN
 from .timeline import Timeline, TimelineBuilder
 
 MOST_LINES: Final = 100_000
@@ -113,6 +114,8 @@ class Outline(msgspec.Struct, frozen=True):
     timeline: Timeline
     annotations: list[int]
     """Events of people's notes."""
+    screens: dict[int, list[int]]
+    """Line of a step to the events of the pages that a browser showed in it, in order."""
 
 
 def outline_of(chain: Chain) -> Outline:
@@ -174,6 +177,9 @@ class _OutlineBuilder:
         self.models: dict[str, None] = {}
         self.audited = self.task_event = -1
         self.annotations: list[int] = []
+        self.screens: dict[int, list[int]] = {}
+        self._new_screens: list[int] = []
+        """Screens since the last step."""
         self._timeline = TimelineBuilder(chain.row.started)
 
     def add(self, number: int, event: LightEvent) -> None:
@@ -227,6 +233,7 @@ class _OutlineBuilder:
             task_event=self.task_event,
             timeline=self._timeline.build(),
             annotations=self.annotations,
+            screens={position[line]: events for line, events in self.screens.items()},
         )
 
     def _line(self, number: int, kind: str, head: str, flags: int = 0, lane: int = 0, **more: Any) -> int:
@@ -259,6 +266,8 @@ class _OutlineBuilder:
         at = step.ended if step.ended is not None else step.started
         line = self._line(number, "s", headline.step_headline(step), flags, lane, state=step.state, at=at, call=event)
         self.steps.setdefault(step.index, line)
+        if self._new_screens:
+            self.screens[line], self._new_screens = self._new_screens[-MOST_SCREENS:], []
         if step.call is not None and call is not None:
             self._show_call(call[1], line)
         self.lanes[lane].steps += 1
@@ -309,6 +318,8 @@ class _OutlineBuilder:
     def _fact(self, number: int, evidence: LightEvidence) -> None:
         if evidence.kind == "task" and self.task_event < 0:
             self.task_event = number
+        if evidence.kind == SCREEN:
+            self._new_screens.append(number)
         flags = FLAGS["beside"] * bool(evidence.data.beside)
         flags |= FLAGS["error"] * bool(evidence.data.exit_code)
         line = self._line(number, "e", headline.evidence_headline(evidence), flags, at=evidence.at)

@@ -10,6 +10,7 @@ import binascii
 from typing import Any, Final
 
 from assay.errors import UserError
+from assay.records import digest_bytes
 from assay.store import BlobStore
 
 MOST_BYTES: Final = 12 << 20
@@ -44,8 +45,16 @@ def encode_picture(data: bytes) -> dict[str, Any]:
 
 
 def picture_of_blob(blobs: BlobStore, digest: str) -> dict[str, Any]:
-    """Returns a picture in the blob store. Raises `UserError`, or `StoreError` for a missing blob."""
-    return encode_picture(blobs.get(digest, limit=MOST_BYTES + 1))
+    """Returns a picture in the blob store.
+
+    Raises:
+        UserError: It is unsupported, too large, damaged, or was changed after it was stored.
+        StoreError: The blob is missing.
+    """
+    data = blobs.get(digest, limit=MOST_BYTES + 1)
+    if len(data) <= MOST_BYTES and digest_bytes(data) != digest:
+        raise UserError("the picture was changed after it was stored: its bytes do not have its digest")
+    return encode_picture(data)
 
 
 def picture_of_text(text: object) -> dict[str, Any]:

@@ -6,7 +6,7 @@ Long texts are truncated (`texts`), lists are bounded; the rest is marked as lef
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -36,6 +36,7 @@ from .chains import Chain
 from .interface import json_bytes
 from .outline import Outline
 from .pictures import is_picture
+from .screens import render_screens
 from .texts import cut_text, json_tree, pointer
 
 AT_ONCE: Final = 40
@@ -65,6 +66,7 @@ def render_lines(chain: Chain, outline: Outline, start: int) -> dict[str, Any]:
     agents = {call_id: name for call_id, name in named.items() if name}
     own = {outline.events[line] for line in lines}
     call_events = {outline.calls_of[line] for line in lines} - {-1}
+    screens = _screens_of(chain, outline, lines)
     found: dict[int, dict[str, Any]] = {}
     calls: dict[int, dict[str, Any]] = {}
     room = MOST_BYTES
@@ -73,7 +75,7 @@ def render_lines(chain: Chain, outline: Outline, start: int) -> dict[str, Any]:
         if link.index in call_events and isinstance(body, Called):
             calls[link.index] = call_summary(body.call, link.index, outline)
         if link.index in own:
-            content = _body_json(body, chain.store.blobs, agents)
+            content = _body_json(body, chain.store.blobs, agents) | screens.render(link.index, body)
             size = len(json_bytes(content))
             found[link.index] = content if size <= room else {"kind": "large", "size": size}
             room -= size if size <= room else 0
@@ -81,6 +83,35 @@ def render_lines(chain: Chain, outline: Outline, start: int) -> dict[str, Any]:
         "start": start,
         "lines": [_numbered(line, outline, found, calls) for line in lines if outline.events[line] in found],
     }
+
+
+class _Screens(NamedTuple):
+    """The pages that a browser showed in the steps of a piece."""
+
+    blobs: BlobStore
+    events: Mapping[int, tuple[list[int], int]]
+    """Event of a step to the events of its screens, and to that of the last one before them (-1: none)."""
+    evidence: Mapping[int, Evidence]
+
+    def render(self, event: int, body: Body) -> dict[str, Any]:
+        """Returns the field `screens` of a step that has some."""
+        if event not in self.events or not isinstance(body, Taken):
+            return {}
+        return {"screens": render_screens(body.step, *self.events[event], self.evidence, self.blobs)}
+
+
+def _screens_of(chain: Chain, outline: Outline, lines: range) -> _Screens:
+    """Reads the screens of the steps among some lines."""
+    events: dict[int, tuple[list[int], int]] = {}
+    before = -1
+    for line, shown in outline.screens.items():
+        if line in lines:
+            events[outline.events[line]] = (shown, before)
+        before = shown[-1]
+    wanted = {event for shown, before in events.values() for event in (*shown, before)} - {-1}
+    bodies = {link.index: decode_event(link).body for link in chain.select_links(wanted)} if wanted else {}
+    evidence = {event: body.evidence for event, body in bodies.items() if isinstance(body, Added)}
+    return _Screens(chain.store.blobs, events, evidence)
 
 
 def _numbered(

@@ -56,18 +56,23 @@ def _output_message(output: Any) -> dict[str, Any] | None:
 def call_of(row: dict[str, Any]) -> ModelCall | None:
     """Returns the model call of a row that logs one, with tokens, cost and times; None without tokens and cost."""
     response = _decoded(row.get("response"))
+    is_anthropic = isinstance(response, dict) and response.get("type") == "message"
     usage = row.get("usage") if isinstance(row.get("usage"), dict) else get_path(response, "usage")
     counts = {**row, **(usage if isinstance(usage, dict) else {})}
     prompt = _count(counts, "prompt_tokens", "input_tokens")
+    if is_anthropic and prompt is not None:  # its input tokens leave out those of its cache
+        prompt += sum(_count(counts, name) or 0 for name in ("cache_read_input_tokens", "cache_creation_input_tokens"))
     completion = _count(counts, "completion_tokens", "output_tokens")
     cached = count_or_none(get_path(counts, "prompt_tokens_details", "cached_tokens"))
+    cached = _count(counts, "cache_read_input_tokens") if is_anthropic else cached
     cost = next((n for name in ("response_cost", "cost") if (n := number(row.get(name))) is not None), None)
     if prompt is None and completion is None and cost is None:
         return None
-    model = next((m for name in ("model", "response_model") if (m := text_or_none(row.get(name)))), "unknown")
+    names = row.get("model"), row.get("response_model"), get_path(response, "model")
+    model = next((m for name in names if (m := text_or_none(name))), "unknown")
     return ModelCall(
         next((i for name in ("id", "uuid") if (i := text_or_none(row.get(name)))), "call-0"),
-        "openai-chat",
+        "anthropic-messages" if is_anthropic else "openai-chat",
         model,
         {},
         None,

@@ -2,9 +2,9 @@
 logs of model calls have them.
 
 Reads and writes `{messages, tools, ...}`; other columns are kept and written again. An answer beside the messages
-(`response` of LiteLLM, `outputs` of DSPy) is read as the last turn. Also reads bare lists of messages. The facts of a
-run of ours (task, agent, model, outcome, integrity) are written into the column `metadata`, and read from there as a
-claim.
+(`response` of LiteLLM, `outputs` of DSPy) is read as the last turn. Also reads bare lists of messages, and logs of
+requests with their responses (`{request: {messages}, response}`). The facts of a run of ours (task, agent, model,
+outcome, integrity) are written into the column `metadata`, and read from there as a claim.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from assay.formats.chat.answers import answer_of, call_of, end_of
-from assay.formats.chat.rows import has_turns, is_message_list, iter_conversations
+from assay.formats.chat.rows import has_field, has_turns, is_message_list, iter_conversations
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
 from assay.formats.shared.base import skip_unreadable
 from assay.formats.shared.builder import Origin
@@ -37,6 +37,7 @@ from assay.formats.shared.round_trip_builder import (
     RoundTripBuilder,
     count_or_none,
     file_origin,
+    get_path,
     is_imported_from,
     number,
     source_fields,
@@ -62,7 +63,11 @@ class ChatFormat:
 
     def recognises(self, path: Path) -> bool:
         seen = sniff(path)
-        return has_turns(seen, "messages", "role") or is_message_list(seen)
+        return (
+            has_turns(seen, "messages", "role")
+            or is_message_list(seen)
+            or (has_turns(seen, "request.messages", "role") and has_field(seen, "response"))
+        )
 
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
         origin, bad = file_origin(self.name, path), warn_in(reading, path.name)
@@ -105,6 +110,9 @@ def _read_answer(
 ) -> None:
     """Adds the answer that stands beside the messages, and the row's model call."""
     call, answer = call_of(row), answer_of(row, messages)
+    choices = get_path(row, "response", "choices")
+    if isinstance(choices, list) and len(choices) > 1:
+        builder.remark(f"{where}.response", f"of {len(choices)} choices the first is read; the others are kept")
     if call is not None:
         builder.add_call(call)
     if answer is not None:

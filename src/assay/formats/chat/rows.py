@@ -23,6 +23,11 @@ def has_turns(sniffed: SniffResult, name: str, *fields: str) -> bool:
     return sniffed.has(*(f"{start}[].{field}" for field in fields)) or not inside
 
 
+def has_field(sniffed: SniffResult, name: str) -> bool:
+    """Returns whether a file's objects have a field."""
+    return {"array": f"[].{name}"}.get(sniffed.shape, name) in sniffed.paths
+
+
 def is_message_list(sniffed: SniffResult) -> bool:
     """Returns whether a file consists of messages alone: an array of them, arrays of them, or one a line."""
     start = _message_start(sniffed)
@@ -48,12 +53,21 @@ def iter_conversations(path: Path, name: str, bad: WarnFunction) -> Iterator[tup
     if is_message_list(sniffed) and not has_turns(sniffed, name):
         yield from ((where, {}, messages) for where, messages in _bare_lists(path, sniffed, bad))
         return
-    for where, row in read_rows(path, bad):
+    for where, value in read_rows(path, bad):
+        row = _with_request(value, name)
         turns = _decoded(row.get(name)) if isinstance(row, dict) else None
         if isinstance(turns, list):
             yield where, row, turns
         else:
             bad(where, f"expected an object with an array of {name}")
+
+
+def _with_request(row: Any, name: str) -> Any:
+    """Returns a row that logs a request and its response with the request's fields as its own."""
+    request = row.get("request") if isinstance(row, dict) and name not in row else None
+    if not isinstance(request, dict) or name not in request:
+        return row
+    return {**request, **{key: value for key, value in row.items() if key != "request"}}
 
 
 def _decoded(turns: Any) -> Any:

@@ -45,6 +45,23 @@ def as_stream_line(line: Any) -> Any:
     return {"type": "assistant", "message": message, **beside}
 
 
+def session_of(line: Any) -> str | None:
+    """Returns the session that a message of `claude -p` names."""
+    session = line.get("session_id") if isinstance(line, dict) else None
+    return session if isinstance(session, str) else None
+
+
+def is_named_line(line: dict[str, Any]) -> bool:
+    """Returns whether a line names itself: by `uuid`, by its answer's id, or by the call that it answers."""
+    message = line.get("message")
+    if isinstance(line.get("uuid"), str) or not isinstance(message, dict):
+        return isinstance(line.get("uuid"), str)
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else []
+    answers = any(isinstance(block, dict) and isinstance(block.get("tool_use_id"), str) for block in blocks)
+    return answers or (line.get("type") == "assistant" and isinstance(message.get("id"), str))
+
+
 def _typed(content: Any) -> Any:
     """Returns content with the kind of each block."""
     return [_typed_block(block) for block in content] if isinstance(content, list) else content

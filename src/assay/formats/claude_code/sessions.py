@@ -71,6 +71,7 @@ class SessionReader:
         self._calls: dict[str, int] = {}
         """Model call of each answer."""
         self._session_fields: dict[str, Any] = {}
+        self._sessions: set[str] = set()
         self._model: str | None = None
         self._first: float | None = None
         self._last: float | None = None
@@ -86,6 +87,7 @@ class SessionReader:
         for key in ("sessionId", "session_id", "version", "claude_code_version", "cwd", "gitBranch", "agentId"):
             if isinstance(value := line.get(key), str):
                 self._session_fields.setdefault("sessionId" if key == "session_id" else key, value)
+        self._remark_on_session(line.get("sessionId"))
         message, kind = line.get("message"), line.get("type")
         if kind == "assistant" and isinstance(message, dict):
             self._answer(line, message, at)
@@ -94,6 +96,15 @@ class SessionReader:
         else:
             self._other_line(line, text_or_empty(kind))
             self._builder.keep_item(line)
+
+    def _remark_on_session(self, name: Any) -> None:
+        """Tells once of each further session whose lines the file holds, as a resumed or a joined one does."""
+        if isinstance(name, str) and name not in self._sessions:
+            self._sessions.add(name)
+            if len(self._sessions) > 1:
+                self._builder.remark(
+                    f"session {name[:60]}", "begins within another session: it is read as part of that"
+                )
 
     def _other_line(self, line: dict[str, Any], kind: str) -> None:
         """Reads the facts of a line other than a turn: the start, the cost, the result."""

@@ -22,6 +22,7 @@ from assay.formats.shared.base import SingleFileFormat
 from assay.formats.shared.builder import tool_call
 from assay.formats.shared.json_stream import json_objects, parse_time, warn_in
 from assay.formats.shared.messages import actor_of, content_text, iso_time, role_of
+from assay.formats.shared.repeated_lines import unrepeated_lines
 from assay.formats.shared.round_trip import restore_items
 from assay.formats.shared.round_trip_builder import (
     RoundTripBuilder,
@@ -34,6 +35,7 @@ from assay.formats.shared.sniffing import sniff
 from assay.records import AttemptEnded, ModelCall, Observation, Step, ToolCall, Trajectory, Usage
 
 _LINES = {"session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state"}
+_TIMED = {"session_meta", "response_item", "turn_context", "token_usage_record", "compacted"}
 _BARE = {"message", "reasoning", "function_call", "function_call_output", "local_shell_call"}
 _CALLS = {"function_call", "custom_tool_call", "local_shell_call", "web_search_call"}
 _RESULTS = {"function_call_output", "custom_tool_call_output"}
@@ -63,7 +65,7 @@ class CodexFormat(SingleFileFormat):
     def read(self, path: Path, reading: ImportContext) -> Iterator[ImportedTrajectory]:
         bad = warn_in(reading, path.name)
         session = _Session(RoundTripBuilder(file_origin(self.name, path), reading, _render_line))
-        for line in json_objects(path, bad):
+        for line in json_objects(path, bad, lambda lines: unrepeated_lines(lines, reading, path.name, _is_named)):
             session.line(line)
         yield session.finish(path)
 
@@ -73,6 +75,11 @@ class CodexFormat(SingleFileFormat):
                 stream.write(msgspec.json.encode(_render_meta(trajectory)) + b"\n")
             for item in restore_items(trajectory, _render_line, _plan_lines, writing, own=own):
                 stream.write(msgspec.json.encode(item) + b"\n")
+
+
+def _is_named(line: dict[str, Any]) -> bool:
+    """Returns whether a line is one of the conversation with its time, which no other line repeats."""
+    return isinstance(line.get("timestamp"), str) and text_or_empty(line.get("type")) in _TIMED
 
 
 class _Session:
@@ -98,7 +105,10 @@ class _Session:
             kind = "response_item" if kind in _BARE else ("session_meta" if "instructions" in line else kind)
         if kind == "response_item" and self._item(payload, line, at):
             return
-        if kind == "session_meta" and not self._meta:
+        if kind == "session_meta" and self._meta and payload.get("id") != self._meta.get("id"):
+            name = text_or_empty(payload.get("id"))[:60]
+            self._builder.remark(f"session {name}", "begins within another session: its turns are read as that one's")
+        elif kind == "session_meta" and not self._meta:
             self._meta = {key: value for key, value in payload.items() if key not in _LARGE_META}
         elif kind == "turn_context":
             self._model = text_or_none(payload.get("model")) or self._model

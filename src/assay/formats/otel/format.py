@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from assay.formats.interface import ExportContext, ImportContext, ImportedTrajectory, Provenance
-from assay.formats.otel.spans import Form, encode_lines, is_genai_trace, otlp_span, traces
+from assay.formats.otel.spans import Form, encode_lines, is_genai_trace, otlp_span, traces, unrepeated_spans
 from assay.formats.otel.trace import TraceReader
 from assay.formats.otel.writer import render_spans, restore_spans
 from assay.formats.shared.base import skip_unreadable
@@ -40,7 +40,7 @@ class OtelGenAiFormat:
         for spans in traces(path, bad):
             if any(str(key).startswith("gen_ai.") for span in spans for key in span.attributes):
                 with skip_unreadable(bad, f"trace {spans[0].trace}"):
-                    yield TraceReader(spans, origin, reading).read()
+                    yield TraceReader(unrepeated_spans(spans, reading, path.name), origin, reading).read()
 
     def write(self, trajectories: Iterable[Trajectory], target: Path, writing: ExportContext) -> None:
         """Writes a line of OTLP JSON for each batch; spans that were read flat are written flat."""

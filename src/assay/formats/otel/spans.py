@@ -15,8 +15,9 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from assay.errors import UserError
+from assay.formats.interface import ImportContext, ReadProblem
 from assay.formats.shared.base import skip_unreadable
-from assay.formats.shared.json_stream import WarnFunction, decode_item, json_items, load_document, loads, parse_time
+from assay.formats.shared.json_stream import WarnFunction, decode_item, json_items, json_values, loads, parse_time
 from assay.formats.shared.round_trip_builder import list_or_empty, objects_in, text_or_none
 from assay.formats.shared.sniffing import sniff
 
@@ -65,18 +66,36 @@ def traces(path: Path, bad: WarnFunction, read: SpanReader | None = None) -> Ite
     seen, read = sniff(path), read or read_otel_spans
     if seen.shape == "array":
         yield from _group_by_trace(_read_value(item, f"[{n}]", bad, read) for n, item in json_items(path, (), bad))
-    elif seen.shape == "object" and not _one_line(path) and (inner := _document(path, bad)) is not None:
-        yield from _group_by_trace([_read_value(inner, "", bad, read)])
+    elif seen.shape == "object" and not _one_line(path):
+        documents = ((f"line {number}", value) for number, value in json_values(path, bad, largest=LARGEST))
+        yield from _group_by_trace(_read_value(value, where, bad, read) for where, value in documents)
     else:
         yield from _read_by_place(path, bad, read)
 
 
-def _document(path: Path, bad: WarnFunction) -> Any:
-    """Returns a document of several lines; None where the file is invalid."""
-    try:
-        return load_document(path, bad, largest=min(LARGEST, path.stat().st_size))
-    except UserError:
-        return None
+def unrepeated_spans(spans: list[TraceSpan], reading: ImportContext, file: str) -> list[TraceSpan]:
+    """Returns a trace's spans, each once, and reports those that occur again: a log that was joined or exported twice.
+
+    Of model and tool spans with one id and different content the last is read. Other spans may share an id, such as
+    the scores of several spans.
+    """
+    last: dict[str, int] = {}
+    kept: dict[int, TraceSpan] = {}
+    for position, span in enumerate(spans):
+        before = last.get(span.id)
+        same = before is not None and kept[before]._replace(form=span.form) == span
+        replaced = before is not None and not same and all(_is_call(one) for one in (kept[before], span))
+        if before is not None and (same or replaced):
+            del kept[before]
+            how = "with other content: the last is read" if replaced else "unchanged: it is read once"
+            problem = f"span {span.id} occurs again {how}"
+            reading.report_problem(ReadProblem(file, f"trace {span.trace}", problem, is_remark=same))
+        last[span.id], kept[position] = position, span
+    return list(kept.values())
+
+
+def _is_call(span: TraceSpan) -> bool:
+    return isinstance(span.attributes.get("gen_ai.operation.name"), str)
 
 
 def _one_line(path: Path) -> bool:

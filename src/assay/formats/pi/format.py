@@ -18,6 +18,7 @@ from assay.formats.shared.base import SingleFileFormat
 from assay.formats.shared.builder import tool_call
 from assay.formats.shared.json_stream import json_lines, json_objects, parse_time, warn_in
 from assay.formats.shared.messages import actor_of, answered_call, content_text, iso_time
+from assay.formats.shared.repeated_lines import unrepeated_lines
 from assay.formats.shared.round_trip import restore_items
 from assay.formats.shared.round_trip_builder import (
     RoundTripBuilder,
@@ -53,7 +54,7 @@ class PiFormat(SingleFileFormat):
         bad = warn_in(reading, path.name)
         branch_ids = _main_branch_ids(line for _, line in json_lines(path, lambda *_: None))
         session = _Session(RoundTripBuilder(file_origin(self.name, path), reading, _render_entry), branch_ids)
-        for line in json_objects(path, bad):
+        for line in json_objects(path, bad, lambda lines: unrepeated_lines(lines, reading, path.name, _is_named)):
             session.line(line)
         yield session.finish(path.stem)
 
@@ -87,6 +88,10 @@ def _main_branch_ids(lines: Iterable[Any]) -> frozenset[str]:
         branch_ids.add(last)
         last = parents[last]
     return frozenset(branch_ids)
+
+
+def _is_named(line: dict[str, Any]) -> bool:
+    return isinstance(line.get("id"), str)
 
 
 class _Session:

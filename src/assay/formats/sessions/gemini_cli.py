@@ -20,6 +20,7 @@ from assay.formats.shared.builder import TrajectoryBuilder
 from assay.formats.shared.content_parts import as_text
 from assay.formats.shared.dialects import to_chat_messages
 from assay.formats.shared.json_stream import WarnFunction, json_objects, parse_time, warn_in
+from assay.formats.shared.repeated_lines import unrepeated_lines
 from assay.formats.shared.round_trip_builder import count_or_none, file_origin, get_path, objects_in, text_or_none
 from assay.formats.shared.sniffing import sniff
 from assay.formats.shared.turns import Turn, add_turn
@@ -30,6 +31,10 @@ _EXIT = re.compile(r"^Exit Code: (\d{1,9})$", re.MULTILINE)
 _SHELL = "run_shell_command"
 _LEFT = "$left"
 """Key that marks a message of ours; those of the program begin with `$` for changes alone."""
+
+
+def _is_named(line: dict[str, Any]) -> bool:
+    return isinstance(line.get("id"), str) or "$set" in line
 
 
 class GeminiCliFormat(ConversationFormat):
@@ -45,7 +50,7 @@ class GeminiCliFormat(ConversationFormat):
             return
         bad = warn_in(reading, path.name)
         history = _History()
-        for line in json_objects(path, bad):
+        for line in json_objects(path, bad, lambda lines: unrepeated_lines(lines, reading, path.name, _is_named)):
             history.apply_line(line)
         builder = TrajectoryBuilder(file_origin(self.name, path), reading)
         yield self.read_conversation(history.document(), path.stem, builder, bad)

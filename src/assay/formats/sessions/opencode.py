@@ -17,6 +17,7 @@ from assay.formats.shared.builder import TrajectoryBuilder
 from assay.formats.shared.content_parts import as_text
 from assay.formats.shared.dialects import to_chat_messages
 from assay.formats.shared.json_stream import WarnFunction, json_objects, parse_time, warn_in
+from assay.formats.shared.repeated_lines import unrepeated_lines
 from assay.formats.shared.round_trip_builder import (
     count_or_none,
     exit_code,
@@ -34,6 +35,10 @@ from assay.records import AttemptEnded, Observation, Usage
 _OWN = ("text", "reasoning", "tool", "step-start", "step-finish", "snapshot", "patch")
 
 
+def _is_named(line: dict[str, Any]) -> bool:
+    return isinstance(get_path(line, "part", "id"), str)
+
+
 class OpencodeFormat(ConversationFormat):
     name: ClassVar[str] = "opencode"
     title: ClassVar[str] = "opencode session (opencode export, opencode run --format json)"
@@ -46,7 +51,8 @@ class OpencodeFormat(ConversationFormat):
             yield from super().read(path, reading)
             return
         origin, bad = file_origin(self.name, path), warn_in(reading, path.name)
-        for session, messages in _sessions_of(json_objects(path, bad)).items():
+        lines = json_objects(path, bad, lambda rows: unrepeated_lines(rows, reading, path.name, _is_named))
+        for session, messages in _sessions_of(lines).items():
             document = {"info": {"id": session}, "messages": list(messages.values())}
             yield self.read_conversation(document, session, TrajectoryBuilder(origin, reading), bad)
 

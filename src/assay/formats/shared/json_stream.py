@@ -37,6 +37,9 @@ _NAN = re.compile(rb"NaN|Infinity|\\u[dD][89a-fA-F]")
 
 WarnFunction = Callable[[str, str], None]
 """Gets a place (`line 3`, `samples[2]`) and a description of its problem."""
+_MOST_RESTARTS = 100
+Rows = Iterator[tuple[str, Any]]
+"""Places and values of lines."""
 
 
 class ByteSource(Protocol):
@@ -206,13 +209,15 @@ def json_lines(source: ByteSource, bad: WarnFunction, *, largest: int = LARGEST)
                 yield number, value
 
 
-def json_objects(source: ByteSource, bad: WarnFunction) -> Iterator[dict[str, Any]]:
-    """Yields the lines that are JSON objects; warns of others."""
-    for number, line in json_lines(source, bad):
+def json_objects(
+    source: ByteSource, bad: WarnFunction, select: Callable[[Rows], Rows] = iter
+) -> Iterator[dict[str, Any]]:
+    """Yields the lines that are JSON objects; warns of others. `select` may leave out lines."""
+    for where, line in select((f"line {number}", line) for number, line in json_lines(source, bad)):
         if isinstance(line, dict):
             yield line
         else:
-            bad(f"line {number}", f"expected an object, found {type(line).__name__}")
+            bad(where, f"expected an object, found {type(line).__name__}")
 
 
 def _rest_of_line(stream: BinaryIO, line: bytes) -> int:
@@ -324,18 +329,43 @@ def _items(scanner: JsonScanner, parent: str, bad: WarnFunction, largest: int) -
 
 
 def json_values(source: ByteSource, bad: WarnFunction, *, largest: int = LARGEST) -> Iterator[tuple[int, Any]]:
-    """Yields documents that follow each other, each on any number of lines, with the number of its first line."""
+    """Yields documents that follow each other, each on any number of lines, with the number of its first line.
+
+    After a document that does not end, the next one that begins at the margin is read, up to `_MOST_RESTARTS` times.
+    """
     with source.open("rb") as stream:
-        scanner, inside = JsonScanner(stream), 0
-        try:
-            while scanner.peek():
-                number = scanner.lines + inside + 1
-                raw = scanner.value(largest)
-                inside += 0 if isinstance(raw, LargeValue) else raw.count(b"\n")
-                if (value := decode_item(raw, f"line {number}", bad, largest)) is not UNSET:
-                    yield number, value
-        except BrokenDocument as exc:
-            bad(f"line {scanner.lines + inside + 1}", f"{exc} (byte {scanner.offset:,})")
+        start, line = 3 if stream.read(3) == b"\xef\xbb\xbf" else 0, 1
+        stream.seek(start)
+        for _ in range(_MOST_RESTARTS):
+            scanner, inside, begin, number = JsonScanner(stream), 0, 0, line
+            try:
+                while scanner.peek():
+                    begin, number = scanner.offset, line + scanner.lines + inside
+                    raw = scanner.value(largest)
+                    inside += 0 if isinstance(raw, LargeValue) else raw.count(b"\n")
+                    if (value := decode_item(raw, f"line {number}", bad, largest)) is not UNSET:
+                        yield number, value
+            except BrokenDocument as exc:
+                bad(f"line {number}", f"{exc} (byte {start + scanner.offset:,})")
+            else:
+                return
+            found = _next_document(stream, start + begin, number)
+            if found is None:
+                return
+            start, line = found
+
+
+def _next_document(stream: BinaryIO, begin: int, line: int) -> tuple[int, int] | None:
+    """Moves to the next line after the one of `begin` that opens an object; returns its offset and number."""
+    stream.seek(begin)
+    while following := stream.readline(LARGEST):
+        line += following.endswith(b"\n")
+        at = stream.tell()
+        if following.endswith(b"\n") and stream.read(1) == b"{":
+            stream.seek(at)
+            return at, line
+        stream.seek(at)
+    return None
 
 
 def preview_fields(source: ByteSource, size: int) -> Iterator[tuple[str, bytes]]:

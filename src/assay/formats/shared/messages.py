@@ -18,6 +18,7 @@ from assay.records import Actor, ModelCall, Observation, Step, ToolCall, match_c
 
 _ACTORS: dict[str, Actor] = {"assistant": "agent", "user": "user", "tool": "environment", "function": "environment"}
 _ACTORS |= {"model": "agent", "ai": "agent", "human": "user"}
+_REASONING = ("reasoning_content", "reasoning", "thinking")
 KNOWN_ROLES = frozenset({"system", "developer", *_ACTORS})
 
 
@@ -49,17 +50,33 @@ def content_text(content: Any) -> str | None:
 
 
 def chat_calls(message: dict[str, Any]) -> tuple[ToolCall, ...]:
-    """Returns the tool calls of a message, without invalid ones."""
-    found = []
+    """Returns the tool calls of a message, without invalid ones.
+
+    A call is OpenAI's (`function`, or `custom` with a text), or has its name beside its id, as in LangChain (`args`)
+    and in templates of open models (`arguments`).
+    """
     calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list) else ():
-        if isinstance(call, dict) and isinstance(function := call.get("function"), dict):
-            name = text_or_none(function.get("name")) or ""
-            found.append(tool_call(text_or_none(call.get("id")) or "", name, function.get("arguments")))
+    read = (_chat_call(call) for call in (calls if isinstance(calls, list) else ()) if isinstance(call, dict))
+    found = [call for call in read if call is not None]
     old = message.get("function_call")
     if not found and isinstance(old, dict):
         found.append(tool_call("", text_or_none(old.get("name")) or "", old.get("arguments")))
     return tuple(found)
+
+
+def _chat_call(call: dict[str, Any]) -> ToolCall | None:
+    id_ = text_or_none(call.get("id")) or ""
+    if isinstance(function := call.get("function"), dict):
+        return tool_call(id_, text_or_none(function.get("name")) or "", function.get("arguments"))
+    if isinstance(custom := call.get("custom"), dict):
+        return tool_call(id_, text_or_none(custom.get("name")) or "", custom.get("input"))
+    given = next((call[name] for name in ("arguments", "args", "input") if name in call), None)
+    return tool_call(id_, name, given) if (name := text_or_none(call.get("name"))) else None
+
+
+def _reasoning_of(message: dict[str, Any]) -> str | None:
+    """Returns the reasoning beside a message's content, as servers of open models name it."""
+    return next((text for name in _REASONING if (text := text_or_none(message.get(name)))), None)
 
 
 def read_message(
@@ -84,12 +101,18 @@ def read_message(
         return builder.add_answer(
             Observation(text or "", call_id, error=message.get("error") is True), message, list_name
         )
+    made = chat_calls(message)
+    calls = message.get("tool_calls")
+    if actor == "agent" and isinstance(calls, list) and len(calls) > len(made):
+        builder.remark(
+            where, f"{len(calls) - len(made)} of {len(calls)} tool calls are kept and not read: unknown form"
+        )
     extra = {} if role in {"user", "assistant"} else {"role": role}
     step = builder.add_step(
         actor,
         text or None if parts.calls or parts.reasoning else text,
-        reasoning=text_or_none(message.get("reasoning_content")) or parts.reasoning,
-        tool_calls=(*chat_calls(message), *parts.calls) if actor == "agent" else (),
+        reasoning=_reasoning_of(message) or parts.reasoning,
+        tool_calls=(*made, *parts.calls) if actor == "agent" else (),
         started=parse_time(message.get("timestamp")),
         extra={**extra, **named.pop("extra", {})},
         **named,

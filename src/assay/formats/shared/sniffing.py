@@ -150,7 +150,7 @@ def _sniff_further(path: Path, start: bytes, seen: SniffResult) -> SniffResult:
         for key, preview in preview_fields(path, _PREVIEW):
             opening = (b"[{" if seen.shape == "array" else b"{") + msgspec.json.encode(key) + b":"
             more, scalars = _outline(opening + preview)
-            paths |= more
+            paths |= more | {f"[].{key}" if seen.shape == "array" else key}  # a text may be longer than its preview
             values = {**scalars, **values}
     except (OSError, ValueError):
         return seen

@@ -25,7 +25,8 @@ def total_usage(bodies: Iterable[Body]) -> dict[str, float]:
     """Returns `prompt_tokens`, `completion_tokens` and `cost_usd` of an attempt, as its metrics name them.
 
     A sum that lacks the figure of a call is left out: a part must not pass for the whole. So is a cost of 0, which
-    tools write where they know no price. A call that failed has no figures; a simulated user's are not the agent's.
+    tools write where they know no price, and 0 tokens of all calls in and out, which they write where nothing counted
+    them. A call that failed has no figures; a simulated user's are not the agent's.
     """
     bodies = list(bodies)
     others = {body.step.call for body in bodies if isinstance(body, StepAdded) and body.step.actor == "user"}
@@ -35,6 +36,8 @@ def total_usage(bodies: Iterable[Body]) -> dict[str, float]:
         name: _whole_sum(getattr(call.usage, name) for call in counted)
         for name in ("prompt_tokens", "completion_tokens")
     }
+    if found["prompt_tokens"] == 0 and not found["completion_tokens"]:
+        found = {}
     found["cost_usd"] = _whole_sum(call.cost_usd for call in counted) or None
     return {name: value for name, value in found.items() if value is not None}
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 from assay.formats.interface import ImportContext, ImportedTrajectory, Provenance
 from assay.formats.otel.attributes import COST
 from assay.formats.otel.messages import parse_objects
-from assay.formats.otel.spans import SpanReader, TraceSpan, traces, with_attributes
+from assay.formats.otel.spans import SpanReader, TraceSpan, traces, unrepeated_spans, with_attributes
 from assay.formats.otel.trace import TraceReader
 from assay.formats.otel.writer import INPUT, OUTPUT
 from assay.formats.shared.base import ReadOnlyFormat, skip_unreadable
@@ -43,7 +43,8 @@ class TraceFormat(ReadOnlyFormat):
     def read_traces(self, path: Path, reading: ImportContext, read: SpanReader) -> Iterator[ImportedTrajectory]:
         """Yields one trajectory for each trace with a span of a model or a tool."""
         origin, bad = file_origin(self.name, path), warn_in(reading, path.name)
-        for spans in traces(path, bad, read):
+        for found in traces(path, bad, read):
+            spans = unrepeated_spans(found, reading, path.name)
             if any(span.attributes.get(_OPERATION) in (MODEL, TOOL) for span in spans):
                 with skip_unreadable(bad, f"trace {spans[0].trace}"):
                     in_order = sorted(spans, key=lambda span: span.start or 0.0)

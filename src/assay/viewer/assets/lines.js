@@ -110,12 +110,15 @@
       line.reasoning && line.reasoning.text ? reasoning(line.reasoning, here, cited) : null,
       line.message && line.message.text ? (cited && cited.at === line.message.at
         ? Assay.block(line.message, here, { label: "message", cited }) : Assay.prose(line.message, here, "message")) : null,
-      acts(line, here, cited),
+      beside(acts(line, here, cited), Assay.screens(line, here)),
       line.more > 0 ? h("p", { class: "small quiet-text" }, `${format.count(line.more)} more calls or outputs. `, event(here)) : null,
       line.extra ? h("details", { class: "more" }, h("summary", null, "Other fields of the imported record"), Assay.node(line.extra, here, { label: "extra" })) : null,
       line.model_call ? modelCall(line.model_call, here) : null,
     ];
   }
+
+  /* What was done, with the pages that a browser showed beside it. */
+  const beside = (done, screens) => (screens ? h("div", { class: "with-shots" }, h("div", { class: "with-shots-acts" }, done), screens) : done);
 
   function event(here) {
     return h("button", { type: "button", class: "quiet", onclick: () => Assay.wholeEvent(here, `event ${here.event}`) }, "The event as JSON");

@@ -161,9 +161,10 @@
     const all = Object.values(counts).reduce((sum, number) => sum + number, 0);
     if (!all) return null;
     const grades = Object.entries(separations || {}).map(([grade, number]) => `${format.count(number)} ${grade}`).join(", ");
+    const shown = grades && `separation: ${grades}`;
     return h("div", { class: "small bar-words" }, h("span", null, `${format.count(counts.pass || 0)} of ${format.count(all)} passed`),
       counts.doubt ? h("span", { class: "doubted" }, `${format.count(counts.doubt)} doubtful`) : null,
-      grades ? h("span", { class: "quiet-text grades", title: "Passes by the separation of the verifier from the agent" }, grades) : null);
+      shown ? h("span", { class: "quiet-text grades", title: "Passes by the separation of the verifier from the agent" }, shown) : null);
   }
 
   function ordered(counts) {

@@ -12,9 +12,12 @@
   function brief(call) {
     if (call.arguments) return call.arguments.text;
     const entries = new Map(call.parsed[1].map(([key, node]) => [key, node]));
-    const key = KEYS.find((name) => entries.has(name)) || [...entries.keys()][0];
-    const node = key === undefined ? null : entries.get(key);
-    if (!node) return "";
+    const key = KEYS.find((name) => entries.has(name));
+    return key === undefined ? [...entries.values()].slice(0, 3).map(words).filter(Boolean).join(", ") : words(entries.get(key));
+  }
+
+  /* A short value as text; nothing of a nested one. */
+  function words(node) {
     if (node[0] === "s") return node[1].text;
     if (node[0] === "a") return node[1].map((each) => (each[0] === "s" ? each[1].text : String(each[1]))).join(" ");
     return node[0] === "v" ? String(node[1]) : "";
@@ -39,6 +42,7 @@
     return [line.reasoning && line.reasoning.text ? Assay.reasoning(line.reasoning, here, { folded: true }) : null,
       line.message && line.message.text ? Assay.prose(line.message, here, "message") : null,
       Assay.stepPairs(line).map((pair) => toolRow(pair, here, open)),
+      Assay.screens(line, here),
       line.more > 0 ? h("p", { class: "small quiet-text" }, `${format.count(line.more)} more calls or outputs are in the log.`) : null];
   }
 

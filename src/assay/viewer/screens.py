@@ -1,0 +1,95 @@
+"""The pages that a browser showed, beside the steps whose acts led to them.
+
+An act in a browser leaves evidence of the kind `screen`: the page after it, and the point that it was aimed at. That
+point lies on the page before it, which is the screen of the act before. Records are untrusted: a digest is shown only
+if the evidence lists it among its blobs, and a point only if it is two finite numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from assay.errors import StoreError
+from assay.records import Evidence, Step
+from assay.store import BlobStore
+
+SCREEN: Final = "screen"
+"""Kind of the evidence."""
+MOST_SCREENS: Final = 20
+"""Screens listed beside a step."""
+_MOST_TREE = 512 << 10
+_MOST_TEXT = 300
+
+
+def render_screens(
+    step: Step, events: Sequence[int], before: int, found: Mapping[int, Evidence], blobs: BlobStore
+) -> list[dict[str, Any]]:
+    """Renders the screens of a step.
+
+    Args:
+        step: The step, whose calls name the elements.
+        events: Numbers of the events with its screens, in order.
+        before: Number of the event with the last screen before them; -1 without one.
+        found: Evidence by event.
+        blobs: The store of trees.
+
+    Returns:
+        One object a screen: `act`, `title`, `url`, `image` (digest or null), `before` (digest of the picture before the
+        act), `point` (pixels in the picture before) and `target` (the element's line in the tree before), each null
+        where unknown.
+    """
+    made = []
+    last = found.get(before)
+    for position, event in enumerate(events):
+        screen = found.get(event)
+        if screen is None:
+            continue
+        data = screen.data
+        made.append(
+            {
+                "act": _text(data.get("act")),
+                "title": _text(data.get("title")),
+                "url": _text(data.get("url")),
+                "image": _listed(screen, "image"),
+                "before": None if last is None else _listed(last, "image"),
+                "point": _point(data.get("point")),
+                "target": None if last is None else _target(step, position, last, blobs),
+            }
+        )
+        last = screen
+    return made
+
+
+def _text(value: object) -> str | None:
+    return value[:_MOST_TEXT] if isinstance(value, str) and value else None
+
+
+def _listed(screen: Evidence, name: str) -> str | None:
+    """Returns a digest that the evidence lists among its blobs."""
+    digest = screen.data.get(name)
+    return digest if isinstance(digest, str) and digest in screen.blobs else None
+
+
+def _point(value: object) -> list[float] | None:
+    if not isinstance(value, list) or len(value) != 2:
+        return None
+    known = [float(one) for one in value if isinstance(one, int | float) and abs(one) < 1e6]
+    return known if len(known) == 2 and all(map(math.isfinite, known)) else None
+
+
+def _target(step: Step, position: int, before: Evidence, blobs: BlobStore) -> str | None:
+    """Returns what the tree before the act says of the element that a step's call names, such as `link "Orders"`."""
+    parsed = step.tool_calls[position].parsed if position < len(step.tool_calls) else None
+    number = parsed.get("bid") if isinstance(parsed, dict) else None
+    tree = _listed(before, "tree")
+    if tree is None or not isinstance(number, str) or not number.isascii() or not number.isdigit():
+        return None
+    try:
+        text = blobs.get(tree, limit=_MOST_TREE).decode("utf-8", "replace")
+    except StoreError:  # the tree may have been erased
+        return None
+    found = re.search(rf"^\s*\[{number[:9]}\] (.*)$", text, re.MULTILINE)
+    return None if found is None else found[1][:_MOST_TEXT]
