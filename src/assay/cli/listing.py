@@ -89,7 +89,9 @@ def ls(
         named = all(r.attempt.startswith(r.task) for r in rows)
         print_rows(
             [_row(r, trusts[r.chain], checked.differing.get(r.chain, ()), named=named) for r in rows],
-            empty=f"no attempt of run {opened.run} has begun: `assay resume` goes on",
+            empty=f"no attempt of run {opened.run} has begun: `assay resume` goes on"
+            if not listed
+            else f"no attempt is left after --offset {offset}: run {opened.run} has {quantity(len(listed), 'attempt')}",
         )
         _say_rest(len(listed) - offset - len(rows), "attempt", offset + len(rows))
     if warning := checked.warning():
