@@ -128,6 +128,7 @@ class _Trial:
             for arm in self._folders:
                 self._report(f"look {number} of {len(parts)}: {arm}, {len(part) * config.attempts} attempts")
                 await self._run_arm(arm, number, part)
+            self._require_judged(number)
             looks.append([self._passes(one.task.id) for one in part])
             decision = decide_trial(looks, design)
             if decision is not None:
@@ -154,6 +155,16 @@ class _Trial:
         self._runs[arm].append(run)
         counts = {one.task: one for one in count_outcomes(self._settings, run)}
         self._counts[arm] |= {one.task.id: counts.get(one.task.id) or _no_count(one.task.id) for one in tasks}
+
+    def _require_judged(self, number: int) -> None:
+        """Raises `UserError` where no attempt without the skill has a verdict: the agent, the tasks or the model server
+        failed, and the skill must not be refused for that."""
+        if not any(one.judged for one in self._counts["none"].values()):
+            run = self._runs["none"][-1]
+            raise UserError(
+                f"no attempt without the skill was judged until look {number}, so nothing is decided and the skill "
+                f"keeps its state: `assay ls {run}` shows why; correct that, and try on other held-out tasks"
+            )
 
     def _passes(self, task: str) -> TaskPasses:
         attempts = self._config.attempts
