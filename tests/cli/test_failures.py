@@ -116,6 +116,11 @@ def test_store_named_by_a_url_is_refused(say: Say) -> None:
     assert (code, "assay store copy FROM TO" in err, Path("s3:").exists()) == (2, True, False)
 
 
+def test_full_disk_under_an_out_file_names_the_file(say: Say) -> None:
+    code, _, err = say("formats", "--out", "/dev/full")
+    assert (code, "/dev/full: No space left on device" in err) == (3, True)
+
+
 def test_offset_past_the_last_attempt_says_so(say: Say) -> None:
     say("run", "family:grid,n=2", "--agent", "expert", "--run", "two")
     assert "no attempt is left after --offset 9: run two has 2 attempts" in say("ls", "two", "--offset", "9")[1]
