@@ -117,6 +117,7 @@ def test_trial_without_a_judged_control_decides_nothing(tmp_path: Path) -> None:
     write(tmp_path / "guide", "---\nname: guide\ndescription: d\n---\n\n- look: 2.0 times as likely as a random act\n")
     assay(tmp_path / "store", "skills", "import", str(tmp_path / "guide"))
     said = refusal(tmp_path / "store", "skills", "trial", "guide", "--tasks", "family:grid,n=3", "--no-placebo")
+    assert "look 1 of 3: none, 1 attempt " in said
     assert "nothing is decided and the skill keeps its state" in said
     assert [one["state"] for one in answer(tmp_path / "store", "skills", "ls")] == ["candidate"]
 

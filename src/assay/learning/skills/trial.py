@@ -126,7 +126,7 @@ class _Trial:
         parts = split_looks(self._tasks, config.looks)
         for number, part in enumerate(parts, 1):
             for arm in self._folders:
-                self._report(f"look {number} of {len(parts)}: {arm}, {len(part) * config.attempts} attempts")
+                self._report(f"look {number} of {len(parts)}: {arm}, {_attempts(len(part) * config.attempts)}")
                 await self._run_arm(arm, number, part)
             self._require_judged(number)
             looks.append([self._passes(one.task.id) for one in part])
@@ -192,6 +192,10 @@ class _Trial:
             _mean([one.passed / one.judged for one in counts if one.judged]), _mean(amounts["turns"]),
             _mean(amounts["tokens"]), _mean(amounts["cost_usd"]),
         )  # fmt: skip
+
+
+def _attempts(number: int) -> str:
+    return "1 attempt" if number == 1 else f"{number} attempts"
 
 
 def _mean(values: Sequence[float]) -> float | None:
