@@ -33,3 +33,7 @@ def test_the_innermost_boundary_is_named() -> None:
     outer, inner = boundary(EnvironmentFailure, "the outer"), boundary(StoreError, "the inner")
     with pytest.raises(StoreError, match="the inner: ValueError: x"), outer, inner:
         raise ValueError("x")
+
+
+def test_message_of_an_error_can_be_printed_and_recorded() -> None:
+    assert str(StoreError("a \ud800 b")) == r"a \ud800 b"

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from .errors import AssayError, innermost_exception
+from .errors import AssayError, escape_surrogates, exception_message, innermost_exception
 
 MOST_FRAMES = 12
 MOST_CHARS = 8_000
@@ -51,7 +51,7 @@ def _format(exc: BaseException, frames: list[traceback.FrameSummary], deep: int 
         traceback.FrameSummary(_shorten(one.filename), one.lineno, one.name, line=one.line or "") for one in frames
     ]
     lines = [*traceback.StackSummary.from_list(shortened).format(), *traceback.format_exception_only(exc)]
-    text = "".join(lines).rstrip()
+    text = escape_surrogates("".join(lines).rstrip())
     cause = exc.__cause__
     if cause is None or deep == MOST_CAUSES:
         return text
@@ -63,7 +63,7 @@ def describe_error(exc: BaseException) -> str:
     """Returns type and message of an exception, and the line of the user's code that raised it."""
     inner = innermost_exception(exc)
     place = describe_crash(inner).place
-    return f"{type(inner).__name__}: {inner}" + ("" if place is None else f" ({place})")
+    return f"{type(inner).__name__}: {exception_message(inner)}" + ("" if place is None else f" ({place})")
 
 
 def _foreign_frames(frames: traceback.StackSummary) -> list[traceback.FrameSummary]:

@@ -51,12 +51,17 @@ __all__ = [
     "UserFailure",
     "VerifierError",
     "boundary",
+    "escape_surrogates",
+    "exception_message",
     "innermost_exception",
 ]
 
 
 class AssayError(Exception):
-    """The root of the tree."""
+    """The root of the tree. A lone surrogate in a message is escaped, so that it can be printed and recorded."""
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*(escape_surrogates(one) if isinstance(one, str) else one for one in arguments))
 
 
 class UserError(AssayError):
@@ -205,7 +210,7 @@ class boundary:
     def __exit__(self, _kind: object, exc: BaseException | None, _traceback: object) -> None:
         if isinstance(exc, Exception) and not isinstance(exc, AssayError):
             inner = innermost_exception(exc)
-            raise self._error(f"{self._what}: {type(inner).__name__}: {inner}") from exc
+            raise self._error(f"{self._what}: {type(inner).__name__}: {exception_message(inner)}") from exc
 
 
 def innermost_exception(exc: BaseException) -> BaseException:
@@ -213,3 +218,16 @@ def innermost_exception(exc: BaseException) -> BaseException:
     while isinstance(exc, BaseExceptionGroup):
         exc = exc.exceptions[0]
     return exc
+
+
+def exception_message(exc: BaseException) -> str:
+    """Returns the message of a foreign exception; that it has none where its `__str__` fails."""
+    try:
+        return escape_surrogates(str(exc))
+    except Exception as failed:
+        return f"(no message: its __str__ raised {type(failed).__name__})"
+
+
+def escape_surrogates(text: str) -> str:
+    """Returns the text with lone surrogates as `\\udXXX`: UTF-8 has no bytes for them."""
+    return text.encode("utf-8", "backslashreplace").decode()

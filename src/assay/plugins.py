@@ -12,6 +12,7 @@ import difflib
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -67,7 +68,7 @@ def load(kind: str, name: str) -> Any:
     path, _, attribute = name.partition(":")
     if path.endswith(".py"):
         return _from_file(kind, Path(path), attribute or None)
-    if ":" in name:
+    if path and attribute:
         return _import(kind, name, name)
     near = difflib.get_close_matches(name, known, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(sorted(known)) or 'none'}"
@@ -97,12 +98,30 @@ def construct(
         return factory(**options)
     except AssayError:
         raise
-    except Exception as exc:
+    except (Exception, SystemExit) as exc:
         entered = exc.__traceback__ is not None and exc.__traceback__.tb_next is not None
         if isinstance(exc, TypeError) and not entered:
-            listed = ", ".join(sorted(options)) or "none"
-            raise refused(f"{shown} does not take these options ({listed}): {exc}") from exc
+            raise refused(f"{shown} {_options_problem(factory, options, exc)}") from exc
         raise PluginLoadError(f"{shown} cannot be constructed: {describe_error(exc)}") from exc
+
+
+def _options_problem(factory: Callable[..., Any], options: Mapping[str, Any], exc: TypeError) -> str:
+    """Returns which options a constructor does not know or misses; Python's own message names its internals."""
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except (TypeError, ValueError):  # a class of C code may have no signature
+        parameters = {}.values()
+    named = [one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+    known = [one.name for one in named]
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], known, n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(known) or 'none'}"
+        return f"does not take these options ({', '.join(unknown)}); {hint}"
+    missing = [one.name for one in named if one.default is one.empty and one.name not in options]
+    if missing:
+        return f"needs the options {', '.join(missing)}, which have no default: give them"
+    return f"does not take these options ({', '.join(sorted(options)) or 'none'}): {exc}"
 
 
 def call(shown: str, function: Callable[..., T], *arguments: Any) -> T:
@@ -115,7 +134,7 @@ def call(shown: str, function: Callable[..., T], *arguments: Any) -> T:
         return function(*arguments)
     except AssayError:
         raise
-    except Exception as exc:
+    except (Exception, SystemExit) as exc:
         raise PluginLoadError(f"{shown} failed: {describe_error(exc)}") from exc
 
 
@@ -123,7 +142,7 @@ def _import(kind: str, name: str, target: str) -> Any:
     module_name, _, attribute = target.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except Exception as exc:
+    except (Exception, SystemExit) as exc:
         raise PluginLoadError(
             f"{kind.rstrip('s')} {name!r} was found at {target} but does not import: {describe_error(exc)}"
         ) from exc
@@ -135,16 +154,28 @@ def _from_file(kind: str, path: Path, attribute: str | None) -> Any:
         raise PluginLoadError(f"no {kind.rstrip('s')} file {path}: check the path")
     module = _import_file(path)
     if attribute is not None:
-        return _attribute(kind, str(path), module, attribute)
+        if not hasattr(module, attribute):
+            found = ", ".join(sorted(_defined(kind, module))) or "none"
+            raise PluginLoadError(f"{path} defines no {attribute!r}; its {kind} are: {found}")
+        return getattr(module, attribute)
+    chosen = _defined(kind, module)
+    if not chosen:
+        one = kind.rstrip("s")
+        decorator = f", or decorate a function with @assay.{one}" if kind in ("agents", "checks") else ""
+        raise PluginLoadError(f"{path} defines no {one}: define one as a class there{decorator}")
+    if len(chosen) != 1:
+        found = ", ".join(sorted(chosen))
+        raise PluginLoadError(f"{path} defines {len(chosen)} {kind} ({found}): name one with {path}:Class")
+    return next(iter(chosen.values()))
+
+
+def _defined(kind: str, module: ModuleType) -> dict[str, Any]:
+    """Returns the decorated plugins of a module by name, or else its classes."""
     defined = {
         name: value for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__
     }
     decorated = {name: value for name, value in defined.items() if getattr(value, "plugin_kind", None) == kind}
-    chosen = decorated or {name: value for name, value in defined.items() if isinstance(value, type)}
-    if len(chosen) != 1:
-        found = ", ".join(sorted(chosen)) or "none"
-        raise PluginLoadError(f"{path} defines {len(chosen)} {kind} ({found}): name one with {path}:Class")
-    return next(iter(chosen.values()))
+    return decorated or {name: value for name, value in defined.items() if isinstance(value, type)}
 
 
 def _import_file(path: Path) -> ModuleType:
@@ -168,7 +199,7 @@ def _import_file(path: Path) -> ModuleType:
     try:
         # Not by the loader: its bytecode may be that of a text of the same length, written in the same second.
         exec(compile(text, str(path), "exec"), vars(module))
-    except Exception as exc:
+    except (Exception, SystemExit) as exc:  # a script that ends with sys.exit() must not end ours, with its exit code
         sys.modules.pop(name, None)
         raise PluginLoadError(f"{path} does not import: {describe_error(exc)}") from exc
     _FILES[place] = text, module

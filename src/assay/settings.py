@@ -15,11 +15,27 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
+
+from .errors import UserError
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+"""Of a URL, also after `Path` has joined its slashes."""
+
+
+def store_folder(path: str | os.PathLike[str]) -> Path:
+    """Returns the folder of a store. Raises `UserError` for a URL, which would name a folder such as `s3:` here."""
+    if _URL.match(os.fspath(path)):
+        raise UserError(
+            f"the store {os.fspath(path)} is a URL: a store is a folder on this machine. Copy runs from and to object "
+            "storage with `assay store copy FROM TO`"
+        )
+    return Path(path)
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -41,7 +57,7 @@ class Settings(msgspec.Struct, frozen=True):
         home_cache = Path(variables.get("XDG_CACHE_HOME") or Path(variables.get("HOME") or "/tmp") / ".cache")
         return cls(
             cache=Path(variables.get("ASSAY_CACHE") or home_cache / "assay"),
-            store=Path(variables.get("ASSAY_STORE") or ".assay"),
+            store=store_folder(variables.get("ASSAY_STORE") or ".assay"),
             openai_base_url=variables.get("OPENAI_BASE_URL"),
             openai_api_key=variables.get("OPENAI_API_KEY") or None,
             anthropic_base_url=variables.get("ANTHROPIC_BASE_URL"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 import threading
@@ -26,6 +27,7 @@ from assay.errors import (
 )
 from assay.gateway.backends.scripted import ScriptedBackend
 from assay.gateway.interface import ModelRequest
+from assay.records import ToolCall
 from assay.rollout import Tally, resume_run
 from assay.settings import Settings
 from assay.store import RunStore
@@ -34,6 +36,7 @@ from tests.rollout.counting import counting_task
 
 pytestmark = pytest.mark.newest
 AGENTS = Path(__file__).parents[1] / "rollout" / "agents.py"
+ONE_AGENT = Path(__file__).with_name("one_agent.py")
 Run = Callable[..., assay.RunResult]
 
 
@@ -60,6 +63,18 @@ def solve_plainly(attempt: Any) -> None:
     attempt.finish(f"it shows {seen.content}")
 
 
+def yields(attempt: Any) -> Any:
+    yield attempt
+
+
+class NamedBadly(Solver):
+    """Fails where its name is read."""
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return str(1 / 0)
+
+
 FORMS: dict[str, Any] = {
     "class": Solver,
     "instance": Solver(),
@@ -68,6 +83,7 @@ FORMS: dict[str, Any] = {
     "lambda": lambda attempt: solve_plainly(attempt),
     "decorated": assay.agent(solve),
     "spec": f"{AGENTS}:Solver",
+    "path of a file": ONE_AGENT,
 }
 
 
@@ -105,6 +121,61 @@ def test_crash_of_a_function_is_its_own(run: Run) -> None:
     (attempt,) = run(agent=crash).attempts
     assert attempt.broke == "agent"
     assert "called sys.exit(3) (tests/api/test_running.py, line " in str(attempt.error)
+
+
+async def cancels_itself(attempt: Any) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(0)
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise KeyError("no text")
+
+
+async def raises_without_text(attempt: Any) -> None:
+    raise Mute
+
+
+async def raises_half_a_character(attempt: Any) -> None:
+    raise ValueError("\ud800")
+
+
+FAULTS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "cancels itself": (cancels_itself, "raised CancelledError, though nothing cancelled it"),
+    "an exception without a text": (raises_without_text, r"Mute: \(no message: its __str__ raised KeyError\)"),
+    "an exception with half a character": (raises_half_a_character, r"ValueError: \\ud800 \(tests/api/test_running"),
+    "acts by a text": (lambda attempt: attempt.act("look"), r"TypeError: act\(\) takes a list of ToolCall"),
+    "acts by numbers": (lambda attempt: attempt.act([5]), "item 0 of it is of type int"),
+    "a call of numbers": (lambda attempt: attempt.act([ToolCall(1, 2, "{}", {})]), "call 0 have wrong types"),  # type: ignore[arg-type]
+    "an argument that is NaN": (
+        lambda attempt: attempt.act([ToolCall("t", "add", "{}", {"by": float("nan")})]),
+        "ValueError: the arguments of tool call 't'.by is nan",
+    ),
+    "says a number": (lambda attempt: attempt.say(5), r"the message of say\(\) is of type int"),
+    "finishes with a number": (lambda attempt: attempt.finish(5), r"the message of finish\(\) is of type int"),
+    "notes a text": (lambda attempt: attempt.note("x"), r"note\(\) takes an Evidence"),
+}
+
+
+@pytest.mark.parametrize(("agent", "error"), FAULTS.values(), ids=FAULTS)
+def test_fault_of_an_agent_ends_its_attempt_alone(run: Run, agent: Callable[[Any], Any], error: str) -> None:
+    broken, solved = run(agent=[agent, solve]).attempts
+    assert (broken.broke, broken.finished is not None, solved.outcome) == ("agent", True, "pass")
+    assert re.search(error, str(broken.error))
+
+
+def test_half_characters_of_an_agent_are_recorded_escaped(run: Run) -> None:
+    def mutters(attempt: Any) -> str:
+        attempt.act([ToolCall("t", "\ud800", "{}", {"by": 10, "\udcff": "\ud801"})], message="\ud802")
+        return "\ud803"
+
+    (attempt,) = run(agent=mutters).attempts
+    (step,) = attempt.trajectory.steps
+    assert (step.message, step.tool_calls[0].name, attempt.ended) == (r"\ud802", r"\ud800", r"\ud803")
+    assert step.tool_calls[0].parsed == {"by": 10, r"\udcff": r"\ud801"}
 
 
 def test_coroutine_of_a_plain_function_is_named_in_the_error(run: Run) -> None:
@@ -347,7 +418,12 @@ MISUSES: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "name of the run has a slash": ({"agent": solve, "run": "a/b"}, assay.UserError, "not a valid run name"),
     "model is a class": ({"agent": solve, "model": ScriptedBackend}, OptionError, "is not a model"),
     "tasks are None": ({"agent": solve, "tasks": [None]}, TaskSourceError, "names no tasks"),
-    "family wants an option": ({"agent": solve, "tasks": NeedsSize}, TaskSourceError, r"does not take these options"),
+    "family wants an option": ({"agent": solve, "tasks": NeedsSize}, TaskSourceError, "needs the options size"),
+    "agent is a generator": ({"agent": yields}, AgentDefinitionError, "it is a generator"),
+    "agent is a module": ({"agent": sys}, AgentDefinitionError, "module sys cannot be an agent"),
+    "agent's name fails": ({"agent": NamedBadly()}, PluginLoadError, "ZeroDivisionError"),
+    "store is a URL": ({"agent": solve, "store": "s3://bucket/runs"}, assay.UserError, "assay store copy"),
+    "more attempts than a plan holds": ({"agent": solve, "attempts": 10**30}, assay.UserError, "at most 1,000,000"),
     "family fails in its constructor": (
         {"agent": solve, "tasks": FailsWithin},
         PluginLoadError,

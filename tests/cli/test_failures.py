@@ -90,6 +90,7 @@ BROKEN = {
         "",
         "does not import: ModuleNotFoundError: No module named 'nowhere' (odd.py",
     ),
+    "a file that exits": ("", "raise SystemExit(0)", "does not import: SystemExit: 0 (odd.py, line 3, in Odd)"),
     "a syntax error": ("x = (", "", "does not import: SyntaxError: '(' was never closed (odd.py, line 4)"),
 }
 
@@ -101,6 +102,28 @@ def test_an_agent_that_does_not_load_is_refused_before_the_run(name: str, say: S
     assert (code, out) == (2, "")
     assert message in err
     assert "Traceback" not in err
+
+
+def test_file_without_the_named_agent_says_what_it_defines(say: Say) -> None:
+    Path("none.py").write_text("x = 1\n")
+    assert "none.py defines no agent: define one as a class there" in say("run", "family:grid", "--agent", "none.py")[2]
+    write_agent("odd.py", "", head="name = 'odd'")
+    assert "odd.py defines no 'Od'; its agents are: Odd" in say("run", "family:grid", "--agent", "odd.py:Od")[2]
+
+
+def test_store_named_by_a_url_is_refused(say: Say) -> None:
+    code, _, err = say("run", "family:grid,n=1", "--agent", "expert", "--store", "s3://bucket/runs")
+    assert (code, "assay store copy FROM TO" in err, Path("s3:").exists()) == (2, True, False)
+
+
+def test_full_disk_under_an_out_file_names_the_file(say: Say) -> None:
+    code, _, err = say("formats", "--out", "/dev/full")
+    assert (code, "/dev/full: No space left on device" in err) == (3, True)
+
+
+def test_offset_past_the_last_attempt_says_so(say: Say) -> None:
+    say("run", "family:grid,n=2", "--agent", "expert", "--run", "two")
+    assert "no attempt is left after --offset 9: run two has 2 attempts" in say("ls", "two", "--offset", "9")[1]
 
 
 def test_an_unknown_option_of_an_agent_is_no_crash_of_it(say: Say) -> None:

@@ -112,6 +112,24 @@ def test_impossible_trial_is_refused_and_spends_nothing(tmp_path: Path, words: t
     assert answer(tmp_path / "store", "skills", "holdouts") == []
 
 
+def test_trial_without_a_judged_control_decides_nothing(tmp_path: Path) -> None:
+    """The agent acts in another family alone, so that every attempt breaks, with the skill and without."""
+    write(tmp_path / "guide", "---\nname: guide\ndescription: d\n---\n\n- look: 2.0 times as likely as a random act\n")
+    assay(tmp_path / "store", "skills", "import", str(tmp_path / "guide"))
+    said = refusal(tmp_path / "store", "skills", "trial", "guide", "--tasks", "family:grid,n=3", "--no-placebo")
+    assert "look 1 of 3: none, 1 attempt " in said
+    assert "nothing is decided and the skill keeps its state" in said
+    assert [one["state"] for one in answer(tmp_path / "store", "skills", "ls")] == ["candidate"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [(("distil", "nope", "--name", "x"), "no runs in"), (("retire", "guide", "--reason", " "), "no reason: give one")],
+)
+def test_missing_run_and_reason_are_named(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
+    assert message in refusal(tmp_path / "store", "skills", *words)
+
+
 def test_evidence_without_steps_is_shown_and_not_valid(tmp_path: Path) -> None:
     write(tmp_path / "guide", "---\nname: guide\ndescription: d\n---\n\n- first\n")
     root, ref = tmp_path / "store", {"run": "r", "attempt": "a", "chain": "c", "head": "h", "steps": []}

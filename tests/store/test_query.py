@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,7 @@ HOSTILE = [
     "SELECT nothing FROM steps",
     "SELECT",
     "\x00",
+    "SELECT '\udcff'",
 ]
 
 
@@ -121,6 +123,15 @@ def test_anything_but_one_select_over_the_tables_is_refused(live: RunStore, tmp_
     assert str(caught.value).strip()
     assert "Traceback" not in str(caught.value)
     assert secret_variable
+
+
+def test_times_with_a_zone_are_given_in_utc(live: RunStore, tmp_path: Path) -> None:
+    """DuckDB alone would need pytz for these."""
+    found = query(tmp_path, "SELECT x, TIMESTAMPTZ '2026-01-02 03:04:05+01' AS t FROM range(3) r(x) ORDER BY x DESC; ")
+    assert [row[0] for row in found.rows] == [2, 1, 0]
+    assert (found.columns, found.rows[0][1]) == (("x", "t"), datetime.fromisoformat("2026-01-02T02:04:05"))
+    with pytest.raises(UserError, match="times with a time zone"):
+        query(tmp_path, "SELECT [now()]")
 
 
 def test_errors_carry_what_duckdb_says_and_what_to_do(live: RunStore, tmp_path: Path) -> None:

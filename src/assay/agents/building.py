@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 from assay.errors import AgentDefinitionError, MissingModelError
-from assay.plugins import construct, load
+from assay.plugins import call, construct, load
 
 from .functions import FunctionAgent
 from .interface import Agent
@@ -45,6 +46,8 @@ def build_agent(
     elif options:
         given = ", ".join(sorted(options))
         raise AgentDefinitionError(f"agent {shown} takes no options ({given}): only a class is built with options")
+    if isinstance(target, ModuleType):
+        raise AgentDefinitionError(f"module {target.__name__} cannot be an agent: give a class or function of it")
     agent: Any = target if hasattr(target, "run") else FunctionAgent(target)
     if isinstance(agent, FunctionAgent) and agent.model_is_optional:
         agent = agent.with_model(needed=model is not None)
@@ -88,7 +91,8 @@ def _construct(kind: type, options: dict[str, Any], shown: str) -> Any:
 
 def _require_agent(agent: Any, shown: str) -> None:
     """Raises `AgentDefinitionError` where an attribute of an agent is missing or of the wrong type."""
-    name, needs_model = getattr(agent, "name", None), getattr(agent, "needs_model", None)
+    name = call(f"reading the name of agent {shown}", getattr, agent, "name", None)
+    needs_model = call(f"reading `needs_model` of agent {shown}", getattr, agent, "needs_model", None)
     if not isinstance(name, str) or not name:
         raise AgentDefinitionError(f'agent {shown} has no `name`: add name = "..." to it, or decorate it: @assay.agent')
     if not isinstance(needs_model, bool):

@@ -230,6 +230,12 @@ def _require_one_parameter(function: Any) -> None:
             f"{function!r:.100} cannot be an agent: give a function of the attempt, a class or object with `run`, or a "
             "name as `assay run --agent` takes it"
         )
+    inner = function.func if isinstance(function, partial) else function
+    if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
+        raise AgentDefinitionError(
+            f"{_name_of(function)} cannot be an agent: it is a generator, so calling it runs none of its code; act on "
+            "the attempt instead of using `yield`"
+        )
     try:
         inspect.signature(function).bind(None)
     except TypeError as exc:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from os import PathLike
+from os import PathLike, fspath
 from typing import Any
 
 from assay.agents.building import AgentSource
@@ -24,7 +24,7 @@ _LOG = logging.getLogger(__name__)
 def run(
     tasks: TaskSource | Iterable[TaskSource],
     *,
-    agent: AgentSource | Sequence[AgentSource],
+    agent: AgentSource | PathLike[str] | Sequence[AgentSource | PathLike[str]],
     model: ModelSource | Sequence[ModelSource] | None = None,
     attempts: int = 1,
     checks: CheckSource | Iterable[CheckSource] = (),
@@ -81,7 +81,7 @@ def run(
 async def arun(
     tasks: TaskSource | Iterable[TaskSource],
     *,
-    agent: AgentSource | Sequence[AgentSource],
+    agent: AgentSource | PathLike[str] | Sequence[AgentSource | PathLike[str]],
     model: ModelSource | Sequence[ModelSource] | None = None,
     attempts: int = 1,
     checks: CheckSource | Iterable[CheckSource] = (),
@@ -119,7 +119,7 @@ def _listed_agents(source: Any) -> list[AgentSource]:
     agents = _listed(source)
     if not agents:
         raise OptionError("no agent: give a name, a class, an object with `run`, or a function as agent=...")
-    return agents
+    return [fspath(one) if isinstance(one, PathLike) else one for one in agents]
 
 
 def _listed_models(source: Any) -> list[ModelSource]:

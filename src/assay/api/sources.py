@@ -14,7 +14,7 @@ from assay.errors import OptionError, TaskSourceError, UserError
 from assay.plugins import construct
 from assay.records import Limits, Task
 from assay.rollout import RunConfig
-from assay.settings import Settings
+from assay.settings import Settings, store_folder
 from assay.tasks import LoadedTask, TaskFamily, find_tasks
 from assay.tasks.families import tasks_of_family
 from assay.tasks.load import require_distinct
@@ -81,7 +81,7 @@ def settings_of(store: str | PathLike[str] | None) -> Settings:
         return settings
     if not isinstance(store, str | PathLike):
         raise OptionError(f"{store!r:.100} is not a folder: give the path of a store")
-    return msgspec.structs.replace(settings, store=Path(store))
+    return msgspec.structs.replace(settings, store=store_folder(store))
 
 
 def make_config(names: Sequence[str], fields: Mapping[str, Any]) -> RunConfig:

@@ -89,7 +89,7 @@ def ls(
         named = all(r.attempt.startswith(r.task) for r in rows)
         print_rows(
             [_row(r, trusts[r.chain], checked.differing.get(r.chain, ()), named=named) for r in rows],
-            empty=f"no attempt of run {opened.run} has begun: `assay resume` goes on",
+            empty=_nothing_listed(opened.run, len(listed), offset),
         )
         _say_rest(len(listed) - offset - len(rows), "attempt", offset + len(rows))
     if warning := checked.warning():
@@ -108,6 +108,12 @@ def _list_runs(root: Path, limit: int | None, offset: int, *, as_json: bool) -> 
         return
     print_rows([_run_row(line) for line in lines], empty=f"no runs in {root}: `assay run` makes one")
     _say_rest(max(0, end) - len(chosen), "older run", offset + len(chosen))
+
+
+def _nothing_listed(run: str, attempts: int, offset: int) -> str:
+    if not attempts:
+        return f"no attempt of run {run} has begun: `assay resume` goes on"
+    return f"no attempt is left after --offset {offset}: run {run} has {quantity(attempts, 'attempt')}"
 
 
 def _say_rest(number: int, noun: str, following: int) -> None:

@@ -91,5 +91,8 @@ def write_redacted(path: Path, data: bytes) -> tuple[str, ...]:
     escaped = check.clean(_ESCAPED.sub(rb"\1", cleaned.data)).names if path.suffix in (".md", ".tex") else ()
     if escaped:
         raise UserError(f"the table holds {', '.join(escaped)}: name a .json or .csv file, where secrets are redacted")
-    path.write_bytes(cleaned.data)
+    try:
+        path.write_bytes(cleaned.data)
+    except OSError as exc:  # a full disk is met while writing, where the exception does not name the file
+        raise OSError(exc.errno, exc.strerror, str(path)) from exc
     return cleaned.names

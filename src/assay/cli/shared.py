@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from assay.errors import UserError
-from assay.settings import Settings
+from assay.settings import Settings, store_folder
 
 from .output import say
 
@@ -45,7 +45,7 @@ def parse_grade(name: str) -> Separation:
 def settings_with(store: Path | None) -> Settings:
     """Returns the settings of the process, with another store if one is given."""
     settings = Settings.from_environment()
-    return settings if store is None else msgspec.structs.replace(settings, store=store)
+    return settings if store is None else msgspec.structs.replace(settings, store=store_folder(store))
 
 
 def pick_run(run: str | None, settings: Settings) -> str:

@@ -14,7 +14,7 @@ from assay.learning.skills.trial_config import TrialConfig
 from .options import takes_config
 from .output import emit_json, plain, quantity, say
 from .plain_typer import plain_typer
-from .shared import JsonOption, StoreOption, settings_with
+from .shared import JsonOption, StoreOption, pick_run, settings_with
 from .tables import print_rows
 
 if TYPE_CHECKING:
@@ -169,7 +169,8 @@ def distil(
     """
     from assay.learning.skills.evidence import distil_from_runs
 
-    found, left_out = distil_from_runs(name, runs, settings_with(store))
+    settings = settings_with(store)
+    found, left_out = distil_from_runs(name, [pick_run(run, settings) for run in runs], settings)
     entry = _library(store).add(
         found.skill,
         "distil",
@@ -305,6 +306,8 @@ def retire(
 
       assay skills retire adventure-guide --reason "harmful with two locks"
     """
+    if not reason.strip():
+        raise UserError("no reason: give one with --reason, it is recorded in the skill's ledger")
     entry = _library(store).retire(name, reason)
     if as_json:
         emit_json({"skill": name, "version": entry.version, "state": "retired"})

@@ -6,6 +6,7 @@ in one word. Text worlds, worlds of services and sandboxes each have kinds of th
 
 from __future__ import annotations
 
+import difflib
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -49,15 +50,19 @@ def read_wrappers(specs: Any, kinds: Mapping[str, type[Any]]) -> tuple[WrapperSp
     for spec in specs:
         kind = kinds.get(str(spec.get("kind"))) if isinstance(spec, dict) else None
         if kind is None:
-            raise ValueError(
-                f"{str(spec)[:80]!r} is not a wrapper: give a table with 'kind', one of {', '.join(kinds)}"
-            )
+            name = str(spec.get("kind") if isinstance(spec, dict) else spec)[:80]
+            near = difflib.get_close_matches(name, kinds, n=3)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"its 'kind' is one of {', '.join(kinds)}"
+            raise ValueError(f"{name!r} is not a wrapper; {hint}")
         given = {name: value for name, value in spec.items() if name != "kind"}
         try:
             options = msgspec.convert(given, kind.Options)
         except msgspec.ValidationError as exc:
             known = ", ".join(kind.Options.__struct_fields__) or "none"
-            raise ValueError(f"the wrapper {spec['kind']!r}: {exc}; its options are {known}") from exc
+            problem = (
+                str(exc).replace("Object contains unknown field", "it has no option").replace(" - at `$.", " for `")
+            )
+            raise ValueError(f"the wrapper {spec['kind']!r}: {problem}; its options are {known}") from exc
         found.append(WrapperSpec(str(spec["kind"]), options))
     return tuple(found)
 

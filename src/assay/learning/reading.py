@@ -55,9 +55,8 @@ def require_whole(root: Path, run: str) -> None:
     problems = audit(root, run, blobs=False)
     if problems:
         shown = "; ".join(map(str, problems[:3]))
-        raise StoreError(
-            f"run {run!r} is not what was recorded ({len(problems)} problems: {shown}); nothing is taken from it"
-        )
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        raise StoreError(f"run {run!r} is not what was recorded ({count}: {shown}); nothing is taken from it")
 
 
 def require_whole_chains(store: RunStore, rows: Sequence[AttemptRow]) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from assay.agents.interface import Agent, Prior
 from assay.environments.interface import Snapshot
+from assay.errors import UserError
 from assay.records import Limits, digest_bytes
 from assay.rollout.attempt.variation import Variation
 from assay.rollout.limits.early_stop import StopRule
@@ -15,6 +16,10 @@ from assay.tasks import LoadedTask
 Verification = Literal["default", "as_asked"]
 """`default`: a fresh fork, planted files removed, evidence required. `as_asked`: the settings of the task's own format,
 however unsound."""
+
+
+MOST_ATTEMPTS = 1_000_000
+"""Attempts of one run: a plan is held in memory, about a kilobyte an attempt."""
 
 
 class PlannedAttempt(NamedTuple):
@@ -56,6 +61,15 @@ def attempt_seed(run_seed: int, task_digest: str, agent: str, number: int) -> in
     """Derives a seed in [0, 2**63) deterministically."""
     text = f"{run_seed}\0{task_digest}\0{agent}\0{number}".encode()
     return int(digest_bytes(text).removeprefix("blake3:")[:16], 16) >> 1
+
+
+def require_plannable(attempts: int) -> None:
+    """Raises `UserError` for more attempts in all than a run may have."""
+    if attempts > MOST_ATTEMPTS:
+        raise UserError(
+            f"the run would have {attempts:,} attempts, and at most {MOST_ATTEMPTS:,} are allowed: lower --attempts or "
+            "--budget, take fewer tasks, or make several runs"
+        )
 
 
 def merge_limits(ours: Limits, theirs: Limits) -> Limits:

@@ -61,7 +61,7 @@ from assay.verify import RunChecks
 
 from .admitted import require_admitted
 from .config import RunConfig
-from .plan import PlannedAttempt, plan
+from .plan import PlannedAttempt, plan, require_plannable
 from .progress import Progress
 from .run_inputs import RunInputs, find_recorded_tasks
 from .run_manifest import PLACE, new_run_name, read_manifest, require_same_tasks
@@ -288,6 +288,7 @@ async def open_resources(
     """
     if not config.allow_task_code:
         require_no_code_of_folders(tasks)
+    require_plannable(config.total(len(tasks)))
     for kind in {t.task.environment.kind for t in tasks} - {"workspace"}:
         load("environments", kind)  # one that is not there ends the run before it begins
     named = config.model if agent.needs_model else None

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from assay.errors import StoreError, UserError
+from assay.errors import StoreError, UserError, escape_surrogates
 
 from .addendum_tables import addendum_tables
 from .database import store_errors
@@ -43,6 +43,7 @@ _LOCKED_DOWN: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": False,
     "allow_community_extensions": False,
 }
+_ZONED = "TIMESTAMP WITH TIME ZONE"
 _READS = "one SELECT statement over the tables " + ", ".join((*TABLES, *VIEWS))
 
 
@@ -140,6 +141,8 @@ def run_query(
 def _require_select(sql: str) -> None:
     import duckdb
 
+    if escape_surrogates(sql) != sql:
+        raise UserError(f"the query holds a byte that is not UTF-8: {sql[:100]}")
     with _duckdb_errors(), contextlib.closing(duckdb.connect(":memory:", config=_LOCKED_DOWN)) as connection:
         statements = connection.extract_statements(sql)
     kinds = [str(s.type).removeprefix("StatementType.") for s in statements]
@@ -175,10 +178,28 @@ def _execute(
     sql, named = statement
     with _duckdb_errors():
         done = connection.execute(sql, named) if named else connection.execute(sql)
+        if _ZONED in (str(c[1]) for c in done.description or ()):
+            sql = _as_utc(sql, done.description or ())
+            done = connection.execute(sql, named) if named else connection.execute(sql)
         columns = _distinct_names([c[0] for c in done.description or ()])
         types = tuple(str(c[1]) for c in done.description or ())
         rows = _fetch_rows(done, bounds)
     return QueryResult(columns, tuple(rows[: bounds.rows]), len(rows) > bounds.rows, types)
+
+
+def _as_utc(sql: str, columns: Sequence[tuple[Any, ...]]) -> str:
+    """Returns the statement with times with a zone, such as `now()`, as times in UTC, which the tables hold: DuckDB
+    needs pytz for the others."""
+    chosen = (
+        f"#{number} AT TIME ZONE 'UTC' AS {_quoted(str(c[0]))}" if str(c[1]) == _ZONED else f"#{number}"
+        for number, c in enumerate(columns, 1)
+    )
+    return f"SELECT {', '.join(chosen)} FROM ({sql.strip().rstrip(';')}\n)"
+
+
+def _quoted(name: str) -> str:
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
 
 
 def _fetch_rows(done: duckdb.DuckDBPyConnection, bounds: QueryLimits) -> list[tuple[Any, ...]]:
@@ -355,4 +376,9 @@ def _duckdb_errors() -> Iterator[None]:
     except (duckdb.IOException, duckdb.InternalException) as exc:
         raise StoreError(f"a run's tables cannot be read: {exc} (`assay verify RUN` says which is damaged)") from exc
     except duckdb.Error as exc:
+        if "Required module" in str(exc):
+            raise UserError(
+                "a column holds lists or tables of times with a time zone, which need the library pytz: convert them "
+                "to times without one (value::TIMESTAMP)"
+            ) from exc
         raise UserError(str(exc)) from exc

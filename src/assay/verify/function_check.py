@@ -145,6 +145,11 @@ class FunctionCheck:
         self.function = function
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
         self.threshold, self.timeout_s = threshold, timeout_s
+        for option, value in (("threshold", threshold), ("timeout_s", timeout_s)):
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise CheckDefinitionError(f"check {self.name!r}: {option} is {value!r:.100}; it must be a number")
+        if not timeout_s > 0.0:
+            raise CheckDefinitionError(f"check {self.name!r}: timeout_s is {timeout_s}; it must be above 0")
         if not 0.0 <= threshold <= 1.0:
             raise CheckDefinitionError(f"check {self.name!r}: threshold is {threshold}; it must be in [0, 1]")
         self.digest = digest_bytes(canonical_bytes([source_of(function), threshold]))

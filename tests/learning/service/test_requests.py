@@ -222,6 +222,20 @@ def test_a_service_that_could_do_nothing_is_refused() -> None:
         require_policies(RolloutServiceConfig(policies={"a": "local:x"}))
 
 
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"policies": {"a": "nowhere"}}, "--policy a='nowhere': no such kind of model"),
+        ({"families": ("gird",)}, "did you mean grid"),
+        ({"agents": ("lop",)}, "did you mean loop"),
+    ],
+)
+def test_unknown_names_of_the_service_are_refused_at_its_start(fields: dict[str, Any], said: str) -> None:
+    whole: dict[str, Any] = {"policies": {"a": "local:/weights/{version}"}, "families": ("grid",), **fields}
+    with pytest.raises(UserError, match=said):
+        require_policies(RolloutServiceConfig(**whole))
+
+
 def test_a_task_folder_is_taken_below_the_named_ones_alone(tmp_path: Path) -> None:
     (tmp_path / "tasks" / "one").mkdir(parents=True)
     (tmp_path / "tasks" / "out").symlink_to("/etc")

@@ -171,6 +171,16 @@ async def test_a_world_is_judged_by_doing_its_calls_again(tmp_path: Path) -> Non
 
 
 @pytest.mark.quick
+async def test_world_that_does_not_work_here_cannot_be_rebuilt(tmp_path: Path, monkeypatch: Any) -> None:
+    def refuse(_: object) -> None:
+        raise UserError("No Chromium is installed")
+
+    run = await made(tmp_path, SOLVER, tasks=(counting_task(),))
+    monkeypatch.setattr("assay.rollout.rejudge.judging.open_world", refuse)
+    (found,) = (await again(tmp_path, run)).results
+    assert (found.mark, "does not work here: No Chromium is installed" in str(found)) == ("cannot", True)
+
+
 async def test_a_world_that_leads_elsewhere_now_is_not_judged(tmp_path: Path) -> None:
     run = await made(tmp_path, SOLVER, tasks=(counting_task(),))
     with RunStore.open(tmp_path, run, write=True) as store:

@@ -58,6 +58,13 @@ def open_backend(model: str, settings: Settings) -> ModelBackend:
     raise UserError(f"--model {model!r}: no such kind of model; expected {_FORMS}")
 
 
+def require_model_form(model: str) -> None:
+    """Raises `UserError` for a name of no form that a run takes; nothing is opened."""
+    kind, _, rest = model.partition(":")
+    if not rest or kind not in {*_EXAMPLES, "http", "https", "scripted", "local", "vllm", "sglang", "replay"}:
+        raise UserError(f"{model!r}: no such kind of model; expected {_FORMS}")
+
+
 def _open_provider(kind: str, name: str, settings: Settings) -> ModelBackend:
     """Opens `openai:NAME` or `anthropic:NAME`, at the URL that the environment names."""
     variable, variable_of_key = f"{kind.upper()}_BASE_URL", f"{kind.upper()}_API_KEY"

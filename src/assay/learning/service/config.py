@@ -14,7 +14,9 @@ from typing import Annotated, Any
 import msgspec
 
 from assay.errors import UserError
+from assay.gateway.backends import require_model_form
 from assay.learning.credit.compose import CreditConfig, require_recorded, whole_batch_methods
+from assay.plugins import load
 from assay.records import Limits
 from assay.rollout.config import RunConfig
 from assay.rollout.plan import merge_limits
@@ -115,6 +117,15 @@ def require_policies(config: RolloutServiceConfig) -> None:
     unknown = sorted(config.hooks.keys() - config.policies.keys())
     if unknown:
         raise UserError(f"--hook {unknown[0]}: unknown policy")
+    for name, model in config.policies.items():
+        try:
+            require_model_form(model)
+        except UserError as exc:
+            raise UserError(f"--policy {name}={exc}") from None
+    for agent in config.agents:
+        load("agents", agent)
+    for family in config.families:
+        load("tasks", family)
     missing = [folder for folder in config.task_folders if not Path(folder).is_dir()]
     if missing:
         raise UserError(f"folder {missing[0]} does not exist: correct --task-folder")

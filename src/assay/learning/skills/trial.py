@@ -126,8 +126,9 @@ class _Trial:
         parts = split_looks(self._tasks, config.looks)
         for number, part in enumerate(parts, 1):
             for arm in self._folders:
-                self._report(f"look {number} of {len(parts)}: {arm}, {len(part) * config.attempts} attempts")
+                self._report(f"look {number} of {len(parts)}: {arm}, {_attempts(len(part) * config.attempts)}")
                 await self._run_arm(arm, number, part)
+            self._require_judged(number)
             looks.append([self._passes(one.task.id) for one in part])
             decision = decide_trial(looks, design)
             if decision is not None:
@@ -155,6 +156,16 @@ class _Trial:
         counts = {one.task: one for one in count_outcomes(self._settings, run)}
         self._counts[arm] |= {one.task.id: counts.get(one.task.id) or _no_count(one.task.id) for one in tasks}
 
+    def _require_judged(self, number: int) -> None:
+        """Raises `UserError` where no attempt without the skill has a verdict: the agent, the tasks or the model server
+        failed, and the skill must not be refused for that."""
+        if not any(one.judged for one in self._counts["none"].values()):
+            run = self._runs["none"][-1]
+            raise UserError(
+                f"no attempt without the skill was judged until look {number}, so nothing is decided and the skill "
+                f"keeps its state: `assay ls {run}` shows why; correct that, and try on other held-out tasks"
+            )
+
     def _passes(self, task: str) -> TaskPasses:
         attempts = self._config.attempts
         passes = {
@@ -181,6 +192,10 @@ class _Trial:
             _mean([one.passed / one.judged for one in counts if one.judged]), _mean(amounts["turns"]),
             _mean(amounts["tokens"]), _mean(amounts["cost_usd"]),
         )  # fmt: skip
+
+
+def _attempts(number: int) -> str:
+    return "1 attempt" if number == 1 else f"{number} attempts"
 
 
 def _mean(values: Sequence[float]) -> float | None:

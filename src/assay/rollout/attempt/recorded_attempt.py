@@ -25,6 +25,7 @@ from assay.records import (
     Truncation,
     canonical_bytes,
 )
+from assay.rollout.attempt.agent_input import require_evidence, require_text, require_tool_calls
 from assay.rollout.attempt.endpoint import (
     GRACE_S,
     GatewayHandle,
@@ -117,6 +118,7 @@ class LiveAttempt(Attempt):
     ) -> ExecResult:
         if self.workspace is None:
             raise UserError(f"the environment {self.task.environment.kind!r} has no shell")
+        require_text("the message of shell()", message, optional=True)
         self.meter.turn()
         started = time.time()
         arguments: dict[str, Any] = {"command": command if isinstance(command, str) else list(command)}
@@ -155,6 +157,9 @@ class LiveAttempt(Attempt):
         reasoning: str | None = None,
         call: str | None = None,
     ) -> tuple[Observation, ...]:
+        require_tool_calls(calls)
+        require_text("the message of act()", message, optional=True)
+        require_text("the reasoning of act()", reasoning, optional=True)
         self.meter.turn()
         return await self._act(calls, message=message, reasoning=reasoning, call=call)
 
@@ -257,11 +262,14 @@ class LiveAttempt(Attempt):
             self.guard.record_step(step)
 
     def say(self, message: str, *, reasoning: str | None = None, call: str | None = None) -> None:
+        require_text("the message of say()", message)
+        require_text("the reasoning of say()", reasoning, optional=True)
         self.meter.turn()
         self._record(message, reasoning, (), (), StepContext(time.time(), None, call))
 
     def note(self, evidence: Evidence) -> None:
         """Implements `Attempt.note`. The evidence gets a fresh id of this chain."""
+        require_evidence(evidence)
         renamed = Evidence(
             self._recorder.evidence_id(), evidence.channel, evidence.kind, evidence.data, evidence.blobs, time.time()
         )
@@ -382,6 +390,7 @@ class LiveAttempt(Attempt):
         return failed or met
 
     def finish(self, message: str) -> None:
+        require_text("the message of finish()", message)
         self.ended = message
 
 

@@ -153,8 +153,21 @@ async def _run_phases(trial: Trial, *, may_retry: bool) -> TrialResult:
 
 
 async def _run_agent(agent: Agent, attempt: LiveAttempt) -> None:
-    """Awaits the agent. Raises `AgentError` if its `run` is not asynchronous, ends the process, or raises
-    `CancelledError` though nothing cancelled it, as awaiting a task that was cancelled does."""
+    """Awaits the agent in a task of its own, so that an agent that cancels its current task does not cancel the trial.
+
+    Raises `AgentError` if its `run` is not asynchronous, ends the process, or raises `CancelledError` though nothing
+    cancelled the trial, as awaiting a task that was cancelled does.
+    """
+    try:
+        await asyncio.create_task(_await_agent(agent, attempt), name=f"agent {agent.name}")
+    except asyncio.CancelledError as exc:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise AgentError(f"agent {agent.name}: raised CancelledError, though nothing cancelled it") from exc
+
+
+async def _await_agent(agent: Agent, attempt: LiveAttempt) -> None:
     try:
         running = agent.run(attempt)
         if not inspect.isawaitable(running):
@@ -165,11 +178,6 @@ async def _run_agent(agent: Agent, attempt: LiveAttempt) -> None:
         await running
     except SystemExit as exc:
         raise AgentError(f"agent {agent.name}: called sys.exit({exc.code!r})") from exc
-    except asyncio.CancelledError as exc:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        raise AgentError(f"agent {agent.name}: raised CancelledError, though nothing cancelled it") from exc
 
 
 class Trial:

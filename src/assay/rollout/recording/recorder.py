@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
+from assay.errors import escape_surrogates
 from assay.gateway.interface import Exchange
 from assay.records import (
     Actor,
@@ -25,6 +27,7 @@ from assay.records import (
     StepAdded,
     Verdict,
     VerdictAdded,
+    canonical_bytes,
 )
 from assay.rollout.recording.model_calls import CallRecordBuilder
 from assay.rollout.recording.redaction import Redactor
@@ -67,7 +70,7 @@ class Recorder:
 
         `clean` skips redaction of known secrets.
         """
-        self._enqueue(body if clean else self._clean(body))
+        self._enqueue(_encodable(body if clean else self._clean(body)))
         if len(self._pending) >= BATCH or time.monotonic() - self._since > self.patience_s:
             self.flush()
         else:
@@ -166,3 +169,23 @@ class Recorder:
     def note(self, name: str, data: dict[str, object]) -> None:
         """Adds a note about the record itself."""
         self.add(Noted(name, data, time.time()))
+
+
+def _encodable(body: Body) -> Body:
+    """Returns the event with lone surrogates escaped: an agent's or a check's text may hold one, and the store refuses
+    it. Of a model call the gateway parsed every text."""
+    if isinstance(body, ModelCalled):
+        return body
+    try:
+        canonical_bytes(body)
+    except UnicodeEncodeError:
+        return msgspec.convert(_escape(msgspec.to_builtins(body)), type(body))
+    return body
+
+
+def _escape(value: Any) -> Any:
+    if isinstance(value, str):
+        return escape_surrogates(value)
+    if isinstance(value, dict):
+        return {_escape(key): _escape(item) for key, item in value.items()}
+    return [_escape(item) for item in value] if isinstance(value, list | tuple) else value

@@ -214,20 +214,27 @@ class _AttemptJudge:
         return self._compare(rounds, "outcome")
 
     async def _replay_calls(self) -> tuple[str | None, dict[str, Any]]:
+        """Does the recorded calls again. Raises `CannotRebuildError` where something that the world needs is missing
+        here, such as a browser."""
         spec = self._loaded.task.environment
-        with boundary(TaskError, f"doing the calls again in the environment {spec.kind!r}"):
-            world: World = open_world(spec)
-            try:
-                if self.is_import:
-                    _require_own_user(world)
-                else:
-                    self._restore_beginning(world)
-                    attach_recorded_user(world, self._trajectory.steps)
-                for name, arguments in _world_calls(self._trajectory):
-                    await world.call(name, arguments)
-                return await world.digest(), world.facts()
-            finally:
-                await world.close()
+        try:
+            with boundary(TaskError, f"doing the calls again in the environment {spec.kind!r}"):
+                return await self._call_again(open_world(spec))
+        except UserError as exc:
+            raise CannotRebuildError(f"the environment {spec.kind!r} does not work here: {exc}") from exc
+
+    async def _call_again(self, world: World) -> tuple[str | None, dict[str, Any]]:
+        try:
+            if self.is_import:
+                _require_own_user(world)
+            else:
+                self._restore_beginning(world)
+                attach_recorded_user(world, self._trajectory.steps)
+            for name, arguments in _world_calls(self._trajectory):
+                await world.call(name, arguments)
+            return await world.digest(), world.facts()
+        finally:
+            await world.close()
 
     def _restore_beginning(self, world: World) -> None:
         """Restores the state in which the attempt began, if it began in the middle of another one."""

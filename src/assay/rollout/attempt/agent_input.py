@@ -1,0 +1,47 @@
+"""Refuses what an agent passes to its attempt and a record cannot hold, in the agent's own frame.
+
+Without this the event would fail in the store, which ends the run. Raised are `TypeError` and `ValueError`, so that the
+attempt fails with the line of the agent's code. Lone surrogates are not refused: the recorder escapes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from assay.records import Evidence, ToolCall, require_finite
+
+
+def require_tool_calls(calls: Any) -> None:
+    """Raises `TypeError` where a call is not a `ToolCall`, `ValueError` where an argument is NaN or infinite."""
+    if isinstance(calls, str | bytes) or not isinstance(calls, Sequence):
+        raise TypeError(
+            f"act() takes a list of ToolCall, and this is {_name(calls)}: act([ToolCall(id, name, text, arguments)])"
+        )
+    for index, call in enumerate(calls):
+        if not isinstance(call, ToolCall):
+            raise TypeError(f"act() takes a list of ToolCall, and item {index} of it is {_name(call)}")
+        try:
+            msgspec.convert(msgspec.structs.asdict(call), ToolCall)
+        except msgspec.ValidationError as exc:
+            raise TypeError(f"act(): the fields of tool call {index} have wrong types: {exc}") from None
+        require_finite(call.parsed, f"the arguments of tool call {call.id!r}")
+
+
+def require_text(name: str, value: object, *, optional: bool = False) -> None:
+    """Raises `TypeError` where a value that is recorded as text is none."""
+    if not isinstance(value, str) and not (optional and value is None):
+        raise TypeError(f"{name} is {_name(value)}: give a text")
+
+
+def require_evidence(evidence: Any) -> None:
+    """Raises `TypeError` where it is no `Evidence`, `ValueError` where its data hold NaN or an infinity."""
+    if not isinstance(evidence, Evidence):
+        raise TypeError(f"note() takes an Evidence, and this is {_name(evidence)}")
+    require_finite(evidence.data, "the data of the evidence")
+
+
+def _name(value: Any) -> str:
+    return "None" if value is None else f"of type {type(value).__name__}"
