@@ -1,17 +1,22 @@
-"""Takes texts, paths and defaults of the command line as they are.
+"""Takes texts, paths, numbers and defaults of the command line as they are.
 
 Typer converts every value by pydantic, also an option that was not given, and importing pydantic takes longer than most
-commands: 0.1 s of CPU. Numbers, choices and everything else that can be invalid are still converted by Typer.
+commands: 0.1 s of CPU. Choices and everything else that can be invalid are still converted by Typer.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
-_PLAIN = (str, Path)
+from assay.errors import UserError
+
+_Plain = type[str] | type[Path] | type[int] | type[float]
+_PLAIN: tuple[_Plain, ...] = (str, Path, int, float)
+_NUMBERS = {int: ("a whole number", "1"), float: ("a number", "0.5")}
 
 
 def take_plain_values(command: Any, function: Callable[..., Any] | None) -> None:
@@ -44,16 +49,35 @@ class _Values:
         self._convert: Callable[[Any, Any], Any] = parameter.process_value
         self._several: bool = parameter.multiple or parameter.nargs == -1
         self._plain = _plain_type(annotation, several=self._several)
+        self._name = max(parameter.opts, key=len) if parameter.opts else str(parameter.name)
 
     def __call__(self, context: Any, value: Any) -> Any:
         parameter = self._parameter
         if not self._is_plain(value) or (parameter.required and not value):
             return self._convert(context, value)
         if self._several:
-            value = [*map(self._plain or str, value)] if value else ()
+            value = [*map(self._read, value)] if value else ()
         elif self._plain is not None and isinstance(value, str):
-            value = self._plain(value)
+            value = self._read(value)
         return value if parameter.callback is None else parameter.callback(context, parameter, value)
+
+    def _read(self, text: str) -> Any:
+        """Converts a text. Raises `UserError` for a number that is none, or that is beyond the option's bounds."""
+        parameter, plain = self._parameter, self._plain or str
+        try:
+            value = plain(text)
+        except ValueError:
+            kind, example = _NUMBERS[plain]
+            given = "is followed by the option" if text.startswith("--") else "is given"
+            shown = f"{self._name} takes {kind}, as in `{self._name} {example}`; it {given} {text[:100]!r}"
+            raise UserError(shown) from None
+        if isinstance(value, int | float):
+            least = -inf if parameter.min is None else parameter.min
+            most = inf if parameter.max is None else parameter.max
+            if not least <= value <= most:
+                bounds = f"of at least {least:g}" if most == inf else f"from {least:g} to {most:g}"
+                raise UserError(f"{self._name} takes a number {bounds}, and is given {text[:100]}")
+        return value
 
     def _is_plain(self, value: Any) -> bool:
         """Returns whether a value is absent, of a plain type, or no text: the command line holds text alone, so
@@ -63,8 +87,8 @@ class _Values:
         return not isinstance(value, str) or self._plain is not None
 
 
-def _plain_type(annotation: Any, *, several: bool) -> type[str] | type[Path] | None:
-    """Returns `str` or `Path` if that is the type of a parameter, or of each value of it; None for any other."""
+def _plain_type(annotation: Any, *, several: bool) -> _Plain | None:
+    """Returns the plain type of a parameter, or of each value of it; None for any other."""
     if get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     found = [each for each in get_args(annotation) if each is not type(None)]
