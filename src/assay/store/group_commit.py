@@ -146,7 +146,8 @@ class GroupCommit:
 
 
 def _running_loop() -> asyncio.AbstractEventLoop:
-    return _asyncio().get_running_loop()
+    loop: asyncio.AbstractEventLoop = _asyncio().get_running_loop()
+    return loop
 
 
 @cache
