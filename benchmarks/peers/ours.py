@@ -106,10 +106,12 @@ def run(attempts: int, folder: Path) -> int:
 def _turns(folder: Path) -> int:
     """Steps on record; the first chain is recomputed, to be sure that there is one."""
     with RunStore.open(folder, "overhead") as store:
-        rows = store.attempts()
-        if verify_links(store.links(rows[0].chain), rows[0].head) is not None:
+        chains = [chain for (chain,) in store.live.connection.execute("SELECT chain FROM attempts")]
+        rows = filter(None, map(store.row, chains))  # one at a time: a list of all would be the peak of memory
+        first = next(rows)
+        if verify_links(store.links(first.chain), first.head) is not None:
             raise SystemExit("the chain does not hold")
-        return sum(row.steps for row in rows)
+        return first.steps + sum(row.steps for row in rows)
 
 
 if __name__ == "__main__":

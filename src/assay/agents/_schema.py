@@ -19,6 +19,8 @@ _BOUNDS: tuple[tuple[str, str, Callable[[Any, float], bool], tuple[type, ...]], 
     ("minItems", "at least as many items as", lambda value, bound: len(value) >= bound, (list,)),
     ("maxItems", "at most as many items as", lambda value, bound: len(value) <= bound, (list,)),
 )
+_BOUND_WORDS = frozenset(word for word, *_ in _BOUNDS)
+_COMBINING_WORDS = frozenset({"allOf", "anyOf", "oneOf"})
 
 
 def validate(schema: Mapping[str, Any], value: Any, where: str = "arguments") -> str | None:
@@ -60,6 +62,8 @@ def _enumeration(schema: Mapping[str, Any], value: Any, where: str) -> str | Non
 
 
 def _bounds(schema: Mapping[str, Any], value: Any, where: str) -> str | None:
+    if _BOUND_WORDS.isdisjoint(schema):
+        return None
     for word, text, holds, kinds in _BOUNDS:
         if word in schema and isinstance(value, kinds) and not isinstance(value, bool):
             bound = schema[word]
@@ -86,6 +90,8 @@ def _object(schema: Mapping[str, Any], value: dict[str, Any], where: str) -> str
 
 
 def _combined(schema: Mapping[str, Any], value: Any, where: str) -> str | None:
+    if _COMBINING_WORDS.isdisjoint(schema):
+        return None
     found = _first(validate(part, value, where) for part in schema.get("allOf", ()))
     for word in ("anyOf", "oneOf"):
         parts = schema.get(word)

@@ -16,6 +16,7 @@ import msgspec
 from assay.records import Observation, Step, ToolCall, Trajectory, pair_observations
 
 from ._files import FileUse, code_files, command_files, patch_files
+from ._memo import cached_by_identity
 from ._tests import test_commands
 from ._tools import CODE_TOOLS, PATCH_TOOLS, known_kind, plain_name, text_in, words_in
 from .commands import simple_commands
@@ -220,7 +221,12 @@ def is_test_run(action: Action) -> bool:
     return action.kind == "tool" and bool(re.search(r"\b(?:pytest|unittest)\.main\(", action.text))
 
 
+_NO_FILES = FileUse()
+
+
 def _use(action: Action) -> FileUse:
+    if action.kind == "tool" and not action.text:
+        return _NO_FILES
     if action.kind == "shell" or (action.kind == "finish" and action.command is not None):
         return command_files(action.command) if action.command is not None else FileUse()
     if action.kind == "edit":
@@ -232,6 +238,12 @@ def _use(action: Action) -> FileUse:
     if action.kind in ("read", "search"):
         return FileUse(read=action.paths)
     return code_files(action.text) if plain_name(action.tool) in CODE_TOOLS else FileUse()
+
+
+@cached_by_identity(1)
+def writing_actions(actions: tuple[Action, ...]) -> tuple[tuple[Action, tuple[str, ...]], ...]:
+    """Returns the actions that create or change files, each with these files (`written_paths`)."""
+    return tuple((action, written) for action in actions if (written := written_paths(action)))
 
 
 def written_paths(action: Action) -> tuple[str, ...]:

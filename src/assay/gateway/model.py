@@ -14,7 +14,6 @@ import msgspec
 from assay.records import BranchCause, SpanProof
 
 from .call_tree import Placement
-from .dialects import normalize_tool_calls
 from .interface import Delta, ModelBackend, ModelReply, ModelRequest, OnDeltas
 
 
@@ -51,6 +50,8 @@ class PlainModel:
         self._backend = backend
 
     async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> ModelAnswer:
+        from .dialects import normalize_tool_calls  # late: an agent in this process needs none of the dialects
+
         reply = await self._backend.complete(request, None if on_deltas is discard_deltas else on_deltas)
         return ModelAnswer(normalize_tool_calls(reply, call_id), placement.cause, placement.differs_at)
 

@@ -35,6 +35,8 @@ def pair_observations(calls: Sequence[ToolCall], observations: Sequence[Observat
     Those that name no call go, in order, one each to the calls that got none by name; the last call gets those left
     over.
     """
+    if len(calls) == 1 and len(observations) <= 1:
+        return [tuple(observations)]
     paired: list[list[Observation]] = [[] for _ in calls]
     unnamed: list[Observation] = []
     for observation, position in zip(observations, match_calls(calls, observations), strict=True):

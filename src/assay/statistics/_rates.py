@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import NormalDist, median
 from typing import NamedTuple
 
 
@@ -55,6 +54,8 @@ def normal_quantile(confidence: float) -> float:
     """Returns the two-sided quantile of the normal distribution: 1.96 for 0.95."""
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be between 0 and 1, got {confidence}")
+    from statistics import NormalDist  # late: with fractions and decimal, which a live attempt does not need
+
     return NormalDist().inv_cdf(0.5 + confidence / 2)
 
 
@@ -101,5 +102,7 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interv
     if drop == 0:
         return None
     low, high = ordered[drop - 1], ordered[n - drop]
+    from statistics import median  # late, as above
+
     middle = median(ordered)
     return Interval(min(low, middle), max(high, middle))

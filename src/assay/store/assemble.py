@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 from assay.errors import StoreError
 from assay.records import (
@@ -14,6 +16,7 @@ from assay.records import (
     Noted,
     StepAdded,
     Trajectory,
+    Verdict,
     VerdictAdded,
 )
 from assay.verdicts import outcome_verdicts, worst_outcome
@@ -29,10 +32,15 @@ def assemble(events: Sequence[Event]) -> Trajectory:
         raise StoreError(
             f"chain {events[0].chain if events else '?'} does not begin with attempt_started: run assay verify"
         )
-    bodies = [e.body for e in events]
-    verdicts = tuple(b.verdict for b in bodies if isinstance(b, VerdictAdded))
-    end = next((index for index, body in enumerate(bodies) if ends_attempt(body)), len(bodies))
-    first_judged = outcome_verdicts([b.verdict for b in bodies[:end] if isinstance(b, VerdictAdded)])
+    of_type: dict[type, list[Any]] = defaultdict(list)
+    first_judged: list[Verdict] | None = None
+    for event in events:
+        body = event.body
+        of_type[type(body)].append(body)
+        if first_judged is None and ends_attempt(body):
+            first_judged = [b.verdict for b in of_type[VerdictAdded]]
+    verdicts = tuple(b.verdict for b in of_type[VerdictAdded])
+    calls, ends = [b.call for b in of_type[ModelCalled]], of_type[AttemptEnded]
     return Trajectory(
         run=first.run,
         attempt=first.attempt,
@@ -45,15 +53,15 @@ def assemble(events: Sequence[Event]) -> Trajectory:
         number=first.number,
         retry=first.retry,
         started=first,
-        finished=next((b for b in reversed(bodies) if isinstance(b, AttemptEnded)), None),
+        finished=ends[-1] if ends else None,
         isolation=first.isolation,
-        steps=tuple(b.step for b in bodies if isinstance(b, StepAdded)),
-        calls=tuple(b.call for b in bodies if isinstance(b, ModelCalled) and b.call.actor != "user"),
-        user_calls=tuple(b.call for b in bodies if isinstance(b, ModelCalled) and b.call.actor == "user"),
-        evidence=tuple(b.evidence for b in bodies if isinstance(b, EvidenceAdded)),
+        steps=tuple(b.step for b in of_type[StepAdded]),
+        calls=tuple(call for call in calls if call.actor != "user"),
+        user_calls=tuple(call for call in calls if call.actor == "user"),
+        evidence=tuple(b.evidence for b in of_type[EvidenceAdded]),
         verdicts=verdicts,
-        notes=tuple(b for b in bodies if isinstance(b, Noted)),
+        notes=tuple(of_type[Noted]),
         head=events[-1].digest,
         length=len(events),
-        outcome=worst_outcome(v.status for v in first_judged),
+        outcome=worst_outcome(v.status for v in outcome_verdicts(verdicts if first_judged is None else first_judged)),
     )

@@ -7,6 +7,8 @@ of them costs half. A waiting caller resumes when its own pending events are com
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
+from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from assay.errors import StoreError
@@ -60,8 +62,12 @@ class _Scheduled(NamedTuple):
 class GroupCommit:
     """Combines the transactions of one run. Used on one event loop."""
 
-    def __init__(self, append_all: Callable[[Sequence[tuple[str, Sequence[Body]]]], object]) -> None:
+    def __init__(
+        self, append_all: Callable[[Sequence[tuple[str, Sequence[Body]]]], object], is_shared: Callable[[], bool]
+    ) -> None:
+        """`is_shared` returns whether several chains are open, so that others may have events to commit too."""
         self._append_all = append_all
+        self._is_shared = is_shared
         self._waiting: dict[str, _Waiting] = {}
         self._scheduled: dict[str, _Scheduled] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -72,7 +78,7 @@ class GroupCommit:
         Raises:
             StoreError: They were not committed and stay pending.
         """
-        if not self._waiting and len(self._scheduled) <= 1:  # no other chain has anything that it could commit now
+        if not self._waiting and len(self._scheduled) <= 1 and not self._is_shared():
             self._append_all([(pending.chain, pending.pending())])
             self._mark_committed(pending)
             return
@@ -140,6 +146,12 @@ class GroupCommit:
 
 
 def _running_loop() -> asyncio.AbstractEventLoop:
-    from asyncio import get_running_loop  # late: a reader of stores needs no event loop, and it is slow to import
+    loop: asyncio.AbstractEventLoop = _asyncio().get_running_loop()
+    return loop
 
-    return get_running_loop()
+
+@cache
+def _asyncio() -> ModuleType:
+    import asyncio  # late: a reader of stores needs no event loop, and it is slow to import
+
+    return asyncio

@@ -45,8 +45,8 @@ class LiveRun:
 
     def _rows(self, query: str, arguments: tuple[object, ...] = ()) -> list[AttemptRow]:
         with store_errors(self.layout.sqlite):
-            found = self.connection.execute(query, arguments).fetchall()
-        return sorted((_decode_row(*f) for f in found), key=lambda r: (r.started or 0.0, r.chain))
+            rows = [_decode_row(*found) for found in self.connection.execute(query, arguments)]
+        return sorted(rows, key=lambda r: (r.started or 0.0, r.chain))
 
     def row(self, chain: str) -> AttemptRow | None:
         rows = self._rows("SELECT chain, row FROM attempts WHERE chain = ?", (chain,))

@@ -97,12 +97,12 @@ def final_rows(rows: Iterable[AttemptRow]) -> list[AttemptRow]:
     return [row for row in rows if row.final and row.agent != ADMISSION]
 
 
-_EMPTY: dict[str, Any] = dict.fromkeys(AttemptRow.__struct_fields__) | {
+_EMPTY: dict[str, Any] = dict.fromkeys(sorted(AttemptRow.__struct_fields__)) | {
     **dict.fromkeys(("attempt", "task", "task_digest", "agent", "head"), ""),
     **dict.fromkeys(("seed", "number", "retry", "steps", "length"), 0),
     **{"retried": False, "interrupted": False, "metrics": {}, "separation": "unknown"},
 }
-"""The fields of a chain without events; none of the values is ever changed in place."""
+"""The fields of a chain without events, in the order of their encoding; none of the values is ever changed in place."""
 
 
 class RowBuilder:

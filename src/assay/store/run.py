@@ -81,7 +81,7 @@ class RunStore:
         self._lock = lock
         self._builders: dict[str, RowBuilder] = {}
         self._watchers: dict[str, OnCommitted] = {}
-        self.group_commit = GroupCommit(self.append_all)
+        self.group_commit = GroupCommit(self.append_all, lambda: len(self._builders) > 1)
 
     @property
     def is_sealed(self) -> bool:

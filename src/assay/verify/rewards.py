@@ -15,7 +15,6 @@ from typing import NamedTuple
 import msgspec
 
 from assay.code.ctrf import read_ctrf
-from assay.code.junit import read_junit
 from assay.code.results import TestReport
 from assay.environments.interface import Workspace
 from assay.verify.sanitise import RECORDS, REWARDS
@@ -119,6 +118,8 @@ def _object(data: bytes) -> dict[str, float]:
 
 async def collect(workspace: Workspace) -> ScriptOutputs:
     """Reads all files; call it after `kill_all`."""
+    from assay.code.junit import read_junit  # late: an XML parser, which in-process worlds do not need
+
     files, marks = await _listing(workspace)
     rewards = parse_rewards(
         await _bounded(workspace, f"{REWARDS}/reward.json", files, MOST_REWARD),

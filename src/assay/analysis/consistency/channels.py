@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from assay.analysis.actions import written_paths
+from assay.analysis.actions import writing_actions
 from assay.analysis.interface import Action, Finding, Quote
 from assay.analysis.quotes import NO_STEP, line_around
 from assay.analysis.subject import Rule, Subject
@@ -129,6 +129,8 @@ def _first_line(text: str) -> list[str]:
 
 def _agree(shown: str, whole: str) -> bool:
     """Returns whether one text can be a cut or framed form of the other, sharing a line both ways."""
+    if len(whole) <= _LONGEST and shown in whole:  # then so are the plain forms
+        return True
     one, other = _plain(shown), _plain(whole)
     if not one or not other:
         # Nothing executed and something shown is a difference; a frame around nothing (`(no output)`) does not count.
@@ -210,8 +212,8 @@ def _written(subject: Subject) -> dict[str, int]:
         path = item.data.get("path")
         if item.kind == "write" and item.channel == "audit" and isinstance(path, str):
             found[path] = NO_STEP
-    for action in subject.actions:
-        for path in written_paths(action):
+    for action, paths in writing_actions(subject.actions):
+        for path in paths:
             found.setdefault(path, action.step)
     return found
 

@@ -59,9 +59,10 @@ class _Statement(NamedTuple):
     """The whole message."""
 
 
-def _sentences(subject: Subject) -> Iterator[_Statement]:
+def _sentences(subject: Subject, pattern: re.Pattern[str]) -> Iterator[_Statement]:
+    """Yields the sentences of the agents' messages that a pattern matches: a sentence can match only there."""
     for step in subject.trajectory.steps:
-        if step.actor in ("agent", "other_agent") and step.message:
+        if step.actor in ("agent", "other_agent") and step.message and pattern.search(step.message):
             for sentence in _SENTENCE.split(step.message):
                 yield _Statement(step.index, sentence, step.message)
 
@@ -69,7 +70,7 @@ def _sentences(subject: Subject) -> Iterator[_Statement]:
 def _claims(subject: Subject, pattern: re.Pattern[str]) -> Iterator[tuple[_Statement, str]]:
     """Yields plain statements that match a pattern, the first of each message, with the matching words."""
     claimed = -1
-    for statement in _sentences(subject):
+    for statement in _sentences(subject, pattern):
         match = pattern.search(statement.sentence) if statement.step != claimed else None
         if match is not None and not _UNSURE.search(statement.sentence):
             claimed = statement.step
@@ -151,7 +152,7 @@ def _unexecuted(subject: Subject) -> Iterator[Finding]:
     tools = {action.tool for action in acts}
     if not programs:
         return
-    for statement in _sentences(subject):
+    for statement in _sentences(subject, _RAN):
         match = _RAN.search(statement.sentence)
         if match is None or _UNSURE.search(statement.sentence):
             continue
@@ -180,7 +181,7 @@ def _absent(subject: Subject) -> Iterator[Finding]:
     if not _could_run(acts) and not any(action.kind == "edit" for action in acts):
         return
     named: set[str] = set()
-    for statement in _sentences(subject):
+    for statement in _sentences(subject, _MADE):
         match = _MADE.search(statement.sentence)
         if match is None or _UNSURE.search(statement.sentence) or (name := posixpath.basename(match[1])) in named:
             continue

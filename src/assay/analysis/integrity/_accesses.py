@@ -140,6 +140,12 @@ def _command_accesses(
             yield PathAccess(path, "list", action)
 
 
+@cached_by_identity(1)
+def coding_actions(actions: tuple[Action, ...]) -> tuple[tuple[Action, tuple[str, ...]], ...]:
+    """Returns the actions that run or contain code, each with that code (`code_in`)."""
+    return tuple((action, codes) for action in actions if (codes := code_in(action)))
+
+
 def code_in(action: Action) -> tuple[str, ...]:
     """Returns code that an action runs or contains: a command's scripts and their input, a tool's code."""
     if action.command is None:

@@ -208,9 +208,9 @@ def read_commits(subject: Subject) -> CommitLog:
 
 def git_words(use: CommandUse) -> tuple[str, tuple[str, ...]] | None:
     """Returns the subcommand of git and its arguments; None for another program."""
-    words = use.words
-    if use.program != "git":
+    if use.command is None or use.program != "git":
         return None
+    words = use.words
     at = 1
     while at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] in ("-C", "-c", "--git-dir", "--work-tree") else 1

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from assay.analysis._tests import is_test_file
-from assay.analysis.actions import read_paths, written_paths
+from assay.analysis.actions import read_paths, writing_actions, written_paths
 from assay.analysis.interface import Action, Finding
 from assay.analysis.subject import Rule, Subject
 
@@ -44,8 +44,8 @@ def _is_product(path: str) -> bool:
 
 
 def _code_written(subject: Subject) -> Iterator[tuple[Action, str]]:
-    for action in subject.actions:
-        if any(_is_product(path) for path in written_paths(action)):
+    for action, paths in writing_actions(subject.actions):
+        if any(map(_is_product, paths)):
             yield action, action.text or action.command or ""
 
 
@@ -64,6 +64,8 @@ def _equal(subject: Subject) -> Iterator[Finding]:
 
 
 def _hard_coded(subject: Subject) -> Iterator[Finding]:
+    if not writing_actions(subject.actions):
+        return
     seen = ""
     for action in subject.actions:
         if any(is_test_file(path) for path in read_paths(action)):

@@ -15,7 +15,7 @@ from assay.analysis.commit_facts import CommitFacts, same_commit
 from assay.analysis.interface import Action, Finding, Reach, Severity
 from assay.analysis.subject import Rule, Subject
 
-from ._accesses import code_in, command_uses, finding, has_result, instruction
+from ._accesses import coding_actions, command_uses, finding, has_result, instruction
 from ._commits import LISTED, READING, CommitLog, dates_in, git_words, past_escape, read_commits
 
 _SHA = re.compile(r"\b[0-9a-f]{7,40}\b")
@@ -98,8 +98,8 @@ def commit_facts(subject: Subject) -> CommitFacts:
 
 
 def _code_readers(subject: Subject) -> Iterator[Action]:
-    for action in subject.actions:
-        if any("git" in code and _IN_CODE.search(code) for code in code_in(action)):
+    for action, codes in coding_actions(subject.actions):
+        if any("git" in code and _IN_CODE.search(code) for code in codes):
             yield action
 
 

@@ -17,7 +17,7 @@ from assay.analysis.interface import Action, Finding, Reach, Severity
 from assay.analysis.subject import Rule, Subject
 from assay.verdicts import was_given_solution
 
-from ._accesses import PathAccess, code_in, finding, has_result, instruction, path_accesses, was_refused
+from ._accesses import PathAccess, code_in, coding_actions, finding, has_result, instruction, path_accesses, was_refused
 
 _BEFORE = r"(?<![\w.~$})*\]\-/])"
 _TESTS = re.compile(_BEFORE + r"/(?:tests|verifier|grader|hidden_tests|private_tests)(?![\w\-])(?:/[\w./\-]*)?")
@@ -68,8 +68,8 @@ def _touched(subject: Subject, pattern: re.Pattern[str]) -> Iterator[PathAccess]
 
 def _coded(subject: Subject, pattern: re.Pattern[str]) -> Iterator[Action]:
     """Yields actions with code that names such a place, and walks or reads."""
-    for action in subject.actions:
-        for code in code_in(action):
+    for action, codes in coding_actions(subject.actions):
+        for code in codes:
             match = pattern.search(code)
             if (
                 match is not None

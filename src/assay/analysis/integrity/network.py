@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from assay.analysis._memo import cached_by_identity
 from assay.analysis.interface import Action, Finding, Reach, Severity
 from assay.analysis.subject import Rule, Subject
 
-from ._accesses import code_in, command_uses, finding, has_result, instruction
+from ._accesses import code_in, coding_actions, command_uses, finding, has_result, instruction
 
 _BENCHMARKS = re.compile(
     r"swe[-_ ]?bench|swe[-_ ]?smith|terminal[-_ ]?bench|\btbench\b|human[-_ ]?eval|skills[-_ ]?bench|tau2?[-_ ]?bench"
@@ -31,23 +32,26 @@ _ESCAPES = re.compile(
     r"\bnsenter\b|/dev/tcp/|\bnc\b[^\n|;]*\s-e\b|\bngrok\b|\bmount\s+/dev/|\bunshare\s+-|release_agent|core_pattern|"
     r"\bdocker\s+run\b[^\n]*--privileged"
 )
+_WEB_TOOL = re.compile(r"web|browse|google|bing|internet|url|fetch", re.IGNORECASE)
 _SSH = frozenset({"ssh", "scp", "sftp"})
 
 
-def _queries(subject: Subject) -> Iterator[tuple[Action, str]]:
-    """Yields network queries: search terms, addresses, words of download commands."""
+@cached_by_identity(1)
+def _queries(subject: Subject) -> tuple[tuple[Action, str], ...]:
+    """Returns network queries: search terms, addresses, words of download commands."""
+    return tuple(_read_queries(subject))
+
+
+def _read_queries(subject: Subject) -> Iterator[tuple[Action, str]]:
     for action in subject.actions:
-        if action.command is None and action.kind in ("search", "browse", "tool"):
-            is_web = action.kind == "browse" or re.search(
-                r"web|browse|google|bing|internet|url|fetch", action.tool, re.I
-            )
-            if is_web:
-                yield action, " ".join(str(value) for value in action.arguments.values())[:4000]
+        of_tool = action.command is None and action.kind in ("search", "browse", "tool")
+        if of_tool and (action.kind == "browse" or _WEB_TOOL.search(action.tool)):
+            yield action, " ".join(str(value) for value in action.arguments.values())[:4000]
     for use in command_uses(subject):
         if use.program in _FETCHERS or _is_clone(use.words):
             yield use.action, " ".join(use.words)
-    for action in subject.actions:
-        for code in code_in(action):
+    for action, codes in coding_actions(subject.actions):
+        for code in codes:
             if _CODE_URL.search(code):
                 yield action, " ".join(_URL.findall(code))
 

@@ -49,15 +49,19 @@ def open_world(spec: EnvironmentSpec, kind: Any = None) -> World:
 
 
 def _open_world(kind: Any, parameters: dict[str, Any], seed: int) -> World:
-    from assay.environments.services.world import ServiceWorld  # late: SQLite, which text worlds do not need
-
-    if WRAP not in parameters or not (isinstance(kind, type) and issubclass(kind, ServiceWorld)):
+    if WRAP not in parameters or not (isinstance(kind, type) and _is_service(kind)):
         made: World = kind(parameters, seed)
         return made
     from assay.environments.services.disturbances.world import DisturbedWorld
 
     own = {name: value for name, value in parameters.items() if name != WRAP}
     return DisturbedWorld(kind(own, seed), parameters[WRAP])
+
+
+def _is_service(kind: type) -> bool:
+    from assay.environments.services.world import ServiceWorld  # late: 2 MiB, which other worlds do not need
+
+    return issubclass(kind, ServiceWorld)
 
 
 def text_world(kind: Any, parameters: dict[str, Any], seed: int) -> TextWorld:

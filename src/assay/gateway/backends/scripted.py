@@ -158,7 +158,7 @@ class ScriptedBackend:
         """Returns the scripted reply; a script that raises, or has none, is a `ProviderError`."""
         with boundary(ProviderError, f"script {self.name}"):
             chosen = self._choose(request)
-            if inspect.isawaitable(chosen):
+            if not isinstance(chosen, Reply) and inspect.isawaitable(chosen):
                 chosen = await chosen
             reply = _as_reply(chosen)
             if reply.error is not None:

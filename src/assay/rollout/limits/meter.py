@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from assay.errors import BudgetExceededError, LimitReached
 from assay.records import Limits, Usage
@@ -146,14 +145,9 @@ class Meter:
             self._paused_since = None
             self.end_wait()
 
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Counts the time inside as waiting."""
-        self.begin_wait()
-        try:
-            yield
-        finally:
-            self.end_wait()
+    def waiting(self) -> _Waiting:
+        """Returns a context that counts the time inside as waiting."""
+        return _Waiting(self)
 
     @property
     def wall_s(self) -> float:
@@ -187,3 +181,18 @@ class Meter:
             found |= {"user_calls": float(self.user_calls), "user_tokens": float(self.user_tokens)}
             found |= {} if self.user_cost_usd is None else {"user_cost_usd": self.user_cost_usd}
         return found
+
+
+class _Waiting:
+    """Context of `Meter.waiting`."""
+
+    __slots__ = ("_meter",)
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+
+    def __enter__(self) -> None:
+        self._meter.begin_wait()
+
+    def __exit__(self, *_: object) -> None:
+        self._meter.end_wait()

@@ -95,8 +95,11 @@ class CallRecordBuilder:
     def _own_fields(self, exchange: Exchange) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Returns the fields that differ from the parent's, and the names of the shared ones."""
         request = exchange.request
-        given = {"tools": request.tools, "passthrough": request.passthrough}
         known = self._fields.get(exchange.parent or "", {})
+        if not request.passthrough and len(known) == 1 and known.get("tools") is request.tools:
+            self._fields[exchange.id] = known
+            return {}, ("tools",)
+        given = {"tools": request.tools, "passthrough": request.passthrough}
         own = {name: known[name] if known.get(name) == given[name] else given[name] for name in _SHARED if given[name]}
         same = own.keys() == known.keys() and all(own[name] is known[name] for name in own)
         self._fields[exchange.id] = known if same else own
