@@ -104,11 +104,19 @@ class TestLoop:
         return True
 
 
+class BareOutcomes(forked_tests.OutcomeRecorder):  # type: ignore[misc]
+    """Records outcomes alone: to look up the files of a failure's frames costs more than many tests."""
+
+    def describe(self, excinfo: Any, own: str) -> list[Any]:
+        """Returns no details of a failure."""
+        return []
+
+
 def run_items(
     session: Any, items: list[Any], begin: Callable[[str], None], end: Callable[[str], None]
 ) -> dict[str, str]:
     """Runs tests one after another in this process; returns their outcomes."""
-    recorder = forked_tests.OutcomeRecorder({"id": "", "tests": []})
+    recorder = BareOutcomes({"id": "", "tests": []})
     session.config.pluginmanager.register(recorder)
     for index, item in enumerate(items):
         following = items[index + 1] if index + 1 < len(items) else None
