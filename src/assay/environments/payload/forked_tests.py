@@ -42,7 +42,7 @@ class OutcomeRecorder:
     """Pytest plugin that records outcomes, and for each test the lines that it ran."""
 
     def __init__(self, job: dict[str, Any], tracer: Any = None, cover: Sequence[str] = ()) -> None:
-        self._id = job["id"]
+        self.id = job["id"]
         self.tests: dict[str, list[Any]] = {}
         self.problems: list[str] = []
         self.drew: set[str] = set()
@@ -131,7 +131,7 @@ class OutcomeRecorder:
 
     def result(self, exit_code: int, cpu_s: float) -> dict[str, Any]:
         """Returns the record in the format of the reply."""
-        result = {"id": self._id, "ended": "done", "exit_code": exit_code, "tests": self.tests}
+        result = {"id": self.id, "ended": "done", "exit_code": exit_code, "tests": self.tests}
         return result | {"drew": sorted(self.drew), "problems": self.problems[:20], "cpu_s": round(cpu_s, 3)}
 
 
@@ -175,6 +175,8 @@ class WarmLoop:
     def __init__(self, batch: dict[str, Any], aside: Path, finished: Callable[[dict[str, Any]], None]) -> None:
         self._batch = batch
         self._aside = aside
+        self.recorder = OutcomeRecorder(batch["jobs"][0])
+        """Registered once, in the session: the jobs differ only in what they write, and each runs in a fork."""
         self._finished = finished
 
     @hookimpl(tryfirst=True)
@@ -196,10 +198,8 @@ class WarmLoop:
         if not all(live.replace(path, text) for path, text in job.get("write", {}).items()):
             return {"id": job["id"], "ended": "cold"}
         random.seed(self._batch.get("seed", 0))
-        recorder = OutcomeRecorder(job)
-        session.config.pluginmanager.register(recorder)
-        items = list(session.items)
-        recorder.pytest_collection_modifyitems(items)
+        recorder, items = self.recorder, list(session.items)
+        recorder.id = job["id"]
         started = time.process_time()
         for index, item in enumerate(items):
             following = items[index + 1] if index + 1 < len(items) else None
@@ -478,9 +478,7 @@ def run_warm(batch: dict[str, Any], aside: Path) -> dict[str, dict[str, Any]]:
         pytest = prepare(batch)
         with results_file.open("w", encoding="utf-8") as file:
             loop = WarmLoop(batch, aside, lambda result: print(json.dumps(result), file=file, flush=True))
-            pytest.main(
-                [*options(batch, first), *first["tests"]], plugins=[loop, OutcomeRecorder(first | {"give_up_on": []})]
-            )
+            pytest.main([*options(batch, first), *first["tests"]], plugins=[loop, loop.recorder])
         return {}
 
     wall = {"id": "", "cpu_s": sum(float(job.get("cpu_s", 30.0)) for job in batch["jobs"])}

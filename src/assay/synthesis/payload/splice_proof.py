@@ -25,7 +25,7 @@ import forked_tests  # type: ignore[import-not-found]  # copied beside this file
 import pytest
 import splice_plugin  # type: ignore[import-not-found]
 import splice_worker  # type: ignore[import-not-found]
-from entry_trace import TestLoop, run_items  # type: ignore[import-not-found]
+from entry_trace import BareOutcomes, TestLoop, run_items  # type: ignore[import-not-found]
 
 WORKER_TREE = "/tmp/worker-tree"
 OPENING = (
@@ -101,7 +101,7 @@ class Proof:
         forked_tests.prepare(self._batch)
         sys.dont_write_bytecode = True
         plugin = splice_plugin.SplicePlugin(self._job["splice"], self._descriptors, self._add_message)
-        loop, recorder = TestLoop(self._run_versions), forked_tests.OutcomeRecorder(self._job)
+        loop, recorder = TestLoop(self._run_versions), BareOutcomes(self._job)
         options = forked_tests.options(self._batch, self._job)
         pytest.main([*options, *self._job["tests"]], plugins=[OnlyTests(self._job["only"]), plugin, recorder, loop])
         self._template.close()
