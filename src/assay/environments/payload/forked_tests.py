@@ -166,6 +166,7 @@ def _format_failure(node: Any, excinfo: Any, style: Any = None) -> str:  # noqa:
 
 def options(batch: dict[str, Any], job: dict[str, Any]) -> list[str]:
     plain = [] if job.get("explain") else ["--assert=plain"]
+    plain += ["--exitfirst"] if job.get("until_failure") else []
     return [*PYTEST_OPTIONS, f"--rootdir={batch['root']}", "-c", os.devnull, *plain]
 
 
