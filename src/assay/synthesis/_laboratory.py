@@ -84,7 +84,8 @@ class Laboratory:
         self._state: Snapshot | None = None
         self._idle: asyncio.Queue[Workspace] = asyncio.Queue()
         self._open: list[Workspace] = []
-        self._servers: dict[Workspace, ProgramServer | None] = {}
+        self._servers: dict[Workspace, dict[int, ProgramServer | None]] = {}
+        """Sandbox to its servers, by their hash seeds."""
 
     async def __aenter__(self) -> Self:
         source = Path(self._host.name) / "source"
@@ -115,7 +116,7 @@ class Laboratory:
 
     async def _close(self) -> None:
         for workspace in self._open:
-            await self._stop_server(workspace)
+            await self._stop_servers(workspace)
             await workspace.close()
         if self._state is not None:
             await self._backend.release(self._state)
@@ -176,12 +177,16 @@ class Laboratory:
             self._idle.put_nowait(workspace if ended else await self._replace_sandbox(workspace))
 
     async def _run_served(
-        self, workspace: Workspace, programs: Sequence[Path], paths: tuple[str, str], wall_s: float
+        self, workspace: Workspace, programs: Sequence[Path], paths: tuple[str, str], wall_s: float, seed: int = 0
     ) -> bool:
-        """Runs a program as a fork of the sandbox's server; False if there is none or the program did not end well."""
-        if workspace not in self._servers:
-            self._servers[workspace] = await ProgramServer.start(workspace, PROGRAMS)
-        server = self._servers[workspace]
+        """Runs a program as a fork of the sandbox's server of a hash seed; False if there is none or the program did
+        not end well."""
+        servers = self._servers.setdefault(workspace, {})
+        if seed not in servers:
+            folder = f"{PROGRAMS}/{seed}" if seed else PROGRAMS
+            batch = {"paths": import_paths(self._tree), "preload": self._tree.import_names}
+            servers[seed] = await ProgramServer.start(workspace, folder, batch, seed)
+        server = servers[seed]
         return server is not None and await server.run(workspace, programs, paths, wall_s)
 
     async def _run_alone(
@@ -196,13 +201,13 @@ class Laboratory:
 
     async def _without_server(self, workspace: Workspace) -> Workspace:
         """Returns a sandbox in which nothing runs: a fresh one where a server's program may have ended too early."""
-        server = self._servers.get(workspace)
-        return workspace if server is None else await self._replace_sandbox(workspace)
+        is_served = any(self._servers.get(workspace, {}).values())
+        return await self._replace_sandbox(workspace) if is_served else workspace
 
-    async def _stop_server(self, workspace: Workspace) -> None:
-        server = self._servers.pop(workspace, None)
-        if server is not None:
-            await server.close()
+    async def _stop_servers(self, workspace: Workspace) -> None:
+        for server in self._servers.pop(workspace, {}).values():
+            if server is not None:
+                await server.close()
 
     async def snapshot_with(self, files: Mapping[str, str | bytes | None]) -> Snapshot:
         """Returns a snapshot of the unbroken tree with files replaced, or removed (None); the caller releases it."""
@@ -244,7 +249,7 @@ class Laboratory:
 
     async def _replace_sandbox(self, workspace: Workspace) -> Workspace:
         """Replaces a sandbox whose files may have been modified."""
-        await self._stop_server(workspace)
+        await self._stop_servers(workspace)
         await workspace.close()
         fresh = await self._backend.open(self.spec, state=self._state)
         self._open = [fresh if one is workspace else one for one in self._open]
@@ -262,15 +267,12 @@ class Laboratory:
         )
 
     async def _run_batch_served(self, workspace: Workspace, batch: JobBatch) -> _BatchReply | None:
-        """Runs a batch as a fork of the sandbox's server; None if it has to run as a process of its own, as one with
-        another hash seed than the server's does."""
-        if batch.seed:
-            await self._stop_server(workspace)
-            return None
+        """Runs a batch as a fork of the sandbox's server; None if it has to run as a process of its own."""
         paths = (f"{PROGRAMS}/request.json", f"{PROGRAMS}/reply.json")
-        await workspace.write(paths[0], write_request(batch))
+        served = msgspec.structs.replace(batch, preload=())  # the server has imported what they need
+        await workspace.write(paths[0], write_request(served))
         try:
-            if await self._run_served(workspace, (FORKED_TESTS,), paths, _wall_limit(batch)):
+            if await self._run_served(workspace, (FORKED_TESTS,), paths, _wall_limit(batch), batch.seed):
                 return _BatchReply(read_reply(await workspace.read(paths[1])), f"{_NO_REPLY} 0")
         except (OSError, ValueError):
             pass

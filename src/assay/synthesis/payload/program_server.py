@@ -1,6 +1,7 @@
 """Runs programs one after another, each in a fork of one process that has imported pytest.
 
-    program_server.py   (on standard input a JSON list [PROGRAM, REQUEST, REPLY] a line; on standard output its status)
+    program_server.py BATCH   (on standard input a JSON list [PROGRAM, REQUEST, REPLY] a line; on standard output its
+                               status; of the batch, JSON, `paths` and `preload` are read)
 
 Importing pytest costs about as much as a program of the planner then does. A fork starts as a fresh process would,
 apart from what it shares with this one: the hash seed, and the modules of pytest and of the standard library. What a
@@ -18,6 +19,8 @@ import os
 import signal
 import sys
 from pathlib import Path
+
+import forked_tests  # type: ignore[import-not-found]  # copied beside this file
 
 PRELOADED = ("pytest", "_pytest.python", "_pytest.unittest", "_pytest.subtests", "unittest")
 PR_SET_CHILD_SUBREAPER = 36
@@ -73,6 +76,8 @@ def main() -> None:
     for name in PRELOADED:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    forked_tests.preload(json.loads(sys.argv[1]), Path(__file__).with_name("preloaded.json"))
+    end_orphans()
     gc.collect()
     gc.freeze()
     for line in commands:
