@@ -57,6 +57,8 @@ class ProofJob(NamedTuple):
     cpu_s: float
     parts: tuple[Mapping[str, str], ...] = ()
     """Texts of the versions in which one part of the change is left unrepaired."""
+    needed: frozenset[str] = frozenset()
+    """Cases without which the proof is worth nothing: it ends where one of them fails, spliced, on the reference."""
 
 
 class VersionResult(msgspec.Struct, frozen=True):
@@ -116,9 +118,24 @@ async def prove_splices(laboratory: Laboratory, tree: SourceTree, jobs: Sequence
     known = {result.id: result for result in read_results(reply, ProofResult)}
     proofs = {}
     for job in jobs:
+        result = known.get(job.id) or ProofResult(job.id)
+        if job.needed and len(result.versions) == 1:
+            proofs[job.id] = await _prove_on_reference(laboratory, tree, job, result)
+            continue
         plain = await _run_plain(laboratory, job)
-        proofs[job.id] = compare_versions(job, known.get(job.id) or ProofResult(job.id), plain)
+        proofs[job.id] = compare_versions(job, result, plain)
     return proofs
+
+
+async def _prove_on_reference(
+    laboratory: Laboratory, tree: SourceTree, job: ProofJob, result: ProofResult
+) -> SpliceProof:
+    """Compares the runs on the reference, on which a needed case failed; runs all versions if it fails plain, too."""
+    alone = job._replace(broken={}, mutants=(), parts=())
+    proof = compare_versions(alone, result, await _run_plain(laboratory, alone))
+    if job.needed & proof.objections.keys():
+        return proof
+    return (await prove_splices(laboratory, tree, [job._replace(needed=frozenset())]))[job.id]
 
 
 def _versions(job: ProofJob) -> dict[str, Mapping[str, str]]:
@@ -153,6 +170,7 @@ def _request(job: ProofJob) -> dict[str, Any]:
             for name in dict.fromkeys(_representatives(job).values())
         ],
         "cpu_s": job.cpu_s,
+        "needed": sorted(job.needed),
     }
 
 

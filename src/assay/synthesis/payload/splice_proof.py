@@ -121,6 +121,9 @@ class Proof:
             with self._worker(version["write"], serial) as pipes:
                 work = partial(self._run_version, session, pipes)
                 found[version["name"]] = forked_tests.in_child(self._batch, self._job, self._aside, work)
+            outcomes = found[version["name"]].get("tests", {})
+            if not serial and any(outcomes.get(test) != "passed" for test in self._job["needed"]):
+                break  # the first version is the reference: nothing that follows keeps the candidate
         return {"ended": "done", "collected": collected, "versions": found}
 
     @contextlib.contextmanager
