@@ -88,3 +88,14 @@ async def test_a_program_that_ends_the_server_runs_as_a_process_of_its_own(
 ) -> None:
     assert await run(laboratory, tmp_path, "deadly", DEADLY) == "alone"
     assert (await run(laboratory, tmp_path, "parent", PARENT)).isdigit()
+
+
+async def test_each_hash_seed_has_a_server(laboratory: Laboratory) -> None:
+    text = "import os, sys\n\n\ndef test_seed():\n    assert os.environ['PYTHONHASHSEED'] == '{}'\n"
+    text += "    assert 'double' not in sys.modules\n"
+    for seed in (1, 0, 2, 1):
+        job = Job("one", ("tests/test_double.py::test_seed",), write={"tests/test_double.py": text.format(seed)})
+        result = (await laboratory.run([job], repetition=seed))["one"]
+        assert result.tests["tests/test_double.py::test_seed"].outcome == "passed"
+    (servers,) = laboratory._servers.values()
+    assert sorted(servers) == [0, 1, 2]
