@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.code import altered_tests
 from assay.code.altered_tests import alter_program, alter_tests, alterable_tests
 
 LITERALS = st.recursive(
@@ -253,3 +254,17 @@ def test_offsets_are_of_bytes_and_line_ends_stay() -> None:
     assert head == "def test_x():\r\n    assert f('é', \"ü\")"
     assert tail != "'déjà'\r\n"
     assert len(tail) == len("'déjà'\r\n")
+
+
+def test_no_chosen_test_alters_nothing() -> None:
+    assert alter_tests("def test_x():\n    assert 1 == 1\n", Random(0), ()) is None
+
+
+def test_what_can_be_altered_is_known_of_a_bounded_number_of_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(altered_tests, "MOST_KNOWN", 2)
+    monkeypatch.setattr(altered_tests, "_KNOWN", known := {})
+    texts = [f"def test_{name}():\n    assert 1 == 1\n" for name in "abca"]
+    assert [alterable_tests(text) for text in texts] == [{"test_a"}, {"test_b"}, {"test_c"}, {"test_a"}]
+    monkeypatch.setattr(altered_tests, "alter_tests", lambda *_: pytest.fail("it was parsed again"))
+    assert alterable_tests(texts[3]) == {"test_a"}
+    assert len(known) == 2

@@ -202,3 +202,11 @@ def test_odd_reply_is_refused(data: bytes) -> None:
 @pytest.mark.long
 def test_which_tests_draw_random_numbers_is_told(batch: Batch) -> None:
     assert [name.partition("::")[2] for name in batch.found["draws"].drew] == ["test_shared"]
+
+
+@pytest.mark.parametrize(("stops", "count"), [(True, 1), (False, 4)])
+def test_a_run_that_asks_if_all_pass_ends_at_the_first_failure(folder: Path, *, stops: bool, count: int) -> None:
+    job = Job("one", ("test_m.py",), write=changed(folder, "x * 2", "x * 3"), until_failure=stops)
+    tests = run(folder, job)["one"].tests
+    assert tests["test_m.py::test_double[1]"].outcome == "failed"
+    assert sum(result.outcome != "skipped" for result in tests.values()) == count

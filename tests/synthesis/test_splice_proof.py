@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
+from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 import assay.verify.payload
+from assay.code.batches import Job, JobResult, RunOutcome
 from assay.code.function_changes import compare_functions
 from assay.synthesis._entry_trace import PAYLOAD, AnswerShape, RecordedEntryCalls, TracedTest, ValueKinds
 from assay.synthesis._false_answers import (
@@ -17,7 +21,14 @@ from assay.synthesis._false_answers import (
     FalseAnswerResult,
     choose_false_answers,
 )
-from assay.synthesis._splice_proof import ProofJob, ProofResult, VersionResult, compare_versions, draw_mutants
+from assay.synthesis._splice_proof import (
+    ProofJob,
+    ProofResult,
+    VersionResult,
+    compare_versions,
+    draw_mutants,
+    prove_splices,
+)
 from assay.verify.separation_plan import EntryPoint, EntryUse, SeparationPlan, TestPlan
 
 RIGHT = "def area(width, height=2):\n    if width < 0:\n        raise ValueError\n    return width * height\n"
@@ -66,6 +77,41 @@ PLAIN = {"reference": {"t": "passed"}, "unrepaired": {"t": "failed"}, "mutant 1"
 )
 def test_a_test_is_carried_only_where_both_ways_agree(found: ProofResult, reason: str | None) -> None:
     assert compare_versions(job(), found, PLAIN).objections.get("t") == reason
+
+
+class Recorded:
+    """A laboratory that answers with recorded replies."""
+
+    def __init__(self, plain: str) -> None:
+        self.requests: list[list[str]] = []
+        self.plain = plain
+
+    async def run_program(self, programs: object, request: bytes, wall_s: float) -> bytes:
+        asked = msgspec.json.decode(request)["jobs"][0]
+        whole, cut = result(reference="failed"), bool(asked["needed"])
+        self.requests.append(asked["needed"])
+        versions = {name: one for name, one in whole.versions.items() if name == "reference" or not cut}
+        return msgspec.json.encode(msgspec.structs.replace(whole, versions=versions))
+
+    async def run(self, jobs: Sequence[Job], *, repetition: int, warm: bool) -> dict[str, JobResult]:
+        outcomes = {"one reference": self.plain, "one unrepaired": "failed", "one mutant 1": "failed"}
+        return {one.id: JobResult(one.id, "done", tests={"t": RunOutcome(outcomes[one.id])}) for one in jobs}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("plain", "requests", "killed"), [("passed", [["t"]], {"reference", "unrepaired"}), ("failed", [["t"], []], None)]
+)
+async def test_a_proof_ends_on_the_reference_where_a_needed_test_is_not_carried(
+    plain: str, requests: list[list[str]], killed: set[str] | None
+) -> None:
+    tree = SimpleNamespace(roots=(".",), modules=("a.py",), import_names=("a",))
+    laboratory = Recorded(plain)
+    needed = job()._replace(needed=frozenset({"t"}))
+    proof = (await prove_splices(laboratory, tree, [needed]))["one"]  # type: ignore[arg-type]
+    assert laboratory.requests == requests
+    assert proof.killed.keys() == (killed or {"reference", "unrepaired", "mutant 1"})
+    if killed:
+        assert proof.objections == {"t": "spliced and plain outcomes differ on the reference"}
 
 
 def test_what_the_spliced_tests_kill_is_counted() -> None:

@@ -18,7 +18,9 @@ Invariant: an altered text parses, and differs from the original in one statemen
 from __future__ import annotations
 
 import ast
+import hashlib
 import re
+import threading
 from collections import Counter
 from collections.abc import Collection, Iterator
 from random import Random
@@ -59,6 +61,11 @@ _NEGATED = {"in": "not in", "is": "is not", "is not": "is", "not in": "in"}
 _NEGATABLE = re.compile(r"\bnot\s+in\b|\bis\s+not\b|\bin\b|\bis\b")
 _HARMLESS_DECORATORS = ("pytest.mark.", "mark.", "mock.patch", "patch", "unittest.mock.patch")
 _REVERSING_MARKS = ("xfail", "flaky")
+MOST_KNOWN = 2000
+_KNOWN: dict[bytes, frozenset[str]] = {}
+"""Digest of a text to its tests that can be altered: a task's files are judged many times, and parsing them is most of
+what the host does then."""
+_KNOWN_LOCK = threading.Lock()
 
 
 class AlteredTests(NamedTuple):
@@ -118,8 +125,17 @@ class _Text:
 
 def alterable_tests(text: str) -> frozenset[str]:
     """Returns the names of the tests that can be altered."""
-    altered = alter_tests(text, Random(0))
-    return frozenset() if altered is None else altered.tests
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+    with _KNOWN_LOCK:
+        known = _KNOWN.get(digest)
+    if known is None:
+        altered = alter_tests(text, Random(0))
+        known = frozenset() if altered is None else altered.tests
+        with _KNOWN_LOCK:
+            while len(_KNOWN) >= MOST_KNOWN:
+                del _KNOWN[next(iter(_KNOWN))]
+            _KNOWN[digest] = known
+    return known
 
 
 def alter_tests(text: str, random: Random, only: Collection[str] | None = None) -> AlteredTests | None:
@@ -127,7 +143,7 @@ def alter_tests(text: str, random: Random, only: Collection[str] | None = None) 
 
     `random` chooses the statement and the change, so that they cannot be foreseen.
     """
-    source = _parsed(text)
+    source = None if only is not None and not only else _parsed(text)
     if source is None:
         return None
     edits, names = [], set()

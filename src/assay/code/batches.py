@@ -32,6 +32,8 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     """CPU time limit in seconds."""
     more_cpu_s: float = 0.0
     """Additional CPU seconds, once a test of `give_up_on` has passed."""
+    until_failure: bool = False
+    """Stop at the first test that fails: the question is if all pass."""
 
 
 class JobBatch(msgspec.Struct, frozen=True, omit_defaults=True):

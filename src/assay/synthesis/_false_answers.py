@@ -18,7 +18,9 @@ from ._entry_trace import PAYLOAD, TRACER, AnswerShape, RecordedEntryCalls, Trac
 from ._laboratory import WORKSPACE, Laboratory, absolute_texts, read_results
 from ._tree import SourceTree
 
-PROGRAMS = tuple(PAYLOAD / f"{name}.py" for name in ("false_entries", "false_answers", "sibling_functions"))
+PROGRAMS = tuple(
+    PAYLOAD / f"{name}.py" for name in ("false_entries", "false_answers", "repeated_answers", "sibling_functions")
+)
 HONEST = "unrepaired"
 """Answers as the package does: told first, so that a test that passes under it needs no lie."""
 ANSWERS = (

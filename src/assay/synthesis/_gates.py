@@ -165,7 +165,8 @@ async def _check_parts(
     right, jobs = {path: unbroken_text(context, one, path) for path in one.changes}, []
     tests, limit = (*sorted(facts.flipped), *facts.passing), cpu_limit(context, one)
     for number, part in enumerate(split_hunks(right, one.changes)):
-        jobs.append(Job(f"{one.digest} {number}", tests, write={**one.base, **part}, cpu_s=limit))
+        write = {**one.base, **part}
+        jobs.append(Job(f"{one.digest} {number}", tests, write=write, cpu_s=limit, until_failure=True))
     done = await laboratory.run(jobs, repetition=0) if len(jobs) > 1 else {}
     for number, result in enumerate(done[job.id] for job in jobs if job.id in done):
         if all_pass(tests, result):
@@ -200,9 +201,9 @@ def _constant_job(context: GateContext, one: TaskCandidate, facts: GateOutcome, 
             texts[path] = return_constant(texts[path], name, CONSTANTS[constant])
     tests = (*sorted(facts.flipped), *facts.passing)
     write = {**one.base, **texts}
-    return (
-        Job(f"{one.digest} {constant}", tests, write=write, cpu_s=cpu_limit(context, one)) if texts != right else None
-    )
+    if texts == right:
+        return None
+    return Job(f"{one.digest} {constant}", tests, write=write, cpu_s=cpu_limit(context, one), until_failure=True)
 
 
 def all_pass(tests: Sequence[str], result: JobResult) -> bool:

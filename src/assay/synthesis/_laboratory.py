@@ -20,6 +20,7 @@ from assay.environments.interface import Backend, ResourceLimits, Snapshot, Work
 from assay.environments.payload import FORKED_TESTS
 from assay.environments.workspace.toolchain import HOME, PYTHON, ToolLayer
 
+from ._program_server import ProgramServer
 from ._tree import SourceTree
 
 Result = TypeVar("Result")
@@ -83,6 +84,8 @@ class Laboratory:
         self._state: Snapshot | None = None
         self._idle: asyncio.Queue[Workspace] = asyncio.Queue()
         self._open: list[Workspace] = []
+        self._servers: dict[Workspace, dict[int, ProgramServer | None]] = {}
+        """Sandbox to its servers, by their hash seeds."""
 
     async def __aenter__(self) -> Self:
         source = Path(self._host.name) / "source"
@@ -113,6 +116,7 @@ class Laboratory:
 
     async def _close(self) -> None:
         for workspace in self._open:
+            await self._stop_servers(workspace)
             await workspace.close()
         if self._state is not None:
             await self._backend.release(self._state)
@@ -154,22 +158,56 @@ class Laboratory:
     async def run_program(self, programs: Sequence[Path], request: bytes, wall_s: float) -> bytes:
         """Runs a program on the unbroken tree, as `PROGRAM REQUEST REPLY`, and returns its reply, which may be empty.
 
-        `programs` are copied into one folder; the first one is started.
+        `programs` are copied into one folder; the first one is started, as a fork of the sandbox's server if it has
+        one. The sandbox is used again only if the program ended well: it then left the files as they were.
         """
-        workspace = await self._idle.get()
+        workspace, ended = await self._idle.get(), False
+        paths = (f"{PROGRAMS}/request.json", f"{PROGRAMS}/reply.json")
         try:
-            for program in programs:
-                await workspace.write(f"{PROGRAMS}/{program.name}", program.read_bytes())
-            await workspace.write(f"{PROGRAMS}/request.json", request)
-            command = [PYTHON, f"{PROGRAMS}/{programs[0].name}", f"{PROGRAMS}/request.json", f"{PROGRAMS}/reply.json"]
-            await workspace.exec(command, env={"PYTHONHASHSEED": "0"}, timeout_s=wall_s)
-            await workspace.kill_all()
-            return await workspace.read(f"{PROGRAMS}/reply.json")
+            await workspace.write(paths[0], request)
+            ended = await self._run_served(workspace, programs, paths, wall_s)
+            if not ended:
+                workspace = await self._without_server(workspace)
+                await self._run_alone(workspace, programs, paths, request, wall_s)
+            return await workspace.read(paths[1])
         except (OSError, ValueError):
+            ended = False
             return b""
         finally:
-            # The program may have been stopped while files were changed.
-            self._idle.put_nowait(await self._replace_sandbox(workspace))
+            self._idle.put_nowait(workspace if ended else await self._replace_sandbox(workspace))
+
+    async def _run_served(
+        self, workspace: Workspace, programs: Sequence[Path], paths: tuple[str, str], wall_s: float, seed: int = 0
+    ) -> bool:
+        """Runs a program as a fork of the sandbox's server of a hash seed; False if there is none or the program did
+        not end well."""
+        servers = self._servers.setdefault(workspace, {})
+        if seed not in servers:
+            folder = f"{PROGRAMS}/{seed}" if seed else PROGRAMS
+            batch = {"paths": import_paths(self._tree), "preload": self._tree.import_names}
+            servers[seed] = await ProgramServer.start(workspace, folder, batch, seed)
+        server = servers[seed]
+        return server is not None and await server.run(workspace, programs, paths, wall_s)
+
+    async def _run_alone(
+        self, workspace: Workspace, programs: Sequence[Path], paths: tuple[str, str], request: bytes, wall_s: float
+    ) -> None:
+        for program in programs:
+            await workspace.write(f"{PROGRAMS}/{program.name}", program.read_bytes())
+        await workspace.write(paths[0], request)
+        command = [PYTHON, f"{PROGRAMS}/{programs[0].name}", *paths]
+        await workspace.exec(command, env={"PYTHONHASHSEED": "0"}, timeout_s=wall_s)
+        await workspace.kill_all()
+
+    async def _without_server(self, workspace: Workspace) -> Workspace:
+        """Returns a sandbox in which nothing runs: a fresh one where a server's program may have ended too early."""
+        is_served = any(self._servers.get(workspace, {}).values())
+        return await self._replace_sandbox(workspace) if is_served else workspace
+
+    async def _stop_servers(self, workspace: Workspace) -> None:
+        for server in self._servers.pop(workspace, {}).values():
+            if server is not None:
+                await server.close()
 
     async def snapshot_with(self, files: Mapping[str, str | bytes | None]) -> Snapshot:
         """Returns a snapshot of the unbroken tree with files replaced, or removed (None); the caller releases it."""
@@ -192,7 +230,11 @@ class Laboratory:
         try:
             while pending:
                 jobs = pending.pop(0)
-                reply = await self._run_batch(workspace, jobs, repetition, warm=warm)
+                batch = self._describe_batch(jobs, repetition, warm=warm)
+                reply = await self._run_batch_served(workspace, batch)
+                if reply is None:
+                    workspace = await self._without_server(workspace)
+                    reply = await self._run_batch(workspace, batch)
                 results.update({result.id: _relative_result(result) for result in reply.results})
                 missing = [job for job in jobs if job.id not in results]
                 if missing:
@@ -207,35 +249,51 @@ class Laboratory:
 
     async def _replace_sandbox(self, workspace: Workspace) -> Workspace:
         """Replaces a sandbox whose files may have been modified."""
+        await self._stop_servers(workspace)
         await workspace.close()
         fresh = await self._backend.open(self.spec, state=self._state)
         self._open = [fresh if one is workspace else one for one in self._open]
         return fresh
 
-    async def _run_batch(
-        self, workspace: Workspace, chunk: Sequence[Job], repetition: int, *, warm: bool
-    ) -> _BatchReply:
-        packages = tuple(f"{WORKSPACE}/{package}" for package in self._tree.packages)
-        batch = JobBatch(
-            jobs=tuple(_absolute_job(job) for job in chunk),
+    def _describe_batch(self, jobs: Sequence[Job], repetition: int, *, warm: bool) -> JobBatch:
+        return JobBatch(
+            jobs=tuple(_absolute_job(job) for job in jobs),
             root=WORKSPACE,
             paths=import_paths(self._tree),
             preload=self._tree.import_names,
-            cover=packages,
+            cover=tuple(f"{WORKSPACE}/{package}" for package in self._tree.packages),
             seed=repetition,
             warm=warm,
         )
+
+    async def _run_batch_served(self, workspace: Workspace, batch: JobBatch) -> _BatchReply | None:
+        """Runs a batch as a fork of the sandbox's server; None if it has to run as a process of its own."""
+        paths = (f"{PROGRAMS}/request.json", f"{PROGRAMS}/reply.json")
+        served = msgspec.structs.replace(batch, preload=())  # the server has imported what they need
+        await workspace.write(paths[0], write_request(served))
+        try:
+            if await self._run_served(workspace, (FORKED_TESTS,), paths, _wall_limit(batch), batch.seed):
+                return _BatchReply(read_reply(await workspace.read(paths[1])), f"{_NO_REPLY} 0")
+        except (OSError, ValueError):
+            pass
+        return None
+
+    async def _run_batch(self, workspace: Workspace, batch: JobBatch) -> _BatchReply:
         await workspace.exec(["rm", "-rf", "/tmp/reply.json"])
         await workspace.write("/tmp/runner.py", FORKED_TESTS.read_bytes())
         await workspace.write("/tmp/request.json", write_request(batch))
-        wall_s = sum(job.cpu_s * 8 + 40 for job in chunk) + 120
         command = [PYTHON, "/tmp/runner.py", "/tmp/request.json", "/tmp/reply.json"]
-        result = await workspace.exec(command, env={"PYTHONHASHSEED": str(repetition)}, timeout_s=wall_s)
+        env = {"PYTHONHASHSEED": str(batch.seed)}
+        result = await workspace.exec(command, env=env, timeout_s=_wall_limit(batch))
         await workspace.kill_all()
         try:
             return _BatchReply(read_reply(await workspace.read("/tmp/reply.json")), f"{_NO_REPLY} {result.exit_code}")
         except (OSError, ValueError) as exc:
             return _BatchReply((), f"{_NO_REPLY} {result.exit_code}: {exc}; {result.stderr[-300:]}")
+
+
+def _wall_limit(batch: JobBatch) -> float:
+    return sum(job.cpu_s * 8 + 40 for job in batch.jobs) + 120
 
 
 def _split_jobs(jobs: Sequence[Job], slots: int) -> Iterable[Sequence[Job]]:

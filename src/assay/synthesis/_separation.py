@@ -78,10 +78,16 @@ class _CandidatePlan(NamedTuple):
 
 
 async def plan_separation(
-    laboratory: Laboratory, tree: SourceTree, all_tests: Sequence[DecidingTests], mutants: int
+    laboratory: Laboratory,
+    tree: SourceTree,
+    all_tests: Sequence[DecidingTests],
+    mutants: int,
+    *,
+    is_required: bool = False,
 ) -> dict[str, SeparationPlan]:
     """Makes and proves the plans of some candidates: spliced and plain outcomes are compared on `mutants` of the
-    reference."""
+    reference. With `is_required` the proof ends where a failing test is not carried on the reference, as its candidate
+    is dropped whatever the mutants show."""
     plans = await _trace_candidates(laboratory, tree, all_tests)
     await _drop_refuted(laboratory, tree, plans)
     for candidate in plans:
@@ -91,7 +97,7 @@ async def plan_separation(
             await _find_guards(laboratory, tree, candidate)
     found = {}
     for candidate in plans:
-        proof = await _prove_plan(laboratory, tree, candidate, mutants)
+        proof = await _prove_plan(laboratory, tree, candidate, mutants, is_required=is_required)
         for case, objection in proof.objections.items():
             if candidate.guards.pop(case, None) is None:
                 candidate.reasons[case] = objection
@@ -104,13 +110,16 @@ async def plan_separation(
     return found
 
 
-async def _prove_plan(laboratory: Laboratory, tree: SourceTree, candidate: _CandidatePlan, mutants: int) -> SpliceProof:
+async def _prove_plan(
+    laboratory: Laboratory, tree: SourceTree, candidate: _CandidatePlan, mutants: int, *, is_required: bool = False
+) -> SpliceProof:
     """Proves the plan; repeats without the guards if these may have disturbed a deciding test."""
     one = candidate.deciding
     if not candidate.carried():
         return SpliceProof({}, (), {})
     drawn = draw_mutants(one.right, candidate.changes, one.id, mutants)
-    job = ProofJob(one.id, _build_plan(tree, candidate), one.base, one.broken, drawn, one.cpu_s, one.parts)
+    needed = frozenset(candidate.carried()) if is_required else frozenset[str]()
+    job = ProofJob(one.id, _build_plan(tree, candidate), one.base, one.broken, drawn, one.cpu_s, one.parts, needed)
     proven = (await prove_splices(laboratory, tree, [job]))[one.id]
     objections, in_order = _objections(candidate, proven), _is_in_order(candidate, proven)
     if not candidate.guards or (in_order and not objections):

@@ -87,7 +87,9 @@ class SeparationGate:
             passing=tuple(case for test in sorted(outcome.passing) for case in cases[test]),
             parts=partial_repairs(right, one.changes),
         )
-        plans = await plan_separation(self._laboratory, self._tree, [deciding], self._mutants)
+        # A plan of calls may still carry what no splice carries.
+        is_required = context.config.separation == "required" and not context.config.separation_calls
+        plans = await plan_separation(self._laboratory, self._tree, [deciding], self._mutants, is_required=is_required)
         plan = plans[one.digest]
         if context.config.separation_calls and not set(find_carried_tests(plan, cases, split.hidden)):
             material = CallMeasurement(self._mutants, self._releases)

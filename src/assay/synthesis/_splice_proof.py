@@ -40,7 +40,7 @@ _SPLICE = (
     "splice_worker",
 )
 _VERIFIER = Path(assay.verify.payload.__file__).parent
-PROVER = (PAYLOAD / "splice_proof.py", *(_VERIFIER / f"{name}.py" for name in _SPLICE))
+PROVER = (PAYLOAD / "splice_proof.py", PAYLOAD / "worker_template.py", *(_VERIFIER / f"{name}.py" for name in _SPLICE))
 
 
 class ProofJob(NamedTuple):
@@ -57,6 +57,8 @@ class ProofJob(NamedTuple):
     cpu_s: float
     parts: tuple[Mapping[str, str], ...] = ()
     """Texts of the versions in which one part of the change is left unrepaired."""
+    needed: frozenset[str] = frozenset()
+    """Cases without which the proof is worth nothing: it ends where one of them fails, spliced, on the reference."""
 
 
 class VersionResult(msgspec.Struct, frozen=True):
@@ -116,9 +118,24 @@ async def prove_splices(laboratory: Laboratory, tree: SourceTree, jobs: Sequence
     known = {result.id: result for result in read_results(reply, ProofResult)}
     proofs = {}
     for job in jobs:
+        result = known.get(job.id) or ProofResult(job.id)
+        if job.needed and len(result.versions) == 1:
+            proofs[job.id] = await _prove_on_reference(laboratory, tree, job, result)
+            continue
         plain = await _run_plain(laboratory, job)
-        proofs[job.id] = compare_versions(job, known.get(job.id) or ProofResult(job.id), plain)
+        proofs[job.id] = compare_versions(job, result, plain)
     return proofs
+
+
+async def _prove_on_reference(
+    laboratory: Laboratory, tree: SourceTree, job: ProofJob, result: ProofResult
+) -> SpliceProof:
+    """Compares the runs on the reference, on which a needed case failed; runs all versions if it fails plain, too."""
+    alone = job._replace(broken={}, mutants=(), parts=())
+    proof = compare_versions(alone, result, await _run_plain(laboratory, alone))
+    if job.needed & proof.objections.keys():
+        return proof
+    return (await prove_splices(laboratory, tree, [job._replace(needed=frozenset())]))[job.id]
 
 
 def _versions(job: ProofJob) -> dict[str, Mapping[str, str]]:
@@ -127,12 +144,19 @@ def _versions(job: ProofJob) -> dict[str, Mapping[str, str]]:
     return {"reference": {}, "unrepaired": job.broken, **parts, **mutants}
 
 
+def _representatives(job: ProofJob) -> dict[str, str]:
+    """Returns for each version the first one with the same texts, which alone is run: a drawn mutant can be the change
+    that the task asks to repair."""
+    firsts: dict[tuple[tuple[str, str], ...], str] = {}
+    return {name: firsts.setdefault(tuple(sorted(texts.items())), name) for name, texts in _versions(job).items()}
+
+
 def _cases(job: ProofJob) -> tuple[str, ...]:
     return tuple(test.id for test in job.plan.of_method("splice"))
 
 
 def _request(job: ProofJob) -> dict[str, Any]:
-    plan = job.plan
+    plan, versions = job.plan, _versions(job)
     return {
         "id": job.id,
         # Selected one by one in the plan's order, as the judge does.
@@ -141,21 +165,26 @@ def _request(job: ProofJob) -> dict[str, Any]:
         "base": absolute_texts(job.base),
         "write": absolute_texts({**job.base, **job.broken}),
         "splice": configure_splice(plan, plan.of_method("splice")),
-        "versions": [{"name": name, "write": absolute_texts(texts)} for name, texts in _versions(job).items()],
+        "versions": [
+            {"name": name, "write": absolute_texts(versions[name])}
+            for name in dict.fromkeys(_representatives(job).values())
+        ],
         "cpu_s": job.cpu_s,
+        "needed": sorted(job.needed),
     }
 
 
 async def _run_plain(laboratory: Laboratory, job: ProofJob) -> dict[str, dict[str, str]]:
     """Returns each version's test outcomes in one process with the package; a run that did not end has none."""
+    versions, firsts = _versions(job), _representatives(job)
     jobs = [
-        Job(f"{job.id} {name}", _cases(job), write={**job.base, **texts}, cpu_s=job.cpu_s)
-        for name, texts in _versions(job).items()
+        Job(f"{job.id} {name}", _cases(job), write={**job.base, **versions[name]}, cpu_s=job.cpu_s)
+        for name in dict.fromkeys(firsts.values())
     ]
     results = await laboratory.run(jobs, repetition=0, warm=True)
     return {
-        name: {case: result.outcome for case, result in results[f"{job.id} {name}"].tests.items()}
-        for name in _versions(job)
+        name: {case: result.outcome for case, result in results[f"{job.id} {first}"].tests.items()}
+        for name, first in firsts.items()
     }
 
 
@@ -163,8 +192,8 @@ def compare_versions(job: ProofJob, result: ProofResult, plain: Mapping[str, Map
     """Compares spliced test outcomes with those in one process, version by version."""
     objections: dict[str, str] = {}
     killed: dict[str, tuple[str, ...]] = {}
-    for name in _versions(job):
-        spliced = result.versions.get(name, VersionResult())
+    for name, first in _representatives(job).items():
+        spliced = result.versions.get(first, VersionResult())
         passed = {case for case, outcome in spliced.tests.items() if outcome == "passed"}
         refused = dict(spliced.refused)
         killed[name] = tuple(case for case in _cases(job) if case not in passed)

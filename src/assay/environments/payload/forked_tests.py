@@ -25,9 +25,9 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
-import pytest
-from _pytest import nodes
+from pluggy import HookimplMarker
 
+hookimpl = HookimplMarker("pytest")  # `pytest` itself is imported where tests run: a worker needs `LiveFunctions` alone
 MAX_MESSAGE = 600
 MOST_FRAMES = 12
 PYTEST_OPTIONS = ["-qq", "--tb=no", "--no-summary", "--import-mode=importlib", "-W", "ignore"]
@@ -42,7 +42,7 @@ class OutcomeRecorder:
     """Pytest plugin that records outcomes, and for each test the lines that it ran."""
 
     def __init__(self, job: dict[str, Any], tracer: Any = None, cover: Sequence[str] = ()) -> None:
-        self._id = job["id"]
+        self.id = job["id"]
         self.tests: dict[str, list[Any]] = {}
         self.problems: list[str] = []
         self.drew: set[str] = set()
@@ -55,7 +55,7 @@ class OutcomeRecorder:
         self._cover = tuple(cover)
         self._files = {test.partition("::")[0] for test in job["tests"]}
 
-    @pytest.hookimpl(tryfirst=True)
+    @hookimpl(tryfirst=True)
     def pytest_ignore_collect(self, collection_path: Any) -> bool | None:
         """Skips all files that were not requested: pytest would examine hundreds."""
         if collection_path.suffix == ".py" and str(collection_path) not in self._files:
@@ -93,14 +93,21 @@ class OutcomeRecorder:
         record = self.tests.setdefault(item.nodeid, ["passed", 0.0, "", "", 0])
         if call.excinfo is None or record[0] in ("failed", "error"):
             return
+        import pytest
+
         expected = "xfail" in item.keywords and call.when == "call"
         if expected or call.excinfo.errisinstance((pytest.skip.Exception, pytest.xfail.Exception)):
             record[0] = "skipped"
             return
         record[0] = "failed" if call.when == "call" else "error"
-        record[2:5] = [call.excinfo.typename, str(call.excinfo.value)[:MAX_MESSAGE], _line_in_file(call.excinfo, item)]
-        inside = [(str(e.path), e.lineno + 1) for e in call.excinfo.traceback if str(e.path).startswith(self._cover)]
-        record[5:] = [list(reversed(inside))[:MOST_FRAMES]]
+        record[2:] = self.describe(call.excinfo, str(item.path))
+
+    def describe(self, excinfo: Any, own: str) -> list[Any]:
+        """Returns a failure's type, message, line in the test's own file, and frames in the program's files."""
+        places = [(str(entry.path), entry.lineno + 1) for entry in excinfo.traceback]
+        line = next((number for path, number in places if path == own), 0)
+        inside = [place for place in reversed(places) if place[0].startswith(self._cover)]
+        return [excinfo.typename, str(excinfo.value)[:MAX_MESSAGE], line, inside[:MOST_FRAMES]]
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Marks a test as failed if one of its subtests, which are reported separately, failed."""
@@ -124,19 +131,13 @@ class OutcomeRecorder:
 
     def result(self, exit_code: int, cpu_s: float) -> dict[str, Any]:
         """Returns the record in the format of the reply."""
-        result = {"id": self._id, "ended": "done", "exit_code": exit_code, "tests": self.tests}
+        result = {"id": self.id, "ended": "done", "exit_code": exit_code, "tests": self.tests}
         return result | {"drew": sorted(self.drew), "problems": self.problems[:20], "cpu_s": round(cpu_s, 3)}
-
-
-def _line_in_file(excinfo: Any, item: Any) -> int:
-    path = str(item.path)
-    lines = [entry.lineno + 1 for entry in excinfo.traceback if str(entry.path) == path]
-    return int(lines[0]) if lines else 0
 
 
 def run_job(batch: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
     """Runs one job in this process, which must end afterwards."""
-    prepare(batch)
+    pytest = prepare(batch)
     sys.dont_write_bytecode = sys.dont_write_bytecode or bool(job.get("write"))
     tracer = LineTracer(batch.get("cover", [])) if job.get("measure") else None
     recorder = OutcomeRecorder(job, tracer, batch.get("cover", ()))
@@ -148,11 +149,15 @@ def run_job(batch: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def prepare(batch: dict[str, Any]) -> None:
-    """Sets up the process for tests, without long tracebacks."""
+def prepare(batch: dict[str, Any]) -> Any:
+    """Sets up the process for tests, without long tracebacks; returns the module `pytest`."""
+    import pytest
+    from _pytest import nodes
+
     nodes.Node._repr_failure_py = _format_failure  # type: ignore[assignment,method-assign]
     random.seed(batch.get("seed", 0))
     sys.path[:0] = batch.get("paths", [])
+    return pytest
 
 
 def _format_failure(node: Any, excinfo: Any, style: Any = None) -> str:  # noqa: ARG001 - the signature that it replaces
@@ -161,6 +166,7 @@ def _format_failure(node: Any, excinfo: Any, style: Any = None) -> str:  # noqa:
 
 def options(batch: dict[str, Any], job: dict[str, Any]) -> list[str]:
     plain = [] if job.get("explain") else ["--assert=plain"]
+    plain += ["--exitfirst"] if job.get("until_failure") else []
     return [*PYTEST_OPTIONS, f"--rootdir={batch['root']}", "-c", os.devnull, *plain]
 
 
@@ -170,9 +176,11 @@ class WarmLoop:
     def __init__(self, batch: dict[str, Any], aside: Path, finished: Callable[[dict[str, Any]], None]) -> None:
         self._batch = batch
         self._aside = aside
+        self.recorder = OutcomeRecorder(batch["jobs"][0])
+        """Registered once, in the session: the jobs differ only in what they write, and each runs in a fork."""
         self._finished = finished
 
-    @pytest.hookimpl(tryfirst=True)
+    @hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: Any) -> bool:
         """Runs all jobs; one that cannot run warm has the result `ended: cold`, or none."""
         if session.testsfailed or not session.items:
@@ -191,10 +199,8 @@ class WarmLoop:
         if not all(live.replace(path, text) for path, text in job.get("write", {}).items()):
             return {"id": job["id"], "ended": "cold"}
         random.seed(self._batch.get("seed", 0))
-        recorder = OutcomeRecorder(job)
-        session.config.pluginmanager.register(recorder)
-        items = list(session.items)
-        recorder.pytest_collection_modifyitems(items)
+        recorder, items = self.recorder, list(session.items)
+        recorder.id = job["id"]
         started = time.process_time()
         for index, item in enumerate(items):
             following = items[index + 1] if index + 1 < len(items) else None
@@ -470,12 +476,10 @@ def run_warm(batch: dict[str, Any], aside: Path) -> dict[str, dict[str, Any]]:
     results_file, first = aside.with_suffix(".warm"), batch["jobs"][0]
 
     def work() -> dict[str, Any]:
-        prepare(batch)
+        pytest = prepare(batch)
         with results_file.open("w", encoding="utf-8") as file:
             loop = WarmLoop(batch, aside, lambda result: print(json.dumps(result), file=file, flush=True))
-            pytest.main(
-                [*options(batch, first), *first["tests"]], plugins=[loop, OutcomeRecorder(first | {"give_up_on": []})]
-            )
+            pytest.main([*options(batch, first), *first["tests"]], plugins=[loop, loop.recorder])
         return {}
 
     wall = {"id": "", "cpu_s": sum(float(job.get("cpu_s", 30.0)) for job in batch["jobs"])}

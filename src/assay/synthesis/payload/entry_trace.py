@@ -104,12 +104,25 @@ class TestLoop:
         return True
 
 
+class BareOutcomes(forked_tests.OutcomeRecorder):  # type: ignore[misc]
+    """Records outcomes alone: to look up the files of a failure's frames costs more than many tests."""
+
+    def describe(self, excinfo: Any, own: str) -> list[Any]:
+        """Returns no details of a failure."""
+        return []
+
+
 def run_items(
     session: Any, items: list[Any], begin: Callable[[str], None], end: Callable[[str], None]
 ) -> dict[str, str]:
-    """Runs tests one after another in this process; returns their outcomes."""
-    recorder = forked_tests.OutcomeRecorder({"id": "", "tests": []})
-    session.config.pluginmanager.register(recorder)
+    """Runs tests one after another in this process; returns their outcomes.
+
+    They are noted by the recorder of the session, which has to be a `BareOutcomes`: to register another one in each
+    fork costs as much as a test.
+    """
+    plugins = session.config.pluginmanager.get_plugins()
+    recorder = next(plugin for plugin in plugins if isinstance(plugin, BareOutcomes))
+    recorder.tests.clear()
     for index, item in enumerate(items):
         following = items[index + 1] if index + 1 < len(items) else None
         begin(item.nodeid)
@@ -122,7 +135,7 @@ def in_session(batch: dict[str, Any], job: dict[str, Any], work: Callable[[Any],
     """Collects the job's tests in this process, which must end afterwards, and does the work on them."""
     forked_tests.prepare(batch)
     sys.dont_write_bytecode = True
-    recorder, loop = forked_tests.OutcomeRecorder(job), TestLoop(work)
+    recorder, loop = BareOutcomes(job), TestLoop(work)
     pytest.main([*forked_tests.options(batch, job), *job["tests"]], plugins=[recorder, loop])
     return {"id": job["id"], "problems": recorder.problems, **loop.result}
 

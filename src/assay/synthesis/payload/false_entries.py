@@ -8,6 +8,7 @@ answers of a process that repaired nothing satisfy it. Not for judging: tests ca
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import signal
@@ -22,9 +23,12 @@ import forked_tests  # type: ignore[import-not-found]  # copied beside this file
 from entry_trace import changed_functions, in_session, package_of, run_items  # type: ignore[import-not-found]
 from false_answers import ANSWERS, UNCHANGED, FunctionCall, own_argument  # type: ignore[import-not-found]
 from package_functions import FunctionPath, replace_body, static_member, unwrap  # type: ignore[import-not-found]
+from repeated_answers import HonestCalls  # type: ignore[import-not-found]
 from sibling_functions import answer_as, find_siblings  # type: ignore[import-not-found]
 
 AS_ANOTHER = "as another function"
+HONEST = "unrepaired"
+"""The first answer: that of the package, of which the calls of each test are noted."""
 
 
 class CpuTimeExceededError(BaseException):
@@ -50,42 +54,52 @@ class FalseAnswer(NamedTuple):
 
 
 class FalseEntryPoints:
-    """Hooks entry points and one edited function.
+    """Hooks entry points once; each process that is forked then tells one lie.
 
     Args:
         uses: Test to its entry points, each with the types, shapes and changes of the reference's answers.
-        lie: Says which entry points lie.
-        answer: Returns what a liar answers to a call.
     """
 
-    def __init__(self, uses: dict[str, dict[str, Any]], lie: FalseAnswer, answer: Callable[[Any], Any]) -> None:
+    def __init__(self, uses: dict[str, dict[str, Any]]) -> None:
         self._uses = uses
-        self._lie = lie
-        self._answer = answer
+        self._lie = FalseAnswer(HONEST)
+        self._answer: Callable[[Any], Any] = UNCHANGED
+        self._functions: dict[str, FunctionType] = {}
+        self._edited_entries: frozenset[str] = frozenset()
         self._active: dict[str, dict[str, Any]] = {}
         self._liars: frozenset[str] = frozenset()
         self._state: dict[str, Any] = {}
         self._before: dict[str, Any] = {}
-        self._bound: frozenset[str] = frozenset()
         self._depth = 0
+        self.bound: frozenset[str] = frozenset()
+        """Entry points that are called on an object or a class."""
+        self.calls: dict[str, HonestCalls] = {}
+        """Test to its calls, since the lie is told."""
 
-    def install(self, edited: list[FunctionType]) -> None:
-        """Hooks all functions. Raises `AttributeError` if an entry point does not exist."""
+    def install(self) -> None:
+        """Hooks the entry points. Raises `AttributeError` if one does not exist."""
         names = {entry for entries in self._uses.values() for entry in entries}
         members = {entry: static_member(FunctionPath(*entry.split(":"))) for entry in sorted(names)}
         in_classes = {entry for entry in names if "." in entry.split(":")[1]}
-        self._bound = frozenset(entry for entry in in_classes if not isinstance(members[entry], staticmethod))
-        functions = {entry: unwrap(member) for entry, member in members.items()}
-        own = {id(function) for function in functions.values()}
+        self.bound = frozenset(entry for entry in in_classes if not isinstance(members[entry], staticmethod))
+        self._functions = {entry: unwrap(member) for entry, member in members.items()}
+        for entry, function in self._functions.items():
+            replace_body(function, partial(self._entry, entry))
+
+    def tell(self, lie: FalseAnswer, answer: Callable[[Any], Any], edited: list[FunctionType]) -> None:
+        """Tells a lie from now on, by the entry points that the lie names or by functions that are edited."""
+        self._lie, self._answer = lie, answer
+        own = {id(function) for function in self._functions.values()}
         for function in edited:
             if id(function) not in own:
                 replace_body(function, self._edited)
-        for entry, function in functions.items():
-            replace_body(function, partial(self._entry, entry, any(function is one for one in edited)))
+        changed = {id(function) for function in edited}
+        self._edited_entries = frozenset(entry for entry, one in self._functions.items() if id(one) in changed)
 
     def begin(self, test: str) -> None:
         """Starts a test: its liars lie from now on."""
         self._active, self._state, self._before, self._depth = self._uses.get(test, {}), {}, {}, 0
+        self._calls = self.calls[test] = HonestCalls()
         liars = self._active if self._lie.liars is None else self._lie.liars[test]
         self._liars = frozenset(() if self._lie.edit else liars)
 
@@ -94,15 +108,20 @@ class FalseEntryPoints:
             return original(*args, **kwargs)
         return self._answer(FunctionCall("", original, args, kwargs, {}))
 
-    def _entry(self, entry: str, edited: Any, original: FunctionType, args: Any, kwargs: Any) -> Any:
+    def _entry(self, entry: str, original: FunctionType, args: Any, kwargs: Any) -> Any:
+        edited = entry in self._edited_entries
         if self._depth or entry not in self._active:
             return self._edited(original, args, kwargs) if edited else original(*args, **kwargs)
         state = self._state.setdefault(entry, {})
-        call = FunctionCall(entry, original, args, kwargs, state, before=self._before, bound=entry in self._bound)
+        call = FunctionCall(entry, original, args, kwargs, state, before=self._before, bound=entry in self.bound)
         self._depth += 1
         try:
             is_liar = edited or entry in self._liars
             results = (self._answer if is_liar else UNCHANGED)(call._replace(**self._active[entry]))
+            self._calls.add(entry, results)
+        except BaseException:
+            self._calls.add_raised(entry)
+            raise
         finally:
             self._depth -= 1
             self._before.pop(entry, None)
@@ -129,6 +148,9 @@ class FalseAnswerRuns:
         self._batch, self._job, self._aside = batch, job, aside
         self._edited: dict[tuple[str, int], list[FunctionType]] = {}
         self._siblings: dict[str, list[FunctionType]] = {}
+        self._entries = FalseEntryPoints(job["uses"])
+        self._problem: Exception | None = None
+        self._honest: dict[str, HonestCalls] = {}
 
     def run(self, session: Any) -> dict[str, Any]:
         """Returns for each test that passes under a lie the first such lie; one whose run had no end counts."""
@@ -140,6 +162,12 @@ class FalseAnswerRuns:
         entries = {entry for entries in self._job["uses"].values() for entry in entries}
         entries |= {self._name_of(edit) for edit in self._job["changed"]}
         self._siblings = {entry: find_siblings(entry, self._job["siblings"]) for entry in sorted(entries)}
+        try:
+            self._entries.install()
+        except Exception as exc:  # noqa: BLE001 - each lie is then without an end, as where it is told
+            self._problem = exc
+        gc.collect()
+        gc.freeze()  # a collection in a child would copy the memory of all that it looks at
         for lie in list_false_answers(self._job):
             items = [item for item in session.items if item.nodeid not in passed and self._is_told_in(lie, item.nodeid)]
             for test in self._passed(session, items, lie) if items else ():
@@ -154,14 +182,20 @@ class FalseAnswerRuns:
             return lie.sibling < len(self._siblings[self._name_of(lie.edit)])
         if lie.liars is not None and test not in lie.liars:
             return False
-        liars = self._job["uses"].get(test, ()) if lie.liars is None else lie.liars[test]
-        return lie.sibling is None or any(lie.sibling < len(self._siblings[entry]) for entry in liars)
+        uses = self._job["uses"].get(test, {})
+        liars = uses if lie.liars is None else {entry: uses[entry] for entry in lie.liars[test]}
+        if lie.sibling is not None and all(lie.sibling >= len(self._siblings[entry]) for entry in liars):
+            return False
+        honest = self._honest.get(test)
+        return bool(lie.edit) or honest is None or not honest.repeats(lie.name, liars, self._entries.bound)
 
     def _passed(self, session: Any, items: list[Any], lie: FalseAnswer) -> list[str]:
         """Returns the tests that pass; those without an end are among them, but where a function of the package gave
         the answer: one that ends the process or waits for ever would do so in a worker."""
         work = partial(self._tell, session, items, lie)
         result = forked_tests.in_child(self._batch, self._job, self._aside.with_suffix(".lie"), work)
+        if lie.name == HONEST:
+            self._honest = {test: HonestCalls(kinds) for test, kinds in result.get("calls", {}).items()}
         if "passed" in result or lie.sibling is None:
             return [*result.get("passed", (item.nodeid for item in items))]
         return [test for item in items if len(items) > 1 for test in self._passed(session, [item], lie)]
@@ -175,8 +209,10 @@ class FalseAnswerRuns:
         return ANSWERS[lie.name] if lie.name in ANSWERS else partial(_raise, lie.name)
 
     def _tell(self, session: Any, items: list[Any], lie: FalseAnswer) -> dict[str, Any]:
-        liar = FalseEntryPoints(self._job["uses"], lie, self._answer_of(lie))
-        liar.install(self._edited.get((lie.edit[0], lie.edit[2]), []) if lie.edit else [])
+        if self._problem is not None:
+            raise self._problem
+        liar = self._entries
+        liar.tell(lie, self._answer_of(lie), self._edited.get((lie.edit[0], lie.edit[2]), []) if lie.edit else [])
         signal.signal(signal.SIGVTALRM, _raise_cpu_time_exceeded)
 
         def begin(test: str) -> None:
@@ -184,7 +220,8 @@ class FalseAnswerRuns:
             signal.setitimer(signal.ITIMER_VIRTUAL, self._job["test_cpu_s"])
 
         outcomes = run_items(session, items, begin, _stop_clock)
-        return {"passed": sorted(test for test, outcome in outcomes.items() if outcome == "passed")}
+        calls = {test: known.kinds for test, known in liar.calls.items()} if lie.name == HONEST else {}
+        return {"passed": sorted(test for test, outcome in outcomes.items() if outcome == "passed"), "calls": calls}
 
 
 def list_false_answers(job: dict[str, Any]) -> list[FalseAnswer]:

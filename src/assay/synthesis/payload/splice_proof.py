@@ -9,7 +9,7 @@ gets a forked child of the judge. This is a measurement for making tasks: the tw
 from __future__ import annotations
 
 import contextlib
-import importlib
+import gc
 import json
 import os
 import shutil
@@ -25,7 +25,7 @@ import forked_tests  # type: ignore[import-not-found]  # copied beside this file
 import pytest
 import splice_plugin  # type: ignore[import-not-found]
 import splice_worker  # type: ignore[import-not-found]
-from entry_trace import TestLoop, run_items  # type: ignore[import-not-found]
+from entry_trace import BareOutcomes, TestLoop, run_items  # type: ignore[import-not-found]
 
 WORKER_TREE = "/tmp/worker-tree"
 OPENING = (
@@ -36,47 +36,25 @@ OPENING = (
 
 
 class WorkerTemplate:
-    """A process that has imported the reference's package and forks a worker for each version of its functions."""
+    """The process of `worker_template.py`, which forks a worker for each version of the package's functions."""
 
     def __init__(self, splice: dict[str, Any], roots: list[str], files: list[str]) -> None:
-        self._splice, self._roots = splice, roots
+        modules = sorted({module for module, _ in splice["entries"]})
+        config = {"package": splice["package"], "modules": modules, "roots": roots, "files": files}
+        program = Path(__file__).with_name("worker_template.py")
+        command = [sys.executable, "-B", str(program), json.dumps(config)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._group = 0
-        commands, self._commands = os.pipe()
-        self._states, states = os.pipe()
-        self._child = os.fork()
-        if not self._child:
-            try:
-                self._serve(commands, states, files)
-            finally:
-                os._exit(0)
-        os.close(commands)
-        os.close(states)
-
-    def _serve(self, commands: int, states: int, files: list[str]) -> None:
-        sys.path[:0] = self._roots
-        modules = sorted({module for module, _ in self._splice["entries"]})
-        for module in [self._splice["package"], *modules]:
-            importlib.import_module(module)
-        live = forked_tests.LiveFunctions({WORKER_TREE + path for path in files})
-        for line in os.fdopen(commands):
-            version = json.loads(line)
-            if os.fork():
-                os.wait()
-                continue
-            fits = all(live.replace(WORKER_TREE + path, text) for path, text in version["write"].items())
-            os.setpgid(0, 0)  # a mutant can run for ever: `stop` ends it with the workers that it forks
-            os.write(states, f"{os.getpid() if fits else 0}\n".encode())
-            if fits:
-                reads, writes = os.open(version["calls"], os.O_RDONLY), os.open(version["answers"], os.O_WRONLY)
-                splice_worker.serve(self._splice["package"], modules, reads, writes)
-            os._exit(0)
 
     def start(self, write: dict[str, str], calls: str, answers: str) -> bool:
         """Starts a worker on two named pipes; False where it has to be started with files of its own."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         try:
             text = json.dumps({"write": write, "calls": calls, "answers": answers}) + "\n"
-            os.write(self._commands, text.encode())
-            self._group = int(os.read(self._states, 32) or b"0")
+            self._process.stdin.write(text.encode())
+            self._process.stdin.flush()
+            self._group = int(self._process.stdout.readline() or b"0")
         except OSError:
             self._group = 0
         return self._group > 0
@@ -87,12 +65,9 @@ class WorkerTemplate:
             os.killpg(self._group, signal.SIGKILL)
 
     def close(self) -> None:
-        """Ends the process and its workers."""
-        os.close(self._commands)
-        os.close(self._states)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self._child, signal.SIGKILL)
-        os.waitpid(self._child, 0)
+        """Ends the process; its pipes may still be held by a worker."""
+        self._process.kill()
+        self._process.wait()
 
 
 class OnlyTests:
@@ -122,11 +97,11 @@ class Proof:
     def run(self) -> dict[str, Any]:
         """Collects the tests with their entry points spliced, and runs all versions."""
         files = sorted({path for version in self._job["versions"] for path in version["write"]})
-        self._template = WorkerTemplate(self._job["splice"], self._roots, files)
+        self._template = WorkerTemplate(self._job["splice"], self._roots, [WORKER_TREE + path for path in files])
         forked_tests.prepare(self._batch)
         sys.dont_write_bytecode = True
         plugin = splice_plugin.SplicePlugin(self._job["splice"], self._descriptors, self._add_message)
-        loop, recorder = TestLoop(self._run_versions), forked_tests.OutcomeRecorder(self._job)
+        loop, recorder = TestLoop(self._run_versions), BareOutcomes(self._job)
         options = forked_tests.options(self._batch, self._job)
         pytest.main([*options, *self._job["tests"]], plugins=[OnlyTests(self._job["only"]), plugin, recorder, loop])
         self._template.close()
@@ -139,11 +114,16 @@ class Proof:
     def _run_versions(self, session: Any) -> dict[str, Any]:
         items = [message for message in self._messages if message["kind"] == "item"]
         collected = [{name: item[name] for name in ("id", "marks", "parameters")} for item in items]
+        gc.collect()
+        gc.freeze()  # a collection in a child would copy the memory of all that it looks at
         found = {}
         for serial, version in enumerate(self._job["versions"]):
             with self._worker(version["write"], serial) as pipes:
                 work = partial(self._run_version, session, pipes)
                 found[version["name"]] = forked_tests.in_child(self._batch, self._job, self._aside, work)
+            outcomes = found[version["name"]].get("tests", {})
+            if not serial and any(outcomes.get(test) != "passed" for test in self._job["needed"]):
+                break  # the first version is the reference: nothing that follows keeps the candidate
         return {"ended": "done", "collected": collected, "versions": found}
 
     @contextlib.contextmanager
@@ -152,13 +132,14 @@ class Proof:
         calls, answers = (f"{self._aside}.{serial}.{name}" for name in ("calls", "answers"))
         os.mkfifo(calls)
         os.mkfifo(answers)
-        if self._template.start(write, calls, answers):
+        texts = {WORKER_TREE + path: text for path, text in write.items()}
+        if self._template.start(texts, calls, answers):
             try:
                 yield calls, answers
             finally:
                 self._template.stop()
             return
-        with forked_tests.replaced_files({WORKER_TREE + path: text for path, text in write.items()}, serial):
+        with forked_tests.replaced_files(texts, serial):
             modules = sorted({module for module, _ in self._job["splice"]["entries"]})
             arguments = [self._job["splice"]["package"], json.dumps(self._roots), json.dumps(modules)]
             worker = [sys.executable, "-I", "-B", splice_worker.__file__, *arguments]
@@ -191,8 +172,9 @@ def main(request: str, reply: str) -> None:
     """Runs the jobs; each result is one line of the reply."""
     batch = json.loads(Path(request).read_bytes())
     aside = Path(reply + ".child")
-    # The worker's copy holds the reference; only the judge's tree is made unrepaired.
-    shutil.copytree(batch["root"], WORKER_TREE + batch["root"], symlinks=True)
+    # The worker's copy holds the reference; only the judge's tree is made unrepaired. Each proof leaves it as it was.
+    if not Path(WORKER_TREE).exists():
+        shutil.copytree(batch["root"], WORKER_TREE + batch["root"], symlinks=True)
     with Path(reply).open("w", encoding="utf-8") as file:
         for serial, job in enumerate(batch["jobs"]):
             base = {WORKER_TREE + path: text for path, text in job["base"].items()}
