@@ -9,7 +9,7 @@ LOCAL := $(VENV)/.local-model
 # Images for containers set this often: every `assay` would compile all its modules again, at twice the CPU time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test quick newest gate bench fuzz campaign lint docs clean
+.PHONY: help setup model demo test quick newest gate bench fuzz campaign lint docs clean
 
 help: ## what can be made
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -23,6 +23,8 @@ $(LOCAL): $(STAMP) requirements-local.txt scripts/local-model.sh
 
 setup: $(STAMP) ## the virtual environment and the sandbox's tool layer
 	@$(BIN)/assay setup
+
+model: setup $(LOCAL) ## PyTorch and what else training and rows with token ids need
 
 demo: setup ## the main job, end to end, offline after set-up
 	@$(BIN)/assay demo

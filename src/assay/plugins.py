@@ -155,8 +155,10 @@ def _from_file(kind: str, path: Path, attribute: str | None) -> Any:
     module = _import_file(path)
     if attribute is not None:
         if not hasattr(module, attribute):
-            found = ", ".join(sorted(_defined(kind, module))) or "none"
-            raise PluginLoadError(f"{path} defines no {attribute!r}; its {kind} are: {found}")
+            known = sorted(_defined(kind, module))
+            near = difflib.get_close_matches(attribute, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"its {kind} are: {', '.join(known) or 'none'}"
+            raise PluginLoadError(f"{path} defines no {attribute!r}; {hint}")
         return getattr(module, attribute)
     chosen = _defined(kind, module)
     if not chosen:
@@ -175,7 +177,8 @@ def _defined(kind: str, module: ModuleType) -> dict[str, Any]:
         name: value for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__
     }
     decorated = {name: value for name, value in defined.items() if getattr(value, "plugin_kind", None) == kind}
-    return decorated or {name: value for name, value in defined.items() if isinstance(value, type)}
+    usable = callable if kind == "scripts" else inspect.isclass
+    return decorated or {name: value for name, value in defined.items() if usable(value)}
 
 
 def _import_file(path: Path) -> ModuleType:

@@ -17,9 +17,10 @@ import pytest
 
 import assay
 from assay.environments.interface import WorkspaceSpec
-from assay.errors import CheckDefinitionError, PluginLoadError
+from assay.errors import CheckDefinitionError, PluginLoadError, UserError
 from assay.records import Check
 from assay.rollout import ReverifyConfig, reverify
+from assay.rollout.diagnosis import diagnose_run
 from assay.settings import Settings
 from assay.store import RunStore, audit
 from assay.verify import CheckInput, function_check
@@ -197,13 +198,19 @@ async def test_task_of_a_world_names_a_function(tmp_path: Path) -> None:
 def test_check_of_a_world_that_does_not_load_names_the_error(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text("import nowhere\n")
-    task = msgspec.structs.replace(
-        counting_task().task, checks=(Check("broken", str(file)), Check("y", "unknown_kind"))
-    )
+    task = msgspec.structs.replace(counting_task().task, checks=(Check("broken", str(file)),))
     result = assay.run(task, agent=Solver, store=tmp_path / "store")
-    broken, unknown, _ = result.attempts[0].verdicts
+    broken, _ = result.attempts[0].verdicts
     assert (broken.status, "No module named 'nowhere'" in broken.reason) == ("error", True)
-    assert (unknown.status, "no check is called 'unknown_kind'" in unknown.reason) == ("error", True)
+    with RunStore.open(tmp_path / "store", result.runs[0]) as store:
+        assert "every attempt broke (1 of 1: verifier failed in 1)" in (diagnose_run(store.attempts()).all_broke or "")
+
+
+def test_a_kind_of_check_that_does_not_exist_is_refused_before_the_run(tmp_path: Path) -> None:
+    task = msgspec.structs.replace(counting_task().task, checks=(Check("y", "scrpt"),))
+    with pytest.raises(UserError, match="task 'count': no check is called 'scrpt'; did you mean script"):
+        assay.run(task, agent=Solver, store=tmp_path / "store")
+    assert not (tmp_path / "store").exists()
 
 
 @pytest.mark.newest

@@ -108,7 +108,14 @@ def test_file_without_the_named_agent_says_what_it_defines(say: Say) -> None:
     Path("none.py").write_text("x = 1\n")
     assert "none.py defines no agent: define one as a class there" in say("run", "family:grid", "--agent", "none.py")[2]
     write_agent("odd.py", "", head="name = 'odd'")
-    assert "odd.py defines no 'Od'; its agents are: Odd" in say("run", "family:grid", "--agent", "odd.py:Od")[2]
+    assert "odd.py defines no 'Od'; did you mean Odd?" in say("run", "family:grid", "--agent", "odd.py:Od")[2]
+
+
+def test_file_without_the_named_script_says_what_it_defines(say: Say) -> None:
+    Path("model.py").write_text("def answer(request):\n    return 'yes'\n")
+    argv = ("run", "family:grid,n=1", "--agent", "loop", "--model")
+    assert "model.py defines no 'anser'; did you mean answer?" in say(*argv, "scripted:model.py:anser")[2]
+    assert "model.py defines no 'x'; its scripts are: answer" in say(*argv, "scripted:model.py:x")[2]
 
 
 def test_store_named_by_a_url_is_refused(say: Say) -> None:

@@ -37,7 +37,7 @@ def diagnose_run(rows: Iterable[AttemptRow]) -> RunDiagnosis:
     decided = final_rows(rows)
     if not decided:
         return RunDiagnosis()
-    if all(row.broke is not None for row in decided):
+    if all(row.broke is not None or row.outcome == "error" for row in decided):
         return RunDiagnosis(all_broke=_describe_breakage(decided))
     found = (_describe_silence(decided), _describe_limit(decided), _describe_unjudged(decided))
     return RunDiagnosis(warnings=tuple(one for one in found if one is not None))
@@ -62,12 +62,13 @@ def describe_shortfall(groups: Iterable[GroupSummary], least: float) -> str | No
 
 
 def _describe_breakage(rows: Sequence[AttemptRow]) -> str:
-    counts = Counter(row.broke for row in rows).most_common()
+    counts = Counter(row.broke or "verifier" for row in rows).most_common()  # outcome `error`: a check could not judge
     causes = ", ".join(f"{name} failed in {count}" for name, count in counts)
     first = rows[0]
     return (
         f"every attempt broke ({len(rows)} of {len(rows)}: {causes}): the rates measure that and not the agent; "
-        f"first {first.attempt}: {first.error}; `assay show {first.attempt} --run {first.run}` tells more"
+        f"first {first.attempt}: {first.error or 'a check could not judge'}; `assay show {first.attempt} --run "
+        f"{first.run}` tells more"
     )
 
 

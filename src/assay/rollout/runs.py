@@ -20,7 +20,7 @@ from assay.environments.solution import SOLUTION
 from assay.environments.worlds.opening import open_world, world_kind
 from assay.errors import CheckDefinitionError, TaskError, UserError, boundary
 from assay.gateway.interface import ModelBackend
-from assay.plugins import load
+from assay.plugins import load, names_code
 from assay.rollout.attempt.disturbed_tasks import disturb_tasks
 from assay.rollout.attempt.endpoint import GatewayHandle
 from assay.rollout.attempt.models import open_model, resolve_model_name
@@ -130,6 +130,7 @@ def prepare_run(
     certificates = require_admitted(settings.store, found) if config.admitted else {}
     contracts = load_run_contracts(config, found)
     _require_user_model(config, found)
+    _require_check_kinds(parts.checks, found)
     levels_of(config, found)  # a curriculum without levels ends the run before it begins
     require_other_names(parts.checks, found)
     agent = _make_agent(config, parts)
@@ -419,6 +420,20 @@ def _require_user_model(config: RunConfig, tasks: Sequence[LoadedTask]) -> None:
                 f"the person of task {loaded.task.id!r} is driven by a model, and the run names none: add --user-model "
                 "(for example openai:NAME)"
             )
+
+
+def _require_check_kinds(checks: RunChecks, tasks: Sequence[LoadedTask]) -> None:
+    """Raises `UserError` where a check's kind does not exist. Code that a task names is loaded when it judges."""
+    known = {"facts", *checks.kinds}
+    for loaded in tasks:
+        for check in (*loaded.task.checks, *(part.check for part in loaded.steps)):
+            if check.kind in known or names_code("checks", check.kind):
+                continue
+            try:
+                load("checks", check.kind)
+            except UserError as exc:
+                raise UserError(f"task {loaded.task.id!r}: {exc}") from exc
+            known.add(check.kind)
 
 
 def _unused_model(config: RunConfig, agent: Agent) -> list[str]:

@@ -195,7 +195,8 @@ def load_checkpoint(folder: Path, name: str, *, device: str = "auto", dtype: str
         import transformers
     except ImportError as exc:
         raise UserError(
-            f"{name}: the built-in engine needs PyTorch and Transformers ({exc}); install assay[local]"
+            f"{name}: the built-in engine needs PyTorch and Transformers ({exc}); install assay[local] (in a clone: "
+            "make model)"
         ) from exc
     if not (folder / "config.json").is_file():
         raise UserError(f"{name}: {folder} is not a checkpoint: it has no config.json")

@@ -26,7 +26,7 @@ _FAMILIES = {"qwen3": "qwen3", "qwen3_moe": "qwen3", "gpt_oss": "gpt-oss", "glm4
 _NAME = re.compile(r'"name"\s*:\s*"((?:[^"\\]|\\.)*)"')
 _ARGUMENTS = re.compile(r'"(?:arguments|parameters)"\s*:\s*')
 _MAX_FILE = 256 << 20
-_MISSING = "rendering prompts needs the package {} ({}); install assay[tokens]"
+_MISSING = "rendering prompts needs the package {} ({}); install assay[tokens] (in a clone: make model)"
 
 
 class LibraryRenderer:

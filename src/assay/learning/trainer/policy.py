@@ -140,7 +140,8 @@ def require_torch() -> None:
         import torch  # noqa: F401
         import transformers
     except ImportError as exc:
-        raise UserError(f"training needs PyTorch and Transformers ({exc}); install assay[train]") from exc
+        missing = f"training needs PyTorch and Transformers ({exc}); install assay[train] (in a clone: make model)"
+        raise UserError(missing) from exc
     transformers.utils.logging.disable_progress_bar()
 
 
