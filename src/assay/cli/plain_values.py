@@ -62,7 +62,7 @@ class _Values:
         return value if parameter.callback is None else parameter.callback(context, parameter, value)
 
     def _read(self, text: str) -> Any:
-        """Converts a text. Raises `UserError` for a number that is none, or that is beyond the option's bounds."""
+        """Converts a text. Raises `UserError` where the text is not the expected number, or out of bounds."""
         parameter, plain = self._parameter, self._plain or str
         try:
             value = plain(text)

@@ -179,8 +179,8 @@ class Laboratory:
     async def _run_served(
         self, workspace: Workspace, programs: Sequence[Path], paths: tuple[str, str], wall_s: float, seed: int = 0
     ) -> bool:
-        """Runs a program as a fork of the sandbox's server of a hash seed; False if there is none or the program did
-        not end well."""
+        """Runs a program as a fork of the sandbox's server of a hash seed; False without one, or if the program did not
+        end well."""
         servers = self._servers.setdefault(workspace, {})
         if seed not in servers:
             folder = f"{PROGRAMS}/{seed}" if seed else PROGRAMS

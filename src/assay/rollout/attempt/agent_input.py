@@ -31,7 +31,7 @@ def require_tool_calls(calls: Any) -> None:
 
 
 def require_text(name: str, value: object, *, optional: bool = False) -> None:
-    """Raises `TypeError` where a value that is recorded as text is none."""
+    """Raises `TypeError` where a value that is recorded as text has another type."""
     if not isinstance(value, str) and not (optional and value is None):
         raise TypeError(f"{name} is {_name(value)}: give a text")
 
