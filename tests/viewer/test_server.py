@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from assay.errors import UserError
+from assay.viewer import assets
 from assay.viewer.server import Viewer, open_viewer
 from tests.viewer.made_runs import small_run
 
@@ -36,7 +37,7 @@ async def asked(
 
 
 async def test_pages_and_views_are_behind_the_secret(viewer: Viewer) -> None:
-    for path in ("/", "/data/runs", "/wrong/data/runs", "/core.js", f"/{viewer.token[:-1]}/"):
+    for path in ("/", "/data/runs", "/wrong/data/runs", "/pages.js", f"/{viewer.token[:-1]}/"):
         status, _, body = await asked(viewer, path)
         assert status == 404
         assert viewer.token not in body
@@ -55,12 +56,24 @@ async def test_nothing_but_reading(viewer: Viewer) -> None:
 
 
 async def test_every_answer_carries_the_policy(viewer: Viewer) -> None:
-    for path in ("", "core.js", "data/runs", "data/nothing", "nothing"):
+    for path in ("", "pages.js", "data/runs", "data/nothing", "nothing"):
         _, head, _ = await asked(viewer, f"/{viewer.token}/{path}")
         assert "Content-Security-Policy: default-src 'none'; script-src 'self';" in head
         assert "unsafe" not in head
         assert "X-Content-Type-Options: nosniff" in head
         assert "Access-Control" not in head
+
+
+async def test_one_script_and_one_style_sheet_hold_all_parts(viewer: Viewer) -> None:
+    folder = Path(assets.__file__).parent / "assets"
+    for kind, first in (("js", "core.js"), ("css", "style.css")):
+        _, _, body = await asked(viewer, f"/{viewer.token}/pages.{kind}")
+        parts = sorted(folder.glob(f"*.{kind}"))
+        assert len(parts) > 2
+        assert body.startswith(f"/* {first} */")
+        assert all(body.count(f"/* {part.name} */\n{part.read_text('utf-8')}") == 1 for part in parts)
+    _, _, page = await asked(viewer, f"/{viewer.token}/")
+    assert page.count("<script") == page.count("stylesheet") == 1
 
 
 @pytest.mark.parametrize(

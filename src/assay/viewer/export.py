@@ -21,7 +21,7 @@ import msgspec
 from assay.errors import StoreError, UserError
 from assay.store import Layout
 
-from .assets import asset_names, read_asset, render_index
+from .assets import read_assets, render_index
 from .interface import View, json_bytes, match_name
 from .runs import describe_line, run_line, run_state
 from .views import VIEWS
@@ -155,8 +155,8 @@ def _write_pages(root: Path, runs: Sequence[str], folder: Path, left_out: Mappin
     listed = [describe_line(line, run_state(root, line)) for line in lines]
     unbounded.put("runs", json_bytes({"store": None, "runs": listed, "more": 0, "note": note}))
     unbounded.put("export", json_bytes({"note": note, "left_out": left_out}))
-    for name in asset_names():
-        (folder / name).write_bytes(read_asset(name))
+    for name, body in read_assets().items():
+        (folder / name).write_bytes(body)
     (folder / "index.html").write_bytes(render_index(exported=True))
 
 

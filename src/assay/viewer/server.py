@@ -27,7 +27,7 @@ from urllib.parse import unquote
 from assay.errors import BoundaryError, StoreError, UserError
 from assay.gc_tuning import raised_thresholds
 
-from .assets import POLICY, TYPES, asset_names, read_asset, render_index
+from .assets import POLICY, TYPES, read_assets, render_index
 from .cache import CachedView, ViewCache
 from .interface import json_bytes
 from .live import watch
@@ -242,8 +242,8 @@ def _file(name: str) -> web.Response:
 
     if name in ("", "index.html"):
         body, kind = render_index(), TYPES["html"]
-    elif name in asset_names():
-        body, kind = read_asset(name), TYPES[name.rpartition(".")[2]]
+    elif name in read_assets():
+        body, kind = read_assets()[name], TYPES[name.rpartition(".")[2]]
     else:
         return _plain(404, "page not found")
     return web.Response(body=body, headers={**_HEADERS, "Content-Type": kind, "Cache-Control": "no-cache"})

@@ -296,15 +296,15 @@
     Assay.readingList = { run: state.run, count: found.rows.length, at: (chain) => found.rows.indexOf(table.row(chain)), chain: (row) => table.value("chain", found.rows[row]) };
     const place = keep && activeChain !== null ? found.rows.indexOf(table.row(activeChain)) : 0;
     state.active = Math.max(0, place);
+    const held = keep && state.list.element.contains(document.activeElement);
+    state.list.reset(found.rows.length, { keep: true }); /* first: it reads the layout, which what follows changes */
+    if (held) activate(state, state.active);
     drawCards(state, found.facets);
     drawSide(state, found.facets);
     drawPills(state);
     for (const [name, head] of state.heads) {
       head.setAttribute("aria-sort", state.sort === name ? (state.down ? "descending" : "ascending") : "none");
     }
-    const held = keep && state.list.element.contains(document.activeElement);
-    state.list.reset(found.rows.length, { keep: true });
-    if (held) activate(state, state.active);
     state.grid.querySelector("[role=grid]").setAttribute("aria-rowcount", String(found.rows.length + 1));
     state.none.hidden = found.rows.length > 0;
     const all = found.all;

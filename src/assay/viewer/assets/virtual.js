@@ -91,13 +91,17 @@ Assay.virtual = (options) => {
     return made;
   }
 
-  function draw() {
+  /* What is in sight. Reading it after a change lays the whole page out, so it is read before one. */
+  function sight() {
+    return { top: place(), height: scroller.clientHeight };
+  }
+
+  function draw({ top, height } = sight()) {
     queued = false;
     if (!element.isConnected) return;
     Assay.size(element, { height: offset(count) });
-    const top = place();
     const from = count ? rowAt(Math.max(0, top - beyond)) : 0;
-    const until = count ? rowAt(Math.max(0, top + scroller.clientHeight + beyond)) : -1;
+    const until = count ? rowAt(Math.max(0, top + height + beyond)) : -1;
     if (from === first && until === last && shown.size === until - from + 1) return;
     const next = new Map();
     const focused = document.activeElement && window_.contains(document.activeElement)
@@ -128,7 +132,7 @@ Assay.virtual = (options) => {
   function later() {
     if (queued) return;
     queued = true;
-    requestAnimationFrame(draw);
+    requestAnimationFrame(() => draw());
   }
 
   function forget() {
@@ -141,9 +145,10 @@ Assay.virtual = (options) => {
   const list = {
     element,
     reset(number, { keep = false } = {}) {
+      const seen = sight();
       forget();
       build(number, keep);
-      draw();
+      draw(seen);
       later();
     },
     changed(index) {
