@@ -98,13 +98,14 @@ def _resource_use(row: Row) -> dict[str, float]:
     tokens = None
     if "prompt_tokens" in given and "completion_tokens" in given:
         tokens = given["prompt_tokens"] + given["completion_tokens"]
-    found = {
-        "cost_usd": given.get("cost_usd"),
-        "tokens": tokens,
-        "seconds": given["wall_s"] if "wall_s" in given else _duration(row.started, row.finished),
-        "turns": given.get("turns", row.steps),
-    }
-    return {name: float(value) for name, value in found.items() if value is not None and 0 <= value < math.inf}
+    seconds = given["wall_s"] if "wall_s" in given else _duration(row.started, row.finished)
+    found = (
+        ("cost_usd", given.get("cost_usd")),
+        ("tokens", tokens),
+        ("seconds", seconds),
+        ("turns", given.get("turns", row.steps)),
+    )
+    return {name: float(value) for name, value in found if value is not None and 0 <= value < math.inf}
 
 
 def _duration(started: float | None, finished: float | None) -> float | None:

@@ -13,12 +13,13 @@ import msgspec
 from assay.analysis.columns import measure_attempts
 from assay.records import canonical_bytes
 from assay.statistics import TaskCount, count_by_task, estimate_pass_rate
-from assay.store import AttemptRow, RunStore, current_verdicts_by_chain, final_rows
+from assay.store import AttemptRow, RunStore, final_rows
 from assay.verdicts import CurrentVerdicts
 
 from .interface import Fields, View, json_bytes, run_view_name
 from .rows import shorten_name
 from .runs import RunState, created_at, current_state
+from .standing import read_standing
 
 MOST_GROUPS = 60
 LONGEST_MANIFEST = 40_000
@@ -49,10 +50,9 @@ def summarize_run(root: Path, run: str) -> dict[str, Any]:
     `more` is the number of groups left out; `problem` the reason for their absence.
     """
     with RunStore.open(root, run) as store, store.snapshot():
-        rows = store.attempts()
-        decided = final_rows(rows)
-        stands = current_verdicts_by_chain(store, decided)
+        rows, stands = read_standing(store)
         manifest = store.manifest()
+    decided = final_rows(rows)
     lines, problem = _groups(decided, stands)
     text = msgspec.json.format(canonical_bytes(manifest), indent=2).decode()
     if len(text) > LONGEST_MANIFEST:

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 from assay.analysis.signals import SIGNALS, count_signals
 from assay.errors import StoreError
 from assay.records import Step, VerdictAdded
-from assay.store import RunStore, current_verdicts_by_chain, final_rows
+from assay.store import RunStore, final_rows
 from assay.store.chain import Link, decode_body
 from assay.store.rows import AttemptRow
 from assay.verdicts import Trust, assess
@@ -25,6 +25,7 @@ from .acts import read_steps_of
 from .chains import Chain
 from .cited import mark_meaning
 from .interface import Fields, View, json_bytes, run_view_name
+from .standing import read_standing
 
 MOST_EXAMINED: Final = 300
 LONGEST_S: Final = 12.0
@@ -75,12 +76,11 @@ def cluster_failures(root: Path, run: str) -> dict[str, Any]:
     """
     clusters = _Clusters()
     with RunStore.open(root, run) as store, store.snapshot():
-        rows = final_rows(store.attempts())
-        verdicts = list(store.judged())
-        stands = current_verdicts_by_chain(store, rows, verdicts)
+        every, stands = read_standing(store)
+        rows = final_rows(every)
         trusts = {row.chain: assess(stands[row.chain], row) for row in rows}
         failed = {row.chain: row for row in rows if not trusts[row.chain].trusted}
-        for given in verdicts:
+        for given in store.judged():
             for mark in given.marks if given.chain in failed else ():
                 clusters.add("mark", mark, failed[given.chain])
         _add_endings(clusters, failed.values(), trusts)

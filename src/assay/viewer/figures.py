@@ -31,9 +31,10 @@ from assay.statistics import (
     summarise_spending,
     survival_curve,
 )
-from assay.store import RunStore, current_verdicts_by_chain, final_rows
+from assay.store import RunStore, final_rows
 
 from .interface import Fields, View, json_bytes, run_view_name
+from .standing import read_standing
 
 MOST_CONFIGURATIONS = 16
 MOST_TASKS = 120
@@ -55,8 +56,8 @@ def figures(root: Path, run: str) -> dict[str, Any]:
         ValueError: Its attempts contradict each other, or hold invalid amounts.
     """
     with RunStore.open(root, run) as store, store.snapshot():
-        rows = final_rows(store.attempts())
-        stands = current_verdicts_by_chain(store, rows)
+        every, stands = read_standing(store)
+    rows = final_rows(every)
     attempts = measure_attempts(rows, stands)
     shown = [who for who, _ in Counter(map(_configuration_of, attempts)).most_common()]
     chosen = set(shown[:MOST_CONFIGURATIONS])

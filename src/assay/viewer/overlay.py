@@ -12,10 +12,11 @@ from typing import Any, Final, NamedTuple
 from assay.analysis.columns import MEASURES, measure_attempts
 from assay.errors import UserError
 from assay.statistics import TaskCount, count_by_task, estimate_pass_rate
-from assay.store import RunStore, current_verdicts_by_chain, final_rows
+from assay.store import RunStore, final_rows
 
 from .interface import Fields, View, json_bytes, split_field
 from .runs import created_at, current_state
+from .standing import read_standing
 
 MOST_RUNS: Final = 12
 MOST_SERIES: Final = 24
@@ -70,11 +71,10 @@ def overlay_runs(root: Path, runs: Sequence[str]) -> dict[str, Any]:
 
 def _read_run(root: Path, run: str) -> tuple[float | None, list[_Series]]:
     with RunStore.open(root, run) as store, store.snapshot():
-        rows = final_rows(store.attempts())
-        stands = current_verdicts_by_chain(store, rows)
+        every, stands = read_standing(store)
         created = created_at(store.manifest())
     try:
-        measured = measure_attempts(rows, stands)
+        measured = measure_attempts(final_rows(every), stands)
         counts = count_by_task(one.outcome for one in measured)
     except ValueError as exc:
         raise UserError(f"the attempts of run {run!r} cannot be summed up: {exc}") from exc

@@ -13,12 +13,13 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from assay.errors import AssayError
-from assay.store import ADMISSION, Layout, RunStore, current_verdicts_by_chain, final_rows, list_runs
+from assay.store import ADMISSION, Layout, RunStore, final_rows, list_runs
 from assay.store.database import has_writer
 from assay.verdicts import assess
 
 from .interface import Fields, View, json_bytes
 from .stamp import run_stamp
+from .standing import read_standing
 
 MOST_RUNS = 2000
 """Newest runs that the page lists."""
@@ -74,10 +75,10 @@ def run_state(root: Path, line: RunLine) -> RunState:
 def run_line(root: Path, run: str) -> RunLine:
     """Summarizes a run from its attempts' rows. Raises `StoreError` where it is unreadable."""
     with RunStore.open(root, run) as store, store.snapshot():
-        rows = [row for row in store.attempts() if row.agent != ADMISSION]
+        every, stands = read_standing(store)
         manifest, sealed = store.manifest(), store.is_sealed
-        decided = final_rows(rows)
-        stands = current_verdicts_by_chain(store, decided)
+    rows = [row for row in every if row.agent != ADMISSION]
+    decided = final_rows(rows)
     trusts = [assess(stands[row.chain], row) for row in decided]
     open_ = [row for row in rows if row.finished is None and not row.interrupted]
     return RunLine(

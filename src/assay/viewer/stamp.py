@@ -24,8 +24,18 @@ def run_stamp(root: Path, run: str) -> str:
         raise UserError(str(exc)) from exc
     if not layout.is_sealed:
         with RunStore.open(root, run) as store:
-            if not store.is_sealed:  # else it was sealed at this moment
-                return f"live {store.live.last_seq()}"
+            return stamp_of(store)
+    return _sealed_stamp(layout)
+
+
+def stamp_of(store: RunStore) -> str:
+    """Returns the stamp of an open run. Raises `StoreError` where it cannot be read."""
+    if store.is_sealed:
+        return _sealed_stamp(store.layout)
+    return f"live {store.layout.sqlite.stat().st_ino} {store.live.last_seq()}"
+
+
+def _sealed_stamp(layout: Layout) -> str:
     seal = layout.seal.stat()
     later = sorted(int(path.stem) for path in layout.addenda.glob("*.json") if path.stem.isdecimal())
-    return f"sealed {seal.st_mtime_ns} {seal.st_size} {len(later)} {later[-1:]}"
+    return f"sealed {seal.st_ino} {seal.st_mtime_ns} {seal.st_size} {len(later)} {later[-1:]}"
