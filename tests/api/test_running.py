@@ -297,6 +297,12 @@ def test_run_is_resumed_with_the_same_objects(run: Run) -> None:
         run(tasks, agent=solve, run="r", resume=True, checks=lambda state: True)
 
 
+def test_a_run_that_does_not_exist_is_not_resumed(run: Run) -> None:
+    run([counting_task("a")], agent=solve, run="first")
+    with pytest.raises(assay.UserError, match=r"nothing to resume: no run is called 'frist'.*nearest are first"):
+        run([counting_task("a")], agent=solve, run="frist", resume=True)
+
+
 async def test_run_with_objects_is_not_resumed_without_them(tmp_path: Path) -> None:
     settings = Settings(tmp_path, tmp_path)
     await assay.arun("family:grid,n=1", agent=assay.agent(lambda attempt: None, name="n"), run="r", store=tmp_path)

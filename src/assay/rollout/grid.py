@@ -23,7 +23,7 @@ from assay.rollout.limits.contract_guards import Ask
 from assay.rollout.limits.run_budget import BudgetLimits
 from assay.settings import Settings
 from assay.store import AttemptRow, Layout, RunStore, list_runs
-from assay.store.layout import MAX_RUN_NAME
+from assay.store.layout import MAX_RUN_NAME, unknown_run
 from assay.tasks import LoadedTask
 
 from .config import RunConfig
@@ -206,6 +206,9 @@ async def run_grid(
     if nodes is not None:
         _require_sendable_cells(cells, nodes)
     existing = _survey(settings.store, [config.run for config, _, _ in cells]) if resume else {}
+    if resume and not existing:
+        name = cells[0].config.run if len(cells) == 1 else _grid_name(cells)
+        raise UserError(f"there is nothing to resume: {unknown_run(settings.store, str(name))}")
     ended = sum(existing.values())
     shared_inputs: dict[str | None, RunInputs] = {}
     shared = progress if len(cells) == 1 else _GridProgress(progress, _grid_name(cells), len(cells), ended)

@@ -367,8 +367,11 @@ def _duckdb_errors() -> Iterator[None]:
     except duckdb.PermissionException as exc:
         raise UserError(f"{exc} (a query reads {_READS}, and nothing else)") from exc
     except duckdb.CatalogException as exc:
-        known = f" (tables are named literally: {', '.join((*TABLES, *VIEWS))})" if "Table" in str(exc) else ""
-        raise UserError(f"{exc}{known}") from exc
+        told = str(exc)
+        if "Table" in told:  # its own proposals are names of its catalogue, where our tables are not yet
+            lines = [line for line in told.splitlines() if not line.startswith("Did you mean")]
+            told = "\n".join([*lines, f"(tables are named literally: {', '.join((*TABLES, *VIEWS))})"])
+        raise UserError(told) from exc
     except duckdb.InterruptException as exc:
         raise UserError("the query took too long and was stopped: narrow it with WHERE or --run") from exc
     except duckdb.OutOfMemoryException as exc:
