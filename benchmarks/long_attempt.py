@@ -198,8 +198,8 @@ def _targets(rows: list[dict[str, Any]]) -> list[Target]:
     for agent in dict.fromkeys(row["agent"] for row in rows):
         own = [row for row in rows if row["agent"] == agent and not row["steps"].startswith("closing")]
         grown = own[-1]["times_reference"] / own[0]["times_reference"]
-        targets.append(Target(f"{agent}: CPU of a late step, times that of a first one", "times", 2.0, grown))
-        targets.append(Target(f"{agent}: memory a step", "KiB", 6.0, own[-1]["kib_per_step"]))
+        targets.append(Target(f"{agent}: CPU of a late step, times that of a first one", "times", 1.3, grown))
+        targets.append(Target(f"{agent}: memory a step", "KiB", 2.93, own[-1]["kib_per_step"]))
     return targets
 
 

@@ -10,7 +10,7 @@ Invariant: findings and verdicts are those of `assay audit` on the stored record
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -19,7 +19,18 @@ from assay.analysis.actions import ActionReader
 from assay.analysis.judge import Assessment, judge_integrity, judge_safety
 from assay.analysis.subject import Subject
 from assay.errors import BoundaryError, VerifierError, boundary
-from assay.records import GENESIS, AttemptEnded, Body, Event, ModelCall, ModelCalled, Noted, StepAdded, Trajectory
+from assay.records import (
+    GENESIS,
+    Actor,
+    AttemptEnded,
+    Body,
+    Event,
+    ModelCall,
+    ModelCalled,
+    Noted,
+    StepAdded,
+    Trajectory,
+)
 from assay.rollout.audit.blob_texts import texts_of
 from assay.rollout.recording.recorder import CALL_BEGUN, Recorder
 from assay.store import AUDITED
@@ -37,7 +48,7 @@ class LiveRecord:
 
     def __init__(self, chain: str) -> None:
         self._chain = chain
-        self._bodies: list[Body] = []
+        self._bodies: list[Body | _HeldCall] = []
         self._actions = ActionReader()
         self.bytes = 0
         """Encoded size of what is held; more than `MOST_BYTES` if the record was dropped."""
@@ -51,8 +62,9 @@ class LiveRecord:
         if self.dropped or (isinstance(body, Noted) and body.name == CALL_BEGUN):
             return
         if isinstance(body, ModelCalled):
-            body, size = ModelCalled(_results_of(body.call)), 0
-        elif isinstance(body, StepAdded):
+            self._bodies.append(_held(body.call))
+            return
+        if isinstance(body, StepAdded):
             self._actions.add(body.step)
         self.bytes += size
         self._bodies.append(body)
@@ -61,19 +73,35 @@ class LiveRecord:
 
     def subject(self, recorder: Recorder, end: AttemptEnded) -> Subject:
         """Returns the record with its end as the rules' subject."""
-        events = [Event(self._chain, index, GENESIS, body, GENESIS) for index, body in enumerate(self._bodies)]
+        bodies = [body.restored() if isinstance(body, _HeldCall) else body for body in self._bodies]
+        events = [Event(self._chain, index, GENESIS, body, GENESIS) for index, body in enumerate(bodies)]
         trajectory: Trajectory = replace(assemble(events), finished=end)
         return Subject(trajectory, self._actions.actions, texts_of(recorder.store.blobs))
 
 
-def _results_of(call: ModelCall) -> ModelCall:
-    """Returns a call with what rules read of it: its name, its place, and the tool messages in its request."""
+class _HeldCall(NamedTuple):
+    """Contains what rules read of a call: its name, its place, and the tool messages in its request. A whole
+    `ModelCall` takes three times the memory of it, and a long attempt has as many as steps."""
+
+    id: str
+    dialect: str
+    model: str
+    results: tuple[dict[str, Any], ...]
+    lineage: dict[str, str]
+    actor: Actor
+
+    def restored(self) -> ModelCalled:
+        request = {"messages": list(self.results)}
+        return ModelCalled(
+            ModelCall(self.id, self.dialect, self.model, request, None, lineage=self.lineage, actor=self.actor)
+        )
+
+
+def _held(call: ModelCall) -> _HeldCall:
     messages = call.request.get("messages")
     given = messages if isinstance(messages, list) else []
-    results = [m for m in given if isinstance(m, dict) and m.get("role") == "tool"]
-    return ModelCall(
-        call.id, call.dialect, call.model, {"messages": results}, None, lineage=call.lineage, actor=call.actor
-    )
+    results = tuple(m for m in given if isinstance(m, dict) and m.get("role") == "tool")
+    return _HeldCall(call.id, call.dialect, call.model, results, call.lineage, call.actor)
 
 
 async def judge_record(recorder: Recorder, record: LiveRecord, end: AttemptEnded) -> None:
