@@ -251,10 +251,14 @@ def _targets(results: Path) -> Iterator[str]:
 
 
 def _machines(results: Path) -> Iterator[str]:
-    for path in sorted(results.glob("*.json")):
-        facts = json.loads(path.read_text(encoding="utf-8"))["machine"]
+    found = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(results.glob("*.json"))}
+    commits = sorted({str(data.get("commit")) for data in found.values()})
+    if len(commits) == 1 and commits != ["None"]:
+        yield f"One run on commit `{commits[0][:12]}`:\n"
+    for name, data in found.items():
+        facts = data["machine"]
         yield (
-            f"- `{path.stem}`: {facts['when'][:16].replace('T', ' ')} UTC, {facts['cores']} x {facts['cpu']}, "
+            f"- `{name}`: {facts['when'][:16].replace('T', ' ')} UTC, {facts['cores']} x {facts['cpu']}, "
             f"{facts['system'].split('-')[0]}, Python {facts['python']}, load {facts['load']:.1f} at the end"
         )
 

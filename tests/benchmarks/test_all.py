@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import PEERS, arguments_of, interpreters
+from benchmarks.__main__ import PEERS, arguments_of, current_commit, interpreters, publish
+from benchmarks._report import Report, Target
 
 pytestmark = pytest.mark.quick
 
@@ -34,6 +35,32 @@ def test_an_interpreter_without_a_name_is_for_the_peers_that_are_not_named() -> 
 def test_a_wrong_interpreter_is_refused_before_anything_is_measured(given: str, said: str) -> None:
     with pytest.raises(SystemExit, match=said):
         interpreters([given])
+
+
+def test_all_results_of_a_run_replace_the_old_ones_and_the_tables(tmp_path: Path) -> None:
+    measured, results, page = tmp_path / "measured", tmp_path / "results", tmp_path / "page.md"
+    for folder in (measured, results):
+        folder.mkdir()
+    (results / "gone.json").write_text("{}")
+    Report("credit", "how", [{"method": "grpo", "cpu_s": 2.5}], [Target("a promise", "s", 1.0, 2.5)], {}).finish(
+        ("method",), measured
+    )
+    page.write_text(
+        "".join(f"<!-- measured: {name} -->\nold\n<!-- end -->\n" for name in ("machine", "targets", "credit"))
+    )
+    publish("c0ffee" * 7, measured, results, [page])
+    assert [path.name for path in results.iterdir()] == ["credit.json"]
+    written = page.read_text()
+    assert "One run on commit `c0ffeec0ffee`" in written
+    assert "old" not in written
+    assert next(line for line in written.splitlines() if line.startswith("| grpo")).count("2.5") == 1
+    assert "| missed |" in written
+
+
+def test_changes_that_are_not_committed_are_not_published(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.__main__._git", lambda *given: " M a.py" if given[0] == "status" else "head")
+    with pytest.raises(SystemExit, match="1 files differ from it"):
+        current_commit()
 
 
 def test_every_script_is_known() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -12,12 +12,13 @@ from assay.environments.interface import KeepsStates, Snapshot, WorkspaceSpec, W
 from assay.environments.solution import SOLUTION
 from assay.environments.worlds.opening import open_world
 from assay.errors import BoundaryError, TaskError, UserError, VerifierError, boundary
-from assay.records import Evidence, Task, Trajectory, Verdict
+from assay.records import Evidence, Task, Trajectory, Verdict, digest_record
 from assay.rollout.attempt.model_user import attach_recorded_user, is_user_recorded
 from assay.rollout.attempt.preparation import Preparer
 from assay.rollout.attempt.site import WORLD_CHECKPOINT
 from assay.rollout.attempt.steps import as_step_result, combine_steps, step_tasks
 from assay.rollout.rejudge.recorded_task import AS_ASKED, sandbox_steps, variation_of
+from assay.rollout.rejudge.shared_results import JudgedState, Rounds, SharedResults
 from assay.rollout.runs import RunResources
 from assay.store import BlobStore
 from assay.tasks import LoadedTask, TaskStep
@@ -53,13 +54,16 @@ async def judge_again(
     rounds: int,
     *,
     fresh: bool = False,
+    shared: SharedState | None = None,
 ) -> _Comparisons:
     """Returns each recorded outcome verdict with the results of judging again, `rounds` times per check.
 
-    `fresh` draws new inputs for checks that draw inputs. An imported record is a claim: only what its agent did counts
-    (its patch, files and calls), in the sandbox or world that the task has here and on inputs drawn anew.
+    `shared` takes the results of an attempt at the task that ended in the same state. `fresh` draws new inputs for
+    checks that draw inputs. An imported record is a claim: only what its agent did counts (its patch, files and calls),
+    in the sandbox or world that the task has here and on inputs drawn anew.
     """
     attempt_judge = _AttemptJudge(trajectory, loaded, resources, blobs, rounds)
+    attempt_judge.shared = shared
     if not fresh and not attempt_judge.is_import:
         attempt_judge.seeds = read_recorded_seeds(trajectory)
     try:
@@ -67,6 +71,14 @@ async def judge_again(
             return await attempt_judge.run()
     except (BoundaryError, UserError) as exc:
         return [(was, make_cannot_result(was.check, exc)) for was in attempt_judge.recorded]
+
+
+class SharedState(NamedTuple):
+    """Results of equal states, and what else makes two judgements the same."""
+
+    results: SharedResults
+    basis: str
+    """Digest of the task and of what judges it."""
 
 
 class _AttemptJudge:
@@ -78,6 +90,8 @@ class _AttemptJudge:
         self.is_import = is_imported_record(trajectory.started)
         self.recorded: list[Verdict] = outcome_verdicts(trajectory.verdicts)
         self.seeds: dict[str, bytes] = {}
+        self.shared: SharedState | None = None
+        self._reads_transcript = False
 
     async def run(self) -> _Comparisons:
         """Chooses the way to judge by how the attempt was made."""
@@ -127,12 +141,28 @@ class _AttemptJudge:
 
     async def _by_checks(
         self, preparer: Preparer, spec: WorkspaceSpec, state: Evidence, step: TaskStep | None, task: Task
-    ) -> dict[str, list[CheckResult]]:
-        snapshot = await rebuild_state(state, spec.image, preparer.backend, self._blobs)
-        try:
-            return await self._rounds_on(preparer, spec, snapshot, task, step.name if step is not None else None)
-        finally:
-            await preparer.backend.release(snapshot)
+    ) -> Rounds:
+        name = step.name if step is not None else None
+
+        async def judge() -> JudgedState:
+            snapshot = await rebuild_state(state, spec.image, preparer.backend, self._blobs)
+            try:
+                rounds = await self._rounds_on(preparer, spec, snapshot, task, name)
+            finally:
+                await preparer.backend.release(snapshot)
+            return JudgedState(rounds, depends_on_state_alone=not self._reads_transcript)
+
+        if self.shared is None:
+            return (await judge()).rounds
+        seeds = {check: seed.hex() for check, seed in self.seeds.items()}
+        recorded = [(v.check, v.status) for v in self._trajectory.verdicts if not is_reverification(v.check)]
+        same = [self.shared.basis, name, state.data.get("digest"), state.data.get("manifest"), state.data.get("image")]
+        key = digest_record([*same, spec.image.digest, spec.tmpfs, seeds, recorded, self._rounds])
+        return await self.shared.results.judge(key, self._trajectory.chain, judge)
+
+    def _transcript(self) -> Trajectory:
+        self._reads_transcript = True
+        return self._trajectory
 
     async def _rounds_on(
         self, preparer: Preparer, spec: WorkspaceSpec, snapshot: Snapshot, task: Task, step: str | None
@@ -154,7 +184,7 @@ class _AttemptJudge:
                 separate=separate,
                 prefix=f"{number}.{f'{step}.' if step else ''}v",
                 seeds=self.seeds,
-                transcript=lambda: self._trajectory,
+                transcript=self._transcript,
             )
             for result in await verify_outcome(request):
                 found.setdefault(result.verdict.check, []).append(result)
@@ -167,7 +197,7 @@ class _AttemptJudge:
         said = [(known[name], one.verdict.status) for name, rounds in found.items() for one in rounds if name in known]
         return any(before != now for before, now in said)
 
-    def _compare(self, rounds: dict[str, list[CheckResult]], kind: str) -> _Comparisons:
+    def _compare(self, rounds: Rounds, kind: str) -> _Comparisons:
         """Pairs recorded verdicts with the new results; a verdict whose check is gone cannot be compared."""
         found: _Comparisons = []
         recorded = (v for v in self._trajectory.verdicts if not is_reverification(v.check))

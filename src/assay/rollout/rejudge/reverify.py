@@ -1,8 +1,10 @@
 """Judges the stored states of a run again and appends the results to the first verdicts.
 
 Each attempt is rebuilt from the store (a sandbox from manifest and blobs, a world from its calls, an import from its
-patch or files) and judged repeatedly. Invariants: results are committed within a second; attempts that the same checks
-have judged as often before are skipped; existing verdicts are never changed.
+patch or files) and judged repeatedly. Attempts at a task that ended in the same state are judged once, unless a check
+reads more of an attempt than its state; their record names the attempt with which they were judged. Invariants: results
+are committed within a second; attempts that the same checks have judged as often before are skipped; existing verdicts
+are never changed.
 """
 
 from __future__ import annotations
@@ -20,8 +22,9 @@ from assay.agents.null import NullAgent
 from assay.errors import UserError
 from assay.records import Body, Evidence, EvidenceAdded, Trajectory, Verdict, VerdictAdded, VerdictStatus, digest_record
 from assay.rollout.rejudge.config import ReverifyConfig
-from assay.rollout.rejudge.judging import judge_again
+from assay.rollout.rejudge.judging import SharedState, judge_again
 from assay.rollout.rejudge.recorded_task import RecordedTasks, recorded_config
+from assay.rollout.rejudge.shared_results import SharedResults
 from assay.rollout.runs import RunResources, open_resources
 from assay.settings import Settings
 from assay.store import AttemptRow, RunStore, annotate_all, later_events
@@ -101,6 +104,7 @@ class _Reverification:
         self._results: dict[str, list[ReverificationResult]] = {}
         self._unjudged: list[str] = []
         self._bases: dict[int, str] = {}
+        self._shared = SharedResults()
         self._pending: dict[str, Sequence[Body]] = {}
         self._since = time.monotonic()
         self._rows = self._select_rows()
@@ -172,7 +176,7 @@ class _Reverification:
                 self._results[row.chain] = [msgspec.structs.replace(one, before=True) for one in earlier]
                 continue
             planned.append(_Work(row, loaded, basis, known))
-        return planned
+        return sorted(planned, key=lambda work: work.basis or "")  # equal states of a task one after the other
 
     def _basis_of(self, loaded: LoadedTask) -> str:
         """Returns the digest of the checks; computed once for each task, which `RecordedTasks` holds."""
@@ -186,8 +190,10 @@ class _Reverification:
         if resources is None or work.loaded is None:
             found = [(_deciding_verdict(trajectory), make_cannot_result(_deciding_verdict(trajectory).check, problem))]
         else:
+            shared = None if self._config.fresh or work.basis is None else SharedState(self._shared, work.basis)
+            rounds, fresh = self._config.again, self._config.fresh
             found = await judge_again(
-                trajectory, work.loaded, resources, self._store.blobs, self._config.again, fresh=self._config.fresh
+                trajectory, work.loaded, resources, self._store.blobs, rounds, fresh=fresh, shared=shared
             )
         self._keep(work, found)
 
@@ -205,6 +211,8 @@ class _Reverification:
             "rounds": self._config.again,
             "results": msgspec.to_builtins(results),
         }
+        if (judged_with := self._shared.judged_with(row.chain)) is not None:
+            data["judged_with"] = judged_with
         self._pending[row.chain] = _bodies([now for _, now in found], data, len(work.known))
         if len(self._pending) >= COMMIT_EVERY or time.monotonic() - self._since > COMMIT_EVERY_S:
             self._commit()
