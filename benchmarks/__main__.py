@@ -39,6 +39,7 @@ PEERS = {
     "gateway": ("verifiers", "litellm"),
     "coverage": (),
     "gate": (),
+    "commands": (),
     "large_run": (),
     "long_attempt": (),
     "viewer": ("inspect",),

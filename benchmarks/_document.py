@@ -201,6 +201,49 @@ TABLES = {
             "wall us": "wall_us",
         },
     ),
+    "commands": Table(
+        "commands",
+        {
+            "": "what",
+            "size": "size",
+            "CPU s": "cpu_s",
+            "beside the run": "beside_first",
+            "thousand turns of the reference loop": "thousand_reference_turns",
+        },
+    ),
+    "large_run": Table(
+        "large_run", {"": "command", "run": "run", "CPU s": "cpu_s", "before": "before_cpu_s", "times": "ratio"}
+    ),
+    "long_attempt": Table(
+        "long_attempt",
+        {
+            "": "agent",
+            "steps": "steps",
+            "CPU ms a step": "cpu_ms_per_step",
+            "times the reference": "times_reference",
+            "resident MiB": "resident_mib",
+            "KiB a step": "kib_per_step",
+        },
+    ),
+    "services": Table(
+        "services",
+        {"": "what", "CPU us": "cpu_us", "bare SQL us": "bare_us", "times": "times_bare", "a second": "per_s"},
+    ),
+    "service_transports": Table(
+        "service_transports", {"": "what", "calls": "count", "CPU us": "cpu_us", "of it transport": "transport_us"}
+    ),
+    "place": Table(
+        "place",
+        {
+            "": "what",
+            "place": "place",
+            "size": "size",
+            "a second": "per_s",
+            "client CPU us": "client_cpu_us",
+            "wall s": "wall_s",
+            "times": "ratio",
+        },
+    ),
     "store": Table(
         "store",
         {
@@ -228,6 +271,8 @@ def _block(name: str, results: Path) -> str:
     if name == "machine":
         return "\n".join(_machines(results))
     table = TABLES[name]
+    if not (results / f"{table.result}.json").is_file():
+        return f"- Not measured: `python -m benchmarks.{table.result}`"
     data = json.loads((results / f"{table.result}.json").read_text(encoding="utf-8"))
     kept = [row for row in _rows(data) if table.rows(row)]
     body = markdown_table(list(table.columns), [[row.get(key, "") for key in table.columns.values()] for row in kept])

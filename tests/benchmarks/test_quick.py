@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import analysis, attempt, gateway, large_run, overhead, place, sandbox, separation, viewer
+from benchmarks import analysis, attempt, commands, gateway, large_run, overhead, place, sandbox, separation, viewer
 from tests.sampling import WHOLE
 
 IN_CAMPAIGN = pytest.mark.skipif(not WHOLE, reason="starts dozens of processes or a browser: part of `make campaign`")
@@ -63,6 +63,20 @@ def test_large_run_reports_each_command_and_wants_an_earlier_version(
     assert len(found["rows"]) == 8
     assert all(row["cpu_s"] > 0 for row in found["rows"])
     assert "--before" in found["not_measured"]["ratios"]
+
+
+@pytest.mark.long
+def test_commands_report_judging_again_and_where_made_tasks_come_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "QUICK", commands.Size(20, 20))
+    parts = ["--only", "audit", "--only", "again", "--only", "again-in-sandboxes"]
+    commands.main(["--quick", *parts, "--tasks", str(tmp_path), "--into", str(tmp_path)])
+    found = written(tmp_path, "commands")
+    assert [(row["what"], row["size"]) for row in found["rows"]] == [(commands.AUDITED, 20), (commands.AGAIN, 20)]
+    assert all(row["cpu_s"] > 0 for row in found["rows"])
+    assert "make demo" in found["not_measured"]["again-in-sandboxes"]
+    assert {target["verdict"] for target in found["targets"]} == {"not measured"}
 
 
 @IN_CAMPAIGN

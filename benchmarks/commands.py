@@ -1,0 +1,159 @@
+"""CPU time of commands whose work grows with what users have: help, an audit, judging a run again.
+
+    python -m benchmarks.commands
+    python -m benchmarks.commands --only help
+    python -m benchmarks.commands --tasks .assay/demo-tasks-0-24
+
+Each command is a process of its own; its time is that of the process and its children, imports included. Runs are of
+the world `grid`, judged in process, and of made tasks, judged in sandboxes, whose processes an accounting group counts.
+Times are also given in turns of the reference loop (`peers/bare.py`), measured before and after.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks._cpu import Groups
+from benchmarks._measure import reference_us
+from benchmarks._report import Report, Target, options
+
+HOW = "CPU of the whole process and its children; of `--help` the slowest verb, medians of 5"
+COLUMNS = ("what", "size", "cpu_s", "beside_first", "thousand_reference_turns")
+ROOT = Path(__file__).parents[1]
+TASKS = Path(".assay/demo-tasks-0-24")
+PROGRAM = "import sys; sys.argv[0] = 'assay'; from assay.cli import main; main()"
+AUDIT = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from benchmarks.viewer import Size, make_store
+make_store(Path(sys.argv[2]), Size(int(sys.argv[3]), 5))
+"""
+HELP, AUDITED, AGAIN, IN_SANDBOXES = "--help", "audit", "verify --again, in process", "verify --again, in sandboxes"
+SANDBOXED_TASKS, EACH = 8, 4
+
+
+class Size(NamedTuple):
+    """How large the runs are."""
+
+    audited: int
+    in_process: int
+
+
+WHOLE, QUICK = Size(20_000, 10_000), Size(500, 100)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Measures and reports."""
+    parser = options("commands", __doc__ or "")
+    parser.add_argument("--only", action="append", choices=tuple(PARTS), help="only this part; repeatable")
+    parser.add_argument("--tasks", type=Path, default=TASKS, metavar="FOLDER", help="made tasks, judged in sandboxes")
+    asked = parser.parse_args(words)
+    size, before = QUICK if asked.quick else WHOLE, reference_us()
+    rows: list[dict[str, Any]] = []
+    missing = {}
+    with tempfile.TemporaryDirectory(prefix="assay-bench-") as folder:
+        for part in asked.only or PARTS:
+            print(f"{part} ...", file=sys.stderr)
+            found = list(PARTS[part](size, Path(folder), asked.tasks))
+            rows += found
+            if not found:
+                missing[part] = f"no made tasks in {asked.tasks} (make demo, or --tasks), or no accounting groups"
+    turn_us = (before + reference_us()) / 2
+    for row in rows:
+        row["thousand_reference_turns"] = row["cpu_s"] * 1e3 / turn_us
+    Report("commands", HOW, rows, _targets(rows, whole=not asked.quick), missing).finish(COLUMNS, asked.into)
+
+
+def _targets(rows: Sequence[dict[str, Any]], *, whole: bool) -> list[Target]:
+    found = {row["what"].partition(" of ")[0]: row for row in rows}
+
+    def cpu_s(part: str) -> float | None:
+        return found[part]["cpu_s"] if part in found and (whole or part == HELP) else None
+
+    slowest = cpu_s(HELP)
+    beside = found.get(IN_SANDBOXES, {}).get("beside_first")
+    return [
+        Target("help of the slowest verb", "ms CPU", 220.0, None if slowest is None else slowest * 1e3),
+        Target(f"audit of {WHOLE.audited:,} attempts", "s CPU", 30.0, cpu_s(AUDITED)),
+        Target(f"judging {WHOLE.in_process:,} attempts again in process", "s CPU", 20.0, cpu_s(AGAIN)),
+        Target("judging 32 attempts again in sandboxes, beside their run", "times", 0.5, beside),
+    ]
+
+
+def _measure_help(_: Size, scratch: Path, __: Path) -> Iterator[dict[str, Any]]:
+    listed = _assay(scratch, "--help").stdout.decode().partition("Commands:")[2]
+    verbs = [line.split()[0] for line in listed.splitlines() if line.startswith("  ") and line[2:3].isalpha()]
+    cpu_s = {verb: statistics.median(_cpu_s(scratch, verb, "--help") for _ in range(5)) for verb in verbs}
+    slowest = max(cpu_s, key=lambda verb: cpu_s[verb])
+    yield {"what": f"{HELP} of {slowest}", "size": len(verbs), "cpu_s": cpu_s[slowest]}
+
+
+def _measure_audit(size: Size, scratch: Path, _: Path) -> Iterator[dict[str, Any]]:
+    made = [sys.executable, "-c", AUDIT, str(ROOT), str(scratch / "audited"), str(size.audited)]
+    subprocess.run(made, cwd="/", check=True)
+    cpu_s = _cpu_s(scratch, "audit", "many", "--store", str(scratch / "audited"), may_find=True)
+    yield {"what": AUDITED, "size": size.audited, "cpu_s": cpu_s}
+
+
+def _measure_again(size: Size, scratch: Path, _: Path) -> Iterator[dict[str, Any]]:
+    store = ("--store", str(scratch / "worlds"))
+    tasks = f"family:grid,n={size.in_process // 10}"
+    first = _cpu_s(scratch, "run", tasks, "--agent", "oracle", "--attempts", "10", "--run", "first", *store)
+    cpu_s = _cpu_s(scratch, "verify", "first", "--again", "1", *store)
+    yield {"what": AGAIN, "size": size.in_process, "cpu_s": cpu_s, "beside_first": cpu_s / first}
+
+
+def _measure_in_sandboxes(_: Size, scratch: Path, folder: Path) -> Iterator[dict[str, Any]]:
+    """Compares with the whole run of the reference solutions, of which judging is the largest part."""
+    tasks = sorted(path.parent for path in folder.absolute().glob("*/task.toml"))[:SANDBOXED_TASKS]
+    if not tasks:
+        return
+    store = ("--store", str(scratch / "sandboxes"))
+    named = [str(task) for task in tasks]
+    with Groups() as groups:
+        groups.enter("run")
+        _assay(scratch, "run", *named, "--agent", "oracle", "--attempts", str(EACH), "--run", "first", *store)
+        groups.enter("verify")
+        _assay(scratch, "verify", "first", "--again", "1", *store)
+        first_ms, again_ms = groups.cpu_ms("run"), groups.cpu_ms("verify")
+    if first_ms is not None and again_ms is not None:
+        row = {"what": IN_SANDBOXES, "size": len(tasks) * EACH, "cpu_s": again_ms / 1e3}
+        yield row | {"beside_first": again_ms / first_ms}
+
+
+PARTS: dict[str, Callable[[Size, Path, Path], Iterator[dict[str, Any]]]] = {
+    "help": _measure_help,
+    "audit": _measure_audit,
+    "again": _measure_again,
+    "again-in-sandboxes": _measure_in_sandboxes,
+}
+
+
+def _cpu_s(scratch: Path, *words: str, may_find: bool = False) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    _assay(scratch, *words, may_find=may_find)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _assay(scratch: Path, *words: str, may_find: bool = False) -> subprocess.CompletedProcess[bytes]:
+    """Runs a command; `may_find`: exit code 1, findings, is no failure."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words], cwd=scratch, capture_output=True, env={**os.environ, "NO_COLOR": "1"}
+    )
+    if done.returncode and not (may_find and done.returncode == 1):
+        raise SystemExit(f"assay {' '.join(words[:3])} failed: {done.stderr.decode()[-500:]}")
+    return done
+
+
+if __name__ == "__main__":
+    main()
