@@ -54,6 +54,21 @@ RUN = "b"
 """The run that the attempts of `benchmarks.store` name."""
 TEST = "#!/bin/sh\ntest -f /workspace/hello.txt; echo $((1 - $?)) > /logs/verifier/reward.txt\n"
 
+class SteadyLoop(asyncio.SelectorEventLoop):
+    """An event loop whose clock advances by a fixed time at each look, so that what waits for a while to be committed
+    with others waits for as many turns on every machine, profiled or not."""
+
+    STEP_S: Final = 20e-6
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        super().__init__()
+
+    def time(self) -> float:
+        self._now += self.STEP_S
+        return self._now
+
+
 Work = Callable[[], int]
 """Does the work and returns in how many units it is counted."""
 
@@ -112,7 +127,8 @@ def null_attempts(folder: Path) -> Iterator[Work]:
 def _run(config: RunConfig, folder: Path, outcome: str, tasks: list[LoadedTask] | None) -> int:
     settings = Settings(cache=Settings.from_environment().cache, store=folder / "store")
     tally = Tally()
-    asyncio.run(start_run(config, settings, tally, tasks=tasks))
+    with asyncio.Runner(loop_factory=SteadyLoop if tasks else None) as runner:  # sandboxes need the time on the wall
+        runner.run(start_run(config, settings, tally, tasks=tasks))
     if tally.outcomes[outcome] != config.attempts:
         raise SystemExit(f"{config.agent}: {config.attempts} attempts should be {outcome}: {dict(tally.outcomes)}")
     return config.attempts
