@@ -54,6 +54,7 @@ RUN = "b"
 """The run that the attempts of `benchmarks.store` name."""
 TEST = "#!/bin/sh\ntest -f /workspace/hello.txt; echo $((1 - $?)) > /logs/verifier/reward.txt\n"
 
+
 class SteadyLoop(asyncio.SelectorEventLoop):
     """An event loop whose clock advances by a fixed time at each look, so that what waits for a while to be committed
     with others waits for as many turns on every machine, profiled or not."""

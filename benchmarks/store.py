@@ -8,14 +8,13 @@ page cache warm. Inspect gets 1,000 attempts at the most, because its costs grow
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import sqlite3
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +33,11 @@ from assay.records import (
     canonical_bytes,
 )
 from assay.store import RunStore, query, seal, search
-from benchmarks._measure import Meter, cost_of, machine_facts, markdown_table, median_of, own_process, write_results
+from benchmarks._measure import Meter, cost_of, median_of, own_process
+from benchmarks._report import Report, Target, options
 
 STEPS, TASKS, PEER_LIMIT = 20, 100, 1_000
+WHOLE = 10_000
 NEEDLE = "needle-in-the-haystack"
 RATE = "SELECT task, avg((outcome = 'pass')::INT) FROM trajectories GROUP BY task ORDER BY task"
 WORDS = ["".join(random.Random(n).choices("abcdefghijklmnopqrstuvwxyz_./", k=3 + n % 9)) for n in range(4000)]
@@ -299,21 +300,21 @@ def peer_of(given: list[str]) -> str | None:
     return next((path for name, _, path in reversed(named) if name in ("", "inspect", "inspect_ai")), None)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.store", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="500 attempts")
-    parser.add_argument("--attempts", type=int, default=10_000, metavar="N")
-    parser.add_argument(
-        "--peer-python", action="append", default=[], metavar="[inspect=]PATH", help="a Python that has inspect_ai"
-    )
-    given = parser.parse_args()
-    count = 500 if given.quick else given.attempts
-    found = measure(count, peer_of(given.peer_python))
-    rows = [(name, *((result or {}).get(key) for key in KEYS.values())) for name, result in found.items()]
-    facts = machine_facts()
-    print(f"{count:,} attempts of {STEPS} steps; {facts['cpu']}, {facts['cores']} cores, load {facts['load']:.1f}\n")
-    print(markdown_table(("store", *KEYS), rows))
-    print(f"\nkept in {write_results('store', {'attempts': count, 'steps': STEPS, 'stores': found}).name}")
+def main(words: Sequence[str] | None = None) -> None:
+    """Measures and reports."""
+    parser = options("store", __doc__ or "")
+    parser.add_argument("--attempts", type=int, default=WHOLE, metavar="N")
+    given = parser.parse_args(words)
+    count, peer = 500 if given.quick else given.attempts, peer_of(given.peer_python)
+    found = measure(count, peer)
+    rows = [{"store": name, **result} for name, result in found.items() if result is not None]
+    missing = {
+        name: "see above" if peer else "no Python that has it was named" for name in found if found[name] is None
+    }
+    first_search_ms = rows[0]["search_ms"] if count == WHOLE else None
+    targets = [Target(f"the first search of a live run of {WHOLE:,} attempts", "ms", 1000.0, first_search_ms)]
+    how = f"{count:,} attempts of {STEPS} steps; a live run's first search is measured, of the others a later one"
+    Report("store", how, rows, targets, missing).finish(("store", *KEYS.values()), given.into)
 
 
 if __name__ == "__main__":
