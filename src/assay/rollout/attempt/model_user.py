@@ -93,7 +93,7 @@ class ModelSpeaker:
     async def speak(self, question: str, messages: list[dict[str, Any]], tools: tuple[ToolSpec, ...]) -> UserReply:
         request = ModelRequest([*messages], tool_definitions(tools))
         self._meter.begin_user_call()
-        call_id, started = await self._recorder.begin_call(), time.time()
+        call_id, started = self._recorder.begin_call(), time.time()
         with self._meter.waiting():
             async with self._access.slots:
                 try:

@@ -281,7 +281,7 @@ class LiveAttempt(Attempt):
             self._conversation_model = model.open()
         self.meter.begin_call()
         position = self._conversation.locate(request)
-        call_id, started = await self._recorder.begin_call(), time.time()
+        call_id, started = self._recorder.begin_call(), time.time()
         with self.meter.waiting():
             async with model.slots:
                 try:

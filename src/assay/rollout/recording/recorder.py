@@ -131,12 +131,11 @@ class Recorder:
         self._evidence += 1
         return f"e{self._evidence}"
 
-    async def begin_call(self) -> str:
-        """Commits all events before a call and returns its id, unique in the chain."""
+    def begin_call(self) -> str:
+        """Returns the id of a call, unique in the chain. Events before it that are not yet old enough to be committed
+        are committed with its answer."""
         self._calls += 1
-        call_id = f"c{self._calls}"
-        await self.commit()
-        return call_id
+        return f"c{self._calls}"
 
     def begin_noted_call(self, parent: str | None, state: str | None) -> str:
         """Returns the id of a call that may run concurrently with others.
