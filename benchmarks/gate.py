@@ -21,6 +21,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -33,7 +34,9 @@ BOUNDS: Final = Path(__file__).parent / "gate.json"
 TOLERANCE: Final = 0.10
 SANDBOXED: Final = ("exec in a sandbox", "null attempt")
 UNSTEADY: Final = {("null attempt", "read and write calls")}
-"""How often a pipe is read depends on how the host schedules its processes."""
+"""How often a pipe is read depends on how the host schedules its processes, and some attempts have many."""
+RECOUNTS: Final = 3
+"""How often a scenario with sandboxes that exceeds a bound is counted once more: a busy host only adds to a count."""
 PYTHON_COUNTS: Final = ("function calls", "peak bytes allocated")
 INSTRUCTIONS: Final = "instructions"
 
@@ -84,6 +87,23 @@ def count() -> tuple[Counts, dict[str, str]]:
         under = pool.submit(_run, command, {_callgrind.OUT: str(out)})
         counts, instructions = plain.result(), under.result()
     return {scenario: {**instructions.get(scenario, {}), **counts[scenario]} for scenario in counts}, {}
+
+
+def recount(counts: Counts, bounds: dict[str, Any], again: Callable[[str], Counts]) -> Counts:
+    """Returns the counts with the least of each metric of the sandboxed scenarios that exceeded a bound, of which
+    `again` counts one."""
+    found = dict(counts)
+    for _ in range(RECOUNTS):
+        over = {one.scenario for one in compare(found, bounds) if one.verdict == "more"} & set(SANDBOXED)
+        for scenario in over:
+            other = again(scenario)[scenario]
+            found[scenario] = {name: min(value, other.get(name, value)) for name, value in found[scenario].items()}
+    return found
+
+
+def _count_one(scenario: str) -> Counts:
+    with tempfile.TemporaryDirectory(prefix="gate-") as folder:
+        return count_plainly(["-m", "benchmarks._gate_scenarios", folder, scenario])
 
 
 def _why_no_callgrind() -> str | None:
@@ -149,7 +169,7 @@ def main(arguments: list[str] | None = None) -> int:
     if given.set:
         _write_bounds(counts)
     bounds = json.loads(BOUNDS.read_text(encoding="utf-8"))
-    compared = compare(counts, bounds)
+    compared = compare(recount(counts, bounds, _count_one), bounds)
     if not missing and _build() not in bounds[INSTRUCTIONS]:
         missing = {INSTRUCTIONS: f"no bounds for this build ({_build()}); add them with --set"}
     if bounds["python"] != _python():

@@ -36,6 +36,26 @@ def test_a_count_without_a_bound_is_named() -> None:
     assert [one.verdict for one in gate.compare({"turn": {"SQL statements": 3.0}}, BOUNDS)] == ["new"]
 
 
+def test_only_what_a_busy_host_adds_to_is_counted_again() -> None:
+    bounds = {
+        "python": gate._python(),
+        "instructions": {},
+        "bounds": {"turn": {"x": 50.0}, "null attempt": {"x": 50.0}},
+    }
+    asked: list[str] = []
+
+    def again(scenario: str) -> dict[str, dict[str, float]]:
+        asked.append(scenario)
+        return {scenario: {"x": 70.0 if len(asked) == 1 else 51.0}}
+
+    found = gate.recount({"turn": {"x": 60.0}, "null attempt": {"x": 80.0}}, bounds, again)
+    assert asked == ["null attempt"] * 2
+    assert {one.scenario: one.verdict for one in gate.compare(found, bounds)} == {
+        "turn": "more",
+        "null attempt": "same",
+    }
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("planted", draw_sample(sorted(PLANTED), 2))
 def test_planted_regressions_are_noticed(planted: str, tmp_path: Path) -> None:
