@@ -13,10 +13,12 @@ from assay.errors import AssayError, UserError
 from assay.verdicts import assess
 
 from .output import emit_json, quantity, say
-from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
+from .shared import JsonOption, RunArgument, StoreOption, pick_runs, settings_with
 from .tables import print_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from assay.store import AttemptRow
     from assay.verdicts import Trust
 
@@ -42,7 +44,7 @@ def ls(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Lists the attempts of a run, or the runs of a store with date, agent, model, outcomes and state.
+    """Lists the attempts of a run, or the runs of a grid or store with date, agent, model, outcomes and state.
 
     A run is `running` (a process writes it), `interrupted` (`assay resume` completes it), `finished`, or `sealed`.
 
@@ -62,7 +64,13 @@ def ls(
     if runs:
         _list_runs(settings.store, LISTED_RUNS if limit is None and not as_json else limit, offset, as_json=as_json)
         return
-    with RunStore.open(settings.store, pick_run(run, settings)) as opened:
+    names = pick_runs([run] if run is not None else [], settings)
+    if len(names) > 1:
+        if every or limit is not None or offset:
+            raise UserError(f"{run} is the grid of {', '.join(names)}: --all, --limit and --offset need one run")
+        _print_runs(settings.store, names, as_json=as_json)
+        return
+    with RunStore.open(settings.store, names[0]) as opened:
         checked = check_rows(opened)
         begun = {r.attempt for r in checked.rows if r.finished is None}
         newest = {
@@ -102,12 +110,17 @@ def _list_runs(root: Path, limit: int | None, offset: int, *, as_json: bool) -> 
     names = list_runs(root)
     end = len(names) - offset
     chosen = names[max(0, end - limit) if limit else 0 : max(0, end)]
-    lines = [_summarise(root, name) for name in chosen]
+    _print_runs(root, chosen, as_json=as_json)
+    if not as_json:
+        _say_rest(max(0, end) - len(chosen), "older run", offset + len(chosen))
+
+
+def _print_runs(root: Path, names: Sequence[str], *, as_json: bool) -> None:
+    lines = [_summarise(root, name) for name in names]
     if as_json:
-        emit_json({"runs": chosen, "summaries": lines})
-        return
-    print_rows([_run_row(line) for line in lines], empty=f"no runs in {root}: `assay run` makes one")
-    _say_rest(max(0, end) - len(chosen), "older run", offset + len(chosen))
+        emit_json({"runs": names, "summaries": lines})
+    else:
+        print_rows([_run_row(line) for line in lines], empty=f"no runs in {root}: `assay run` makes one")
 
 
 def _nothing_listed(run: str, attempts: int, offset: int) -> str:
