@@ -28,8 +28,10 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 __all__ = [
     "AgentDefinitionError",
@@ -61,6 +63,7 @@ __all__ = [
     "escape_surrogates",
     "exception_message",
     "innermost_exception",
+    "remove_partial",
 ]
 
 
@@ -272,6 +275,19 @@ def describe_os_error(exc: OSError, path: object = None, *, elsewhere: str = _EL
     known = _OS_ERRORS.get(number) if number is not None else None
     reason = known.format(elsewhere=elsewhere) if known else exc.strerror or exception_message(exc)
     return reason if named is None else f"{named}: {reason}"
+
+
+@contextmanager
+def remove_partial(path: Path) -> Iterator[None]:
+    """Names a file that cannot be written whole, as `add_filename`, and removes it unless it was there before."""
+    is_new = not os.path.lexists(path)
+    try:
+        with add_filename(path):
+            yield
+    except BaseException:
+        if is_new:
+            path.unlink(missing_ok=True)
+        raise
 
 
 @contextmanager

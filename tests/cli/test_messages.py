@@ -45,6 +45,16 @@ def test_selection_on_a_full_disk_names_the_file(say: Say, full_disk: Path) -> N
     assert (code, f"assay: {full_disk}/" in err, ": the disk is full: free some space" in err) == (3, True, True), err
 
 
+@pytest.mark.parametrize("words", [("receipt", "r"), ("ls", "r")])
+def test_file_that_a_full_disk_cuts_is_removed(
+    words: tuple[str, ...], say: Say, tmp_path: Path, full_disk: Path
+) -> None:
+    small_run(tmp_path / "store")
+    code, _, err = say(*words, "--out", str(full_disk / "out.txt"))
+    assert (code, err.count(f"{full_disk}/out.txt: the disk is full: free some space")) == (3, 1), err
+    assert not (full_disk / "out.txt").exists()
+
+
 def test_synthesis_on_a_full_disk_is_no_failure_of_the_store(say: Say, full_disk: Path) -> None:
     code, _, err = say("synth", "repository", "x", "--out", str(full_disk / "made"))
     assert (code, f"assay: {full_disk}/made" in err, "the disk is full: free some space" in err) == (3, True, True), err

@@ -66,30 +66,24 @@ def ls(
         return
     names = pick_runs([run] if run is not None else [], settings)
     if len(names) > 1:
-        if every or limit is not None or offset:
-            raise UserError(f"{run} is the grid of {', '.join(names)}: --all, --limit and --offset need one run")
+        _require_no_paging(names, every or limit is not None or offset > 0)
         _print_runs(settings.store, names, as_json=as_json)
         return
     with RunStore.open(settings.store, names[0]) as opened:
         checked = check_rows(opened)
-        begun = {r.attempt for r in checked.rows if r.finished is None}
-        newest = {
-            r.attempt: r.retry for r in sorted((r for r in checked.rows if r.attempt in begun), key=lambda r: r.retry)
-        }
-        listed = [r for r in checked.rows if every or r.final or (r.finished is None and r.retry == newest[r.attempt])]
+        listed = list(checked.rows) if every else _deciding_rows(checked.rows)
         most = limit if limit is not None or as_json else LISTED_ATTEMPTS
         rows = listed[offset : offset + most] if most else listed[offset:]
         stands = current_verdicts_by_chain(opened, rows, checked.verdicts)
     trusts = {r.chain: assess(stands[r.chain], r) for r in rows}
     if as_json:
-        shown = {r.chain: stands[r.chain] for r in rows}
         emit_json(
             {
                 "run": opened.run,
                 "attempts": [{**msgspec.to_builtins(r), "separation": trusts[r.chain].separation} for r in rows],
                 "headlines": {chain: trust.headline for chain, trust in trusts.items()},
                 "outcome_classes": {chain: trust.outcome_class for chain, trust in trusts.items()},
-                "standing": shown,
+                "standing": {r.chain: stands[r.chain] for r in rows},
                 "differing": checked.differing,
             }
         )
@@ -102,6 +96,18 @@ def ls(
         _say_rest(len(listed) - offset - len(rows), "attempt", offset + len(rows))
     if warning := checked.warning():
         say(f"warning: {warning}")
+
+
+def _require_no_paging(names: Sequence[str], paged: bool) -> None:
+    if paged:
+        raise UserError(f"this is the grid of {', '.join(names)}: --all, --limit and --offset need one run")
+
+
+def _deciding_rows(rows: Sequence[AttemptRow]) -> list[AttemptRow]:
+    """Returns the deciding trial of each attempt, or the newest one of an attempt that has not ended."""
+    begun = {r.attempt for r in rows if r.finished is None}
+    newest = {r.attempt: r.retry for r in sorted((r for r in rows if r.attempt in begun), key=lambda r: r.retry)}
+    return [r for r in rows if r.final or (r.finished is None and r.retry == newest[r.attempt])]
 
 
 def _list_runs(root: Path, limit: int | None, offset: int, *, as_json: bool) -> None:

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from assay.errors import UserError, add_filename
+from assay.errors import UserError, remove_partial
 
 from .output import say
 
@@ -91,6 +91,6 @@ def write_redacted(path: Path, data: bytes) -> tuple[str, ...]:
     escaped = check.clean(_ESCAPED.sub(rb"\1", cleaned.data)).names if path.suffix in (".md", ".tex") else ()
     if escaped:
         raise UserError(f"the table holds {', '.join(escaped)}: name a .json or .csv file, where secrets are redacted")
-    with add_filename(path):
+    with remove_partial(path):
         path.write_bytes(cleaned.data)
     return cleaned.names

@@ -26,7 +26,7 @@ from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
-from assay.errors import StoreError, UserError, add_filename, describe_os_error
+from assay.errors import StoreError, UserError, describe_os_error, remove_partial
 from assay.records import canonical_bytes, digest_record
 
 from .addenda import addendum_links
@@ -152,7 +152,7 @@ def signed_bytes(statement: Statement) -> bytes:
 def write_receipt(receipt: Receipt, path: Path) -> None:
     """Writes a receipt. Raises `UserError` where a file is there, `OSError` where it cannot be written."""
     try:
-        with add_filename(path), path.open("xb") as file:
+        with remove_partial(path), path.open("xb") as file:
             file.write(canonical_bytes(receipt) + b"\n")
     except FileExistsError as exc:
         raise UserError(f"{path} exists: choose another name, receipts are not overwritten") from exc
