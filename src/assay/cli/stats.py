@@ -11,7 +11,7 @@ import typer
 from assay.errors import UserError
 
 from .output import console, emit_json, quantity, say
-from .shared import JsonOption, RequireOption, StoreOption, parse_grade, pick_run, settings_with
+from .shared import JsonOption, RequireOption, StoreOption, parse_grade, pick_runs, settings_with
 from .table_formats import FormOption
 from .tables import load_measures, print_rows, print_summaries
 
@@ -27,7 +27,7 @@ RATES = "rates"
 
 
 def stats(
-    runs: Annotated[list[str] | None, typer.Argument(help="Names of runs; default: the newest.")] = None,
+    runs: Annotated[list[str] | None, typer.Argument(help="Names of runs or grids; default: the newest run.")] = None,
     table: Annotated[
         list[str] | None,
         typer.Option(
@@ -71,8 +71,7 @@ def stats(
 
     chosen = _select_tables(table or [RATES], (RATES, *TABLES))
     settings = settings_with(store)
-    run_names: list[str | None] = list(runs) if runs else [None]
-    names = tuple(dict.fromkeys(pick_run(run, settings) for run in run_names))
+    names = pick_runs(runs or [], settings)
     attempts = load_measures(settings.store, names, parse_grade(require))
     options = read_option_levels(settings.store, names) if "grid" in chosen else ()
     table_input = TableInput(names, attempts, options, max(k or (4,)))
