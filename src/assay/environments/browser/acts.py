@@ -56,6 +56,7 @@ async def click(tab: Tab, at: Point, button: str = "left", count: int = 1, modif
 async def move(tab: Tab, at: Point, flags: int = 0, held: str = "none") -> None:
     """Moves the pointer; `held` is the button that is down."""
     buttons = BUTTONS.get(held, 0)
+    tab.pointer = at
     await tab.call(
         "Input.dispatchMouseEvent", type="mouseMoved", x=at.x, y=at.y, button=held, buttons=buttons, modifiers=flags
     )
@@ -70,6 +71,7 @@ async def _mouse(tab: Tab, kind: str, at: Point, button: str, count: int, flags:
     if button not in BUTTONS:
         raise ActProblem(f"{button[:40]!r} is not a button: there are {', '.join(BUTTONS)}.")
     down = BUTTONS[button] if kind == "mousePressed" else 0
+    tab.is_held = bool(down)
     await tab.call(
         "Input.dispatchMouseEvent",
         type=kind,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from importlib import resources
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import urlsplit
@@ -15,7 +15,8 @@ from assay.errors import EnvironmentFailure
 from assay.http.messages import RequestHead, Response
 
 from .cdp import CdpConnection, CdpError
-from .tree import Numbering, PageTree, quote, render_lines
+from .screen import Point
+from .tree import Counter, Numbering, PageTree, quote, render_lines
 
 SETTLE_S: Final = 90.0
 """Longest wait for a page to rest: long, because what a busy machine does late must not look like another page."""
@@ -26,6 +27,7 @@ MOST_BODY: Final = 1 << 20
 MOST_WAITING: Final = 256
 """Requests of a page that may wait for an answer at a time."""
 _WORLD: Final = "assay"
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _ABOUT: Final = "about:blank"
 
 _NOT_AGAIN: Final = Response(
@@ -57,7 +59,7 @@ class TabOwner(Protocol):
     connection: CdpConnection
     clipboard: Clipboard
     serve: Serve
-    numbers: Iterator[int]
+    numbers: Counter
     width: int
     height: int
 
@@ -71,6 +73,13 @@ class PageState(NamedTuple):
 
     tree: PageTree
     lines: list[str]
+
+
+class Served(NamedTuple):
+    """The document that a tab was served last."""
+
+    method: str
+    response: Response
 
 
 class Tab:
@@ -89,6 +98,21 @@ class Tab:
         self.is_closed = False
         self.is_in_history = False
         """True while a page of the history is loaded."""
+        self.served: Served | None = None
+        self.content: dict[str, Any] = {}
+        """Contents of forms, scroll and more, as `keeper.js` read them last."""
+        self.entries: list[tuple[int, str]] = []
+        """History as it was noted last: number and address of each entry."""
+        self.entry = 0
+        """Place of the current entry among them."""
+        self.methods: dict[int, str] = {}
+        """Method by which each entry was requested, by its number."""
+        self.history_of: tuple[int, str] | None = None
+        """Document and address at which the history was noted."""
+        self.pointer: Point | None = None
+        """Where the mouse is."""
+        self.is_held = False
+        """True while a mouse button is down."""
         self._owner = owner
         self.clipboard = owner.clipboard
         self._connection = owner.connection
@@ -110,10 +134,10 @@ class Tab:
             send("Page.enable"),
             send("Runtime.enable"),
             send("Inspector.enable"),
-            send("Page.addScriptToEvaluateOnNewDocument", source=_script("stillness.js")),
+            send("Page.addScriptToEvaluateOnNewDocument", source=_STILLNESS),
             send(
                 "Page.addScriptToEvaluateOnNewDocument",
-                source=_script("walker.js"),
+                source=_READER,
                 worldName=_WORLD,
                 runImmediately=True,
             ),
@@ -179,6 +203,9 @@ class Tab:
             request = params.get("request")
             known = request if isinstance(request, dict) else {}
             response = await self._respond(str(known.get("url", "")), known)
+            is_document = params.get("resourceType") == "Document" and params.get("frameId") == self.target
+            if response is not None and is_document and response.status not in _REDIRECTS:
+                self.served = Served(str(known.get("method", "GET")), response)
             if response is None:
                 await self._send("Fetch.failRequest", requestId=number, errorReason="BlockedByClient")
                 return
@@ -335,7 +362,7 @@ class Tab:
             tree = msgspec.convert(await self.evaluate("walk", with_boxes), PageTree)
         except msgspec.ValidationError as exc:
             raise EnvironmentFailure(f"the page was read in an unknown form: {exc}") from exc
-        self.url = tree.url
+        self.url, self.content = tree.url, tree.kept
         self.last = PageState(tree, render_lines(tree, self.numbering.assign(self.document, tree)))
         return self.last
 
@@ -379,3 +406,8 @@ _HANDLERS: Final[dict[str, Callable[[Tab, dict[str, Any]], None]]] = {
 
 def _script(name: str) -> str:
     return (resources.files(__package__) / "scripts" / name).read_text(encoding="utf-8")
+
+
+_STILLNESS: Final = _script("stillness.js")
+_READER: Final = _script("walker.js") + _script("keeper.js")
+"""Script of the isolated world."""

@@ -9,11 +9,10 @@ Texts of the page are quoted, so that no text of a page can look like a line of 
 
 from __future__ import annotations
 
+import collections
 import difflib
-import itertools
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -74,6 +73,8 @@ class PageTree(msgspec.Struct, frozen=True):
     """True if a modal dialog is open, which alone is reported."""
     scroll: tuple[int, int] = (0, 0)
     size: tuple[int, int] = (0, 0)
+    kept: dict[str, Any] = {}
+    """What the document holds beside its markup, as `keeper.js` reports it."""
 
 
 class Element(msgspec.Struct, frozen=True):
@@ -86,17 +87,39 @@ class Element(msgspec.Struct, frozen=True):
     node: Node
 
 
+class Counter:
+    """Gives numbers, each once."""
+
+    def __init__(self) -> None:
+        self.following = 1
+
+    def take(self) -> int:
+        """Returns the next number."""
+        number = self.following
+        self.following += 1
+        return number
+
+
 class Numbering:
     """Numbers of the elements of one tab. Tabs of one attempt share the counter."""
 
-    def __init__(self, counter: Iterator[int] | None = None) -> None:
-        self._counter = itertools.count(1) if counter is None else counter
+    def __init__(self, counter: Counter | None = None) -> None:
+        self._counter = Counter() if counter is None else counter
         self.elements: dict[int, Element] = {}
         """Elements of the tree read last, by number."""
         self._by_key: dict[bytes, int] = {}
         self._by_element: dict[tuple[int, int], int] = {}
         self._document_of: dict[int, int] = {}
         self._document = -1
+
+    @property
+    def keys(self) -> tuple[tuple[bytes, int], ...]:
+        """Numbers of elements by key, the oldest first."""
+        return tuple(self._by_key.items())
+
+    def restore(self, keys: Iterable[tuple[bytes, int]]) -> None:
+        """Sets the numbers of a tab that was kept, before its first tree is read."""
+        self._by_key = dict(keys)
 
     def assign(self, document: int, tree: PageTree) -> list[int | None]:
         """Returns the number of each node; None for those that cannot be acted on."""
@@ -121,7 +144,7 @@ class Numbering:
         if number is None:
             number = self._by_key.get(key)
             if number is None or self._document_of.get(number) == element[0]:
-                number = next(self._counter)
+                number = self._counter.take()
             self._by_element[element] = number
             self._document_of[number] = element[0]
         self._by_key.pop(key, None)
@@ -182,7 +205,7 @@ def render_changes(before: Sequence[str], after: Sequence[str]) -> str | None:
     """Returns the lines that went (-) and came (+) since the last tree; None if it is shorter to show all of it."""
     if not before:
         return None
-    counts = Counter(before)
+    counts = collections.Counter(before)
     if sum(counts[line] for line in after) > _MOST_COMPARED:
         return None
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)

@@ -235,6 +235,7 @@
     return {
       url: cut(location.href), title: cut(document.title), nodes, cut: isCut, dialog: Boolean(modal),
       scroll: [Math.round(scrollX), Math.round(scrollY)],
+      kept: assayWalker.capture(),
       size: [scroller ? scroller.scrollWidth : 0, scroller ? scroller.scrollHeight : 0],
     };
   }
