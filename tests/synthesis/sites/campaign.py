@@ -202,7 +202,7 @@ async def run(groups: tuple[str, ...], seed: int, share: int, out: Path) -> bool
             sys.stdout.write(f"{group:10}" + "".join(f"{rows[-1][name]:>9}" for name in names) + "\n")
             sys.stdout.writelines(f"  {failure}\n" for failure in rows[-1]["failures"])
             sys.stdout.flush()
-            sums = {name: sum(row[name] for row in rows) for name in names}
+            sums = {name: round(sum(row[name] for row in rows), 1) for name in names}
             found = {"commit": commit, "seed": seed, "share": share, "all": sums, "groups": rows}
             out.write_text(json.dumps(found, indent=1) + "\n")
     finally:
