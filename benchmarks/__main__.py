@@ -3,7 +3,7 @@
     python -m benchmarks [--quick] [--peer-python NAME=PATH ...]
 
 Peers need environments of their own, so `--peer-python` is given once for each of them: `aviary`, `verifiers`,
-`inspect`, `harbor`, `litellm`. Without a name, one interpreter is tried for every peer that is not named.
+`inspect`, `harbor`, `litellm`, `playwright`. Without a name, one interpreter is tried for every peer that is not named.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ PEERS = {
     "service_transports": (),
     "allocation": (),
     "improve": (),
+    "browser": ("playwright",),
 }
 """Script to the peers that it runs; their environments do not agree with each other."""
 

@@ -66,10 +66,11 @@ class BrowserContext:
             made = await lease.browser.call("Target.createBrowserContext", disposeOnDetach=True)
             context = cls(lease, str(made.get("browserContextId")), serve, width, height)
             lease.browser.owners[context._identifier] = context
-            await lease.browser.call(
+            denied = lease.browser.connection.send(  # before the browser is asked for a tab
                 "Browser.setDownloadBehavior", behavior="deny", browserContextId=context._identifier
             )
             await context.new_tab()
+            await denied
         except (CdpError, ActProblem, TimeoutError) as exc:
             await (lease.release() if context is None else context.close())
             raise EnvironmentFailure(f"the browser opened no context: {exc}") from exc
@@ -187,7 +188,9 @@ class BrowserContext:
         finally:
             self._is_opening = False
         self.current = tab
-        await tab.settle()
+        if self._tasks:
+            await asyncio.wait(tuple(self._tasks), timeout=_OPEN_S)  # until it is set up
+        await asyncio.wait_for(tab.load(), _OPEN_S)
         return tab
 
     async def close_tab(self, tab: Tab) -> None:

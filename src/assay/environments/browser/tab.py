@@ -301,16 +301,20 @@ class Tab:
         try:
             async with asyncio.timeout(SETTLE_S):
                 while True:
-                    while self._is_busy:
-                        self._changed.clear()
-                        await self._changed.wait()
-                    if await self._has_drawn() and not self._is_busy:
+                    await self.load()
+                    if await self._has_drawn() and not self.is_busy:
                         return True
         except TimeoutError:
             self._owner.note(f"The page was still loading after {SETTLE_S:.0f} s.")
             self._send("Page.stopLoading")
             self._is_loading = self._is_navigating = False
             return False
+
+    async def load(self) -> None:
+        """Waits until nothing is loading and the page can be read."""
+        while self.is_busy:
+            self._changed.clear()
+            await self._changed.wait()
 
     async def answer_all(self) -> None:
         """Waits until no request of the page is being answered, so that what an act sent is done before it returns."""
@@ -323,7 +327,8 @@ class Tab:
             return  # the browser takes no answer
 
     @property
-    def _is_busy(self) -> bool:
+    def is_busy(self) -> bool:
+        """True while the page loads or asks for something."""
         return not self._is_gone and (
             self._requests > 0 or self._is_loading or self._is_navigating or self._world is None
         )

@@ -166,10 +166,12 @@ class BrowserTools:
             return  # the page is gone
 
     async def _observe_page(self, name: str) -> str:
-        await self.context.current_tab().settle()
+        first = self.context.current_tab()
+        await first.settle()
         await self.context.settle()
         tab = self.context.current_tab()  # another one, if the act opened or closed a tab
-        await tab.settle()
+        if tab is not first or tab.is_busy:
+            await tab.settle()
         before, state = tab.last, await tab.read()
         await self._keep(tab)
         shown = None

@@ -23,6 +23,11 @@ MOST_SHOWN: Final = 60_000
 _MOST_CHANGED: Final = 0.6
 """Share of changed lines beyond which the whole tree is shown."""
 _CONTEXT: Final = 1
+_IN_ONE_LINE: Final = frozenset({"row", "listitem", "definition"})
+_OF_LINES: Final = frozenset({"row", "listitem", "definition", "list", "table", "heading"})
+"""Roles that have lines of their own wherever they are."""
+_MOST_PARTS: Final = 2
+_CELLS: Final = frozenset({"cell", "gridcell", "columnheader", "rowheader"})
 _MOST_COMPARED: Final = 1_000_000
 """Pairs of equal lines beyond which two trees are not compared, because that would take seconds."""
 _MOST_KEYS: Final = 50_000
@@ -161,14 +166,57 @@ class Numbering:
 
 
 def render_lines(tree: PageTree, numbers: Sequence[int | None]) -> list[str]:
-    """Returns the tree, one line a node."""
-    return [_line(node, number) for node, number in zip(tree.nodes, numbers, strict=True)]
+    """Returns the tree, one line a node. Unless boxes are shown, a row of a table is one line with its cells, and an
+    entry of a list with at most two parts is one line with them."""
+    nodes, lines, at = tree.nodes, list[str](), 0
+    while at < len(nodes):
+        end = at + 1
+        if nodes[at].r in _IN_ONE_LINE and nodes[at].b is None:
+            while end < len(nodes) and nodes[end].d > nodes[at].d:
+                end += 1
+            inner = nodes[at + 1 : end]
+            is_long = nodes[at].r != "row" and len(inner) > _MOST_PARTS
+            if is_long or any(node.r in _OF_LINES for node in inner):  # such as a table in a cell
+                end = at + 1
+        part = list(zip(nodes[at:end], numbers[at:end], strict=True))
+        lines.append(_line(*part[0]) if end == at + 1 else _row(part) if nodes[at].r == "row" else _entry(part))
+        at = end
+    return lines
+
+
+def _entry(part: Sequence[tuple[Node, int | None]]) -> str:
+    return _indent(part[0][0]) + " ".join(_words(node, number) for node, number in part)
+
+
+def _row(part: Sequence[tuple[Node, int | None]]) -> str:
+    """Returns a row and everything in it in one line, the cells between bars."""
+    row = part[0][0]
+    cells: list[list[str]] = []
+    is_head = True
+    for node, number in part[1:]:
+        if node.d == row.d + 1:
+            cells.append([])
+            is_head = is_head and node.r == "columnheader"
+        is_plain = node.r in _CELLS and number is None and not node.s
+        text = (quote(node.t) if node.t else "") if is_plain else _words(node, number)
+        if text and cells:
+            cells[-1].append(text)
+    head = "columns" if is_head and not row.s and part[0][1] is None else _words(row, part[0][1])
+    return f"{_indent(row)}{head} " + " | ".join(" ".join(cell) or '""' for cell in cells)
 
 
 def _line(node: Node, number: int | None) -> str:
-    indent = "  " * min(node.d, 30)
+    return _indent(node) + _words(node, number)
+
+
+def _indent(node: Node) -> str:
+    return "  " * min(node.d, 30)
+
+
+def _words(node: Node, number: int | None) -> str:
+    """Returns a node without its depth."""
     if node.r == "text":
-        return f"{indent}{quote(node.t)}"
+        return quote(node.t)
     parts = [] if number is None else [f"[{number}]"]
     parts.append(_plain(node.r))
     if node.t:
@@ -180,7 +228,7 @@ def _line(node: Node, number: int | None) -> str:
         parts.append(f"options={quote(' | '.join(node.o))}")
     if node.b is not None:
         parts.append(f"at {','.join(map(str, node.b))}")
-    return indent + " ".join(parts)
+    return " ".join(parts)
 
 
 def quote(text: str) -> str:
