@@ -7,8 +7,6 @@ here, the tests of it are skipped.
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +18,12 @@ from assay.environments.browser.miniwob.world import HOME, MiniWobWorld, find_pa
 from assay.errors import UserError
 from assay.http.messages import RequestHead
 from assay.verify.facts import judge_facts
+from tests.environments.services.benchmark_data import read_json, shared_folder
 from tests.sampling import draw_sample
 
 from .test_acts import number
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("browsers"), pytest.mark.timeout(600)]
-RECORDED = Path(os.environ.get("ASSAY_SHARED_DATA", "shared/data")) / "environments/miniwob/utterances_seeds_0_1_2.json"
 SEEDS = (0, 1, 2)
 AT_ONCE = 4
 
@@ -67,9 +65,7 @@ def test_there_are_130_pages_and_30_scripts() -> None:
 
 
 async def test_pages_ask_for_what_they_asked_for_elsewhere() -> None:
-    if not RECORDED.is_file():
-        pytest.skip("the recorded utterances are not here (ASSAY_SHARED_DATA)")
-    recorded = json.loads(RECORDED.read_text())
+    recorded = read_json(shared_folder("environments", "miniwob", "utterances_seeds_0_1_2.json"))
     chosen = draw_sample([(page, seed) for page in recorded for seed in SEEDS], 12)
     turn = asyncio.Semaphore(AT_ONCE)
     found = await asyncio.gather(*(utterance(page, seed, turn) for page, seed in chosen))

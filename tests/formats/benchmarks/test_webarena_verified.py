@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,8 @@ from assay.formats.benchmarks.webarena_verified import (
 )
 from assay.formats.interface import ImportContext, ReadProblem
 from assay.records import EvidenceAdded, VerdictAdded
+from tests.environments.services.benchmark_data import shared_folder
 
-SHARED = Path(os.environ.get("ASSAY_SHARED_DATA", "shared/data")) / "environments/webarena"
 COUNTS = [{"month": "May", "count": 8}, {"month": "June", "count": [13, 14]}]
 
 
@@ -141,9 +140,9 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
         read_folder(folder)
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the logs of WebArena-Verified are not here (ASSAY_SHARED_DATA)")
 def test_the_two_logged_tasks_and_all_812() -> None:
-    tasks = read_tasks(SHARED / "webarena-verified.json.gz")
+    folder = shared_folder("environments", "webarena")
+    tasks = read_tasks(folder / "webarena-verified.json.gz")
     kinds = Counter(
         one.expected["task_type"] if one.expected["status"] == "SUCCESS" else "error"
         for task in tasks.values()
@@ -153,7 +152,7 @@ def test_the_two_logged_tasks_and_all_812() -> None:
     assert len(tasks) == 812
     assert kinds == {"mutate": 364, "retrieve": 297, "navigate": 111, "error": 40}
     for number, status in ((107, "fail"), (108, "pass")):
-        read, problems = read_folder(SHARED / "agent_logs" / str(number))
+        read, problems = read_folder(folder / "agent_logs" / str(number))
         assert problems == []
         assert verdict_of(read).status == status
         check = [body.evidence.data for body in read.bodies if isinstance(body, EvidenceAdded)][-1]

@@ -14,7 +14,7 @@ import msgspec
 from assay.errors import EnvironmentFailure
 from assay.http.messages import RequestHead, Response
 
-from .cdp import CdpConnection, CdpError
+from .cdp import CdpConnection, CdpError, decode_json
 from .screen import Point
 from .tree import Counter, Numbering, PageTree, quote, render_lines
 
@@ -364,8 +364,8 @@ class Tab:
     async def read(self, *, with_boxes: bool = False) -> PageState:
         """Returns the accessibility tree. Raises `ActProblem`."""
         try:
-            tree = msgspec.convert(await self.evaluate("walk", with_boxes), PageTree)
-        except msgspec.ValidationError as exc:
+            tree = decode_json(str(await self.evaluate("walk", with_boxes)).encode(), PageTree)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
             raise EnvironmentFailure(f"the page was read in an unknown form: {exc}") from exc
         self.url, self.content = tree.url, tree.kept
         self.last = PageState(tree, render_lines(tree, self.numbering.assign(self.document, tree)))

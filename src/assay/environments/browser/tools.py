@@ -27,7 +27,7 @@ from .context import BrowserContext
 from .kept import capture
 from .keys import MODIFIERS, modifier_event
 from .screen import Point, Screen
-from .tab import ActProblem, PageState, Tab
+from .tab import ActProblem, Tab
 from .tree import PageTree, quote, render_changes, render_tree
 from .vocabulary import (
     Clear,
@@ -172,12 +172,15 @@ class BrowserTools:
         tab = self.context.current_tab()  # another one, if the act opened or closed a tab
         if tab is not first or tab.is_busy:
             await tab.settle()
-        before, state = tab.last, await tab.read()
+        before = tab.last
+        state, image = await asyncio.gather(tab.read(), self._picture(tab))  # the browser encodes meanwhile
         await self._keep(tab)
         shown = None
         if self._observe == "changes" and before is not None and before.tree.title == state.tree.title:
             shown = render_changes(before.lines, state.lines)
-        await self._record(tab, state, name)
+        if self.on_screen is not None:
+            tree = "\n".join(state.lines)
+            self.on_screen(Screen(name, state.tree.url, state.tree.title, tree, image, self._point))
         return "\n".join([*self._heading(tab, state.tree), render_tree(state.lines) if shown is None else shown])
 
     def _heading(self, tab: Tab, tree: PageTree) -> list[str]:
@@ -194,17 +197,14 @@ class BrowserTools:
             lines.append("The page is long: its end is not shown.")
         return lines + self.context.take_notes()
 
-    async def _record(self, tab: Tab, state: PageState, name: str) -> None:
-        if self.on_screen is None:
-            return
-        image = None
-        if self._takes_pictures:
-            try:
-                image = await tab.screenshot()
-            except ActProblem:
-                image = None
-        tree = "\n".join(state.lines)
-        self.on_screen(Screen(name, state.tree.url, state.tree.title, tree, image, self._point))
+    async def _picture(self, tab: Tab) -> bytes | None:
+        """Returns a picture of a page; None if none is wanted, or none can be taken."""
+        if self.on_screen is None or not self._takes_pictures:
+            return None
+        try:
+            return await tab.screenshot()
+        except ActProblem:
+            return None
 
     async def _read(self, asked: ReadPage) -> str:
         tab = self.context.current_tab()

@@ -128,16 +128,16 @@ def _add_trace(builder: TrajectoryBuilder, folder: Path, bad: Any) -> float | No
     if found is None:
         return None
     try:
-        entries = get_path(msgspec.json.decode(_read(found)), "log.entries")
+        entries = get_path(msgspec.json.decode(_read(found)), "log", "entries")
     except (msgspec.DecodeError, UnicodeError, OSError, EOFError, UserError) as exc:
         bad(found.name, f"the trace cannot be read: {exc}")
         return None
     listed = [one for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
     requests = [
         {
-            "method": text_or_none(get_path(one, "request.method")),
-            "url": str(get_path(one, "request.url"))[:500],
-            "status": get_path(one, "response.status"),
+            "method": text_or_none(get_path(one, "request", "method")),
+            "url": str(get_path(one, "request", "url"))[:500],
+            "status": get_path(one, "response", "status"),
         }
         for one in listed[:_MOST_REQUESTS]
     ]
