@@ -143,7 +143,7 @@ class BrowserContext:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What happened since the notes were taken."""
+        """Notes that were not taken yet."""
         return tuple(self._notes)
 
     def take_notes(self) -> list[str]:

@@ -4,8 +4,8 @@ The state, the log of calls and what is judged are those of the services behind 
 adds pages, never state. Each act is a step; the pages that it led to are stored beside it.
 
 Covered: an attempt has an origin, cookies, storage and tabs of its own, and its requests are answered from its own
-world in this process. A state keeps what the services hold and the pages (`kept`): a restored attempt goes on as if it
-had never been interrupted, and nothing is replayed. What could not be restored is in the facts.
+world in this process. A state keeps what the services hold and the pages (`page_snapshot`): a restored attempt goes on
+as if it had never been interrupted, and nothing is replayed. What could not be restored is in the facts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from assay.records import Isolation, Observation, ToolCall
 
 from .context import BrowserContext
 from .guide import PlanGuide
-from .kept import KeptPages, keep_pages, restore_pages
+from .page_snapshot import PagesSnapshot, keep_pages, restore_pages
 from .pool import browser_pool
 from .random_acts import random_act
 from .screen import Screen
@@ -65,7 +65,7 @@ class _State(msgspec.Struct, frozen=True):
     service: bytes
     results: dict[int, CallResult]
     count: int
-    pages: KeptPages | None
+    pages: PagesSnapshot | None
     """None before the browser was used."""
     messages: tuple[tuple[str, str], ...] = ()
     held: int = 0
@@ -178,6 +178,8 @@ class SiteWorld:
                 await tools.open_home()
             else:
                 self._lost = tuple(await restore_pages(tools.context, state.pages))
+                if not state.pages.tabs:
+                    await tools.open_home()
                 tools.messages = list(state.messages)
                 await tools.hold(state.held)
         except ActProblem as exc:
@@ -221,7 +223,9 @@ class SiteWorld:
             state = replace(state, pages=former.pages, messages=former.messages, held=former.held)
         elif self._tools is not None:
             tools = self._tools
-            state = replace(state, pages=keep_pages(tools.context), messages=tuple(tools.messages), held=tools.held)
+            state = replace(
+                state, pages=keep_pages(tools.context), messages=tuple(tools.messages), held=tools.held_modifiers
+            )
         return msgspec.json.encode(state)
 
     def restore(self, state: bytes) -> None:

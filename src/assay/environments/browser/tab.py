@@ -296,13 +296,14 @@ class Tab:
 
     # Reading.
 
-    async def settle(self) -> bool:
-        """Waits until nothing is loading and two frames were drawn; returns False if that took too long."""
+    async def settle(self, *, until_drawn: bool = True) -> bool:
+        """Waits until nothing is loading and, unless it is not asked for, two frames were drawn; returns False if that
+        took too long."""
         try:
             async with asyncio.timeout(SETTLE_S):
                 while True:
                     await self.load()
-                    if await self._has_drawn() and not self.is_busy:
+                    if not until_drawn or (await self._has_drawn() and not self.is_busy):
                         return True
         except TimeoutError:
             self._owner.note(f"The page was still loading after {SETTLE_S:.0f} s.")

@@ -1,4 +1,4 @@
-"""Pages as they are kept: what is needed to put a browser's part of an attempt into a new context, replaying nothing.
+"""Snapshots of pages: what is needed to put a browser's part of an attempt into a new context, replaying nothing.
 
 A tab is kept as the document that was served last, byte for byte, the addresses of its history, and what the document
 holds beside its markup. To restore it, the history is built of empty pages that this module serves; the last document
@@ -44,7 +44,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     is_posted: bool = False
 
 
-class KeptTab(msgspec.Struct, frozen=True):
+class TabSnapshot(msgspec.Struct, frozen=True):
     """A tab."""
 
     entries: tuple[Entry, ...]
@@ -62,20 +62,24 @@ class KeptTab(msgspec.Struct, frozen=True):
     lost: tuple[str, ...] = ()
 
 
-class KeptPages(msgspec.Struct, frozen=True):
+class PagesSnapshot(msgspec.Struct, frozen=True):
     """All tabs of an attempt."""
 
-    tabs: tuple[KeptTab, ...]
+    tabs: tuple[TabSnapshot, ...]
     current: int
     next_number: int
     """Number that the next new element gets."""
     clipboard: str = ""
     notes: tuple[str, ...] = ()
     cookies: tuple[dict[str, Any], ...] = ()
+    lost: tuple[str, ...] = ()
+    """Parts that were not kept."""
 
     @property
     def url(self) -> str:
-        """Address of the current page."""
+        """Address of the current page; empty if no page was kept."""
+        if not self.tabs:
+            return ""
         tab = self.tabs[self.current]
         return tab.entries[tab.at].url
 
@@ -102,31 +106,32 @@ async def capture(context: BrowserContext) -> None:
         await context.read_cookies()
 
 
-def keep_pages(context: BrowserContext) -> KeptPages | None:
-    """Returns the pages as they were after the last act; None without one that can be kept."""
-    tabs = [kept for tab in context.tabs if (kept := _keep_tab(tab)) is not None]
-    if not tabs or context.current is None or len(tabs) != len(context.tabs):
-        return None
-    return KeptPages(
-        tuple(tabs),
-        context.tabs.index(context.current),
+def keep_pages(context: BrowserContext) -> PagesSnapshot:
+    """Returns the pages as they were after the last act."""
+    kept = [(tab, found) for tab in context.tabs if (found := _keep_tab(tab)) is not None]
+    current = next((at for at, (tab, _) in enumerate(kept) if tab is context.current), 0)
+    missing = len(context.tabs) - len(kept)
+    return PagesSnapshot(
+        tuple(found for _, found in kept),
+        current,
         context.numbers.following,
         context.clipboard.text,
         context.notes,
         tuple(context.cookies),
+        (f"tabs that crashed or were never shown: {missing}",) if missing else (),
     )
 
 
-def _keep_tab(tab: Tab) -> KeptTab | None:
+def _keep_tab(tab: Tab) -> TabSnapshot | None:
     served, entries = tab.served, tab.entries
-    if served is None or tab.last is None or not 0 <= tab.entry < len(entries):
+    if served is None or tab.last is None or tab.has_crashed or not 0 <= tab.entry < len(entries):
         return None
     first = next((at for at, (_, url) in enumerate(entries) if url != "about:blank"), 0)
     kept = tuple(Entry(url, tab.methods.get(number, "GET") == "POST") for number, url in entries[first:])
     lost = [str(one)[:100] for one in tab.content.get("lost", ())]
     lost += [_EARLIER] if len(kept) > 1 else []
     lost += ["a mouse button that is held"] if tab.is_held else []
-    return KeptTab(
+    return TabSnapshot(
         kept,
         tab.entry - first,
         served.response.status,
@@ -139,13 +144,15 @@ def _keep_tab(tab: Tab) -> KeptTab | None:
     )
 
 
-async def restore_pages(context: BrowserContext, kept: KeptPages) -> list[str]:
+async def restore_pages(context: BrowserContext, kept: PagesSnapshot) -> list[str]:
     """Puts kept pages into a new context, which has one empty tab; returns what could not be restored.
+
+    Without any kept page nothing is loaded.
 
     Raises:
         EnvironmentFailure: The pages are of another form, or the browser does not load them.
     """
-    serve, lost = context.serve, list[str]()
+    serve, lost = context.serve, list(kept.lost)
     context.clipboard.text = kept.clipboard
     try:
         await context.write_cookies(kept.cookies)
@@ -156,7 +163,8 @@ async def restore_pages(context: BrowserContext, kept: KeptPages) -> list[str]:
             context.serve = restorer.serve
             lost += await restorer.restore(context.current_tab())
             context.serve = serve
-        context.current = context.tabs[kept.current]
+        if kept.tabs:
+            context.current = context.tabs[kept.current]
         context.numbers.following = kept.next_number
     except (ActProblem, CdpError, IndexError, TypeError, KeyError, ValueError, zlib.error) as exc:
         raise EnvironmentFailure(f"the pages of a state could not be restored: {exc}") from exc
@@ -171,7 +179,7 @@ async def restore_pages(context: BrowserContext, kept: KeptPages) -> list[str]:
 class _Restorer:
     """Restores one tab, and answers its requests meanwhile."""
 
-    def __init__(self, context: BrowserContext, kept: KeptTab) -> None:
+    def __init__(self, context: BrowserContext, kept: TabSnapshot) -> None:
         self._serve_site = context.serve
         self._kept = kept
         body = zlib.decompressobj().decompress(kept.body, 64 << 20)
@@ -231,7 +239,7 @@ class _Restorer:
         await tab.settle()
 
 
-async def _note_history(tab: Tab, kept: KeptTab) -> None:
+async def _note_history(tab: Tab, kept: TabSnapshot) -> None:
     history = await tab.call("Page.getNavigationHistory")
     entries = history.get("entries") or []
     tab.entries = [(int(one["id"]), str(one.get("url"))) for one in entries]

@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from assay.environments.browser.context import BrowserContext
-from assay.environments.browser.kept import KeptPages, keep_pages, restore_pages
+from assay.environments.browser.page_snapshot import PagesSnapshot, keep_pages, restore_pages
 from assay.environments.browser.pool import browser_pool
 from assay.environments.browser.tools import BrowserTools
 from assay.errors import EnvironmentFailure
@@ -38,7 +38,7 @@ document.cookie = 'seen=1'; localStorage.a = 'kept'; sessionStorage.b = 'also';
 READ = """<title>-</title><script>
 document.title = [document.cookie, localStorage.a, sessionStorage.b].join(' ')</script>"""
 PAGES = {"/": FORM, "/other": OTHER, "/send": "<title>Sent</title><h1>Sent</h1>", "/script": SCRIPT, "/read": READ}
-Open = Callable[[KeptPages | None], Awaitable[BrowserTools]]
+Open = Callable[[PagesSnapshot | None], Awaitable[BrowserTools]]
 
 
 class Server:
@@ -64,7 +64,7 @@ def server() -> Server:
 async def open_one(browsers: None, server: Server) -> AsyncIterator[Open]:
     async with AsyncExitStack() as opened:
 
-        async def opens(kept: KeptPages | None = None) -> BrowserTools:
+        async def opens(kept: PagesSnapshot | None = None) -> BrowserTools:
             context = await BrowserContext.open(await browser_pool().lease(), server, 800, 600)
             opened.push_async_callback(context.close)
             tools = BrowserTools(context, HOME)
@@ -79,11 +79,10 @@ async def open_one(browsers: None, server: Server) -> AsyncIterator[Open]:
         yield opens
 
 
-def keep(tools: BrowserTools) -> KeptPages:
+def keep(tools: BrowserTools) -> PagesSnapshot:
     """Returns the pages as they come out of a store."""
     kept = keep_pages(tools.context)
-    assert kept is not None
-    return msgspec.json.decode(msgspec.json.encode(kept), type=KeptPages)
+    return msgspec.json.decode(msgspec.json.encode(kept), type=PagesSnapshot)
 
 
 async def both(one: BrowserTools, other: BrowserTools, name: str, **arguments: Any) -> str:
@@ -174,6 +173,19 @@ async def test_storage_and_cookies_are_restored_and_lost_scripts_are_named(open_
         "forms and scroll positions of earlier pages in the history",
     ]
     assert '"seen=1 kept also"' in await both(tools, other, "goto", url="/read")
+
+
+async def test_tabs_that_cannot_be_kept_are_named(open_one: Open) -> None:
+    tools = await open_one(None)
+    await act(tools, "new_tab")
+    tools.context.tabs[0].has_crashed = True
+    kept = keep(tools)
+    assert (len(kept.tabs), kept.current, kept.lost) == (1, 0, ("tabs that crashed or were never shown: 1",))
+    tools.context.tabs[1].has_crashed = True
+    nothing = keep(tools)
+    assert (nothing.tabs, nothing.url) == ((), "")
+    other = await open_one(nothing)
+    assert other.lost == ["tabs that crashed or were never shown: 2"]  # type: ignore[attr-defined]
 
 
 async def test_pages_of_another_form_are_refused(open_one: Open) -> None:
