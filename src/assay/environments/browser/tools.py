@@ -24,8 +24,8 @@ from assay.records import Observation
 
 from . import acts
 from .context import BrowserContext
-from .kept import capture
 from .keys import MODIFIERS, modifier_event
+from .page_snapshot import capture
 from .screen import Point, Screen
 from .tab import ActProblem, PageState, Tab
 from .tree import PageTree, quote, render_changes, render_tree
@@ -133,7 +133,7 @@ class BrowserTools:
             return Observation(" ".join([str(exc), *self.context.take_notes()]), error=True)
 
     @property
-    def held(self) -> int:
+    def held_modifiers(self) -> int:
         """Modifiers that are held, as flags of the protocol."""
         return self._held
 
