@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 from assay.analysis.columns import MEASURES
 from assay.api.summaries import interval_text
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 Rows = list[dict[str, str]]
 
 
-class RouteLoss(NamedTuple):
+class RouteLoss(msgspec.Struct, frozen=True):
     """Steps of the shortest way of one attempt by skill, and where it was lost."""
 
     agent: str
@@ -81,16 +84,16 @@ def read_option_levels(root: Path, runs: Sequence[str]) -> tuple[str, ...]:
 
 
 def read_routes(root: Path, runs: Sequence[str]) -> tuple[RouteLoss, ...]:
-    """Returns what the check `route` found in each attempt that it judged."""
-
+    """Returns what the check `route` found in each attempt that it judged; other evidence of its kind is left out."""
     found = []
     for run in runs:
         with RunStore.open(root, run) as store:
             for trajectory in store.trajectories():
                 for item in trajectory.evidence:
                     if item.kind == ROUTE:
-                        needed, done, lost = (item.data[name] for name in ("needed", "done", "lost"))
-                        found.append(RouteLoss(trajectory.agent, trajectory.model, needed, done, lost))
+                        data = {**item.data, "agent": trajectory.agent, "model": trajectory.model}
+                        with suppress(msgspec.ValidationError):  # a run that was imported may have any evidence
+                            found.append(msgspec.convert(data, RouteLoss))
     return tuple(found)
 
 
@@ -282,9 +285,10 @@ def _ranking_rows(ranking: Any) -> Rows:
 def _routes(data: TableInput) -> Any:
     groups: dict[tuple[str, str | None, str], list[int]] = {}
     for one in data.routes:
-        for skill, count in one.needed.items():
+        for skill in dict.fromkeys((*one.needed, *([one.lost] if one.lost else ()))):  # lost on the way round, too
+            count = one.needed.get(skill, 0)
             sums = groups.setdefault((one.agent, one.model, skill), [0, 0, 0, 0])
-            for at, amount in enumerate((1, count, one.done.get(skill, 0), int(one.lost == skill))):
+            for at, amount in enumerate((int(count > 0), count, one.done.get(skill, 0), int(one.lost == skill))):
                 sums[at] += amount
     fields = ("attempts", "needed", "done", "lost")
     return [

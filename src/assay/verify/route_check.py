@@ -27,6 +27,8 @@ from assay.verify.interface import CheckInput, CheckResult, WorldInput
 
 ROUTE: Final = "route"
 """Kind of the check, and of its evidence."""
+STOP: Final = "stop"
+"""Skill that is lost by an attempt that reached the goal and then left it for good."""
 LOST: Final = "lost_at_"
 """Beginning of the mark that names the skill at which an attempt was lost."""
 
@@ -49,7 +51,7 @@ class Course(NamedTuple):
     nearest: int
     """Steps that were left at the nearest node."""
     lost: str
-    """Skill of the step that was not taken; empty at the goal."""
+    """Skill of the step that was not taken, or `STOP`; empty at the goal."""
     astray: Mapping[str, int]
     """Steps that led away from the goal, by the skill of the step that was due."""
     needed: Mapping[str, int]
@@ -109,6 +111,7 @@ def follow(machine: Machine, start: Start, goal: Start, calls: Iterable[Any]) ->
     if reach.start not in back:
         raise TaskError(f"the check {ROUTE!r}: no way leads to its goal")
     nodes = [reach.start, *_nodes(reach, calls)]
+    back = {**{node: (0, None) for node in nodes if node.state == wanted}, **back}  # some only a guess leads to
     nearest = min((node for node in nodes if node in back), key=lambda node: back[node][0])
     needed, rest = _skills(reach, back, reach.start), _skills(reach, back, nearest)
     astray: Counter[str] = Counter()
@@ -117,7 +120,7 @@ def follow(machine: Machine, start: Start, goal: Start, calls: Iterable[Any]) ->
         if due is not None and (after not in back or back[after][0] >= back[before][0]):
             astray[due.transition.skill] += 1
     end = nodes[-1]
-    lost = _lost(back, nodes)
+    lost = "" if end.state == wanted else _lost(back, nodes)
     done = {skill: max(count - rest[skill], 0) for skill, count in needed.items()}
     left = back[end][0] if end in back else None
     shortest, taken = back[reach.start][0], len(nodes) - 1
@@ -131,7 +134,7 @@ def _lost(back: _Back, nodes: list[Node]) -> str:
     """Returns the skill of the step that was due where the attempt ended, or where its last way was cut off."""
     last = next(node for node in reversed(nodes) if node in back)
     due = back[last][1]
-    return "" if due is None else due.transition.skill
+    return STOP if due is None else due.transition.skill
 
 
 def _skills(reach: Reach, back: _Back, node: Node) -> Counter[str]:
@@ -155,8 +158,7 @@ def _nodes(reach: Reach, calls: Iterable[Any]) -> Iterable[Node]:
         arguments = call.get("arguments")
         if transition is None or not isinstance(arguments, Mapping):
             continue
-        known = transition.code and transition.code not in node.seen
-        if known:  # it was given without being seen, so that it was guessed
+        if transition.code and transition.code not in node.seen:  # it was guessed
             node = node._replace(seen=node.seen | {transition.code})
         given = tuple((name, arguments[name]) for name in transition.asks if name in arguments)
         after = reach.follow(node, Step(transition, given)) if len(given) == len(transition.asks) else None
@@ -169,7 +171,7 @@ def _rule(course: Course) -> Ruling:
     if course.left == 0:
         return Ruling("pass", 1.0, f"the goal was reached in {course.steps} steps; {course.shortest} would do")
     at = f"lost at a step of the kind {course.lost}"
-    come = 1 - course.nearest / course.shortest
+    come = 1 - course.nearest / course.shortest if course.shortest else 1.0
     end = "no way led to the goal any more" if course.left is None else f"{course.left} were left at the end"
     text = f"{course.nearest} of {course.shortest} steps were left at the nearest node, and {end}; {at}"
-    return Ruling("fail", max(come, 0.0), text, (LOST + course.lost,))
+    return Ruling("fail", come, text, (LOST + course.lost,))

@@ -154,6 +154,15 @@ def test_random_calls_keep_the_service_on_the_machine() -> None:
         (step(to="roof"), "'roof'"),
         (step(adds={"lamp": 1}), "no number"),
         (step(sets={"coins": 9}), "cannot be 9"),
+        (step(adds={"coins": 10**30}), "<= 100"),
+        (step(name="look_at_door"), "can be called 'look_at_door'"),
+        (step(asks=["lamp", "lamp"]), "twice among its arguments"),
+        (step(needs=[{"variable": "lamp"}]), "needs lamp to equal a value"),
+        (step(needs=[{"variable": "lamp", "least": 1}]), "needs lamp to equal a value"),
+        (step(needs=[{"variable": "lamp", "equals": "of"}]), "cannot be 'of'"),
+        (step(needs=[{"variable": "coins", "least": 3}]), "cannot be 3"),
+        ({"variables": [{"name": "lamp", "choices": ["on", "off\n"]}]}, "no form can send"),
+        ({"name": "sqlite"}, "SQL keeps this name"),
         ({"transitions": []}, "length"),
         ({"skin": 1}, "skin"),
     ],
@@ -177,6 +186,24 @@ def test_a_machine_that_is_too_large_to_search_is_refused(monkeypatch: pytest.Mo
     monkeypatch.setattr("assay.environments.services.machines.search.MOST_NODES", 10)
     with pytest.raises(TooLarge, match="more than 10 nodes"):
         Reach(read_machine(DOOR))
+
+
+def test_a_machine_of_few_nodes_with_too_many_steps_is_refused_before_they_are_tried() -> None:
+    names = ["one", "two", "three", "four"]
+    wide = changed(variables=[*DOOR["variables"], *({"name": name, "most": 100} for name in names)], **step(asks=names))
+    with pytest.raises(TooLarge, match="steps to try"):
+        Reach(read_machine(wide))
+
+
+def test_the_states_that_no_code_leads_to_are_known() -> None:
+    reach = Reach(read_machine(DOOR))
+    assert reach.states.keys() - reach.unread_states == {State("inside", ("on", count)) for count in (1, 2)}
+    assert not reach.unread_states - reach.states.keys()
+
+
+def test_the_machine_of_a_world_cannot_be_called_another() -> None:
+    with pytest.raises(ValueError, match="machine"):
+        ServiceWorld({"machines": [DOOR], "knobs": {"door": {"machine": "blake3:0"}}}, 5)
 
 
 def test_equal_machines_are_compiled_and_searched_once() -> None:

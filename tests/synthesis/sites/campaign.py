@@ -77,7 +77,7 @@ async def play_trial(trial: Trial, seed: int) -> dict[str, Any]:
     async with opened(task, trial.number) as world:
         found["null"] = await passes(task, world)
         by_tools = play(world.service, world.service.plan)
-        fork_at = draw.randrange(1, 2 * len(world.service.plan) + 1) if trial.has_fork else None
+        fork_at = draw.randrange(1, len(world.service.plan) + 1) if trial.has_fork else None
         found["acts"], broken = await follow(world, trial, lambda one: one.advice(), None, fork_at)
         failures += [f"fork of the plan: {problem}" for problem in broken]
         found["oracle"] = await passes(task, world)
@@ -138,7 +138,7 @@ async def follow(
         if acts == fork_at:
             state, calls_then, digest_then = world.snapshot(), len(world.service.calls), await world.digest()
     if state is None:
-        return acts, []
+        return acts, [] if fork_at is None else ["it ended before it was forked"]
     problems = []
     async with opened(trial.task, trial.number, state) as fork:
         if len(fork.service.calls) != calls_then or await fork.digest() != digest_then:

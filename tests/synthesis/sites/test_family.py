@@ -14,13 +14,14 @@ from assay.environments.services.machines.search import Reach
 from assay.environments.services.plans import PlannedCall, foreign_plan, outcome_key, play
 from assay.environments.services.world import ServiceWorld
 from assay.errors import TaskError, UserError
-from assay.records import Task, Verdict
+from assay.records import Check, EnvironmentSpec, Task, Verdict
 from assay.synthesis.sites.domains import DOMAINS
 from assay.synthesis.sites.drawing import draw_machine
 from assay.synthesis.sites.family import SiteTasks
 from assay.verify.interface import WorldInput
 from assay.verify.route_check import RouteCheck, follow
 from assay.verify.state_check import StateCheck
+from tests.environments.services import test_machines
 
 
 def world_of(task: Task) -> ServiceWorld:
@@ -75,6 +76,17 @@ def test_tasks_begin_in_any_state() -> None:
         assert [verdict.status for verdict in judge(task, world_of(task).plan)] == ["pass", "pass"]
 
 
+def test_no_way_to_a_goal_goes_without_a_code() -> None:
+    found = SiteTasks(site="permits", interface="tools", start="any", least=1).tasks(30, seed=1)
+    for task in found:
+        machine = read_machine(task.environment.parameters["machines"][0])
+        knobs = task.environment.parameters.get("knobs", {machine.name: {"start": {}}})
+        reach = Reach(machine, msgspec.convert(knobs[machine.name]["start"], Start))
+        goal = machine.begin(msgspec.convert(task.checks[1].parameters["goal"], Start))
+        assert goal in reach.states
+        assert goal not in reach.unread_states
+
+
 @pytest.mark.parametrize("domain", DOMAINS, ids=lambda domain: domain.name)
 def test_every_drawn_site_can_be_walked_to_its_end(domain: Any) -> None:
     for seed in (0, 1):
@@ -96,8 +108,52 @@ def test_losses_are_broken_down_by_skill() -> None:
         assert (course.left, course.nearest, sum(course.done.values())) == (left, left, length)
         due = "" if not left else machine.by_transition[world.plan[length].action].skill
         assert course.lost == due
-    back = play(world, [*world.plan[:1], PlannedCall("no_such_tool"), *world.plan[1:3]])
-    assert follow(machine, Start(), goal, back.facts()["calls"]).astray == {}
+    refused = play(world, [*world.plan[:1], PlannedCall("no_such_tool"), *world.plan[1:3]])
+    assert follow(machine, Start(), goal, refused.facts()["calls"]).astray == {}
+
+
+DOOR = read_machine(test_machines.DOOR)
+PORTER = [{"action": name, "arguments": {}, "code": None} for name in ("visit_porter", "take_coin", "take_coin")]
+ENTER = [
+    {"action": "set_lamp", "arguments": {"lamp": "on"}, "code": None},
+    {"action": "enter", "arguments": {}, "code": None},
+]
+
+
+def test_a_goal_that_was_left_is_lost_at_the_way_back_or_at_stopping() -> None:
+    goal = Start("porter", {"coins": 1})
+    for_good = follow(DOOR, Start(), goal, PORTER)
+    assert (for_good.left, for_good.nearest, for_good.lost) == (None, 0, "stop")
+    back = [*PORTER[:2], {"action": "back", "arguments": {}, "code": None}]
+    left = follow(DOOR, Start(), goal, back)
+    assert (left.left, left.nearest, left.lost) == (1, 0, "follow")
+    away = follow(DOOR, Start(), goal, [*PORTER[:1], back[-1]])
+    assert (away.left, away.astray, away.done) == (2, {"follow": 1}, {"follow": 1})
+
+
+async def test_the_start_can_be_the_goal() -> None:
+    environment = EnvironmentSpec("services", {"machines": [test_machines.DOOR]}, 0)
+    check = Check("route", "route", {"goal": {}})
+    task = Task("t", "i", environment, (check,), "blake3:0")
+    for calls, status, score in (((), "pass", 1.0), (PORTER[:1], "fail", 1.0)):
+        result = await RouteCheck().judge_world(WorldInput(task, check, {"calls": calls}, None))
+        assert (result.verdict.status, result.verdict.score, result.verdict.kind) == (status, score, "process")
+
+
+def test_a_goal_that_only_a_guess_leads_to_is_reached() -> None:
+    hall, porter, inside = test_machines.DOOR["screens"]
+    machine = read_machine(
+        test_machines.changed(codes=["pin", "tag"], screens=[hall, {**porter, "shows": ["pin", "tag"]}, inside])
+    )
+    goal = Start("inside", {"lamp": "on", "coins": 1})
+    guessed = follow(machine, Start("hall", {"coins": 1}), goal, ENTER)
+    assert (guessed.left, guessed.nearest, guessed.lost) == (0, 0, "")
+
+
+@pytest.mark.parametrize("lamp", [["on"], {"a": 1}, None, True, float("nan"), 3])
+def test_steps_with_values_that_no_service_takes_lead_nowhere(lamp: Any) -> None:
+    calls = [3, {"action": ["enter"]}, {"action": "set_lamp", "arguments": {"lamp": lamp}, "code": None}]
+    assert follow(DOOR, Start(), Start("inside", {"lamp": "on", "coins": 1}), calls).steps == 0
 
 
 def test_the_route_of_other_worlds_is_an_error(tasks: Sequence[Task]) -> None:

@@ -1,18 +1,20 @@
-"""Snapshots of pages: what is needed to put a browser's part of an attempt into a new context, replaying nothing.
+"""Pages as they are kept: what is needed to put a browser's part of an attempt into a new context, replaying nothing.
 
 A tab is kept as the document that was served last, byte for byte, the addresses of its history, and what the document
 holds beside its markup. To restore it, the history is built of empty pages that this module serves; the last document
-is served again as it was, and its forms, scroll, focus, dialogs and storage are set. No request reaches the site, so
-that nothing is called, logged or changed by it. Going back later asks the site, as it did before.
+is served again as it was, and its forms, scroll, focus, dialogs and storage are set. The site is asked for what the
+document loads by itself, its stylesheet, and for nothing else; forms that a script sends meanwhile are refused. Going
+back later asks the site, as it did before.
 
 Not covered, and named in what `restore_pages` returns: state of a page's scripts, editable elements, frames, chosen
-files, a mouse button that is held, and the forms and scroll positions that the browser itself would restore on earlier
-pages of the history.
+files, a mouse button that is held, documents that a page made itself (`blob:`), and the forms and scroll positions that
+the browser itself would restore on earlier pages of the history.
 """
 
 from __future__ import annotations
 
 import zlib
+from contextlib import nullcontext, suppress
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -23,7 +25,7 @@ from assay.errors import EnvironmentFailure
 from assay.http.messages import RequestHead, Response
 
 from .cdp import CdpError
-from .context import BrowserContext
+from .context import MOST_TABS, BrowserContext
 from .screen import Point
 from .tab import ActProblem, Tab
 
@@ -34,7 +36,13 @@ _MARK: Final = "/-/restored/"
 _STUB: Final = Response(
     200, b"<!doctype html><title>-</title><body>", {"Content-Type": "text/html", "Cache-Control": "no-store"}
 )
+_REFUSED_DOCUMENT: Final = Response(0, b"", {})
 _EARLIER: Final = "forms and scroll positions of earlier pages in the history"
+_BLANK: Final = "about:blank"
+_FAILED: Final = "chrome-error://chromewebdata/"
+"""Address of the page that the browser shows in place of one that was refused."""
+_REFUSED: Final = 0
+"""Status of a document that the site does not serve."""
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -61,8 +69,17 @@ class TabSnapshot(msgspec.Struct, frozen=True):
     pointer: tuple[float, float] | None = None
     lost: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.at < len(self.entries) <= MOST_ENTRIES:
+            raise ValueError(f"entry {self.at} of a history of {len(self.entries)}")
 
-class PagesSnapshot(msgspec.Struct, frozen=True):
+    @property
+    def url(self) -> str:
+        """Address of the page."""
+        return _FAILED if self.status == _REFUSED else self.entries[self.at].url
+
+
+class PageSnapshot(msgspec.Struct, frozen=True):
     """All tabs of an attempt."""
 
     tabs: tuple[TabSnapshot, ...]
@@ -72,16 +89,15 @@ class PagesSnapshot(msgspec.Struct, frozen=True):
     clipboard: str = ""
     notes: tuple[str, ...] = ()
     cookies: tuple[dict[str, Any], ...] = ()
-    lost: tuple[str, ...] = ()
-    """Parts that were not kept."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.current < len(self.tabs) <= MOST_TABS:
+            raise ValueError(f"tab {self.current} of {len(self.tabs)}")
 
     @property
     def url(self) -> str:
-        """Address of the current page; empty if no page was kept."""
-        if not self.tabs:
-            return ""
-        tab = self.tabs[self.current]
-        return tab.entries[tab.at].url
+        """Address of the current page."""
+        return self.tabs[self.current].url
 
 
 async def capture(context: BrowserContext) -> None:
@@ -106,37 +122,46 @@ async def capture(context: BrowserContext) -> None:
         await context.read_cookies()
 
 
-def keep_pages(context: BrowserContext) -> PagesSnapshot:
-    """Returns the pages as they were after the last act."""
-    kept = [(tab, found) for tab in context.tabs if (found := _keep_tab(tab)) is not None]
-    current = next((at for at, (tab, _) in enumerate(kept) if tab is context.current), 0)
-    missing = len(context.tabs) - len(kept)
-    return PagesSnapshot(
-        tuple(found for _, found in kept),
-        current,
+def take_snapshot(context: BrowserContext) -> PageSnapshot | None:
+    """Returns the pages as they were after the last act; None without one that can be kept."""
+    tabs = [kept for tab in context.tabs if (kept := _capture_tab(tab)) is not None]
+    if not tabs or context.current is None or len(tabs) != len(context.tabs):
+        return None
+    return PageSnapshot(
+        tuple(tabs),
+        context.tabs.index(context.current),
         context.numbers.following,
         context.clipboard.text,
         context.notes,
         tuple(context.cookies),
-        (f"tabs that crashed or were never shown: {missing}",) if missing else (),
     )
 
 
-def _keep_tab(tab: Tab) -> TabSnapshot | None:
-    served, entries = tab.served, tab.entries
-    if served is None or tab.last is None or tab.has_crashed or not 0 <= tab.entry < len(entries):
+def _capture_tab(tab: Tab) -> TabSnapshot | None:
+    entries = tab.entries
+    if tab.last is None or not 0 <= tab.entry < len(entries):
         return None
-    first = next((at for at, (_, url) in enumerate(entries) if url != "about:blank"), 0)
-    kept = tuple(Entry(url, tab.methods.get(number, "GET") == "POST") for number, url in entries[first:])
+    first = next((at for at, (_, url) in enumerate(entries) if url != _BLANK), tab.entry)
+    kept = tuple(
+        Entry(url if url.startswith("http") else _BLANK, tab.methods.get(number, "GET") == "POST")
+        for number, url in entries[first:]
+    )
     lost = [str(one)[:100] for one in tab.content.get("lost", ())]
+    if any(not url.startswith("http") and url != _BLANK for _, url in entries[first:]):
+        lost.append("documents that a page made itself")
+    served = _document_of(tab)
+    if served is None:
+        return None
+    if served in (_REFUSED_DOCUMENT, _STUB):
+        lost.append("storage, while a page is shown that the site did not serve")
     lost += [_EARLIER] if len(kept) > 1 else []
     lost += ["a mouse button that is held"] if tab.is_held else []
     return TabSnapshot(
         kept,
         tab.entry - first,
-        served.response.status,
-        dict(served.response.headers),
-        zlib.compress(served.response.body),
+        served.status,
+        dict(served.headers),
+        zlib.compress(served.body),
         {name: value for name, value in tab.content.items() if name != "lost"},
         tab.numbering.keys,
         None if tab.pointer is None else (tab.pointer.x, tab.pointer.y),
@@ -144,15 +169,22 @@ def _keep_tab(tab: Tab) -> TabSnapshot | None:
     )
 
 
-async def restore_pages(context: BrowserContext, kept: PagesSnapshot) -> list[str]:
-    """Puts kept pages into a new context, which has one empty tab; returns what could not be restored.
+def _document_of(tab: Tab) -> Response | None:
+    """Returns the document that a tab shows; None if it is not known."""
+    if tab.url == _FAILED:
+        return _REFUSED_DOCUMENT
+    if not tab.url.startswith("http"):
+        return _STUB
+    return None if tab.served is None else tab.served.response
 
-    Without any kept page nothing is loaded.
+
+async def restore_pages(context: BrowserContext, kept: PageSnapshot) -> list[str]:
+    """Puts kept pages into a new context, which has one empty tab; returns what could not be restored.
 
     Raises:
         EnvironmentFailure: The pages are of another form, or the browser does not load them.
     """
-    serve, lost = context.serve, list(kept.lost)
+    serve, lost = context.serve, list[str]()
     context.clipboard.text = kept.clipboard
     try:
         await context.write_cookies(kept.cookies)
@@ -163,8 +195,7 @@ async def restore_pages(context: BrowserContext, kept: PagesSnapshot) -> list[st
             context.serve = restorer.serve
             lost += await restorer.restore(context.current_tab())
             context.serve = serve
-        if kept.tabs:
-            context.current = context.tabs[kept.current]
+        context.current = context.tabs[kept.current]
         context.numbers.following = kept.next_number
     except (ActProblem, CdpError, IndexError, TypeError, KeyError, ValueError, zlib.error) as exc:
         raise EnvironmentFailure(f"the pages of a state could not be restored: {exc}") from exc
@@ -183,14 +214,18 @@ class _Restorer:
         self._serve_site = context.serve
         self._kept = kept
         body = zlib.decompressobj().decompress(kept.body, 64 << 20)
-        self._document = Response(kept.status, body, kept.headers)
+        is_refused = kept.status == _REFUSED
+        self._document = None if is_refused else Response(kept.status, body, kept.headers)
         self._is_last = False
+        self._expected = ""
+        """Path with a mark that is asked for next, once: a page may ask for such paths, too."""
 
     async def serve(self, origin: str, head: RequestHead, body: bytes) -> Response | None:
         """Answers a request without the site's tools."""
         entries = self._kept.entries
-        if head.target.startswith(_MARK):
+        if head.target == self._expected:
             entry = entries[int(head.target.removeprefix(_MARK))]
+            self._expected = ""
             return Response(307 if entry.is_posted else 302, b"", {"Location": entry.url, "Cache-Control": "no-store"})
         if not self._is_last:
             return _STUB
@@ -201,7 +236,7 @@ class _Restorer:
     async def restore(self, tab: Tab) -> list[str]:
         """Builds the history, loads the document, and sets what it held."""
         kept = self._kept
-        content = {"filled": [], "open": [], "modal": [], "scroll": [0, 0], **kept.content}
+        content = {"filled": [], "open": [], "modal": [], "inner": [], "scroll": [0, 0], **kept.content}
         last = len(kept.entries) - 1
         has_storage = bool(content.get("local") or content.get("session"))
         for number in range(last + 1):
@@ -222,12 +257,15 @@ class _Restorer:
         return lost
 
     async def _load(self, tab: Tab, number: int) -> None:
-        split = urlsplit(self._kept.entries[number].url)
-        address = f"{split.scheme}://{split.netloc}{_MARK}{number}"
-        if self._kept.entries[number].is_posted and number:
+        entry = self._kept.entries[number]
+        split = urlsplit(entry.url)
+        self._expected = f"{_MARK}{number}"
+        address = _BLANK if entry.url == _BLANK else f"{split.scheme}://{split.netloc}{self._expected}"
+        if entry.is_posted and number:
             await tab.evaluate("post", address)
         else:
-            await acts.go(tab, address)
+            with suppress(ActProblem) if self._is_last and self._document is None else nullcontext():
+                await acts.go(tab, address)  # what is refused is to fail
         await tab.settle()
 
     async def _load_again(self, tab: Tab) -> None:

@@ -5,7 +5,8 @@ adds pages, never state. Each act is a step; the pages that it led to are stored
 
 Covered: an attempt has an origin, cookies, storage and tabs of its own, and its requests are answered from its own
 world in this process. A state keeps what the services hold and the pages (`page_snapshot`): a restored attempt goes on
-as if it had never been interrupted, and nothing is replayed. What could not be restored is in the facts.
+as if it had never been interrupted, and nothing is replayed. What could not be restored, then or earlier, is in the
+facts.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from assay.records import Isolation, Observation, ToolCall
 
 from .context import BrowserContext
 from .guide import PlanGuide
-from .page_snapshot import PagesSnapshot, keep_pages, restore_pages
+from .page_snapshot import PageSnapshot, restore_pages, take_snapshot
 from .pool import browser_pool
 from .random_acts import random_act
 from .screen import Screen
@@ -65,8 +66,12 @@ class _State(msgspec.Struct, frozen=True):
     service: bytes
     results: dict[int, CallResult]
     count: int
-    pages: PagesSnapshot | None
-    """None before the browser was used."""
+    pages: PageSnapshot | None
+    """None before the browser was used, and if they could not be kept."""
+    was_used: bool = False
+    """True once the browser was used."""
+    lost: tuple[str, ...] | None = None
+    """What earlier states could not restore; None without one."""
     messages: tuple[tuple[str, str], ...] = ()
     held: int = 0
     plan_began: int | None = None
@@ -174,12 +179,14 @@ class SiteWorld:
     async def _start(self, tools: BrowserTools) -> None:
         state = self._resumed
         try:
+            lost: Sequence[str] = ()
             if state is None or state.pages is None:
                 await tools.open_home()
+                lost = ("the pages",) if state is not None and state.was_used else ()
             else:
-                self._lost = tuple(await restore_pages(tools.context, state.pages))
-                if not state.pages.tabs:
-                    await tools.open_home()
+                lost = await restore_pages(tools.context, state.pages)
+            if state is not None:
+                self._lost = tuple(dict.fromkeys([*(state.lost or ()), *lost]))
                 tools.messages = list(state.messages)
                 await tools.hold(state.held)
         except ActProblem as exc:
@@ -220,11 +227,23 @@ class SiteWorld:
         state = _State(self.service.snapshot(), dict(self.site.results), self.site.count, None, plan_began=began)
         if self._resumed is not None:
             former = self._resumed
-            state = replace(state, pages=former.pages, messages=former.messages, held=former.held)
+            state = replace(
+                state,
+                pages=former.pages,
+                was_used=former.was_used,
+                lost=former.lost,
+                messages=former.messages,
+                held=former.held,
+            )
         elif self._tools is not None:
             tools = self._tools
             state = replace(
-                state, pages=keep_pages(tools.context), messages=tuple(tools.messages), held=tools.held_modifiers
+                state,
+                pages=take_snapshot(tools.context),
+                was_used=True,
+                lost=self._lost,
+                messages=tuple(tools.messages),
+                held=tools.held_modifiers,
             )
         return msgspec.json.encode(state)
 

@@ -1,8 +1,8 @@
 """The task family `sites`: a site from a state machine, and a state of it that must be brought about.
 
 Each task has a start and a goal; the reference solution is the shortest way that breadth-first search finds. A task is
-kept if its way has the wanted length and passes a code that has to be read, so that neither chance nor the calls of
-another world lead to the goal. The same `n`, `seed` and options give the same tasks.
+kept if its way has the wanted length and no way leads to the goal without a code that has to be read, so that neither
+chance nor the calls of another world do. The same `n`, `seed` and options give the same tasks.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class SiteTasks:
     def _task(self, site: _DrawnSite, reach: Reach, goal: State, seed: int, number: int) -> tuple[Task, bytes] | None:
         """Returns the task of a goal and the key of its outcome; None if the goal can be reached without reading."""
         way = reach.way_to(goal)
-        if not way or not any(step.transition.code for step in way):
+        if not way or goal in reach.unread_states:
             return None
         machine, begun = site.machine, reach.start.state
         world = site.world(begun)

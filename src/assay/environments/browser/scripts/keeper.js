@@ -1,10 +1,13 @@
 // Reads and restores what a document holds beside its markup: contents of forms, what is open, scroll, focus, storage. It
-// runs in the isolated world of `walker.js`; no event is fired, so that scripts of the page take a restored form as typed.
+// runs in the isolated world of `walker.js`. Setting a control fires no event, as scripts of the page saw it before.
 (() => {
-  const MOST = 1e6;
-  const scrolled = new Set();
+  const MOST = 1e6, MOST_OPEN = 1e4;
+  const scrolled = new WeakSet();
+  let hasScrolled = false;
   addEventListener('scroll', (event) => {
-    if (event.target instanceof Element) scrolled.add(event.target);
+    if (!(event.target instanceof Element)) return;
+    scrolled.add(event.target);
+    hasScrolled = true;
   }, {capture: true, passive: true});
 
   let outside = null;  // has the focus again when a dialog is closed
@@ -29,7 +32,8 @@
 
   function entriesOf(name) {
     try {
-      return Object.entries(window[name]);
+      const storage = window[name];  // whose keys may be called as its methods are
+      return Array.from({length: storage.length}, (_, at) => [storage.key(at), storage.getItem(storage.key(at))]);
     } catch {
       return [];
     }
@@ -58,17 +62,23 @@
     if (kept.modal.length && outside) kept.outside = focusable().indexOf(outside);
     const details = [...document.querySelectorAll('details')];
     kept.open = details.map((el, at) => el.open ? at : -1).filter((at) => at >= 0);
-    const inner = [...scrolled].filter((el) => el.isConnected && (el.scrollTop || el.scrollLeft));
-    if (inner.length) {
-      const all = everything();
-      kept.inner = inner.map((el) => [all.indexOf(el), el.scrollLeft, el.scrollTop]);
+    kept.inner = [];
+    if (hasScrolled) {
+      everything().forEach((el, at) => {
+        if (scrolled.has(el) && (el.scrollTop || el.scrollLeft)) kept.inner.push([at, el.scrollLeft, el.scrollTop]);
+      });
     }
     kept.local = entriesOf('localStorage');
     kept.session = entriesOf('sessionStorage');
-    if (JSON.stringify([kept.local, kept.session, kept.filled]).length > MOST) {
-      kept.local = kept.session = kept.filled = [];
+    if (JSON.stringify(kept).length > MOST) {
+      kept.local = kept.session = kept.filled = kept.inner = [];
       lost.push('forms and storage that are too large');
     }
+    if (kept.open.length > MOST_OPEN) {
+      kept.open = null;  // is left as the markup says
+      lost.push('what is open, because it is too much');
+    }
+    kept.modal.length = Math.min(kept.modal.length, MOST_OPEN);
     if (document.scripts.length) lost.push('state of scripts');
     if (document.querySelector('[contenteditable]')) lost.push('texts in editable elements');
     if (frames.length) lost.push('content of frames');
@@ -98,8 +108,10 @@
         el.value = content;
       }
     }
-    const details = [...document.querySelectorAll('details')];
-    details.forEach((el, at) => { el.open = kept.open.includes(at); });
+    if (kept.open) {
+      const open = new Set(kept.open);
+      [...document.querySelectorAll('details')].forEach((el, at) => { el.open = open.has(at); });
+    }
     const dialogs = [...document.querySelectorAll('dialog')];
     if (kept.outside >= 0 && focusable()[kept.outside]) focusable()[kept.outside].focus({preventScroll: true});
     for (const at of kept.modal) {
@@ -118,7 +130,7 @@
         }
       }
     }
-    if (kept.inner) {
+    if (kept.inner.length) {
       const all = everything();
       for (const [at, left, top] of kept.inner) {
         if (all[at]) all[at].scrollTo({left, top, behavior: 'instant'});

@@ -38,9 +38,11 @@ def compile_machine(given: Any) -> Service:
 @lru_cache(maxsize=256)
 def _compiled(data: bytes) -> Service:
     machine = read_machine(msgspec.json.decode(data, type=Machine))
+    digest = digest_record(machine)
+    only: Any = Literal[digest]
     knobs = msgspec.defstruct(
         "MachineKnobs",
-        [("start", Start, Start()), ("machine", str, digest_record(machine))],  # a state names the machine it is of
+        [("start", Start, Start()), ("machine", only, digest)],  # so that a state names the machine it is of
         frozen=True,
         forbid_unknown_fields=True,
     )
@@ -122,7 +124,7 @@ def _add_view(service: Service, rows: _Rows) -> None:
     def look(tx: Transaction) -> Scene:
         return rows.scene(tx)
 
-    look.__name__ = f"look_at_{rows.machine.name}"
+    look.__name__ = rows.machine.view
     look.__doc__ = f"Shows the current screen of {rows.machine.name} and the actions that are possible there."
     look.__annotations__ = {"tx": Transaction, "return": Scene}
     service.view()(look)

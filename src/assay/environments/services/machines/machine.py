@@ -11,6 +11,7 @@ world, so that a plan of another world does not fit: it has to be read.
 from __future__ import annotations
 
 import keyword
+import math
 import re
 import sqlite3
 from collections.abc import Iterable, Mapping
@@ -57,7 +58,8 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     variable: Name
     equals: Value | None = None
-    least: int | None = None
+    least: Annotated[int, Meta(ge=0, le=100)] | None = None
+    """Smallest number that will do. A condition has either this or `equals`."""
 
     def holds(self, value: Value) -> bool:
         """Returns whether a value meets it."""
@@ -81,7 +83,7 @@ class Transition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     asks: Annotated[tuple[Name, ...], Meta(max_length=4)] = ()
     """Variables that its arguments set."""
     sets: dict[Name, Value] = {}
-    adds: dict[Name, int] = {}
+    adds: dict[Name, Annotated[int, Meta(ge=-100, le=100)]] = {}
     needs: Annotated[tuple[Condition, ...], Meta(max_length=10)] = ()
     code: str = ""
     """Name of the code that must be given; empty without one."""
@@ -148,6 +150,19 @@ class Machine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
     def codes_on(self) -> Mapping[str, tuple[str, ...]]:
         """The codes that each screen shows."""
         return {one.name: tuple(name for name in one.shows if name in self.codes) for one in self.screens}
+
+    @cached_property
+    def tries(self) -> Mapping[str, int]:
+        """Number of steps that are tried on each screen: a transition counts once for all values that it asks for."""
+        return {name: sum(self._count_arguments(one) for one in steps) for name, steps in self.leaving.items()}
+
+    @property
+    def view(self) -> str:
+        """Name of the view that shows the screen."""
+        return f"look_at_{self.name}"
+
+    def _count_arguments(self, transition: Transition) -> int:
+        return math.prod(len(self.by_variable[name].domain) for name in transition.asks)
 
     @cached_property
     def known_steps(self) -> dict[State, Any]:
@@ -224,27 +239,43 @@ def check(machine: Machine) -> None:
     _require_once(where, "variables and codes", (*(one.name for one in machine.variables), *machine.codes))
     for name in (*machine.by_variable, *machine.codes):
         _require_column(where, name)
+    if machine.name == "sqlite":
+        raise ValueError(f"{where}: SQL keeps this name for itself")
     for variable in machine.variables:
         _require_once(where, f"choices of {variable.name}", variable.choices)
         _require_value(variable, variable.first, where)
+        if unsendable := [one for one in variable.choices if not one.isprintable() or one != one.strip()]:
+            raise ValueError(f"{where}: no form can send {unsendable[0]!r}, a choice of {variable.name}")
     shown = {*machine.by_variable, *machine.codes}
     for screen in machine.screens:
         _require_known(where, f"the screen {screen.name} shows", screen.shows, shown)
+        _require_once(where, f"parts of the screen {screen.name}", screen.shows)
     for one in machine.transitions:
-        about = f"the transition {one.name} names"
-        if keyword.iskeyword(one.name):
-            raise ValueError(f"{where}: no transition can be called {one.name!r}")
-        _require_known(where, about, (*one.at, one.to), machine.by_screen)
-        variables = (*one.asks, *one.sets, *one.adds, *(need.variable for need in one.needs))
-        _require_known(where, about, variables, machine.by_variable)
-        _require_known(where, about, (one.code,) if one.code else (), machine.codes)
-        if one.code and not any(one.code in screen.shows for screen in machine.screens):
-            raise ValueError(f"{where}: no screen shows the code {one.code}")
-        for name, value in one.sets.items():
-            _require_value(machine.by_variable[name], value, where)
-        for name in one.adds:
-            if machine.by_variable[name].choices:
-                raise ValueError(f"{where}: {one.name} adds to {name}, which is no number")
+        _check_transition(machine, one, where)
+
+
+def _check_transition(machine: Machine, one: Transition, where: str) -> None:
+    about = f"the transition {one.name} names"
+    if keyword.iskeyword(one.name) or one.name == machine.view:
+        raise ValueError(f"{where}: no transition can be called {one.name!r}")
+    _require_once(where, f"screens of {one.name}", one.at)
+    _require_once(where, f"arguments of {one.name}", one.asks)
+    _require_known(where, about, (*one.at, one.to), machine.by_screen)
+    variables = (*one.asks, *one.sets, *one.adds, *(need.variable for need in one.needs))
+    _require_known(where, about, variables, machine.by_variable)
+    _require_known(where, about, (one.code,) if one.code else (), machine.codes)
+    if one.code and not any(one.code in screen.shows for screen in machine.screens):
+        raise ValueError(f"{where}: no screen shows the code {one.code}")
+    for name, value in one.sets.items():
+        _require_value(machine.by_variable[name], value, where)
+    for name in one.adds:
+        if machine.by_variable[name].choices:
+            raise ValueError(f"{where}: {one.name} adds to {name}, which is no number")
+    for need in one.needs:
+        variable = machine.by_variable[need.variable]
+        if (need.equals is None) is (need.least is None) or (need.least is not None and variable.choices):
+            raise ValueError(f"{where}: {one.name} needs {need.variable} to equal a value, or to be at least a number")
+        _require_value(variable, need.least if need.equals is None else need.equals, where)
 
 
 def _require_once(where: str, what: str, names: Iterable[str]) -> None:
@@ -260,7 +291,7 @@ def _require_known(where: str, what: str, names: Iterable[str], known: Iterable[
         raise ValueError(f"{where}: {what} {unknown[0]!r}, which it does not have")
 
 
-def _require_value(variable: Variable, value: Value, where: str) -> None:
+def _require_value(variable: Variable, value: Value | None, where: str) -> None:
     if isinstance(value, bool) or value not in variable.domain:
         raise ValueError(f"{where}: {variable.name} cannot be {value!r}")
 

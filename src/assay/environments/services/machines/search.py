@@ -18,10 +18,12 @@ import msgspec
 
 from assay.records import canonical_bytes
 
-from .machine import Machine, Start, State, Transition, Value, read_machine
+from .machine import Machine, Start, State, Transition, Value
 
 MOST_NODES: Final = 60_000
-"""Places beyond which a machine is too large to be searched."""
+"""Nodes beyond which a machine is too large to be searched."""
+MOST_TRIES: Final = 600_000
+"""Steps that a search tries, because few nodes may have very many of them."""
 
 
 class Node(NamedTuple):
@@ -60,9 +62,12 @@ class Reach:
         """Number of steps from the start, in the order in which nodes were found."""
         self._came_by: dict[Node, tuple[Node, Step]] = {}
         self._before: dict[Node, list[tuple[Node, Step]]] = {}
-        waiting = deque([self.start])
+        waiting, tried = deque([self.start]), 0
         while waiting:
             node = waiting.popleft()
+            tried += machine.tries[node.state.screen]
+            if tried > MOST_TRIES:
+                raise TooLarge(f"the machine {machine.name} has more than {MOST_TRIES} steps to try")
             for step, reached in steps_from(machine, node):
                 self._before.setdefault(reached, []).append((node, step))
                 if reached not in self.distances:
@@ -79,6 +84,17 @@ class Reach:
         for node, distance in self.distances.items():
             found.setdefault(node.state, distance)
         return found
+
+    @cached_property
+    def unread_states(self) -> frozenset[State]:
+        """The states that can be reached by steps that ask for no code."""
+        found, waiting = {self.start.state}, [self.start.state]
+        while waiting:
+            for step, state in _steps(self.machine, waiting.pop()):
+                if not step.transition.code and state not in found:
+                    found.add(state)
+                    waiting.append(state)
+        return frozenset(found)
 
     def way_to(self, goal: State) -> tuple[Step, ...] | None:
         """Returns a shortest way from the start to a state; None if it cannot be reached."""
@@ -118,9 +134,10 @@ def explore(machine: Machine, start: Start) -> Reach:
     return _explored(canonical_bytes(machine), canonical_bytes(start))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)
 def _explored(machine: bytes, start: bytes) -> Reach:
-    return Reach(read_machine(msgspec.json.decode(machine)), msgspec.json.decode(start, type=Start))
+    decoded = msgspec.json.decode(machine, type=Machine)  # of its own, so that what it holds goes with the search
+    return Reach(decoded, msgspec.json.decode(start, type=Start))
 
 
 def steps_from(machine: Machine, node: Node) -> Iterator[tuple[Step, Node]]:
