@@ -59,7 +59,7 @@ def test_another_order_of_added_rows_passes() -> None:
 def test_references_between_added_rows_must_fit() -> None:
     wanted = outcome_of(lend(opened(), 0, 1))
     right, wrong = lend(opened(), 0, 1), lend(opened(), 0, 1)
-    one, two = (row[0] for row in right.database.rows(right.table(Loan)))
+    one, two = (row[0] for row in right.database.rows(right.tables[Loan]))
     for world, fines in ((right, {one: 1, two: 2}), (wrong, {one: 2, two: 1})):
         for loan, amount in fines.items():
             result(world, "charge_fine", loan_id=loan, amount=amount)

@@ -30,7 +30,7 @@ def decode(data: bytes | str, kind: type[T]) -> T:
 
 def digest_bytes(data: bytes | bytearray | memoryview) -> str:
     """Returns `blake3:` and the BLAKE3 digest of the bytes."""
-    digest: str = _blake3()(data).hexdigest()
+    digest: str = _blake3()(data).digest().hex()  # at half the time of `hexdigest`
     return DIGEST_PREFIX + digest
 
 

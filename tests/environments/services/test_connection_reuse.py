@@ -297,7 +297,7 @@ async def test_worlds_of_many_tasks() -> None:
 
 def test_a_row_that_is_overwritten_is_journaled() -> None:
     world = opened()
-    table = world.table(Book)
+    table = world.tables[Book]
     before = world.database.rows(table)
     world.database.connection.execute(SHELVE)
     changes = world.database.changes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -103,6 +104,20 @@ def test_confirms_and_thanks() -> None:
     assert "hank" in said[1]
 
 
+@pytest.mark.parametrize("question", ["I will lend it. Do you agree?", "Is it all right?", "Would you approve that?"])
+def test_whoever_asks_for_consent_hears_a_yes(question: str) -> None:
+    state, said = talk(UserScript("Hi."), question)
+    assert re.match("Yes|That is right", said[0])
+    assert state.patience == 12
+
+
+def test_a_step_that_names_what_was_told_is_confirmed_and_what_was_not_told_is_answered() -> None:
+    script = UserScript("Hi.", (EMAIL, TITLE))
+    _, said = talk(script, "What is your email?", "I will use that email. Do you agree?", "Do you agree on which book?")
+    assert re.match("Yes|That is right", said[1])
+    assert said[2] == TITLE.text
+
+
 @given(st.lists(st.text(max_size=60), max_size=20), st.integers(0, 5))
 def test_any_messages_are_answered_and_the_same_again(messages: list[str], seed: int) -> None:
     script = UserScript("Hi.", (EMAIL, TITLE), seed=seed)
@@ -128,7 +143,7 @@ def test_a_conversation_in_a_world_survives_forks_and_is_not_judged() -> None:
     assert say(twin, "Which book?") == say(world, "Which book?") == TITLE.text
     assert twin.database.digest() == world.database.digest()
     assert world.database.changes(judged_only=True) == ()
-    ((_, _, state),) = world.database.rows(world.table(Person))
+    ((_, _, state),) = world.database.rows(world.tables[Person])
     assert msgspec.json.decode(state, type=UserState).told == ("email", "title")
 
 

@@ -208,11 +208,11 @@ def test_events_run_in_order_and_a_refused_one_changes_nothing() -> None:
     lent = [result(world, "lend_book", book_id=book, member_id=member(world)) for book in books(world)[:3]]
     result(world, "return_book", loan_id=lent[1]["id"])
     assert world.act("wait", {"hours": 24 * 14 - 1}).content == "2026-03-16T08:00"
-    assert world.database.rows(world.table(Notice)) == []
+    assert world.database.rows(world.tables[Notice]) == []
     assert result(world, "wait", hours=1) == "2026-03-16T09:00"
-    assert [row[0] for row in world.database.rows(world.table(Notice))] == [lent[0]["id"], lent[2]["id"]]
+    assert [row[0] for row in world.database.rows(world.tables[Notice])] == [lent[0]["id"], lent[2]["id"]]
     result(world, "wait", hours=24 * 7 + 5)  # the second reminder of each
-    assert len(world.database.rows(world.table(Notice))) == 4
+    assert len(world.database.rows(world.tables[Notice])) == 4
     assert world.now == "2026-03-23T14:00"
     assert {change.table for change in world.database.changes(judged_only=True)} == {"lending_books", "lending_loans"}
 
@@ -325,7 +325,7 @@ def test_services_subscribe_to_what_others_publish() -> None:
     world = ServiceWorld.of([lending, bell], 1)
     loan = result(world, "lend_book", book_id=books(world)[0], member_id=member(world))
     result(world, "wait", hours=24 * 14)
-    assert world.database.rows(world.table(Ring)) == [(loan["id"],)]
+    assert world.database.rows(world.tables[Ring]) == [(loan["id"],)]
 
 
 def test_two_services_with_one_name_of_an_action() -> None:
@@ -418,7 +418,7 @@ def test_facts_tell_changes_in_words() -> None:
 
 
 def test_knobs() -> None:
-    assert len(opened(books=20).database.rows(opened().table(Book))) == 20
+    assert len(opened(books=20).database.rows(opened().tables[Book])) == 20
     with pytest.raises(ValueError, match=r"Knobs of the service 'lending': .*it has members, books"):
         opened(bookz=2)
     with pytest.raises(ValueError, match="Knobs for 'shop', not a service of this world"):
@@ -509,7 +509,7 @@ CALLS = st.lists(
 def play(world: ServiceWorld, calls: list[tuple[str, int, int]]) -> None:
     shelf, who = books(world), [member(world, number) for number in range(4)]
     for kind, book, person in calls:
-        loans = [row[0] for row in world.database.rows(world.table(Loan))]
+        loans = [row[0] for row in world.database.rows(world.tables[Loan])]
         loan = loans[book % len(loans)] if loans else "LOAN-0"
         if kind == "lend":
             world.act("lend_book", {"book_id": shelf[book], "member_id": who[person]})

@@ -76,7 +76,7 @@ def read_cents(text: str) -> int:
 
 
 def money(cents: int) -> str:
-    return f"{cents // 100}.{cents % 100:02d}"
+    return f"{'-' if cents < 0 else ''}{abs(cents) // 100}.{abs(cents) % 100:02d}"
 
 
 def unquote(text: str) -> str:
@@ -207,7 +207,10 @@ class Desk:
                 ):
                     self.note(self.say(f"And which {term} for the rest?"))
         for question in ("What is the email address?", "What is the date of birth?"):
-            self.facts.append(self.say(question))
+            while (answer := self.say(question)) not in self.facts and len(
+                self.facts
+            ) < 8:  # as many as there are people
+                self.facts.append(answer)
         return pieces
 
     def terms(self, first: str) -> set[str]:
@@ -227,7 +230,8 @@ class Desk:
 
     def note(self, answer: str) -> None:
         """Keeps what the person said about each thing: `In the second matter: the account is ...`."""
-        answer = re.sub(r"(?:^|(?<=\. ))It is about .*?\.(?= |$)", "", answer).strip()
+        answer = re.sub(r"(?:^|(?<=\. ))(?:It is about .*?|Please hurry|This is really annoying)\.(?= |$)", "", answer)
+        answer = answer.strip()
         head = re.compile(r"(?:^|(?<=\. ))(?:In the (\w+) matter: )?[Tt]he ([a-z-]+(?: [a-z-]+){0,3}?) is ")
         heads = list(head.finditer(answer))
         ends = [head.start() for head in heads[1:]] + [len(answer)]
@@ -283,7 +287,7 @@ class Desk:
                 return text == "on"
             if option.get("pattern", "").startswith(r"^\d{4}") or "YYYY-MM-DD" in option.get("description", ""):
                 return read_moment(text)
-        return unquote(text)
+        return unquote(self.spoken("", text))
 
     def spoken(self, kind: str, text: str) -> str:
         """Returns what the person said about `an account`, and any other description as it is."""
@@ -359,6 +363,7 @@ class Desk:
     def prepare(self, action: str, arguments: Record) -> None:
         """Reads what the policy wants read, and tells the person what is about to be done."""
         if action in self.before:
+            self._seen.clear()  # the policies want it read right before
             self.before[action](self, arguments)
         if self.talks:
             self.say(f"I am going to do this now: {action.replace('_', ' ')}. Do you agree?")
@@ -420,7 +425,7 @@ class AirlineDesk(Desk):
         ("upgrade {segment_id} to business, paid with {payment_method_id}", "upgrade_segment"),
         ("report that {bag_id} did not arrive: {description}", "report_missing_bag"),
         ("note for {segment_id} that this is needed: {kind}", "request_assistance"),
-        ("withdraw the request for {kind} from {segment_id}", "withdraw_assistance"),
+        ("withdraw the special request {kind} from {segment_id}", "withdraw_assistance"),
         ("cancel {segment_id}, and nothing else of that booking", "cancel_segment"),
         ("cancel all of {booking_id}", "cancel_booking"),
         ("move {segment_id} to {fare_id}; what is due is paid with {payment_method_id}", "change_segment"),
@@ -446,6 +451,13 @@ class AirlineDesk(Desk):
         ),
         "issue_compensation": lambda desk, it: desk.call("get_segment", segment_id=it["segment_id"]),
     }
+
+    def forbidden(self, action: str, arguments: Record) -> str:
+        if action == "add_bag" and arguments["weight_kg"] > 26:
+            return "the desk registers bags up to 26 kg only"
+        if action == "request_assistance" and arguments["kind"] == "unaccompanied_minor":
+            return "minors who fly alone are registered by the care team"
+        return ""
 
     def find_passenger(self, text: str) -> list[Record]:
         found = re.fullmatch(r"(.+?)(?: \(born on (\d+ \w+ \d+)\))?", text)
@@ -568,7 +580,6 @@ class BankDesk(Desk):
         "direct_debit": (("the direct debit", "list_direct_debits", "account_id", "account"),),
         "direct_debit_payment": (
             ("the payment by direct debit", "list_direct_debit_payments", "account_id", "account"),
-            ("the payment by direct debit", "", "", "direct_debit"),
         ),
         "standing_order": (("the standing order", "list_standing_orders", "account_id", "account"),),
         "transfer": (("the transfer", "list_transfers", "account_id", "account"),),
@@ -663,6 +674,13 @@ class BankDesk(Desk):
 
     def quote(self, it: Record) -> None:
         self.call("quote_transfer", account_id=it["account_id"], payee_id=it["payee_id"], amount=it["amount"])
+
+    def forbidden(self, action: str, arguments: Record) -> str:
+        if action == "switch_card_use" and arguments["use"] in ("online", "overseas") and arguments["state"] == "on":
+            return "the desk switches online and overseas payments off, never on"
+        if action == "set_card_limit" and arguments["limit"] == "high":
+            return "the desk never sets the daily limit to high"
+        return ""
 
     def customers(self) -> list[Record]:
         """Identifies everybody whose email address and date of birth were given, in whatever order."""
@@ -809,6 +827,15 @@ class BankDesk(Desk):
                 for row in self.call(f"list_{kind}s", customer_id=person["id"])
                 if row["account_id"] in accounts
             ]
+        found_debit = re.fullmatch(r"the payment by direct debit of (the direct debit .+ from (the .+))", text)
+        if found_debit and kind == "direct_debit_payment":
+            debits = {row["id"] for row in self.find_direct_debit(found_debit[1])}
+            return [
+                row
+                for account in self.find_account(found_debit[2])
+                for row in self.all_of("list_direct_debit_payments", account_id=account["id"])
+                if row["direct_debit_id"] in debits
+            ]
         if found is None and (found := re.fullmatch(r"the card of (.+)", text)) and kind == "card":
             return [
                 row
@@ -925,7 +952,7 @@ class MailDesk(Desk):
         ("send a message to {to} with the subject “{subject}”: {text}", "send_mail"),
         ("prepare a draft to {to} with the subject “{subject}”, without sending it: {text}", "draft_mail"),
         ("write to {group_id} with the subject “{subject}”: {text}", "send_to_group"),
-        ("add {email} ({kind:cc|to}) to the recipients of {message_id}", "add_draft_recipient"),
+        ("put {email} on the {kind:“cc”|“to”} line of {message_id}", "add_draft_recipient"),
         ("attach {attachment_id} to {message_id}", "attach_to_draft"),
         ("send {message_id}", "send_draft"),
         ("take {email} off the people invited to {event_id}", "uninvite_attendee"),
@@ -976,6 +1003,13 @@ class MailDesk(Desk):
         event = self.call("get_calendar_event", event_id=it["event_id"])["event"]
         if it["email"].endswith("@lumenworks.example"):
             self.call("check_availability", email=it["email"], day=event["starts"][:10])
+
+    def forbidden(self, action: str, arguments: Record) -> str:
+        if action == "add_filter_rule" and arguments["sender"].endswith("@lumenworks.example"):
+            return "what colleagues write is never filed by a filter"
+        if action == "invite_attendee" and not arguments["email"].endswith("@lumenworks.example"):
+            return "people outside are not invited to meetings"
+        return ""
 
     def find_reminder(self, text: str) -> list[Record]:
         found = re.fullmatch(r"the reminder “(.+)” for (.+)", text)
@@ -1063,7 +1097,7 @@ class MailDesk(Desk):
             "reminder": "list_reminders",
             "filter_rule": "list_filter_rules",
         }
-        if found and kind in views:
+        if found and kind in views and found[1] == kind.removesuffix("_rule"):
             return self.all_of(views[kind])
         return super().belonging_to(kind, text)
 
@@ -1101,7 +1135,7 @@ class ShopDesk(Desk):
             lambda desk, it: [[money(desk.call("get_order", order_id=it)["total"])]],
         ),
         (
-            "tell me on which day {it} is expected now",
+            "tell me for which day {it} is announced",
             "shipment",
             lambda desk, it: [[desk.call("get_shipment", shipment_id=it)["expected"]]],
         ),
@@ -1158,7 +1192,7 @@ class ShopDesk(Desk):
         ("call off {exchange_id}", "cancel_exchange"),
         ("start a search for {shipment_id}, which has not arrived", "report_missing_parcel"),
         ("give goodwill credit for the delay of {order_id}", "give_goodwill"),
-        ("turn {hundreds} hundred points of {customer_id} into store credit", "redeem_points"),
+        ("turn points of {customer_id} into store credit, {hundreds} times a hundred of them", "redeem_points"),
         ("move what is left on {payment_method_id} to the store credit", "convert_gift_card"),
         ("let {customer_id} know by mail as soon as the shop has {variant_id} again", "add_stock_alert"),
     )
@@ -1177,6 +1211,11 @@ class ShopDesk(Desk):
         if "order_id" in arguments:
             self.call("get_order", order_id=arguments["order_id"])
         super().prepare(action, arguments)
+
+    def forbidden(self, action: str, arguments: Record) -> str:
+        if action == "change_order_delivery" and arguments["delivery"] == "express":
+            return "express delivery cannot be added after the order"
+        return ""
 
     def look_at_variants(self, variant: str) -> None:
         for goods in self.all_of("search_products", text=""):
@@ -1559,7 +1598,7 @@ class ConsoleDesk(Desk):
         ("put {host_id} back into use", "return_host"),
         ("resize the disk of {host_id} to {disk_gb} GB", "resize_disk"),
         ("purge old logs on {host_id}", "purge_host_logs"),
-        ("turn {flag_id} {is_on:on|off}, for {percent} percent of users", "set_feature_flag"),
+        ("turn {flag_id} {is_on:on|off}, with a share of {percent} percent of users", "set_feature_flag"),
         ("withdraw {release_id}, with the reason “{reason}”", "withdraw_release"),
         ("rotate {certificate_id}", "rotate_certificate"),
         ("give {shift_id} to {engineer_id}", "hand_over_shift"),
@@ -1634,6 +1673,17 @@ class ConsoleDesk(Desk):
     def unpacked(self, kind: str, result: Any, owner: str) -> list[Record]:
         return list(result["certificates"] if kind == "certificate" else result)
 
+    def belonging_to(self, kind: str, text: str) -> list[Record]:
+        found = re.fullmatch(r"the on-call shift of ((?!the team).+)", text)
+        if kind == "shift" and found:
+            return [
+                row
+                for engineer in self.find_engineer(found[1])
+                for row in self.all_of("list_shifts", team=engineer["team"])
+                if row["engineer_id"] == engineer["id"]
+            ]
+        return super().belonging_to(kind, text)
+
     def find_alert(self, text: str) -> list[Record]:
         found = re.fullmatch(r"the (\w+) alert of (\S+) of (\d+ \w+ \d+), (\S+)", text)
         if not found:
@@ -1656,6 +1706,11 @@ class ConsoleDesk(Desk):
             for row in self.all_of("search_incidents", service_id=service["id"])
             if row["title"] == found[1] and row["opened"] == f"{read_day(found[3])}T{found[4]}"
         ]
+
+    def forbidden(self, action: str, arguments: Record) -> str:
+        if action == "scale_service" and arguments["replicas"] < 2:
+            return "a service has at least two instances"
+        return ""
 
     def prepare(self, action: str, arguments: Record) -> None:
         if "service_id" in arguments:

@@ -19,8 +19,8 @@ from assay.verify.service_checks import rule_results, trace_of_calls
 from assay.verify.state_check import StateCheck
 from tests.synthesis.services.solver import DESKS, Desk, solve
 
-LEAST = 4
-"""Tasks of each application's five that the solver must pass; of 72 that it had not met (seed 47) it passed 65."""
+LEAST = 5
+"""Tasks of each application's five that the solver must pass; of 90 that it had not met (seed 113) it passed 90."""
 
 
 def passes(task: Task, desk: Desk) -> bool:
@@ -45,7 +45,7 @@ def mixed(app: str) -> tuple[Task, ...]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("app", DESKS)
-def test_the_solver_passes_most_tasks(app: str) -> None:
+def test_the_solver_passes_tasks(app: str) -> None:
     done = [(task, solve(task)) for task in mixed(app)]
     failed = {task.id: desk.problems for task, desk in done if not passes(task, desk)}
     assert len(done) - len(failed) >= LEAST, failed
@@ -69,6 +69,13 @@ def test_whoever_has_an_ambiguous_record_can_be_found() -> None:
     for task in ServiceTasks(app="bank", kind="ambiguous").tasks(2, 1):
         assert "The email address is" in task.instruction
         assert passes(task, solve(task)), task.id
+
+
+def test_whoever_leads_to_an_ambiguous_record_is_named() -> None:
+    for task in ServiceTasks(app="airline", kind="ambiguous", level="explicit").tasks(4, 3):
+        for call in task.environment.parameters["plan"]:
+            if call["action"] == "search_passengers":
+                assert call["arguments"]["text"] in task.instruction, task.id
 
 
 def test_facts_of_one_record_stand_in_one_sentence() -> None:

@@ -4,7 +4,7 @@ text here may have; as they are parsed, without dates and times that do not exis
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from math import isfinite
 from typing import Annotated, Any, Final, NamedTuple
@@ -59,10 +59,12 @@ class FalseTime(NamedTuple):
     text: str
 
 
-def find_false_times(arguments: msgspec.Struct) -> Iterator[FalseTime]:
-    """Yields dates and times that do not exist, also those inside of lists, mappings and Structs."""
-    for name, hint in _timed_fields(type(arguments)):
-        yield from _false_times(hint, getattr(arguments, name), name)
+def find_false_times(arguments: msgspec.Struct) -> Iterable[FalseTime]:
+    """Returns dates and times that do not exist, also those inside of lists, mappings and Structs."""
+    timed = _timed_fields(type(arguments))
+    if not timed:
+        return ()
+    return [false for name, hint in timed for false in _false_times(hint, getattr(arguments, name), name)]
 
 
 @cache

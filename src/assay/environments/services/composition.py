@@ -106,12 +106,9 @@ class _NewWorld:
     """`WorldAccess` of generators."""
 
     def __init__(self, composition: Composition, connection: sqlite3.Connection) -> None:
-        self._composition = composition
         self._connection = connection
+        self.tables = composition.by_row
         self.now = START
-
-    def table(self, row: type[msgspec.Struct]) -> Table:
-        return self._composition.by_row[row]
 
     def schedule(self, at: str, service: str, name: str, payload: dict[str, Any]) -> None:
         add_event(self._connection, at, service, name, payload)

@@ -163,7 +163,7 @@ def person_of(world: ServiceWorld) -> tuple[UserScript, UserState] | None:
     """Returns script and state of a world's person, as `read_person`; None for a world without one."""
     if Person not in world.composition.by_row:
         return None
-    table = world.table(Person)
+    table = world.tables[Person]
     (values,) = world.database.rows(table)
     return read_person(table.to_row(values))
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from string import Formatter
 from typing import Annotated, Any, Concatenate, Literal, ParamSpec, TypeVar
 
@@ -34,6 +34,7 @@ from msgspec import Meta
 
 from assay.environments.interface import ToolSpec
 from assay.environments.schemas import flat_schema
+from assay.errors import EnvironmentFailure, boundary
 
 from .schema import IDENTIFIER, UNIT, Table, alternatives, format_cents, metadata, read_table
 from .transaction import Generator, Transaction
@@ -324,6 +325,12 @@ class Service:
         except msgspec.ValidationError as exc:
             allowed = ", ".join(self.knobs.__struct_fields__) or "none"
             raise ValueError(f"Knobs of the service {self.name!r}: {exc}; it has {allowed}") from exc
+
+
+@cache
+def boundary_of(service: str) -> boundary:
+    """Returns what attributes exceptions of a service's code to the service: one object, as each call enters it."""
+    return boundary(EnvironmentFailure, f"the service {service}")
 
 
 def _read_action(

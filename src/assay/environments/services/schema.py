@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Iterable
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Iterable
+from functools import cached_property
 from itertools import starmap
+from operator import attrgetter
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar, Union
 
 import msgspec
@@ -108,9 +109,23 @@ class Table(msgspec.Struct, frozen=True, eq=False, dict=True):
         """Statement that adds a row."""
         return f"INSERT INTO {self.sql_name} VALUES ({', '.join('?' * len(self.columns))})"
 
+    @cached_property
+    def _updates(self) -> dict[tuple[str, ...], str]:
+        return {}
+
     def update_of(self, names: tuple[str, ...]) -> str:
         """Returns the statement that changes columns of the row with a key."""
-        return _update(self.sql_name, names, self.by_key)
+        statement = self._updates.get(names)
+        if statement is None:
+            changed = ", ".join(f"{name} = ?" for name in names)
+            statement = self._updates[names] = f"UPDATE {self.sql_name} SET {changed} WHERE {self.by_key}"
+        return statement
+
+    @cached_property
+    def key_of(self) -> Callable[[msgspec.Struct], tuple[Any, ...]]:
+        """Function that returns the key of a row."""
+        read = attrgetter(*self.key)
+        return read if len(self.key) > 1 else lambda row: (read(row),)
 
     @cached_property
     def flags(self) -> tuple[int, ...]:
@@ -168,11 +183,6 @@ class Table(msgspec.Struct, frozen=True, eq=False, dict=True):
             f"SELECT CASE WHEN NOT ({same}) THEN RAISE(ABORT, 'the key of a row cannot be changed') END; "
             f"{write} ({number}, json_array({old_key}), json_array({old}), json_array({new})); END",
         ]
-
-
-@lru_cache(maxsize=4_096)
-def _update(table: str, names: tuple[str, ...], where: str) -> str:
-    return f"UPDATE {table} SET {', '.join(f'{name} = ?' for name in names)} WHERE {where}"
 
 
 def read_table(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, NoReturn, Protocol, TypeVar
 
@@ -48,8 +48,9 @@ class WorldAccess(Protocol):
         """Returns the time of the world's clock."""
         ...
 
-    def table(self, row: type[msgspec.Struct]) -> Table:
-        """Returns the table of a row class. Raises `KeyError`."""
+    @property
+    def tables(self) -> Mapping[type[msgspec.Struct], Table]:
+        """Returns the tables by row class."""
         ...
 
     def schedule(self, at: str, service: str, name: str, payload: dict[str, Any]) -> None:
@@ -77,12 +78,13 @@ class Transaction:
         actor: Identifier of the person for whom the caller is signed in; empty for the service's default.
     """
 
-    __slots__ = ("_access", "_execute", "_service", "actor", "role")
+    __slots__ = ("_access", "_execute", "_service", "_tables", "actor", "role")
 
     def __init__(
         self, access: WorldAccess, connection: sqlite3.Connection, service: str, role: str, actor: str
     ) -> None:
         self._access = access
+        self._tables = access.tables
         self._execute = connection.execute
         self._service = service
         self.role = role
@@ -92,15 +94,16 @@ class Transaction:
 
     def get(self, row: type[R], *key: str | int) -> R:
         """Returns the row with a key. Raises `ActionError` without one."""
-        found = self.get_or_none(row, *key)
-        if found is None:
-            label = self._access.table(row).label
-            raise ActionError(f"There is no {label} {' '.join(map(str, key))!r}.", "not_found")
+        table = self._tables[row]
+        values = self._execute(table.selection, key).fetchone()
+        if values is None:
+            raise ActionError(f"There is no {table.label} {' '.join(map(str, key))!r}.", "not_found")
+        found: R = table.to_row(values)
         return found
 
     def get_or_none(self, row: type[R], *key: str | int) -> R | None:
         """Returns the row with a key, or None."""
-        table = self._access.table(row)
+        table = self._tables[row]
         values = self._execute(table.selection, key).fetchone()
         if values is None:
             return None
@@ -126,7 +129,7 @@ class Transaction:
         self, row: type[R], where: str, *values: Any, order_by: str = "", limit: int | None = None, offset: int = 0
     ) -> list[R]:
         """Returns the rows for which an SQL condition holds; values go in by `?`, never as text."""
-        table = self._access.table(row)
+        table = self._tables[row]
         query = f"SELECT * FROM {table.sql_name}"
         if where:
             query += f" WHERE {where}"
@@ -139,7 +142,7 @@ class Transaction:
 
     def count(self, row: type[msgspec.Struct], where: str = "", *values: Any) -> int:
         """Returns how many rows fulfil an SQL condition."""
-        table = self._access.table(row)
+        table = self._tables[row]
         query = f"SELECT count(*) FROM {table.sql_name}" + (f" WHERE {where}" if where else "")
         number: int = self._execute(query, values).fetchone()[0]
         return number
@@ -175,26 +178,24 @@ class Transaction:
 
     def insert(self, row: R) -> R:
         """Adds a row and returns it. Raises `ActionError` if a row with its key exists."""
-        table = self._access.table(type(row))
+        table = self._tables[type(row)]
         self._write(table, table.insertion, astuple(row))
         return row
 
     def update(self, row: R, **changes: Any) -> R:
         """Changes fields of a row and returns the row as it is now."""
-        table = self._access.table(type(row))
-        values = [*changes.values(), *[getattr(row, name) for name in table.key]]
-        self._write(table, table.update_of(tuple(changes)), values)
+        table = self._tables[type(row)]
+        self._write(table, table.update_of(tuple(changes)), (*changes.values(), *table.key_of(row)))
         return replace(row, **changes)
 
     def delete(self, row: msgspec.Struct) -> None:
         """Removes a row."""
-        table = self._access.table(type(row))
-        values = [getattr(row, name) for name in table.key]
-        self._write(table, f"DELETE FROM {table.sql_name} WHERE {table.by_key}", values)
+        table = self._tables[type(row)]
+        self._write(table, f"DELETE FROM {table.sql_name} WHERE {table.by_key}", table.key_of(row))
 
     def delete_all(self, row: type[msgspec.Struct], where: str, *values: Any) -> None:
         """Removes the rows for which an SQL condition holds, as in `select`."""
-        table = self._access.table(row)
+        table = self._tables[row]
         self._write(table, f"DELETE FROM {table.sql_name} WHERE {where}", values)
 
     def _write(self, table: Table, statement: str, values: Sequence[Any]) -> None:
@@ -208,7 +209,7 @@ class Transaction:
 
         It depends on the rows alone, so that equal states go on equally.
         """
-        table = self._access.table(row)
+        table = self._tables[row]
         (at,) = table.key_positions
         column = table.columns[at]
         largest = self._execute(f"SELECT max({column.name}) FROM {table.sql_name}").fetchone()[0]
@@ -273,7 +274,7 @@ class Generator(Transaction):
 
     def new_id(self, row: type[msgspec.Struct]) -> str:
         """Returns a random identifier, so that one is not to be guessed from another."""
-        table = self._access.table(row)
+        table = self._tables[row]
         (at,) = table.key_positions
         used = self._numbers.setdefault(row, set())
         while (number := self.draw.randint(_FIRST_GENERATED, _LAST_GENERATED)) in used:
@@ -285,7 +286,7 @@ class Generator(Transaction):
         """Adds many rows of one class."""
         if not rows:
             return
-        table = self._access.table(type(rows[0]))
+        table = self._tables[type(rows[0])]
         for row in rows:
             self._execute(table.insertion, astuple(row))
 

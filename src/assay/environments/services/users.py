@@ -29,8 +29,8 @@ _ASKS: Final = re.compile(
     r"\?|\b(tell|give|send|provide|share|specify|confirm|clarify|need|let me know|which|what|who|when|where)\b", re.I
 )
 _CONFIRMS: Final = re.compile(
-    r"\b(confirm|shall i|should i|may i|can i|do you want|would you like|go ahead|proceed|"
-    r"is (that|this) (right|correct|ok))",
+    r"\b(confirm|agree|approve|shall (i|we)|should i|may i|can i|do you want|do you wish|would you like|want me to|"
+    r"like me to|go ahead|proceed|are you sure|yes or no|is (that|this|it) (right|correct|ok|fine|all right|alright))",
     re.I,
 )
 _DONE: Final = re.compile(r"\b(done|completed?|all set|finished|anything else|taken care of|has been)\b", re.I)
@@ -183,7 +183,8 @@ def reply(script: UserScript, state: UserState, message: str) -> tuple[UserState
     numbers = find_requested_acts([act.cues for act in script.acts], message)
     acts = tuple(script.acts[number] for number in numbers[: _AT_ONCE[state.mood]])
     said: list[str] = []
-    is_useful = bool(acts) or any(fact.name not in state.told for fact in asked)
+    is_settled = all(fact.name in state.told for fact in asked)  # who names a fact again to confirm a step hears a yes
+    is_useful = bool(acts) or not is_settled
     state, answers = _answer(state, asked, script.seed)
     said += answers
     if acts:
@@ -194,8 +195,10 @@ def reply(script: UserScript, state: UserState, message: str) -> tuple[UserState
     said += corrections
     changes = [change.text for change in script.changes if change.turn == state.turn]
     said += changes
-    if not said and any(_CONFIRMS.search(question) for question in questions):
-        said.append(_pick(script.seed, state.turn, "Yes, please go ahead.", "Yes, do that.", "That is right, go on."))
+    if is_settled and not (acts or corrections or changes) and any(_CONFIRMS.search(one) for one in questions):
+        said.insert(
+            0, _pick(script.seed, state.turn, "Yes, please go ahead.", "Yes, do that.", "That is right, go on.")
+        )
         is_useful = True
     elif not said and reports_completion(message):
         said.append(

@@ -14,14 +14,13 @@ from typing import Any, Final
 import msgspec
 
 from assay.environments.interface import ToolSpec
-from assay.errors import EnvironmentFailure, boundary
 from assay.records import Observation, ToolCall, canonical_bytes
 
 from .arguments import find_false_times, readable_arguments
 from .composition import Composition, add_event, compose
 from .conversation import SEND
 from .database import Database, RowChange
-from .declaration import Action, Caller, Policy, Role, Scene, Service
+from .declaration import Action, Caller, Policy, Role, Scene, Service, boundary_of
 from .options import read_options
 from .outcome import describe_changes
 from .plans import (
@@ -35,7 +34,6 @@ from .plans import (
     shortcut_calls,
     wrong_plans,
 )
-from .schema import Table
 from .transaction import ActionError, Code, Transaction, shift_time
 
 MOST_LOGGED: Final = 16 << 20
@@ -45,7 +43,7 @@ MOST_EVENTS: Final = 10_000
 MOST_CHANGES: Final = 60_000  # of rows, with the journal's, in one wait: below 2 s of a CPU
 
 
-class LoggedCall(msgspec.Struct, frozen=True):
+class LoggedCall(msgspec.Struct, frozen=True, gc=False):
     """One call, in the order in which the world served them."""
 
     role: Caller
@@ -117,6 +115,7 @@ class ServiceWorld:
         self._logged_bytes = 0
 
     def _attach(self, database: Database) -> None:
+        self.tables = self.composition.by_row
         self.database = database
         self._now: str | None = None
 
@@ -156,7 +155,7 @@ class ServiceWorld:
         for service in self.composition.services:
             if service.summarize is not None:
                 transaction = Transaction(self, self.database.connection, service.name, "system", "")
-                with boundary(EnvironmentFailure, f"the service {service.name}"), self.database.reading():
+                with boundary_of(service.name), self.database.reading():
                     found[service.name] = msgspec.to_builtins(service.summarize(transaction))
         return found
 
@@ -283,7 +282,7 @@ class ServiceWorld:
         if service is None or service.scene is None:
             return None
         transaction = Transaction(self, self.database.connection, service.name, "agent", self.actor)
-        with boundary(EnvironmentFailure, f"the service {service.name}"), self.database.reading():
+        with boundary_of(service.name), self.database.reading():
             return service.scene(transaction)
 
     # All roles.
@@ -372,7 +371,7 @@ class ServiceWorld:
         if problem:
             raise ActionError(problem)
         action, values = self._resolve(name, arguments, role)
-        with boundary(EnvironmentFailure, f"the service {action.service}"):
+        with boundary_of(action.service):
             return self._execute(action, values, role, actor)
 
     def _resolve(self, name: str, arguments: dict[str, Any], role: Role) -> tuple[Action, dict[str, Any]]:
@@ -385,7 +384,7 @@ class ServiceWorld:
             parsed = msgspec.convert(arguments, action.arguments)
         except (msgspec.ValidationError, RecursionError) as exc:
             raise ActionError(f"Wrong arguments for {name}: {exc}.") from exc
-        values = {field: getattr(parsed, field) for field in parsed.__struct_fields__}
+        values = msgspec.structs.asdict(parsed)
         for field, text in find_false_times(parsed):
             raise ActionError(f"Wrong arguments for {name}: `{field}` is {text!r}, which does not exist.")
         return action, values
@@ -416,9 +415,6 @@ class ServiceWorld:
         if self._now is None:
             self._now = str(self.database.connection.execute("SELECT now FROM clock_time").fetchone()[0])
         return self._now
-
-    def table(self, row: type[msgspec.Struct]) -> Table:
-        return self.composition.by_row[row]
 
     def schedule(self, at: str, service: str, name: str, payload: dict[str, Any]) -> None:
         add_event(self.database.connection, at, service, name, payload)

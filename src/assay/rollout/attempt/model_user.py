@@ -216,7 +216,7 @@ class ModelUser:
             {"role": "system", "content": write_role(script, has_tools=len(self._tools(script)) > 1)},
             {"role": "user", "content": "(The conversation begins.)"},
         ]
-        table = self._world.table(Message)
+        table = self._world.tables[Message]
         earlier = [table.to_row(values) for values in self._world.database.rows(table)]
         question = ""
         for message in sorted(earlier, key=lambda one: one.number):

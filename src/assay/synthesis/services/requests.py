@@ -123,7 +123,8 @@ def draw_declined(
     about: Sequence[PersonFact] = ()
     if unclear is not None:
         # Facts by which one of the records is found would say which one is meant; those of their owner lead to all.
-        about = walker.facts_for(*unclear.owner) or ()
+        to_owner = walker.path_to(*unclear.owner)
+        about = () if to_owner is None else to_owner[1]
         kind_of_record = world.composition.actions[declined.action].takes[unclear.name]
         records = [record for record in unclear.records if _leads_to(walker, about, kind_of_record, record)]
         words = {unclear.name: unclear.words}
@@ -148,9 +149,15 @@ def draw_declined(
 
 
 def _leads_to(walker: Walker, about: Iterable[PersonFact], kind: str, record: str) -> bool:
-    """Returns whether whoever knows some facts can find a record, at most by searching for its words and dates."""
-    needed = walker.facts_for(kind, record)
-    return needed is not None and {fact for fact in needed if fact.kind not in ("words", "date")} <= set(about)
+    """Returns whether whoever knows some facts can find a record, at most by searching for its own words and dates:
+    another record on the way, such as the passenger whose trips are listed, must be named by the facts."""
+    path = walker.path_to(kind, record)
+    if path is None:
+        return False
+    reads, needed = path
+    on_the_way = {str(value) for read in reads[:-1] for value in read.arguments.values()}
+    known = set(about)
+    return all(fact in known or (fact.kind in ("words", "date") and fact.value not in on_the_way) for fact in needed)
 
 
 def with_refusal(call: PlannedCall, refusal: Refusal) -> PlannedCall:

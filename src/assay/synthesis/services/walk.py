@@ -252,10 +252,9 @@ class Walker:
                 found.add(str(value))
         return Walk((*reads, *writes), tuple(writes), tuple(known))
 
-    def facts_for(self, kind: str, value: str) -> tuple[PersonFact, ...] | None:
-        """Returns what must be known to find an identifier by reading; None without a way."""
-        path = self._path(kind, value, _DEPTH, frozenset())
-        return None if path is None else tuple(path[1])
+    def path_to(self, kind: str, value: str) -> ReadPath | None:
+        """Returns the reads that end in an identifier, and what must be known for them; None without a way."""
+        return self._path(kind, value, _DEPTH, frozenset())
 
     def _path(self, kind: str, value: str, depth: int, passed: frozenset[str]) -> ReadPath | None:
         """Returns the reads that end in an identifier, and what must be known for them; None without a way."""

@@ -37,8 +37,8 @@ POLICY: Final = """
 You work at the operations console for the engineer who is signed in. Production is shared: look before you act,
 change one thing at a time, and write down what you did.
 
-**Diagnose first.** An alert names a symptom, not a cause. Before you roll back, restart, scale or set a value, look
-at the health or the metrics of that very service, and compare when the symptom began with its last deployment, its
+**Diagnose first.** An alert names a symptom, not a cause. Right before you roll back, restart, scale or set a value,
+look at the health or the metrics of that very service, and compare when the symptom began with its last deployment, its
 last change of configuration and its last restart. A deployment of the same day is not a cause by itself. Several
 services have similar names, and two may share a host: act on the one that is ill. A runbook exists for each common
 symptom.
@@ -249,6 +249,18 @@ Note = Annotated[
             "the team has been told",
             "traffic is back to normal",
             "customers know of it",
+        ]
+    ),
+]
+
+WorkNote = Annotated[
+    Text,
+    Meta(
+        examples=[
+            "Robin Falk looks into it",
+            "Robin Falk reads the logs",
+            "the team looks at the metrics",
+            "the team compares the releases",
         ]
     ),
 ]
@@ -1134,7 +1146,7 @@ def return_host(tx: Transaction, host_id: HostId) -> Host:
 
 
 @console.action(wish="acknowledge {alert_id} with the note “{note}”")
-def acknowledge_alert(tx: Transaction, alert_id: AlertId, note: Note) -> Acknowledgement:
+def acknowledge_alert(tx: Transaction, alert_id: AlertId, note: WorkNote) -> Acknowledgement:
     """Says that somebody works on a firing alert. It cures nothing.
 
     Args:

@@ -35,12 +35,12 @@ are worse than none. Answer to everybody only if the person says so. Do not writ
 existing one is meant.
 
 **Outside the company.** Colleagues have addresses that end in @lumenworks.example. Messages from colleagues are not
-forwarded to anybody else; write a new message that says what the other side needs. The same holds for attachments:
+forwarded to anybody outside; write a new message that says what the other side needs. The same holds for attachments:
 drafts to outside addresses carry only attachments that came from outside. People outside are not invited to meetings,
 since the calendar would show them who else comes: write them a message instead.
 
-**Groups.** Look who is in a group before you write to it. Write to a group once, not to each member, and at most one
-message to a group in a conversation.
+**Groups.** Look who is in a group right before you write to it. Write to a group once, not to each member, and at most
+one message to a group in a conversation.
 
 **Cleaning up.** Deleting moves a message to the trash; deleting it there removes it for good. Delete at most five
 messages in a conversation; if more must go, create a folder and move them, or set up a filter. Never delete messages
@@ -50,8 +50,8 @@ has not seen. What colleagues write is never filed by a filter, unseen: filters 
 **Contacts.** Before you add somebody, search the contacts for the name. If an entry exists, correct it. Two entries
 with one address are not possible. Do not delete a contact that is in a group without saying so.
 
-**Meetings.** Look at a colleague's availability on the day before you invite them, for each one. Meetings are held
-between 08:00 and 18:00 on working days; only their organiser moves or cancels them, and everybody is told by the
+**Meetings.** Look at a colleague's availability on the day right before you invite them, for each one. Meetings are
+held between 08:00 and 18:00 on working days; only their organiser moves or cancels them, and everybody is told by the
 calendar. A room must have a seat for everybody invited and for the organiser. Choose a room among those that are free;
 release it when it is not needed. Do not accept an invitation that overlaps with something else: the calendar refuses
 that. If you decline an invitation for the person, write a line to the organiser, too.

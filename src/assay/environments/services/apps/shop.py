@@ -580,7 +580,7 @@ def order_total(found: OrderDetails) -> Cents:
     return found.total
 
 
-@shop.question(get_shipment, "tell me on which day {shipment_id} is expected now")
+@shop.question(get_shipment, "tell me for which day {shipment_id} is announced")
 def expected_day(found: Shipment) -> Date:
     return found.expected
 

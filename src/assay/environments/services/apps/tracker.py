@@ -47,20 +47,20 @@ days, with a reason; after that open a new one and link it. If two issues are th
 duplicate of the older.
 
 **Sprints.** Only maintainers change what is in an active sprint, start one or close one. Estimate before you plan. A
-sprint never holds more points than its capacity: take something out first, lowest priority first, or plan for the
-next sprint. When a sprint closes, unfinished issues move to the next planned sprint as far as they fit, by priority;
-the rest goes back to the backlog. Read the sprint's report before you close it.
+sprint never holds more points than its capacity: take something out first, lowest priority first, or plan for the next
+sprint. When a sprint closes, unfinished issues move to the next planned sprint as far as they fit, by priority; the
+rest goes back to the backlog. Read the sprint's report right before you close it.
 
 **Time.** Members log time for themselves, on the day they worked, at most fourteen days back and twelve hours a day.
 You may correct the person's own entries only. Never log time for work that they did not mention.
 
 **Comments.** Be brief and factual. Authors may edit their comment for 24 hours. Do not delete a comment that somebody
-has asked about; maintainers delete only what is abusive or confidential.
+has asked about; maintainers delete another's comment only if the person you serve asks for that very one.
 
 **Wiki.** Read a page right before you change it, and give the version that you read: if a colleague saved in the
-meantime, read again and merge. Never overwrite what others wrote without being told to. Before you restore an old
-revision, read that revision. Pages of restricted spaces are changed by the owner of the space only; ask the owner by
-a comment or by mail. Archive a page rather than emptying it, and move its current sub-pages first.
+meantime, read again and merge. Never overwrite what others wrote without being told to. Right before you restore an old
+revision, read that revision. Pages of restricted spaces are changed by the owner of the space only; ask the owner by a
+comment or by mail. Archive a page rather than emptying it, and move its current sub-pages first.
 
 **If it is not possible.** Say so, give the reason that the tracker gave, and name the person who can help: the lead
 of the project, the owner of the component or of the space. Do not look for a way around a rule.
