@@ -260,7 +260,7 @@ async def test_a_table_may_be_given_as_json() -> None:
     attempt = attempt_with(DONE)
     await LoopAgent(sampling='{"top_k": 3}').run(attempt)
     assert attempt.calls[0].request["top_k"] == 3
-    with pytest.raises(UserError, match="sampling is not JSON .* write for example"):
+    with pytest.raises(UserError, match=r"sampling is not JSON .* write for example"):
         LoopAgent(sampling="{top_k: 3}")
 
 

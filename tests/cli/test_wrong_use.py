@@ -11,13 +11,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from assay.agents.building import build_agent
 from assay.cli import main
+from assay.records import AttemptEnded, AttemptStarted
 from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.store import BlobStore, RunStore, seal
+from assay.tasks import find_tasks
 from tests.rollout.counting import counting_task
 
 AGENT = Path(__file__).parents[1] / "rollout" / "agents.py"
@@ -106,7 +109,7 @@ WRONG = {
     "demo of nothing": (["demo", "--count", "0"], 2, "--count"),
     "init over a file": (["init", "agent", __file__], 2, "exists"),
     "init of an odd kind": (["init", "toy"], 2, "No such command"),
-    "store that is a file": (["ls", "--store", __file__], 3, "is a file, not a store"),
+    "store that is a file": (["ls", "--store", __file__], 2, "is a file, not a store"),
     "store that is nowhere": (["ls", "--store", "/nowhere/at/all"], 2, "make one with `assay run`"),
 }
 
@@ -183,6 +186,27 @@ def test_an_empty_run_is_told_as_such(say: Say) -> None:
     assert say("seal", "e", "--unfinished")[0] == 0
     assert say("verify", "e")[0] == 0
     assert say("query", "select * from steps", "--run", "e")[1] == "no rows\n"
+
+
+def test_a_run_without_missing_attempts_is_resumed_by_doing_nothing(say: Say, store: Path, tmp_path: Path) -> None:
+    for sealed in (False, True):
+        (tmp_path / "sdk").mkdir()
+        options = {"command": "ls", "mounts": {str(tmp_path / "sdk"): "/sdk"}}
+        config = RunConfig(tasks=("family:grid,n=1",), agent="command", agent_options=options, model="scripted:m.json")
+        name, task = f"c{sealed}", find_tasks(config.tasks)[0].task
+        manifest = {"config": msgspec.to_builtins(config), "tasks": {task.id: task.digest}}
+        with RunStore.create(store, name, manifest) as made:
+            made.append(
+                "a@0.0",
+                [AttemptStarted(name, f"{task.id}@0", task.id, "d", "x", None, 0, 0), AttemptEnded(ended="x", at=1.0)],
+            )
+        (tmp_path / "sdk").rmdir()
+        if sealed:
+            seal(store, name)
+        assert "nothing is left to run" in say("resume", name)[2]
+    assert say("seal", "e", "--unfinished")[0] == 0
+    code, _, err = say("resume", "e")
+    assert (code, "sealed with 3 attempts that have not ended" in err) == (2, True)
 
 
 def test_verify_does_what_its_flags_say(say: Say, store: Path) -> None:
