@@ -11,7 +11,7 @@ import difflib
 import inspect
 import re
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -115,7 +115,9 @@ def _values(data: dict[str, Any], name: str) -> list[Any]:
     return list(dict.fromkeys(found)) if isinstance(found, list) else [found]
 
 
-def read_recipe(path: Path, struct: type[Config], changes: Sequence[str]) -> Config:
+def read_recipe(
+    path: Path, struct: type[Config], changes: Sequence[str], others: Mapping[str, type[msgspec.Struct]] | None = None
+) -> Config:
     """Reads a nested configuration from a file. Raises `UserError` that names the field.
 
     Args:
@@ -123,8 +125,9 @@ def read_recipe(path: Path, struct: type[Config], changes: Sequence[str]) -> Con
         struct: What it holds.
         changes: `table.field=VALUE`, each put in the place of what the file says; VALUE is written as in TOML, or is
             plain text.
+        others: Commands that take other recipes, with what those hold.
     """
-    data = read_toml(path, struct)
+    data = read_toml(path, struct, others)
     for change in changes:
         key, sep, text = change.partition("=")
         *tables, last = key.strip().split(".")
@@ -191,8 +194,11 @@ def _table(data: dict[str, Any], name: str, path: str | None) -> dict[str, Any]:
     return dict(found)
 
 
-def read_toml(path: Path, struct: type[msgspec.Struct]) -> dict[str, Any]:
-    """Reads a TOML file of a configuration's fields. Raises `UserError` with file and place."""
+def read_toml(
+    path: Path, struct: type[msgspec.Struct], others: Mapping[str, type[msgspec.Struct]] | None = None
+) -> dict[str, Any]:
+    """Reads a TOML file of a configuration's fields. Raises `UserError` with file and place, and names the command of
+    `others` that takes it."""
     from assay.tasks.findings import TaskFinding
     from assay.tasks.toml_source import parse_toml
 
@@ -212,6 +218,9 @@ def read_toml(path: Path, struct: type[msgspec.Struct]) -> dict[str, Any]:
         place = str(path) if data.line is None else f"{path}, line {data.line}"
         raise UserError(f"{place}: {data.message}; {data.fix}")
     unknown = sorted(set(data) - set(struct.__struct_fields__))
+    other = next((name for name, kind in (others or {}).items() if set(data) <= set(kind.__struct_fields__)), None)
+    if unknown and other is not None:
+        raise UserError(f"{path} is a recipe of `{other}`: run `{other} {path}`")
     if unknown:
         known = struct.__struct_fields__
         near = difflib.get_close_matches(unknown[0], known, n=1)
