@@ -24,6 +24,7 @@ _EXAMPLES: dict[type, Any] = {
     inspect.ListType: ["text"],
     inspect.DictType: {"NAME": "value"},
 }
+_WORDS = {"int": "a whole number", "float": "a number", "str": "a string", "array": "a list", "object": "a table"}
 Notation = Literal["toml", "python", "option"]
 """How a reader writes values: `a = ["b"]`, `a=['b']`, or `a=["b"]` as an option of the command line."""
 
@@ -86,6 +87,9 @@ def describe_invalid(
         key = "" if place.endswith("]") else place.rpartition(".")[2] or name
         message = f"expected {describe_type(field, notation)}, got {describe_value(value, notation)}"
         return InvalidValue(place, f"{message}; {_write(key, field, value, notation)}")
+    if field is not None and re.match(r"Expected `\w+` (of length )?[<>=]", what):
+        bounded = re.sub(r"`(\w+)`", lambda found: _WORDS.get(found[1], found[0]), message)
+        return InvalidValue(place, f"{bounded}, got {describe_value(value, notation)}")
     return InvalidValue(place, f"{message}; use {', '.join(allowed)}" if allowed else message)
 
 
