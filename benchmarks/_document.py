@@ -186,6 +186,10 @@ TABLES = {
         },
         lambda row: row["part"] != "early stop",
     ),
+    "browser": Table(
+        "browser",
+        {"": "what", "measured": "count", "ours": "ours", "theirs": "theirs", "ours / theirs": "ratio"},
+    ),
     "early-stop": Table("allocation", {"what": "what", "came to": "note"}, lambda row: row["part"] == "early stop"),
     "worlds": Table(
         "worlds",

@@ -28,6 +28,7 @@ run() {
 "$python" -m tests.adversary.table
 "$python" -m tests.holes || failed=1
 "$python" -m tests.synthesis.services.campaign || failed=1
+"$python" -m tests.synthesis.sites.campaign || failed=1
 "$python" -m tests.simulation --seeds 20 --out tests/simulation/results.json || failed=1
 ASSAY_WHOLE_CAMPAIGNS=1 "$python" -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder || failed=1
 exit $failed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from functools import cache
@@ -202,3 +203,15 @@ async def sandboxes() -> AsyncIterator[Backend]:
         pytest.skip(f"no namespaces here: {exc}")
     yield backend
     await backend.close()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 2 MiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    argv = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
+    if subprocess.run(argv, capture_output=True).returncode:
+        pytest.skip("mounting a small file system needs root")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)

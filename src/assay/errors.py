@@ -22,9 +22,16 @@
       + BudgetExceededError   the budget of the whole run is used up; the attempt is interrupted, not stopped
 
 `boundary()` is the one place that attributes a foreign exception to a boundary. Plugins raise plain exceptions.
+`describe_os_error()` is the one place that words an error of the file system for people.
 """
 
 from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 __all__ = [
     "AgentDefinitionError",
@@ -50,10 +57,13 @@ __all__ = [
     "UserError",
     "UserFailure",
     "VerifierError",
+    "add_filename",
     "boundary",
+    "describe_os_error",
     "escape_surrogates",
     "exception_message",
     "innermost_exception",
+    "remove_partial",
 ]
 
 
@@ -231,3 +241,61 @@ def exception_message(exc: BaseException) -> str:
 def escape_surrogates(text: str) -> str:
     """Returns the text with lone surrogates as `\\udXXX`: UTF-8 has no bytes for them."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+_ELSEWHERE = "choose another folder"
+_OS_ERRORS = {
+    errno.ENOSPC: "the disk is full: free some space, or {elsewhere}",
+    errno.EDQUOT: "the disk quota is used up: free some space, or {elsewhere}",
+    errno.EFBIG: "the file is larger than the file system or `ulimit -f` allows: raise the limit, or {elsewhere}",
+    errno.EROFS: "the file system is read-only: {elsewhere}",
+    errno.EACCES: "permission denied: change the permissions, or {elsewhere}",
+    errno.EPERM: "permission denied: change the permissions, or {elsewhere}",
+    errno.ENOTDIR: "a file lies where a folder belongs: move it away, or {elsewhere}",
+    errno.EEXIST: "something lies there already: move it away, or {elsewhere}",
+    errno.ENOENT: "no such file or folder: check the path",
+    errno.ENAMETOOLONG: "the name is too long for the file system: choose a shorter one",
+    errno.EMFILE: "the process has too many open files: raise the limit with `ulimit -n`",
+    errno.EIO: "the disk or its connection failed: check it, or {elsewhere}",
+}
+
+
+def describe_os_error(exc: OSError, path: object = None, *, elsewhere: str = _ELSEWHERE) -> str:
+    """Returns the path, the cause and the remedy of an error of the file system.
+
+    Args:
+        exc: The error.
+        path: The path to name; default: the one that the error names, if any.
+        elsewhere: The remedy where another place would do.
+    """
+    named = exc.filename if path is None else path
+    number = exc.errno
+    if number is None and "No space left" in str(exc):  # libraries such as PyArrow keep the text alone
+        number = errno.ENOSPC
+    known = _OS_ERRORS.get(number) if number is not None else None
+    reason = known.format(elsewhere=elsewhere) if known else exc.strerror or exception_message(exc)
+    return reason if named is None else f"{named}: {reason}"
+
+
+@contextmanager
+def remove_partial(path: Path) -> Iterator[None]:
+    """Names a file that cannot be written whole, as `add_filename`, and removes it unless it was there before."""
+    is_new = not os.path.lexists(path)
+    try:
+        with add_filename(path):
+            yield
+    except BaseException:
+        if is_new:
+            path.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def add_filename(path: object) -> Iterator[None]:
+    """Adds the path to an `OSError` that names no file, such as that of a disk that is full while a file is written."""
+    try:
+        yield
+    except OSError as exc:
+        if exc.filename is None and exc.errno is not None:
+            exc.filename = str(path)
+        raise

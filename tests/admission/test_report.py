@@ -72,7 +72,7 @@ def test_a_secret_in_a_report_is_redacted(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="name another folder with --output"):
+    with pytest.raises(UserError, match=r"the report cannot be written: .*choose another --output"):
         write_report(a_report(), tmp_path / "file", Settings(tmp_path, tmp_path))
 
 

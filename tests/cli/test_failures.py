@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from assay.cli import main
 from assay.records import AttemptEnded, AttemptStarted, Evidence, EvidenceAdded, Step, StepAdded
 from assay.rollout.diagnosis import lint_warnings
 from assay.store import RunStore
@@ -30,22 +29,6 @@ class Boom:
     def helper(self, table):
         return table["missing"]
 """
-
-
-@pytest.fixture
-def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
-    """Calls the program in an empty folder; returns its exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ASSAY_STORE", str(tmp_path / "store"))
-
-    def call(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["assay", *words])
-        with pytest.raises(SystemExit) as left:
-            main()
-        code = left.value.code
-        return (int(code) if isinstance(code, int) else 0, *capsys.readouterr())
-
-    return call
 
 
 def write_agent(name: str, body: str, *, head: str = 'name = "odd"; needs_model = False') -> str:
@@ -125,7 +108,7 @@ def test_store_named_by_a_url_is_refused(say: Say) -> None:
 
 def test_full_disk_under_an_out_file_names_the_file(say: Say) -> None:
     code, _, err = say("formats", "--out", "/dev/full")
-    assert (code, "/dev/full: No space left on device" in err) == (3, True)
+    assert (code, "/dev/full: the disk is full: free some space" in err) == (3, True)
 
 
 def test_offset_past_the_last_attempt_says_so(say: Say) -> None:

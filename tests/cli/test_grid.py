@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import assay
 from assay.cli import main
 from assay.cli.options import resolve_several
 from assay.rollout import RunConfig, plan_grid, run_inputs, to_toml
@@ -132,3 +133,22 @@ def test_out_keeps_the_exit_code_of_findings(say: Say) -> None:
     manifest.write_text(manifest.read_text().replace("null", "nule"))
     assert say("verify", "r", "--out", "o.txt")[0] == 1
     assert "manifest" in Path("o.txt").read_text()
+
+
+def test_commands_that_read_several_runs_take_the_grid(say: Say) -> None:
+    say("run", TASKS, "--agent", "expert", "--agent", "null", "--run", "g")
+    assert say("stats", "g") == say("stats", "g-0-expert", "g-1-null")
+    assert [line.split()[0] for line in say("ls", "g")[1].splitlines()[1:]] == ["g-0-expert", "g-1-null"]
+    assert say("compare", "g") == say("compare", "g-0-expert", "g-1-null")
+    code, _, err = say("view", "g", "--export", "pages")
+    assert (code, "views of runs g-0-expert, g-1-null" in err) == (0, True)
+    assert assay.open()["g"].runs == ("g-0-expert", "g-1-null")
+
+
+def test_commands_that_read_one_run_name_those_of_the_grid(say: Say) -> None:
+    say("run", TASKS, "--agent", "expert", "--agent", "null", "--run", "g")
+    said = "assay: 'g' is the grid of the runs g-0-expert, g-1-null: name one of them\n"
+    assert say("show", "grid-0-0", "--run", "g") == (2, "", said)
+    assert say("seal", "g") == (2, "", said)
+    code, _, err = say("ls", "g", "--all")
+    assert (code, "need one run" in err) == (2, True)

@@ -15,7 +15,7 @@ from assay.cli.compare import _row as compare_row
 from assay.cli.live import progress_line, render_progress
 from assay.cli.output import quantity
 from assay.cli.sandboxed_synthesis import ProgressLines
-from assay.cli.synth import _gate_rows, _print_reasons
+from assay.cli.synth import _gate_rows, _print_reasons, _say_kinds
 from assay.cli.tables import print_summaries
 from assay.records import AttemptEnded, AttemptStarted, Body, Verdict, VerdictAdded
 from assay.rollout import Tally
@@ -30,8 +30,8 @@ from assay.statistics import (
     summarise,
 )
 from assay.store import RunStore, seal
-from assay.synthesis import SynthesisReport
-from assay.synthesis.report import DroppedCandidate, GateRow
+from assay.synthesis import SynthesisConfig, SynthesisReport
+from assay.synthesis.report import DroppedCandidate, GateRow, ManifestEntry
 
 pytestmark = pytest.mark.quick
 PLAN = {"config": {"tasks": ["-"], "attempts": 1}, "tasks": {"a": "d", "b": "d"}}
@@ -168,6 +168,28 @@ def test_reasons_of_synthesis_are_counted_in_the_order_of_the_gates(capsys: pyte
         "1 survived all 3 tests pass commit 0",
     ]
     assert last == "tasks/manifest.json names every dropped candidate with its reason"
+
+
+def test_change_outside_functions_is_placed_in_its_file(capsys: pytest.CaptureFixture[str]) -> None:
+    one = DroppedCandidate(
+        "c", "commit", ("commit 40f72fefd95e",), ("shop/report.py::",), (), "survived", "no test fails"
+    )
+    _print_reasons(SynthesisReport("p 1", "blake3:0", "git", 0, (), 1, 2, 3, 4, (), {}, (), dropped=(one,)), "tasks")
+    assert "commit 40f72fefd95e in shop/report.py\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("tasks", "said"),
+    [
+        (1, "--count 1 was reached with the kind operator; to get others, give only --kind feature"),
+        (0, "no candidate of the kind operator or feature was kept: the table says at which gates they ended"),
+    ],
+)
+def test_hint_at_other_kinds_fits_the_options(tasks: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    entry = ManifestEntry("a", "", "", "operator", (), (), (), (), (), (), "tests", {})
+    report = SynthesisReport("p 1", "blake3:0", "git", 0, (), 1, 2, 3, 4, (), {}, (entry,) * tasks)
+    _say_kinds(report, SynthesisConfig(source=".", out="o", count=1, kinds=("operator", "feature")))
+    assert capsys.readouterr().err == f"{said}\n"
 
 
 def test_progress_of_synthesis_tells_the_time_left(

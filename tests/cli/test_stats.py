@@ -12,8 +12,9 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from assay.cli.app import build_app
-from assay.records import AttemptEnded, AttemptStarted, Verdict, VerdictAdded
+from assay.records import AttemptEnded, AttemptStarted, Evidence, EvidenceAdded, Verdict, VerdictAdded
 from assay.store import RunStore, annotate
+from assay.verify.route_check import ROUTE
 
 pytestmark = pytest.mark.newest
 GOOD = {"weak": 2, "fair": 4, "strong": 7}
@@ -42,7 +43,7 @@ def assay(store: Path, *words: str) -> Result:
 @pytest.mark.long
 def test_every_table_is_there_in_every_form(store: Path) -> None:
     told = json.loads(assay(store, "--table", "all", "--json").stdout)
-    assert list(told["tables"]) == ["flakes", "grid", "ranking", "reliability", "scores", "spending", "tasks"]
+    assert list(told["tables"]) == ["flakes", "grid", "ranking", "reliability", "routes", "scores", "spending", "tasks"]
     for form in ("text", "markdown", "latex"):
         shown = assay(store, "--table", "all", "--format", form)
         assert shown.exit_code == 0
@@ -106,6 +107,21 @@ def test_a_process_score_gets_its_report_card(store: Path) -> None:
         annotate(store, "r", row.chain, [VerdictAdded(Verdict("quality", "process", "pass", row.score, ""))])
     card = json.loads(assay(store, "--table", "scores", "--json").stdout)["tables"]["scores"]["quality"]
     assert (card["n"], card["auc"], card["ece"]) == (48, 1.0, 0.0)
+
+
+def test_the_routes_of_attempts_are_summed_by_skill_and_other_evidence_is_left_out(store: Path) -> None:
+    with RunStore.open(store, "r") as run:
+        chains = [row.chain for row in run.attempts() if row.agent == "weak"][:3]
+    found = (
+        {"needed": {"follow": 3, "count": 1}, "done": {"follow": 3, "count": 1}, "lost": ""},
+        {"needed": {"follow": 2}, "done": {"follow": 1}, "lost": "stop", "left": None},
+        {"needed": "all"},
+    )
+    for chain, data in zip(chains, found, strict=True):
+        annotate(store, "r", chain, [EvidenceAdded(Evidence("e", "audit", ROUTE, data))])
+    rows = json.loads(assay(store, "--table", "routes", "--json").stdout)["tables"]["routes"]
+    sums = {row["skill"]: (row["attempts"], row["needed"], row["done"], row["lost"]) for row in rows}
+    assert sums == {"follow": (2, 5, 4, 0), "count": (1, 1, 1, 0), "stop": (0, 0, 0, 1)}
 
 
 def test_the_ranking_of_two_halves_or_of_two_runs(store: Path) -> None:

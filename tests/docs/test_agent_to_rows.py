@@ -21,7 +21,7 @@ from scripts.make_reference import ROOT
 
 pytestmark = pytest.mark.timeout(600)
 PAGE = ROOT / "docs" / "how-to" / "from-agent-to-training-rows.md"
-COMMANDS = re.findall(r"^\$ (?!python -m pip )(.+)$", PAGE.read_text(), re.MULTILINE)
+COMMANDS = re.findall(r"^\$ (?!python -m pip |export PATH=)(.+)$", PAGE.read_text(), re.MULTILINE)
 SAVED = {"sdk_agent.py": "agent.py", "sdk_model.py": "model.py", "sdk_run.toml": "run.toml"}
 
 

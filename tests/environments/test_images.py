@@ -72,7 +72,7 @@ async def test_files_arrive_where_an_engine_puts_them(
     ("text", "said"),
     [
         ("COPY ../x /app", "environment/Dockerfile:2: COPY: ../x leads outside"),
-        ("COPY absent /app", "absent is not in the folder"),
+        ("COPY absent /app", "COPY: absent is not in environment/, from which the Dockerfile copies: put it there"),
         ("COPY out /app", "out is a link that leads outside"),
         ("COPY src/a.py run.sh /app", "end it with /"),
         ("COPY --from=other x /app", "no earlier stage has that name"),
@@ -127,7 +127,7 @@ async def test_stages_modes_and_settings(folder: Path, options: BuildOptions) ->
 async def test_ignored_files_are_left_out(folder: Path, options: BuildOptions) -> None:
     (folder / ".dockerignore").write_text("**/*.txt\nDockerfile\n.dockerignore\nrun.sh\n")
     assert await built(folder, options, "COPY . /app/") == {"app/src/a.py": "a\n"}
-    with pytest.raises(UserError, match=r"left out by \.dockerignore"):
+    with pytest.raises(UserError, match=r"left out by environment/\.dockerignore"):
         await built(folder, options, "COPY run.sh /app/")
 
 

@@ -227,9 +227,16 @@ def weave(paths: Sequence[Path]) -> Counts:
     return Counts(len({call["trace_id"] for call in calls}), len(answers), calls_in(answers), *tokens)
 
 
+def webarena_verified(paths: Sequence[Path]) -> Counts:
+    """Returns a run with one answer for each folder; what a browser requested is no call of a tool."""
+    answered = [path for path in paths if document(path)["status"]]
+    return Counts(len({path.parent for path in paths}), len(answered), 0, 0, 0)
+
+
 SHARED: dict[str, tuple[Counter, str]] = {
     "inspect": (inspect, "inspect-logs/*.eval"),
     "inspect in JSON": (inspect, "inspect-logs/*_log*__[!s]*.json"),
+    "webarena-verified": (webarena_verified, "environments/webarena/agent_logs/*/agent_response.json"),
     "chat of SWE-smith": (chat, "swe-smith/ft_xml_example.jsonl"),
 }
 OWN: dict[str, tuple[Counter, str]] = {

@@ -98,7 +98,7 @@ def test_a_cut_document_keeps_what_was_whole_and_says_where_it_ends() -> None:
     told: list[tuple[str, str]] = []
     read = list(json_items(Held(b'{"items": [1, {"a": 2}, {"b": '), ("items",), lambda *t: told.append(t)))
     assert read == [(0, 1), (1, {"a": 2})]
-    assert told == [("items", "the document ends early (byte 24)")]
+    assert told == [("items", "the document ends early (byte 30)")]
 
 
 def test_lines_that_are_none_are_named_by_number() -> None:

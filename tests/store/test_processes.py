@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -81,18 +81,6 @@ def test_one_writer_a_run_and_any_number_of_readers(tmp_path: Path) -> None:
         store.append("after", [Noted("x")])
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 2 MiB."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    argv = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
-    if subprocess.run(argv, capture_output=True).returncode:
-        pytest.skip("mounting a small file system needs root")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
 def test_a_full_disk_leaves_whole_appends_and_goes_on_when_there_is_space(small_disk: Path) -> None:
     with RunStore.create(small_disk, "r", {}) as store:
         ballast = small_disk / "ballast"
@@ -113,7 +101,7 @@ def fill_up(act: Callable[[], object]) -> int:
         for _ in range(10_000):
             done.append(act())
 
-    with pytest.raises(StoreError, match="free space"):
+    with pytest.raises(StoreError, match=r"free (some )?space"):
         repeat()
     return len(done)
 
@@ -138,7 +126,7 @@ def test_a_disk_too_full_to_seal_leaves_the_live_run(small_disk: Path) -> None:
         for number in range(10):
             store.append(f"c{number}", [Noted("x", {"text": os.urandom(20_000).hex()})])
     (small_disk / "ballast").write_bytes(b"x" * ((2 << 20) - 700_000))
-    with pytest.raises(StoreError, match="free space"):
+    with pytest.raises(StoreError, match=r"free (some )?space"):
         seal(small_disk, "r")
     assert sorted(p.name for p in (small_disk / "runs" / "r").glob("sealed*")) == []
     assert audit(small_disk, "r") == ()

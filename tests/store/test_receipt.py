@@ -193,7 +193,7 @@ def test_keys_are_written_once_and_for_their_owner_alone(key: Path) -> None:
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        ("nothing there", "No such file"),
+        ("nothing there", "no such file"),
         ("no key", "no private key"),
         ("public", "no private key"),
         ("readable", "chmod 600"),

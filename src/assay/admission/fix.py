@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import tomli_w
 
-from assay.errors import UserError
+from assay.errors import UserError, describe_os_error
 from assay.tasks import LoadedTask, load_task
 
 from .findings import AdmissionFinding
@@ -100,5 +100,7 @@ def _write(source: Path, target: Path, data: dict[str, Any]) -> None:
         shutil.copytree(source, target, symlinks=True)
         (target / "task.toml").write_text(tomli_w.dumps(data), encoding="utf-8")
     except OSError as exc:
-        raise UserError(f"{target} cannot be written: {exc.strerror or exc}; check space and permissions") from exc
+        raise UserError(
+            f"the task cannot be written: {describe_os_error(exc, target, elsewhere='name another folder with --fix')}"
+        ) from exc
     load_task(target)

@@ -12,7 +12,7 @@ from statistics import median
 
 import msgspec
 
-from assay.errors import UserError
+from assay.errors import UserError, describe_os_error
 from assay.records import Separation
 from assay.rollout.admitted import BATTERY
 from assay.rollout.exchange.secret_check import SecretCheck
@@ -165,7 +165,7 @@ def write_report(report: SetReport, folder: Path, settings: Settings) -> tuple[P
         as_json.write_bytes(msgspec.json.format(encoded, indent=2) + b"\n")
     except OSError as exc:
         raise UserError(
-            f"the report cannot be written to {folder}: {exc.strerror or exc}; name another folder with --output"
+            f"the report cannot be written: {describe_os_error(exc, folder, elsewhere='choose another --output')}"
         ) from exc
     return as_text, as_json
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from assay.errors import RunNotFoundError, StoreNotFoundError
 from assay.store import QueryResult, list_runs, query
-from assay.store.layout import unknown_run
+from assay.store.layout import grid_runs, unknown_run
 
 from .results import RunResult
 from .sources import settings_of
@@ -28,7 +28,7 @@ class Store:
         return tuple(list_runs(self.path))
 
     def run(self, name: str | None = None) -> RunResult:
-        """Returns a run by its name, by default the newest.
+        """Returns a run by its name, or the runs of a grid by its name; by default the newest run.
 
         Raises:
             RunNotFoundError: The store has no such run; the message names the nearest.
@@ -37,6 +37,9 @@ class Store:
         if not runs:
             raise RunNotFoundError(f"no runs in {self.path}: make one with assay.run(...)")
         if name is not None and name not in runs:
+            cells = grid_runs(self.path, name)
+            if cells:
+                return RunResult(self.path, tuple(cells))
             raise RunNotFoundError(unknown_run(self.path, str(name)))
         return RunResult(self.path, (name or runs[-1],))
 

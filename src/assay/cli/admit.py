@@ -12,7 +12,7 @@ import msgspec
 import typer
 
 from assay.admission.config import AdmitConfig
-from assay.errors import BudgetExceededError, UserError
+from assay.errors import BudgetExceededError, UserError, add_filename
 from assay.rollout.limits.run_budget import BudgetLimits
 
 from .options import takes_config
@@ -233,11 +233,12 @@ def _compare(config: AdmitConfig, settings: Settings, output: Path | None, *, as
     with display() as progress:
         report = asyncio.run(compare_environments(config, config.against, ComparisonOptions(), settings, progress))
     if output is not None:
-        output.mkdir(parents=True, exist_ok=True)
         encoded = SecretCheck([], settings).clean(msgspec.json.encode(report)).data
         redacted = msgspec.json.decode(encoded, type=type(report))
-        (output / "against.md").write_text(redacted.markdown(), encoding="utf-8")
-        (output / "against.json").write_bytes(msgspec.json.format(encoded, indent=2) + b"\n")
+        with add_filename(output):
+            output.mkdir(parents=True, exist_ok=True)
+            (output / "against.md").write_text(redacted.markdown(), encoding="utf-8")
+            (output / "against.json").write_bytes(msgspec.json.format(encoded, indent=2) + b"\n")
         say(f"wrote {output / 'against.md'} and {output / 'against.json'}")
     if as_json:
         emit_json(report)

@@ -11,7 +11,7 @@ from assay.api.summaries import interval_text
 from assay.errors import UserError
 
 from .output import emit_json, quantity, say
-from .shared import JsonOption, StoreOption, pick_run, settings_with
+from .shared import JsonOption, StoreOption, pick_run, pick_runs, settings_with
 from .table_formats import FormOption
 from .tables import load_outcomes, print_rows
 
@@ -23,7 +23,8 @@ SHOWN = 20
 
 def compare(
     configurations: Annotated[
-        list[str], typer.Argument(help="RUN, RUN:AGENT or RUN:AGENT:MODEL; all are compared with the first.")
+        list[str],
+        typer.Argument(help="RUN, RUN:AGENT, RUN:AGENT:MODEL, or one grid; all are compared with the first."),
     ],
     everything: Annotated[bool, typer.Option("--all", help="List every task that changed.")] = False,
     form: FormOption = "text",
@@ -46,9 +47,12 @@ def compare(
     """
     from assay.statistics import holm, measure_robustness
 
+    settings = settings_with(store)
+    root = settings.store
+    if len(configurations) == 1 and ":" not in configurations[0]:
+        configurations = list(pick_runs(configurations, settings))
     if len(configurations) < 2:
-        raise UserError("name at least two configurations: `assay compare BASE CANDIDATE`")
-    root = settings_with(store).store
+        raise UserError("name at least two configurations, or one grid: `assay compare BASE CANDIDATE`")
     base, *others = [load_side(root, given) for given in configurations]
     retained = [measure_robustness(base.counts, other.counts) for other in others]
     pairs = [(other, one.delta) for other, one in zip(others, retained, strict=True)]

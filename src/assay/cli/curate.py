@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from assay.learning.curation.config import CurateConfig
 
 from .options import takes_config
 from .output import emit_json, plain, quantity, say
-from .shared import JsonOption, StoreOption, pick_run, settings_with
+from .shared import JsonOption, StoreOption, pick_runs, settings_with
 from .tables import print_rows
 
 if TYPE_CHECKING:
@@ -38,8 +40,7 @@ def curate(config: CurateConfig, store: StoreOption = None, as_json: JsonOption 
     from assay.learning.curation.curate import curate as select_from
 
     settings = settings_with(store)
-    for run in config.runs:
-        pick_run(run, settings)
+    config = msgspec.structs.replace(config, runs=pick_runs(config.runs, settings))
     report = select_from(config, settings, say)
     if as_json:
         emit_json(report)

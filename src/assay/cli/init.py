@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from assay.errors import UserError
+from assay.errors import UserError, describe_os_error
 
 from .output import console
 from .plain_typer import plain_typer
@@ -91,5 +91,5 @@ def _write(kind: str, file: Path, following: str) -> None:
     except FileExistsError as exc:
         raise UserError(f"{file} exists: choose another name or remove it first") from exc
     except OSError as exc:
-        raise UserError(f"cannot write {file}: {exc.strerror}") from exc
+        raise UserError(f"cannot write {describe_os_error(exc, file)}") from exc
     console().print(f"wrote {file}; {following}")

@@ -13,10 +13,12 @@ from assay.errors import AssayError, UserError
 from assay.verdicts import assess
 
 from .output import emit_json, quantity, say
-from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
+from .shared import JsonOption, RunArgument, StoreOption, pick_runs, settings_with
 from .tables import print_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from assay.store import AttemptRow
     from assay.verdicts import Trust
 
@@ -42,7 +44,7 @@ def ls(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Lists the attempts of a run, or the runs of a store with date, agent, model, outcomes and state.
+    """Lists the attempts of a run, or the runs of a grid or store with date, agent, model, outcomes and state.
 
     A run is `running` (a process writes it), `interrupted` (`assay resume` completes it), `finished`, or `sealed`.
 
@@ -62,26 +64,26 @@ def ls(
     if runs:
         _list_runs(settings.store, LISTED_RUNS if limit is None and not as_json else limit, offset, as_json=as_json)
         return
-    with RunStore.open(settings.store, pick_run(run, settings)) as opened:
+    names = pick_runs([run] if run is not None else [], settings)
+    if len(names) > 1:
+        _require_no_paging(names, every or limit is not None or offset > 0)
+        _print_runs(settings.store, names, as_json=as_json)
+        return
+    with RunStore.open(settings.store, names[0]) as opened:
         checked = check_rows(opened)
-        begun = {r.attempt for r in checked.rows if r.finished is None}
-        newest = {
-            r.attempt: r.retry for r in sorted((r for r in checked.rows if r.attempt in begun), key=lambda r: r.retry)
-        }
-        listed = [r for r in checked.rows if every or r.final or (r.finished is None and r.retry == newest[r.attempt])]
+        listed = list(checked.rows) if every else _deciding_rows(checked.rows)
         most = limit if limit is not None or as_json else LISTED_ATTEMPTS
         rows = listed[offset : offset + most] if most else listed[offset:]
         stands = current_verdicts_by_chain(opened, rows, checked.verdicts)
     trusts = {r.chain: assess(stands[r.chain], r) for r in rows}
     if as_json:
-        shown = {r.chain: stands[r.chain] for r in rows}
         emit_json(
             {
                 "run": opened.run,
                 "attempts": [{**msgspec.to_builtins(r), "separation": trusts[r.chain].separation} for r in rows],
                 "headlines": {chain: trust.headline for chain, trust in trusts.items()},
                 "outcome_classes": {chain: trust.outcome_class for chain, trust in trusts.items()},
-                "standing": shown,
+                "standing": {r.chain: stands[r.chain] for r in rows},
                 "differing": checked.differing,
             }
         )
@@ -96,18 +98,35 @@ def ls(
         say(f"warning: {warning}")
 
 
+def _require_no_paging(names: Sequence[str], paged: bool) -> None:
+    if paged:
+        raise UserError(f"this is the grid of {', '.join(names)}: --all, --limit and --offset need one run")
+
+
+def _deciding_rows(rows: Sequence[AttemptRow]) -> list[AttemptRow]:
+    """Returns the deciding trial of each attempt, or the newest one of an attempt that has not ended."""
+    begun = {r.attempt for r in rows if r.finished is None}
+    newest = {r.attempt: r.retry for r in sorted((r for r in rows if r.attempt in begun), key=lambda r: r.retry)}
+    return [r for r in rows if r.final or (r.finished is None and r.retry == newest[r.attempt])]
+
+
 def _list_runs(root: Path, limit: int | None, offset: int, *, as_json: bool) -> None:
     from assay.store import list_runs
 
     names = list_runs(root)
     end = len(names) - offset
     chosen = names[max(0, end - limit) if limit else 0 : max(0, end)]
-    lines = [_summarise(root, name) for name in chosen]
+    _print_runs(root, chosen, as_json=as_json)
+    if not as_json:
+        _say_rest(max(0, end) - len(chosen), "older run", offset + len(chosen))
+
+
+def _print_runs(root: Path, names: Sequence[str], *, as_json: bool) -> None:
+    lines = [_summarise(root, name) for name in names]
     if as_json:
-        emit_json({"runs": chosen, "summaries": lines})
-        return
-    print_rows([_run_row(line) for line in lines], empty=f"no runs in {root}: `assay run` makes one")
-    _say_rest(max(0, end) - len(chosen), "older run", offset + len(chosen))
+        emit_json({"runs": names, "summaries": lines})
+    else:
+        print_rows([_run_row(line) for line in lines], empty=f"no runs in {root}: `assay run` makes one")
 
 
 def _nothing_listed(run: str, attempts: int, offset: int) -> str:

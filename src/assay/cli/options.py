@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import typer
@@ -91,6 +91,7 @@ def resolve_several(
     for name, value in values.items():
         if value is None or value == []:
             continue
+        _require_choices(struct, name, value)
         if name.startswith("max_"):
             limits[name.removeprefix("max_")] = value
         elif get_origin(get_type_hints(struct).get(name)) is dict:
@@ -181,8 +182,8 @@ def _line_in(path: Path, field: str) -> str:
     from assay.tasks.toml_source import line_of
 
     try:
-        line = line_of(path.read_text(encoding="utf-8"), field)
-    except (OSError, ValueError):  # it is a pipe, or was changed since it was read
+        line = line_of(path.read_text(encoding="utf-8"), field) if path.is_file() else None  # a pipe is read once
+    except (OSError, ValueError):  # it was changed since it was read
         line = None
     return str(path) if line is None else f"{path}, line {line}"
 
@@ -227,6 +228,24 @@ def read_toml(
         hint = f"did you mean {near[0]}? " if near else ""
         raise UserError(f"{path}: unknown field {unknown[0]!r}; {hint}known: {', '.join(known)}")
     return data
+
+
+def _require_choices(struct: type[msgspec.Struct], name: str, value: Any) -> None:
+    """Raises `UserError` that names the option where one of its values is not among those that its field may have."""
+    choices = _choices(get_type_hints(struct).get(name))
+    for one in value if isinstance(value, list) else [value]:
+        if choices and one not in choices:
+            near = difflib.get_close_matches(str(one), choices, n=1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise UserError(f"{_flag(name)} {one!r} is not a choice: {hint}use {', '.join(choices)}")
+
+
+def _choices(hint: Any) -> list[str]:
+    """Returns the texts of a `Literal`, also of one inside a tuple or beside None; empty for any other type."""
+    if get_origin(hint) is Literal:
+        return [value for value in get_args(hint) if isinstance(value, str)]
+    inner = [one for one in get_args(hint) if one not in (type(None), Ellipsis)]
+    return _choices(inner[0]) if len(inner) == 1 else []
 
 
 def _flag(name: str) -> str:

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from assay.errors import UserError
+from assay.errors import UserError, remove_partial
 
 from .output import say
 
@@ -91,8 +91,6 @@ def write_redacted(path: Path, data: bytes) -> tuple[str, ...]:
     escaped = check.clean(_ESCAPED.sub(rb"\1", cleaned.data)).names if path.suffix in (".md", ".tex") else ()
     if escaped:
         raise UserError(f"the table holds {', '.join(escaped)}: name a .json or .csv file, where secrets are redacted")
-    try:
+    with remove_partial(path):
         path.write_bytes(cleaned.data)
-    except OSError as exc:  # a full disk is met while writing, where the exception does not name the file
-        raise OSError(exc.errno, exc.strerror, str(path)) from exc
     return cleaned.names

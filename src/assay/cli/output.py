@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from assay.api.tables import plain as plain
-from assay.errors import BoundaryError, BudgetExceededError, UserError
+from assay.errors import BoundaryError, BudgetExceededError, UserError, describe_os_error
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -104,10 +104,7 @@ def exit_on_errors() -> Iterator[None]:
     except OSError as exc:
         if exc.errno is None or exc.strerror is None:
             raise
-        place = f"{exc.filename}: " if exc.filename else ""
-        if exc.errno == errno.ENAMETOOLONG:
-            _leave(f"{place}{exc.strerror}", 2)
-        _leave(f"{place}{exc.strerror} (check that it exists, its permissions, and the space on its disk)", 3)
+        _leave(describe_os_error(exc), 2 if exc.errno == errno.ENAMETOOLONG else 3)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from assay.api.summaries import required_separation
-from assay.errors import UserError
+from assay.errors import UserError, describe_os_error
 from assay.rollout.config import RunConfig, to_toml
 
 from .cluster import NodesOption, PlaceOption, TokenFileOption, read_placement
@@ -235,7 +235,7 @@ def _require_writable(junit: Path | None) -> None:
         with junit.open("ab"):
             pass
     except OSError as exc:
-        raise UserError(f"--junit {junit} cannot be written: {exc.strerror}") from exc
+        raise UserError(f"--junit cannot be written: {describe_os_error(exc, junit)}") from exc
 
 
 def _write_junit(settings: Settings, runs: Sequence[str], require: Separation, path: Path) -> None:
@@ -250,7 +250,9 @@ def _write_junit(settings: Settings, runs: Sequence[str], require: Separation, p
     try:
         path.write_bytes(document)
     except OSError as exc:
-        raise UserError(f"--junit {path} cannot be written: {exc.strerror}; the run {runs[0]} is stored") from exc
+        raise UserError(
+            f"--junit cannot be written: {describe_os_error(exc, path)}; the run {runs[0]} is stored"
+        ) from exc
 
 
 def _describe_early_stops(store: Path, run: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,3 +66,17 @@ def pick_run(run: str | None, settings: Settings) -> str:
     if run not in names:
         raise UserError(unknown_run(settings.store, run))
     return run
+
+
+def pick_runs(names: Sequence[str], settings: Settings) -> tuple[str, ...]:
+    """Returns the named runs, each once, with a grid's runs in place of its name; without names the newest run. Raises
+    `UserError` for an unknown name or an empty store."""
+    from assay.store import list_runs
+    from assay.store.layout import grid_runs
+
+    if not names:
+        return (pick_run(None, settings),)
+    known, chosen = list_runs(settings.store), list[str]()
+    for name in names:
+        chosen += (grid_runs(settings.store, name) if name not in known else []) or [pick_run(name, settings)]
+    return tuple(dict.fromkeys(chosen))

@@ -11,7 +11,7 @@ import typer
 from assay.errors import UserError
 
 from .output import console, emit_json, quantity, say
-from .shared import JsonOption, RequireOption, StoreOption, parse_grade, pick_run, settings_with
+from .shared import JsonOption, RequireOption, StoreOption, parse_grade, pick_runs, settings_with
 from .table_formats import FormOption
 from .tables import load_measures, print_rows, print_summaries
 
@@ -27,13 +27,13 @@ RATES = "rates"
 
 
 def stats(
-    runs: Annotated[list[str] | None, typer.Argument(help="Names of runs; default: the newest.")] = None,
+    runs: Annotated[list[str] | None, typer.Argument(help="Names of runs or grids; default: the newest run.")] = None,
     table: Annotated[
         list[str] | None,
         typer.Option(
             "--table",
-            help="Tables to show: rates (the default), spending, tasks, grid, flakes, scores, reliability, ranking, or "
-            "all; repeatable.",
+            help="Tables to show: rates (the default), spending, tasks, grid, flakes, scores, reliability, ranking, "
+            "routes, or all; repeatable.",
         ),
     ] = None,
     k: Annotated[
@@ -51,7 +51,8 @@ def stats(
     unjudged attempts had failed, or passed. Further tables: usage and the cost/success Pareto front (spending), task
     difficulty and discrimination (tasks), rates by agent, model and set-up with explained variance (grid), tasks with
     inconsistent outcomes (flakes), quality of process scores (scores), run-to-run consistency (reliability), and
-    predictive validity of the ranking on other tasks; with two runs, on the second (ranking).
+    predictive validity of the ranking on other tasks; with two runs, on the second (ranking); and on sites of state
+    machines the steps of the shortest way by skill, and at which of them attempts were lost (routes).
 
     Examples:
 
@@ -67,15 +68,15 @@ def stats(
     """
     from assay.statistics import summarise
 
-    from .stats_tables import TABLES, TableInput, read_option_levels
+    from .stats_tables import TABLES, TableInput, read_option_levels, read_routes
 
     chosen = _select_tables(table or [RATES], (RATES, *TABLES))
     settings = settings_with(store)
-    run_names: list[str | None] = list(runs) if runs else [None]
-    names = tuple(dict.fromkeys(pick_run(run, settings) for run in run_names))
+    names = pick_runs(runs or [], settings)
     attempts = load_measures(settings.store, names, parse_grade(require))
     options = read_option_levels(settings.store, names) if "grid" in chosen else ()
-    table_input = TableInput(names, attempts, options, max(k or (4,)))
+    routes = read_routes(settings.store, names) if "routes" in chosen else ()
+    table_input = TableInput(names, attempts, options, max(k or (4,)), routes)
     ks = tuple(sorted({1, *(k or (2, 4))}))
     groups = list(summarise([one.outcome for one in attempts], ks=ks)) if RATES in chosen else []
     if RATES in chosen:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 from assay.analysis.columns import MEASURES
 from assay.api.summaries import interval_text
@@ -21,12 +24,24 @@ from assay.statistics import (
     summarise_spending,
 )
 from assay.store import RunStore
+from assay.verify.route_check import ROUTE
 
 if TYPE_CHECKING:
     from assay.analysis.columns import AttemptMeasures
     from assay.statistics import Amount, RateGrid, ReportCard, TaskCount, VarianceComponent
 
 Rows = list[dict[str, str]]
+
+
+class RouteLoss(msgspec.Struct, frozen=True):
+    """Steps of the shortest way of one attempt by skill, and where it was lost."""
+
+    agent: str
+    model: str | None
+    needed: dict[str, int]
+    done: dict[str, int]
+    lost: str
+    """Empty at the goal."""
 
 
 class TableInput(NamedTuple):
@@ -37,6 +52,8 @@ class TableInput(NamedTuple):
     options: tuple[str, ...]
     """Agent options of each run, as text."""
     k: int
+    routes: tuple[RouteLoss, ...] = ()
+    """What the check `route` found, an attempt each."""
 
     @property
     def counts(self) -> tuple[TaskCount, ...]:
@@ -63,6 +80,20 @@ def read_option_levels(root: Path, runs: Sequence[str]) -> tuple[str, ...]:
         options = config.get("agent_options") if isinstance(config, dict) else None
         pairs = options.items() if isinstance(options, dict) else ()
         found.append(", ".join(f"{key}={value}" for key, value in sorted(pairs)) or "-")
+    return tuple(found)
+
+
+def read_routes(root: Path, runs: Sequence[str]) -> tuple[RouteLoss, ...]:
+    """Returns what the check `route` found in each attempt that it judged; other evidence of its kind is left out."""
+    found = []
+    for run in runs:
+        with RunStore.open(root, run) as store:
+            for trajectory in store.trajectories():
+                for item in trajectory.evidence:
+                    if item.kind == ROUTE:
+                        data = {**item.data, "agent": trajectory.agent, "model": trajectory.model}
+                        with suppress(msgspec.ValidationError):  # a run that was imported may have any evidence
+                            found.append(msgspec.convert(data, RouteLoss))
     return tuple(found)
 
 
@@ -251,6 +282,34 @@ def _ranking_rows(ranking: Any) -> Rows:
     return [{"configurations": str(ranking.n), "rank correlation [95%]": f"{ranking.value:.3f}{ends}"}]
 
 
+def _routes(data: TableInput) -> Any:
+    groups: dict[tuple[str, str | None, str], list[int]] = {}
+    for one in data.routes:
+        for skill in dict.fromkeys((*one.needed, *([one.lost] if one.lost else ()))):  # lost on the way round, too
+            count = one.needed.get(skill, 0)
+            sums = groups.setdefault((one.agent, one.model, skill), [0, 0, 0, 0])
+            for at, amount in enumerate((int(count > 0), count, one.done.get(skill, 0), int(one.lost == skill))):
+                sums[at] += amount
+    fields = ("attempts", "needed", "done", "lost")
+    return [
+        {"agent": agent, "model": model, "skill": skill, **dict(zip(fields, sums, strict=True))}
+        for (agent, model, skill), sums in groups.items()
+    ]
+
+
+def _route_rows(routes: Any) -> Rows:
+    return [
+        {
+            **_who(one["agent"], one["model"]),
+            "skill": one["skill"],
+            "attempts": str(one["attempts"]),
+            "steps done": f"{one['done']} of {one['needed']}",
+            "lost here": str(one["lost"]),
+        }
+        for one in routes
+    ]
+
+
 TABLES: dict[str, Table] = {
     "spending": Table(_spending, _spending_rows, "no attempt says what it used"),
     "tasks": Table(_tasks, _task_rows, "no task was judged"),
@@ -261,5 +320,6 @@ TABLES: dict[str, Table] = {
     "ranking": Table(
         _ranking, _ranking_rows, "a ranking needs three configurations that were judged at the same tasks"
     ),
+    "routes": Table(_routes, _route_rows, "no attempt was judged by the check `route`, as those of family:sites are"),
 }
 """Tables beside `rates`, in display order."""

@@ -87,13 +87,16 @@ def repository(config: SynthesisConfig, as_json: JsonOption = False) -> None:
 
 
 def _say_kinds(report: SynthesisReport, config: SynthesisConfig) -> None:
-    """Says which kinds of tasks were asked for and not needed."""
+    """Says which kinds of tasks were asked for and are not among the kept ones, and why."""
     missing = [kind for kind in config.kinds if not any(task.kind == kind for task in report.tasks)]
     if missing == ["commit"] or not missing:
         return
+    if len(report.tasks) < config.count:
+        say(f"no candidate of the kind {' or '.join(missing)} was kept: the table says at which gates they ended")
+        return
     present = [kind for kind in config.kinds if kind not in missing]
     flags = " ".join(f"--kind {kind}" for kind in missing)
-    say(f"all tasks are of the kind {' or '.join(present)}; for others: {flags}")
+    say(f"--count {config.count} was reached with the kind {' and '.join(present)}; to get others, give only {flags}")
 
 
 def _print_reasons(report: SynthesisReport, out: str) -> None:
@@ -112,7 +115,8 @@ def _print_reasons(report: SynthesisReport, out: str) -> None:
 
 
 def _reason_cells(one: ReasonCount) -> dict[str, str]:
-    place = f" in {one.first.functions[0]}" if one.first.functions else ""
+    path, _, function = one.first.functions[0].partition("::") if one.first.functions else ("", "", "")
+    place = f" in {path}::{function}" if function else f" in {path}" if path else ""  # a commit changes lines outside
     return {
         "dropped": str(one.candidates),
         "gate": one.gate,

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from assay.errors import StoreError, UserError, boundary
+from assay.errors import UserError, add_filename
 
 OPTIONS_FILE = "synthesis-options.json"
 _WITHOUT_EFFECT = ("out", "concurrency")
@@ -18,7 +18,7 @@ def record_options(config: msgspec.Struct) -> None:
 
     Raises:
         UserError: The folder holds tasks that were made with other options, which would be removed.
-        StoreError: The folder cannot be written.
+        OSError: The folder cannot be written.
     """
     fields: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(config))
     options = {"command": type(config).__name__} | {k: v for k, v in fields.items() if k not in _WITHOUT_EFFECT}
@@ -26,7 +26,7 @@ def record_options(config: msgspec.Struct) -> None:
     path = folder / OPTIONS_FILE
     if (folder / "manifest.json").exists():
         _require_same(folder, _read(path), options)
-    with boundary(StoreError, f"writing {path}"):
+    with add_filename(path):
         folder.mkdir(parents=True, exist_ok=True)
         aside = folder / f".{OPTIONS_FILE}.part"
         aside.write_bytes(msgspec.json.format(msgspec.json.encode(options), indent=1) + b"\n")

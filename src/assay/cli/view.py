@@ -33,7 +33,7 @@ def view(
         list[str] | None,
         typer.Argument(
             metavar="[TARGET]...",
-            help="Names of runs, or the folder of a store or run. Default: the whole store.",
+            help="Names of runs or grids, or the folder of a store or run. Default: the whole store.",
             show_default=False,
         ),
     ] = None,
@@ -100,9 +100,11 @@ def _parse_targets(targets: Sequence[str], settings: Settings) -> _Target:
 
 def _parse_target(target: str, settings: Settings) -> _Target:
     from assay.store import list_runs
+    from assay.store.layout import grid_runs
 
-    if target in list_runs(settings.store):
-        return _Target(settings.store, (target,))
+    runs = (target,) if target in list_runs(settings.store) else tuple(grid_runs(settings.store, target))
+    if runs:
+        return _Target(settings.store, runs)
     folder = Path(target)
     if (folder / "runs").is_dir():
         return _Target(folder, ())

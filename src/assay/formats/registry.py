@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import shlex
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
 from assay import plugins
 from assay.errors import UserError
 from assay.formats.mapped.draft import draft_mapping
-from assay.formats.shared.sniffing import sniff
+from assay.formats.shared.sniffing import first_lines, sniff
 
 from .interface import Format, Provenance
+
+_SKIPPED_LINES = 4
+_SAMPLED_LINES, _SAMPLED_BYTES = 40, 4 << 20
 
 
 class FormatInfo(NamedTuple):
@@ -46,9 +50,34 @@ def list_formats() -> tuple[FormatInfo, ...]:
 
 
 def matching_formats(path: Path, among: tuple[Format, ...] | None = None) -> tuple[Format, ...]:
-    """Returns the formats that recognise `path`; those marked `generic` only where no other does."""
-    takers = tuple(f for f in (load_formats() if among is None else among) if f.recognises(path))
+    """Returns the formats that recognise `path`; those marked `generic` only where no other does.
+
+    Where none does, lines of JSON are judged without the first of them, which may be damaged.
+    """
+    known = load_formats() if among is None else among
+    return _recognising(path, known) or _recognising_later_lines(path, known)
+
+
+def _recognising(path: Path, known: tuple[Format, ...]) -> tuple[Format, ...]:
+    takers = tuple(f for f in known if f.recognises(path))
     return tuple(f for f in takers if not getattr(f, "generic", False)) or takers
+
+
+def _recognising_later_lines(path: Path, known: tuple[Format, ...]) -> tuple[Format, ...]:
+    """Returns the formats that recognise lines of JSON without up to `_SKIPPED_LINES` first ones, at most half of the
+    lines that are looked at."""
+    if sniff(path).shape != "lines":
+        return ()
+    lines = first_lines(path, _SAMPLED_LINES, _SAMPLED_BYTES)
+    with tempfile.TemporaryDirectory(prefix="assay-detect-") as scratch:
+        for skipped in range(1, min(_SKIPPED_LINES, len(lines) // 2) + 1):
+            later = Path(scratch) / str(skipped) / path.name
+            later.parent.mkdir()
+            later.write_bytes(b"".join(lines[skipped:]))
+            takers = _recognising(later, known)
+            if takers:
+                return takers
+    return ()
 
 
 def find_format(path: Path, among: tuple[Format, ...] | None = None) -> Format:

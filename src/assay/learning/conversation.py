@@ -44,7 +44,8 @@ def build_opening(task: Task, *, system: str | None = None) -> Opening:
         messages += [{"role": message.role, "content": message.content} for message in task.instruction]
     if task.environment.kind == "workspace":
         raise UserError(
-            f"task {task.id} is in a sandbox, whose tools only an open sandbox tells: record a model in it instead"
+            f"the tools that task {task.id} would offer to a model are known only while its sandbox is open: run an "
+            "agent that asks a model there (assay run ... --agent loop --model MODEL)"
         )
     specs = open_world(task.environment).specs()
     offered = specs if any(spec.name == FINISH.name for spec in specs) else (*specs, FINISH)

@@ -257,7 +257,13 @@ class RunReader:
             raise UserError(
                 f"attempt {trajectory.attempt} called no model, and its task is not available: {exc}"
             ) from exc
-        return build_opening(task, system=self._config.system)
+        try:
+            return build_opening(task, system=self._config.system)
+        except UserError as exc:
+            config = self.manifest.get("config")
+            model = config.get("model") if isinstance(config, dict) else None
+            asked = f"attempt {trajectory.attempt} asked no model" if model else "no attempt of this run asked a model"
+            raise UserError(f"{asked}, and {exc}") from exc
 
     def _has_instruction(self, trajectory: Trajectory) -> bool:
         return any(step.actor == "user" for step in trajectory.steps)

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from assay.errors import UserError
+from assay.errors import UserError, describe_os_error
 from assay.formats.shared.output_files import new_file
 
 from .rows import WEIGHTS, TrainingRow, check_row
@@ -120,8 +120,12 @@ def read_rows(path: Path) -> Iterator[TrainingRow]:
                     yield _row(batch, position, f"{path}: row {number}")
                     number += 1
     except (OSError, pyarrow.lib.ArrowException) as exc:
+        if isinstance(exc, OSError) and exc.errno is not None:
+            raise UserError(f"the rows cannot be read: {describe_os_error(exc, path)}") from exc
+        said = str(exc).splitlines()[0] if str(exc) else type(exc).__name__
         raise UserError(
-            f"{path} cannot be read as Parquet: {str(exc).splitlines()[0] if str(exc) else type(exc).__name__}"
+            f"{path} cannot be read as Parquet ({said.rstrip('.')}): rows to train on are what `assay export RUN --to "
+            f"rows --out {path.with_suffix('.parquet').name}` writes"
         ) from exc
 
 

@@ -7,7 +7,6 @@ flushed to the page cache, not to the disk: a killed process loses nothing, a po
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import re
 import shutil
@@ -17,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from assay.errors import StoreError
+from assay.errors import StoreError, describe_os_error
 from assay.records import DIGEST_PREFIX, digest_bytes
 
 _ADDRESS = re.compile(r"blake3:[0-9a-f]{64}")
@@ -46,7 +45,7 @@ class BlobStore:
         digest = digest_bytes(data)
         if not self.has(digest):
             target = self.path(digest)
-            with _store_errors("write a blob"):
+            with _store_errors("write a blob", self.root):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with _replacing(target) as temporary:
                     temporary.write_bytes(data)
@@ -57,7 +56,7 @@ class BlobStore:
         from blake3 import blake3
 
         hasher = blake3()
-        with _store_errors("write a blob"):
+        with _store_errors("write a blob", self.root):
             self.root.mkdir(parents=True, exist_ok=True)
             descriptor, name = tempfile.mkstemp(dir=self.root, suffix=".tmp")
             try:
@@ -132,7 +131,7 @@ class BlobStore:
 
     def _adopt(self, path: Path, digest: str) -> str:
         target = self.path(digest)
-        with _store_errors("keep a blob"):
+        with _store_errors("keep a blob", self.root):
             if _touch(target):
                 path.unlink()
                 return digest
@@ -173,12 +172,9 @@ def _touch(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _store_errors(what: str) -> Iterator[None]:
+def _store_errors(what: str, path: Path | None = None) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        full = exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        remedy = "free space and try again" if full else "check its permissions"
-        raise StoreError(
-            f"cannot {what}: {exc.strerror or exc}; {remedy}, or choose another folder with --store"
-        ) from exc
+        said = describe_os_error(exc, path, elsewhere="choose another folder with --store")
+        raise StoreError(f"cannot {what}: {said}") from exc

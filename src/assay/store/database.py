@@ -7,7 +7,6 @@ corrupts. One writer a run, held by a file lock that the kernel releases when it
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import os
 import re
@@ -16,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from assay.errors import StoreError
+from assay.errors import StoreError, describe_os_error
 from assay.records import SCHEMA_VERSION
 from assay.store.chain import Link, decode_event
 from assay.store.rows import RowBuilder
@@ -226,22 +225,12 @@ def store_errors(path: Path) -> Iterator[None]:
     except UnicodeDecodeError as exc:
         raise StoreError(f"{path}: it holds text that is not UTF-8 ({_hint('decode')})") from exc
     except OSError as exc:
-        raise StoreError(f"{path}: {exc.strerror or exc}{_remedy(exc)}") from exc
-
-
-def _remedy(exc: OSError) -> str:
-    if exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space left" in str(exc):
-        return " (free space and try again)"
-    if exc.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return " (this user may not: change the permissions, or choose another folder with --store)"
-    if exc.errno in (errno.ENOTDIR, errno.EEXIST):
-        return " (a file lies where a folder belongs: move it away, or choose another folder with --store)"
-    return ""
+        raise StoreError(describe_os_error(exc, path, elsewhere="choose another folder with --store")) from exc
 
 
 def _hint(message: str) -> str:
     if any(word in message for word in ("malformed", "not a database", "no such", "decode")):
-        return "it is damaged: restore it from a copy; `assay verify` says where, as far as it can be read"
+        return "it is damaged: restore it from a copy"
     if "full" in message or "disk I/O" in message:
         return "free space and run `assay resume`"
     if "locked" in message:

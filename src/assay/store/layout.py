@@ -15,6 +15,8 @@ import contextlib
 import re
 from pathlib import Path
 
+import msgspec
+
 from assay.errors import StoreError, StoreNotFoundError, UserError
 
 from .blobs import BlobStore
@@ -73,6 +75,9 @@ def unknown_run(root: Path, run: str) -> str:
     """Returns the message about a name that no run of a store has: it lists the nearest ones, or the newest."""
     import difflib
 
+    cells = grid_runs(root, run)
+    if cells:
+        return f"{run!r} is the grid of the runs {', '.join(cells)}: name one of them"
     names = list_runs(root)
     near = difflib.get_close_matches(run, names, n=3)
     listed = f"the nearest are {', '.join(near)}" if near else f"the newest are {', '.join(names[-3:]) or 'none'}"
@@ -88,6 +93,29 @@ def list_runs(root: Path) -> list[str]:
     """
     folders = [p for p in _folders(root) if RUN_NAME.fullmatch(p.name) and _is_run(p)]
     return [p.name for p in sorted(folders, key=lambda p: (_created_ns(p), p.name))]
+
+
+def grid_runs(root: Path, name: str) -> list[str]:
+    """Returns the runs of a grid (`assay run` with several agents or models, `assay sweep`), oldest first; empty for
+    any other name."""
+    return [run for run in list_runs(root) if _grid_of(root / "runs" / run / "manifest.json") == name]
+
+
+def _grid_of(manifest: Path) -> str | None:
+    """Returns the name of the grid that a run is part of; None where its manifest names none or cannot be read."""
+    try:
+        found = msgspec.json.decode(manifest.read_bytes(), type=_GridManifest)
+    except (OSError, msgspec.DecodeError, ValueError, RecursionError):
+        return None
+    return None if found.grid is None else found.grid.name
+
+
+class _GridLabel(msgspec.Struct):
+    name: str
+
+
+class _GridManifest(msgspec.Struct):
+    grid: _GridLabel | None = None
 
 
 def damaged_runs(root: Path) -> list[str]:

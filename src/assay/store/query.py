@@ -44,6 +44,7 @@ _LOCKED_DOWN: dict[str, str | bool | int | float | list[str]] = {
     "allow_community_extensions": False,
 }
 _ZONED = "TIMESTAMP WITH TIME ZONE"
+EXAMPLE = "select agent, outcome, count(*) from trajectories where final group by all"
 _READS = "one SELECT statement over the tables " + ", ".join((*TABLES, *VIEWS))
 
 
@@ -366,6 +367,9 @@ def _duckdb_errors() -> Iterator[None]:
         yield
     except duckdb.PermissionException as exc:
         raise UserError(f"{exc} (a query reads {_READS}, and nothing else)") from exc
+    except duckdb.ParserException as exc:
+        problem = str(exc).splitlines()[0].removeprefix("Parser Error: ").rstrip(":")
+        raise UserError(f"the query is not valid SQL, {problem}: write {_READS}; for example {EXAMPLE!r}") from exc
     except duckdb.CatalogException as exc:
         told = str(exc)
         if "Table" in told:  # its own proposals are names of its catalogue, where our tables are not yet

@@ -26,13 +26,12 @@ from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
-from assay.errors import StoreError, UserError
+from assay.errors import StoreError, UserError, describe_os_error, remove_partial
 from assay.records import canonical_bytes, digest_record
 
 from .addenda import addendum_links
 from .audit import audit
 from .chain import Link, StoreProblem, verify_links
-from .database import store_errors
 from .merkle import ChainHead, inclusion_proof, leaf_digest, merkle_root, root_from_proof
 from .rows import AttemptRow
 from .run import RunStore
@@ -151,13 +150,12 @@ def signed_bytes(statement: Statement) -> bytes:
 
 
 def write_receipt(receipt: Receipt, path: Path) -> None:
-    """Writes a receipt. Raises `UserError` where a file is there, `StoreError` where it cannot be written."""
-    with store_errors(path):
-        try:
-            with path.open("xb") as file:
-                file.write(canonical_bytes(receipt) + b"\n")
-        except FileExistsError as exc:
-            raise UserError(f"{path} exists: choose another name, receipts are not overwritten") from exc
+    """Writes a receipt. Raises `UserError` where a file is there, `OSError` where it cannot be written."""
+    try:
+        with remove_partial(path), path.open("xb") as file:
+            file.write(canonical_bytes(receipt) + b"\n")
+    except FileExistsError as exc:
+        raise UserError(f"{path} exists: choose another name, receipts are not overwritten") from exc
 
 
 def read_receipt(path: Path) -> Receipt:
@@ -168,7 +166,7 @@ def read_receipt(path: Path) -> Receipt:
         found = msgspec.json.decode(path.read_bytes(), type=Receipt)
         canonical_bytes(found)  # what no JSON holds (half a surrogate pair) has no digest
     except OSError as exc:
-        raise UserError(f"{path}: {exc.strerror or exc}") from exc
+        raise UserError(describe_os_error(exc, path)) from exc
     except (msgspec.DecodeError, ValueError, RecursionError) as exc:
         raise UserError(f"{path} is not a receipt of `assay receipt`: {exc}") from exc
     return found

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from assay.errors import UserError
+from assay.errors import UserError, describe_os_error
 
 PUBLIC_PREFIX = "ed25519:"
 _PUBLIC = re.compile(r"ed25519:[0-9a-f]{64}")
@@ -141,4 +141,4 @@ def _file_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        raise UserError(f"{exc.filename or path}: {exc.strerror or exc}") from exc
+        raise UserError(describe_os_error(exc, exc.filename or path)) from exc

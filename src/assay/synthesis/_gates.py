@@ -298,7 +298,7 @@ def _check_first_run(context: GateContext, one: TaskCandidate, result: JobResult
         return GateOutcome(one.digest, "trivial", reason[-300:])
     facts = _collect_facts(context, one, result)
     if not facts.flipped:
-        return GateOutcome(one.digest, "survived", f"all {len(facts.passing)} tests that run it still pass")
+        return GateOutcome(one.digest, "survived", f"no test fails, of {len(facts.passing)} that run it")
     if len(facts.flipped) > MOST_FLIPPED:
         return GateOutcome(one.digest, "trivial", f"{len(facts.flipped)} tests fail: too central")
     now = merge_cases(result.tests)

@@ -8,6 +8,8 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
+from assay.errors import add_filename
+
 
 class _Digested(Protocol):
     @property
@@ -38,7 +40,7 @@ class Journal(Generic[Result]):
         """Stores results; they are written to disk when this returns."""
         self._results |= {result.digest: result for result in results}
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("ab") as file:
+        with add_filename(self._path), self._path.open("ab") as file:
             if file.tell():
                 file.write(b"\n")
             file.write(b"\n".join(msgspec.json.encode(result) for result in results))

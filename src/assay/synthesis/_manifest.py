@@ -8,13 +8,16 @@ from pathlib import Path
 
 import msgspec
 
+from assay.errors import add_filename
+
 
 def write_manifest(out: Path, report: msgspec.Struct) -> None:
     """Writes a report atomically."""
     text = msgspec.json.format(msgspec.json.encode(report, order="deterministic"), indent=1)
     aside = out / ".manifest.json.part"
-    aside.write_bytes(text + b"\n")
-    aside.rename(out / "manifest.json")
+    with add_filename(out / "manifest.json"):
+        aside.write_bytes(text + b"\n")
+        aside.rename(out / "manifest.json")
 
 
 def remove_stale_tasks(out: Path, retained: set[str]) -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from assay.environments.interface import Backend
 from assay.environments.workspace.toolchain import ToolLayer, ensure_toolchain
-from assay.errors import UserError
+from assay.errors import UserError, add_filename
 from assay.records import digest_bytes, digest_record
 
 from ._laboratory import Laboratory
@@ -99,8 +99,9 @@ async def _reference(
         return reference
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_suffix(".part")
-    aside.write_bytes(msgspec.json.encode(reference, order="deterministic"))
-    aside.rename(path)
+    with add_filename(path):
+        aside.write_bytes(msgspec.json.encode(reference, order="deterministic"))
+        aside.rename(path)
     return reference
 
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from assay.errors import add_filename
+
 if TYPE_CHECKING:
     from .program_tasks import ProgramReport
     from .question_tasks import QuestionReport
@@ -67,8 +69,9 @@ class CostMeter:
 def write_cost(folder: Path, cost: SynthesisCost) -> None:
     """Writes the measurement beside a manifest."""
     aside = folder / f".{COST_FILE}.part"
-    aside.write_bytes(msgspec.json.format(msgspec.json.encode(cost), indent=1) + b"\n")
-    aside.rename(folder / COST_FILE)
+    with add_filename(folder / COST_FILE):
+        aside.write_bytes(msgspec.json.format(msgspec.json.encode(cost), indent=1) + b"\n")
+        aside.rename(folder / COST_FILE)
 
 
 def _cpu_seconds() -> float:

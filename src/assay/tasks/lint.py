@@ -7,7 +7,7 @@ scripts are read as text, so a rule can miss what a script composes at run time.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -35,8 +35,17 @@ _COUNTED_TESTS = re.compile(rf"(?<!\S)(\d{{1,6}}) {MORE_TESTS}")
 Found = Iterator[TaskFinding]
 
 
-def lint_task(folder: Path) -> tuple[TaskFinding, ...]:
+FindMissingSources = Callable[[Path], Iterable[tuple[int, str, str]]]
+"""Returns line, message and fix for each source of COPY or ADD that a Dockerfile's folder lacks, such as
+`assay.environments.workspace.images.find_missing_sources`."""
+
+
+def lint_task(folder: Path, find_missing_sources: FindMissingSources | None = None) -> tuple[TaskFinding, ...]:
     """Returns all findings on a task folder, errors first.
+
+    Args:
+        folder: The folder.
+        find_missing_sources: Looks at each Dockerfile's sources; without it, these are not looked at.
 
     Raises:
         UserError: The folder does not exist or cannot be read.
@@ -49,6 +58,8 @@ def lint_task(folder: Path) -> tuple[TaskFinding, ...]:
         if parts.config is not None:
             for rule in _RULES:
                 found += rule(parts, parts.config)
+        if find_missing_sources is not None:
+            found += _missing_sources(parts, find_missing_sources)
     except OSError as exc:
         raise UserError(f"{exc.filename} cannot be read: {exc.strerror}; check its permissions") from exc
     order = {"error": 0, "warning": 1, "note": 2}
@@ -168,6 +179,13 @@ def _dockerfiles(parts: TaskParts, _: HarborTask) -> Found:
                 message = f"installs {', '.join(loose)} without a version"
                 fix = f"write {loose[0]}==VERSION"
                 yield TaskFinding("unpinned-package", "warning", entry.path, message, fix, line=number)
+
+
+def _missing_sources(parts: TaskParts, find: FindMissingSources) -> Found:
+    for entry in parts.tree.entries:
+        if entry.path.rpartition("/")[2] == "Dockerfile":
+            for line, message, fix in find((parts.tree.root / entry.path).parent):
+                yield TaskFinding("missing-source", "error", entry.path, message, fix, line=line)
 
 
 def _packages(line: str) -> list[str]:

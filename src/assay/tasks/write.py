@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import tomli_w
 
-from assay.errors import UserError
+from assay.errors import UserError, describe_os_error
 
 from .assay_config import AssayTable
 from .findings import InvalidTask
@@ -61,7 +61,7 @@ def write_task(folder: Path, draft: TaskDraft, *, replace: bool = False) -> Load
             _check(fresh, folder)
             _put(fresh, folder, Path(holder))
     except OSError as exc:
-        raise UserError(f"{folder} cannot be written: {exc.strerror or exc}; check space and permissions") from exc
+        raise UserError(f"the task cannot be written: {describe_os_error(exc, folder)}") from exc
     return load_task(folder)
 
 

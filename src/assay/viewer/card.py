@@ -17,9 +17,9 @@ from assay.store import AttemptRow, RunStore, final_rows
 from assay.verdicts import CurrentVerdicts
 
 from .interface import Fields, View, json_bytes, run_view_name
+from .judged_rows import read_judged_rows
 from .rows import shorten_name
 from .runs import RunState, created_at, current_state
-from .standing import read_standing
 
 MOST_GROUPS = 60
 LONGEST_MANIFEST = 40_000
@@ -50,7 +50,7 @@ def summarize_run(root: Path, run: str) -> dict[str, Any]:
     `more` is the number of groups left out; `problem` the reason for their absence.
     """
     with RunStore.open(root, run) as store, store.snapshot():
-        rows, stands = read_standing(store)
+        rows, stands = read_judged_rows(store)
         manifest = store.manifest()
     decided = final_rows(rows)
     lines, problem = _groups(decided, stands)

@@ -10,6 +10,7 @@ its texts, and the pages show how many were left out.
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from assay.errors import StoreError, UserError
+from assay.errors import StoreError, UserError, add_filename
 from assay.store import Layout
 
 from .assets import read_assets, render_index
@@ -91,17 +92,30 @@ def export_runs(
 
     Raises:
         UserError: The folder holds something, or a run's name cannot be one.
-        StoreError: A run does not exist, it cannot be read, or the folder cannot be written.
+        StoreError: A run does not exist, or it cannot be read.
+        OSError: The folder cannot be written; nothing is left there.
     """
     for run in runs:
         Layout(root, run).require()
+    is_new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise UserError(f"{folder} is not empty: name a new folder, so that nothing is overwritten")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise UserError(f"{folder} is not empty: name a new folder, so that nothing is overwritten")
-        return _export_views(root, runs, _Writer(folder, limit_bytes, holds_secret), progress)
-    except OSError as exc:
-        raise StoreError(f"{folder} cannot be written: {exc.strerror or exc}") from exc
+        with add_filename(folder):
+            return _export_views(root, runs, _Writer(folder, limit_bytes, holds_secret), progress)
+    except BaseException:
+        _remove_partial(folder, is_new=is_new)
+        raise
+
+
+def _remove_partial(folder: Path, *, is_new: bool) -> None:
+    """Removes what an export left in a folder that was new or empty, so that the same command can be repeated."""
+    for path in (folder,) if is_new else tuple(folder.iterdir()):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def view_file(name: str) -> str:

@@ -25,7 +25,7 @@ from .acts import read_steps_of
 from .chains import Chain
 from .cited import mark_meaning
 from .interface import Fields, View, json_bytes, run_view_name
-from .standing import read_standing
+from .judged_rows import read_judged_rows
 
 MOST_EXAMINED: Final = 300
 LONGEST_S: Final = 12.0
@@ -76,7 +76,7 @@ def cluster_failures(root: Path, run: str) -> dict[str, Any]:
     """
     clusters = _Clusters()
     with RunStore.open(root, run) as store, store.snapshot():
-        every, stands = read_standing(store)
+        every, stands = read_judged_rows(store)
         rows = final_rows(every)
         trusts = {row.chain: assess(stands[row.chain], row) for row in rows}
         failed = {row.chain: row for row in rows if not trusts[row.chain].trusted}

@@ -34,7 +34,7 @@ from assay.statistics import (
 from assay.store import RunStore, final_rows
 
 from .interface import Fields, View, json_bytes, run_view_name
-from .standing import read_standing
+from .judged_rows import read_judged_rows
 
 MOST_CONFIGURATIONS = 16
 MOST_TASKS = 120
@@ -56,7 +56,7 @@ def figures(root: Path, run: str) -> dict[str, Any]:
         ValueError: Its attempts contradict each other, or hold invalid amounts.
     """
     with RunStore.open(root, run) as store, store.snapshot():
-        every, stands = read_standing(store)
+        every, stands = read_judged_rows(store)
     rows = final_rows(every)
     attempts = measure_attempts(rows, stands)
     shown = [who for who, _ in Counter(map(_configuration_of, attempts)).most_common()]

@@ -15,8 +15,8 @@ from assay.statistics import TaskCount, count_by_task, estimate_pass_rate
 from assay.store import RunStore, final_rows
 
 from .interface import Fields, View, json_bytes, split_field
+from .judged_rows import read_judged_rows
 from .runs import created_at, current_state
-from .standing import read_standing
 
 MOST_RUNS: Final = 12
 MOST_SERIES: Final = 24
@@ -71,7 +71,7 @@ def overlay_runs(root: Path, runs: Sequence[str]) -> dict[str, Any]:
 
 def _read_run(root: Path, run: str) -> tuple[float | None, list[_Series]]:
     with RunStore.open(root, run) as store, store.snapshot():
-        every, stands = read_standing(store)
+        every, stands = read_judged_rows(store)
         created = created_at(store.manifest())
     try:
         measured = measure_attempts(final_rows(every), stands)

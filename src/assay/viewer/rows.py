@@ -15,7 +15,7 @@ from assay.store import ADMISSION, AttemptRow, RunStore
 from assay.verdicts import CurrentVerdicts, assess
 
 from .interface import Fields, View, json_bytes, run_view_name
-from .standing import read_standing
+from .judged_rows import read_judged_rows
 
 LONGEST = 300
 """Characters of a text in the table; an attempt's own page has the whole."""
@@ -101,7 +101,7 @@ def list_rows(root: Path, run: str) -> dict[str, Any]:
     """Returns all attempts of a run as columns, with the last event that they include."""
     with RunStore.open(root, run) as store, store.snapshot():
         last = None if store.is_sealed else store.live.last_seq()
-        every, stands = read_standing(store)
+        every, stands = read_judged_rows(store)
         rows = [row for row in every if row.agent != ADMISSION]  # certificates are not attempts
         on_nodes = "place" in store.manifest()  # as `assay run --nodes` writes it
     facts = {"run": run, "seq": last, "certificates": len(every) - len(rows), "on_nodes": on_nodes}

@@ -18,8 +18,8 @@ from assay.store.database import has_writer
 from assay.verdicts import assess
 
 from .interface import Fields, View, json_bytes
+from .judged_rows import read_judged_rows
 from .stamp import run_stamp
-from .standing import read_standing
 
 MOST_RUNS = 2000
 """Newest runs that the page lists."""
@@ -75,7 +75,7 @@ def run_state(root: Path, line: RunLine) -> RunState:
 def run_line(root: Path, run: str) -> RunLine:
     """Summarizes a run from its attempts' rows. Raises `StoreError` where it is unreadable."""
     with RunStore.open(root, run) as store, store.snapshot():
-        every, stands = read_standing(store)
+        every, stands = read_judged_rows(store)
         manifest, sealed = store.manifest(), store.is_sealed
     rows = [row for row in every if row.agent != ADMISSION]
     decided = final_rows(rows)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
 from assay.environments.browser.chromium import Chromium
@@ -104,6 +105,27 @@ async def test_two_attempts_of_one_task_see_the_same_pages() -> None:
     assert [at for at, (a, b) in enumerate(zip(one, other, strict=True)) if a.image != b.image or a.image is None] == []
 
 
+async def test_pages_that_were_not_kept_are_named_lost_in_each_later_state_and_messages_stay() -> None:
+    task = make_task("bank")
+    async with opened(task, theme=3, pictures=False) as world, opened(task, theme=3, pictures=False) as other:
+        assert not (await world.call("send_msg_to_user", {"text": "done so far"})).error
+        state = msgspec.json.decode(world.snapshot())
+        other.restore(msgspec.json.encode({**state, "pages": None}))  # as of a tab that crashed
+        await other.open()
+        async with opened(task, theme=3, pictures=False) as third:
+            third.restore(other.snapshot())
+            assert third.snapshot() == other.snapshot()
+            await third.open()
+            for one in (other, third):
+                assert "the pages" in one.facts()["browser"]["lost"]
+                assert one.facts()["browser"]["messages"] == world.facts()["browser"]["messages"] != []
+        for pages in ({**state["pages"], "current": 4}, {**state["pages"], "tabs": []}):
+            with pytest.raises(ValueError, match="no state of a site"):
+                SiteWorld(task.environment.parameters, task.environment.seed).restore(
+                    msgspec.json.encode({**state, "pages": pages})
+                )
+
+
 async def test_a_restored_site_goes_on_where_it_was() -> None:
     task = make_task("bank")
     async with opened(task, theme=3, pictures=False) as world, opened(task, theme=3, pictures=False) as other:
@@ -111,12 +133,22 @@ async def test_a_restored_site_goes_on_where_it_was() -> None:
             call = world.advice()
             assert call is not None
             await world.call(call.name, call.parsed or {})
+        calls = len(world.service.calls)
         other.restore(world.snapshot())
         assert await other.digest() == await world.digest()
-        first = await other.call("read_page", {})
-        assert world.facts()["browser"]["url"] in first.content
-        assert "was opened again" in first.content
-        await follow(world)
+        assert other.snapshot() == world.snapshot()  # before the browser is open, too
+        assert other.facts()["browser"]["url"] == world.facts()["browser"]["url"]
+        await other.open()
+        assert len(other.service.calls) == calls  # nothing was replayed
+        assert "forms and scroll positions of earlier pages in the history" in other.facts()["browser"]["lost"]
+        while (call := world.advice()) is not None:
+            again = other.advice()
+            assert again is not None
+            assert (again.name, again.parsed) == (call.name, call.parsed)
+            one, two = await world.call(call.name, call.parsed or {}), await other.call(call.name, call.parsed or {})
+            assert one.content == two.content
+        assert other.advice() is None
+        assert other.facts()["changes"] == world.facts()["changes"]
         with pytest.raises(ValueError, match="open a new world"):
             other.restore(world.snapshot())
 

@@ -47,15 +47,18 @@ _EXAMPLES: Final = {"date": "2026-03-02", "datetime-local": "2026-03-02T09:00", 
 async def click(tab: Tab, at: Point, button: str = "left", count: int = 1, modifiers: tuple[str, ...] = ()) -> None:
     """Clicks. Raises `ActProblem` for an unknown button or modifier."""
     flags = _flags(modifiers)
-    await move(tab, at, flags)
+    _require_button(button)
+    acts = [move(tab, at, flags)]
     for number in range(1, count + 1):
         for kind in ("mousePressed", "mouseReleased"):
-            await _mouse(tab, kind, at, button, number, flags)
+            acts.append(_mouse(tab, kind, at, button, number, flags))
+    await asyncio.gather(*acts)  # they are sent in this order, and none waits for the one before
 
 
 async def move(tab: Tab, at: Point, flags: int = 0, held: str = "none") -> None:
     """Moves the pointer; `held` is the button that is down."""
     buttons = BUTTONS.get(held, 0)
+    tab.pointer = at
     await tab.call(
         "Input.dispatchMouseEvent", type="mouseMoved", x=at.x, y=at.y, button=held, buttons=buttons, modifiers=flags
     )
@@ -67,9 +70,9 @@ async def press_button(tab: Tab, at: Point, button: str, *, is_down: bool) -> No
 
 
 async def _mouse(tab: Tab, kind: str, at: Point, button: str, count: int, flags: int) -> None:
-    if button not in BUTTONS:
-        raise ActProblem(f"{button[:40]!r} is not a button: there are {', '.join(BUTTONS)}.")
+    _require_button(button)
     down = BUTTONS[button] if kind == "mousePressed" else 0
+    tab.is_held = bool(down)
     await tab.call(
         "Input.dispatchMouseEvent",
         type=kind,
@@ -80,6 +83,11 @@ async def _mouse(tab: Tab, kind: str, at: Point, button: str, count: int, flags:
         clickCount=count,
         modifiers=flags,
     )
+
+
+def _require_button(button: str) -> None:
+    if button not in BUTTONS:
+        raise ActProblem(f"{button[:40]!r} is not a button: there are {', '.join(BUTTONS)}.")
 
 
 async def drag(tab: Tab, start: Point, end: Point) -> None:
@@ -130,6 +138,7 @@ async def press(tab: Tab, keys: str) -> None:
     for event in stroke.events():
         await tab.call("Input.dispatchKeyEvent", **event)
     if stroke.uses_clipboard:
+        await tab.settle()  # such a key is handled by another process of the browser
         tab.clipboard.text = str(await tab.evaluate("takeClipboard"))
 
 

@@ -10,7 +10,7 @@ import asyncio
 import os
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -28,6 +28,7 @@ _SURROGATES: Final = re.compile(
 )
 """Escaped backslashes, surrogate pairs, and as a group what is half a pair."""
 
+T = TypeVar("T")
 EventHandler = Callable[[str, dict[str, Any]], None]
 
 
@@ -130,7 +131,7 @@ class CdpConnection:
             del self._buffer[: end + 1]
             self._searched = 0
             try:
-                message = _decode(raw)
+                message = decode_json(raw, _Message)
             except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
                 self.close(f"it sent a message outside its protocol: {exc}")
                 return
@@ -194,16 +195,16 @@ def _fail(future: asyncio.Future[dict[str, Any]], problem: Exception) -> None:
         future.exception()  # a command whose answer nobody awaits is no warning
 
 
-def _decode(raw: bytes) -> _Message:
-    """Decodes a message. Half a character, where a page or `walker.js` cut a text within one, becomes U+FFFD.
+def decode_json(raw: bytes, kind: type[T]) -> T:
+    """Decodes what a browser sent. Half a character, where a page or `walker.js` cut a text within one, becomes U+FFFD.
 
     Raises:
-        msgspec.DecodeError: It is no message.
+        msgspec.DecodeError: It is not JSON of this kind.
     """
     try:
-        return msgspec.json.decode(raw, type=_Message)
+        return msgspec.json.decode(raw, type=kind)
     except msgspec.DecodeError:
         whole = _SURROGATES.sub(lambda found: rb"\ufffd" if found[1] else found[0], raw)
         if whole == raw:
             raise
-        return msgspec.json.decode(whole, type=_Message)
+        return msgspec.json.decode(whole, type=kind)

@@ -38,7 +38,6 @@ FLAGS: Final = (
     "--user-data-dir=/tmp/profile",
     "--no-first-run",
     "--no-default-browser-check",
-    "--no-zygote",
     "--disable-breakpad",
     "--disable-background-networking",
     "--disable-component-update",

@@ -7,8 +7,7 @@ not served is refused. Downloads and file choosers are refused. Tabs are bounded
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any, Final
 
 from assay.errors import EnvironmentFailure
@@ -17,12 +16,15 @@ from .cdp import CdpError
 from .chromium import Chromium
 from .pool import BrowserLease
 from .tab import ActProblem, Clipboard, Serve, Tab
+from .tree import Counter
 
 MOST_TABS: Final = 10
 MOST_REFUSED: Final = 30
 """Tabs too many that a page may open before its own tab is closed."""
 _MOST_NOTES: Final = 20
 _OPEN_S: Final = 60.0
+_COOKIE: Final = frozenset({"name", "value", "domain", "path", "expires", "httpOnly", "secure", "sameSite"})
+"""Fields of a cookie that can be set."""
 
 
 class BrowserContext:
@@ -39,7 +41,11 @@ class BrowserContext:
         self.clipboard = Clipboard()
         self.serve = serve
         self.width, self.height = width, height
-        self.numbers: Iterator[int] = itertools.count(1)
+        self.numbers = Counter()
+        self.has_cookies = False
+        """True once a response set one, or a page has scripts that may."""
+        self.cookies: list[dict[str, Any]] = []
+        """Cookies as they were read last."""
         self.tabs: list[Tab] = []
         self.current: Tab | None = None
         self._lease = lease
@@ -60,10 +66,11 @@ class BrowserContext:
             made = await lease.browser.call("Target.createBrowserContext", disposeOnDetach=True)
             context = cls(lease, str(made.get("browserContextId")), serve, width, height)
             lease.browser.owners[context._identifier] = context
-            await lease.browser.call(
+            denied = lease.browser.connection.send(  # before the browser is asked for a tab
                 "Browser.setDownloadBehavior", behavior="deny", browserContextId=context._identifier
             )
             await context.new_tab()
+            await denied
         except (CdpError, ActProblem, TimeoutError) as exc:
             await (lease.release() if context is None else context.close())
             raise EnvironmentFailure(f"the browser opened no context: {exc}") from exc
@@ -134,10 +141,29 @@ class BrowserContext:
         if len(self._notes) < _MOST_NOTES:
             self._notes.append(text)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes that were not taken yet."""
+        return tuple(self._notes)
+
     def take_notes(self) -> list[str]:
         """Returns what happened since the last call, and forgets it."""
         notes, self._notes = self._notes, []
         return notes
+
+    # Cookies.
+
+    async def read_cookies(self) -> None:
+        """Reads the cookies of the attempt. Raises `CdpError`."""
+        found = await self.browser.call("Storage.getCookies", browserContextId=self._identifier)
+        self.cookies = [one for one in found.get("cookies") or () if isinstance(one, dict)]
+
+    async def write_cookies(self, cookies: Iterable[dict[str, Any]]) -> None:
+        """Sets cookies as they were read. Raises `CdpError`."""
+        wanted = [{name: value for name, value in one.items() if name in _COOKIE} for one in cookies]
+        if wanted:
+            await self.browser.call("Storage.setCookies", browserContextId=self._identifier, cookies=wanted)
+            self.has_cookies, self.cookies = True, wanted
 
     # Tabs.
 
@@ -162,7 +188,9 @@ class BrowserContext:
         finally:
             self._is_opening = False
         self.current = tab
-        await tab.settle()
+        if self._tasks:
+            await asyncio.wait(tuple(self._tasks), timeout=_OPEN_S)  # until it is set up
+        await asyncio.wait_for(tab.load(), _OPEN_S)
         return tab
 
     async def close_tab(self, tab: Tab) -> None:

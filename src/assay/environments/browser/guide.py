@@ -49,12 +49,13 @@ class PlanGuide:
     Args:
         service: World in which the plan is carried out; its log says which calls were made.
         site: Its pages.
+        began: Number of calls before the plan; default: all that were made.
     """
 
-    def __init__(self, service: ServiceWorld, site: Site) -> None:
+    def __init__(self, service: ServiceWorld, site: Site, began: int | None = None) -> None:
         self._service = service
         self._site = site
-        self._first = service.answered
+        self.began = service.answered if began is None else began
         self._acts = 0
         self._at = 0
         self._fills: dict[str, int] = {}
@@ -69,7 +70,7 @@ class PlanGuide:
         Raises:
             EnvironmentFailure: The pages do not offer what the plan needs.
         """
-        done = self._service.answered - self._first
+        done = self._service.answered - self.began
         if done != self._at:
             self._at, self._acts, self._fills = done, 0, {}
         if done >= len(self._service.plan):

@@ -4,18 +4,20 @@ The state, the log of calls and what is judged are those of the services behind 
 adds pages, never state. Each act is a step; the pages that it led to are stored beside it.
 
 Covered: an attempt has an origin, cookies, storage and tabs of its own, and its requests are answered from its own
-world in this process. Not covered: a state keeps what the services hold and the address of the page; forms that were
-not sent, scroll positions and further tabs are lost, and the first observation after a restore says so.
+world in this process. A state keeps what the services hold and the pages (`page_snapshot`): a restored attempt goes on
+as if it had never been interrupted, and nothing is replayed. What could not be restored, then or earlier, is in the
+facts.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from assay.environments.interface import ToolSpec
 from assay.environments.services.conversation import is_driven_by_model
@@ -28,6 +30,7 @@ from assay.records import Isolation, Observation, ToolCall
 
 from .context import BrowserContext
 from .guide import PlanGuide
+from .page_snapshot import PageSnapshot, restore_pages, take_snapshot
 from .pool import browser_pool
 from .random_acts import random_act
 from .screen import Screen
@@ -61,9 +64,18 @@ class _State(msgspec.Struct, frozen=True):
     """A stored state."""
 
     service: bytes
-    url: str
     results: dict[int, CallResult]
     count: int
+    pages: PageSnapshot | None
+    """None before the browser was used, and if they could not be kept."""
+    was_used: bool = False
+    """True once the browser was used."""
+    lost: tuple[str, ...] | None = None
+    """What earlier states could not restore; None without one."""
+    messages: tuple[tuple[str, str], ...] = ()
+    held: int = 0
+    plan_began: int | None = None
+    """Calls that had been made when the reference plan was begun; None before that."""
 
 
 class SiteWorld:
@@ -97,7 +109,10 @@ class SiteWorld:
         self._tools: BrowserTools | None = None
         self._guide: PlanGuide | None = None
         self._failure: Exception | None = None
-        self._resume_at = ""
+        self._resumed: _State | None = None
+        """State that the browser begins with."""
+        self._lost: tuple[str, ...] | None = None
+        """What could not be restored; None for an attempt from the start."""
         self._version = ""
         self._isolation: Isolation | None = None
 
@@ -122,9 +137,16 @@ class SiteWorld:
 
     def facts(self) -> dict[str, Any]:
         """Returns the facts of the services, and what the agent said and where it was."""
-        messages = [] if self._tools is None else [{"kind": kind, "text": text} for kind, text in self._tools.messages]
+        messages = [{"kind": kind, "text": text} for kind, text in self._messages]
         isolation = None if self._isolation is None else self._isolation.name
-        browser = {"version": self._version, "isolation": isolation, "url": self._url(), "messages": messages}
+        browser: dict[str, Any] = {
+            "version": self._version,
+            "isolation": isolation,
+            "url": self._url(),
+            "messages": messages,
+        }
+        if self._lost is not None:
+            browser["lost"] = list(self._lost)
         return {**self.service.facts(), "browser": browser}
 
     async def close(self) -> None:
@@ -155,15 +177,21 @@ class SiteWorld:
         return self._tools
 
     async def _start(self, tools: BrowserTools) -> None:
+        state = self._resumed
         try:
-            await tools.open_home()
+            lost: Sequence[str] = ()
+            if state is None or state.pages is None:
+                await tools.open_home()
+                lost = ("the pages",) if state is not None and state.was_used else ()
+            else:
+                lost = await restore_pages(tools.context, state.pages)
+            if state is not None:
+                self._lost = tuple(dict.fromkeys([*(state.lost or ()), *lost]))
+                tools.messages = list(state.messages)
+                await tools.hold(state.held)
         except ActProblem as exc:
             raise EnvironmentFailure(f"the start page could not be opened: {exc}") from exc
-        if self._resume_at:
-            observation = await tools.call("goto", {"url": self._resume_at})
-            note = "This page was opened again: forms that were not sent, other tabs and the history are lost."
-            tools.context.note(observation.content if observation.error else note)
-            self._resume_at = ""
+        self._resumed = None
 
     async def _serve(self, origin: str, head: RequestHead, body: bytes) -> Response | None:
         if f"{origin}/" != self.home:
@@ -179,14 +207,44 @@ class SiteWorld:
         if self.on_screen is not None:
             self.on_screen(screen)
 
+    @property
+    def _messages(self) -> Sequence[tuple[str, str]]:
+        if self._resumed is not None:
+            return self._resumed.messages
+        return () if self._tools is None else self._tools.messages
+
     def _url(self) -> str:
         current = None if self._tools is None else self._tools.context.current
-        return self._resume_at if current is None else current.url
+        if current is not None:
+            return current.url
+        return "" if self._resumed is None or self._resumed.pages is None else self._resumed.pages.url
 
     # `KeepsStates`.
 
     def snapshot(self) -> bytes:
-        state = _State(self.service.snapshot(), self._url(), dict(self.site.results), self.site.count)
+        """Returns the state after the last act."""
+        began = None if self._guide is None else self._guide.began
+        state = _State(self.service.snapshot(), dict(self.site.results), self.site.count, None, plan_began=began)
+        if self._resumed is not None:
+            former = self._resumed
+            state = replace(
+                state,
+                pages=former.pages,
+                was_used=former.was_used,
+                lost=former.lost,
+                messages=former.messages,
+                held=former.held,
+            )
+        elif self._tools is not None:
+            tools = self._tools
+            state = replace(
+                state,
+                pages=take_snapshot(tools.context),
+                was_used=True,
+                lost=self._lost,
+                messages=tuple(tools.messages),
+                held=tools.held_modifiers,
+            )
         return msgspec.json.encode(state)
 
     def restore(self, state: bytes) -> None:
@@ -199,7 +257,9 @@ class SiteWorld:
             raise ValueError(f"These bytes are no state of a site: {exc}") from exc
         self.service.restore(stored.service)
         self.site.results, self.site.count = dict(stored.results), stored.count
-        self._resume_at = stored.url if stored.url.startswith(self.home) else ""
+        self._resumed = stored
+        if stored.plan_began is not None:
+            self._guide = PlanGuide(self.service, self.site, stored.plan_began)
 
     # Advice.
 

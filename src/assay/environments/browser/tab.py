@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from importlib import resources
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import urlsplit
@@ -14,8 +14,9 @@ import msgspec
 from assay.errors import EnvironmentFailure
 from assay.http.messages import RequestHead, Response
 
-from .cdp import CdpConnection, CdpError
-from .tree import Numbering, PageTree, quote, render_lines
+from .cdp import CdpConnection, CdpError, decode_json
+from .screen import Point
+from .tree import Counter, Numbering, PageTree, quote, render_lines
 
 SETTLE_S: Final = 90.0
 """Longest wait for a page to rest: long, because what a busy machine does late must not look like another page."""
@@ -26,6 +27,7 @@ MOST_BODY: Final = 1 << 20
 MOST_WAITING: Final = 256
 """Requests of a page that may wait for an answer at a time."""
 _WORLD: Final = "assay"
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _ABOUT: Final = "about:blank"
 
 _NOT_AGAIN: Final = Response(
@@ -57,7 +59,7 @@ class TabOwner(Protocol):
     connection: CdpConnection
     clipboard: Clipboard
     serve: Serve
-    numbers: Iterator[int]
+    numbers: Counter
     width: int
     height: int
 
@@ -71,6 +73,13 @@ class PageState(NamedTuple):
 
     tree: PageTree
     lines: list[str]
+
+
+class Served(NamedTuple):
+    """The document that a tab was served last."""
+
+    method: str
+    response: Response
 
 
 class Tab:
@@ -89,6 +98,21 @@ class Tab:
         self.is_closed = False
         self.is_in_history = False
         """True while a page of the history is loaded."""
+        self.served: Served | None = None
+        self.content: dict[str, Any] = {}
+        """Contents of forms, scroll and more, as `keeper.js` read them last."""
+        self.entries: list[tuple[int, str]] = []
+        """History as it was noted last: number and address of each entry."""
+        self.entry = 0
+        """Place of the current entry among them."""
+        self.methods: dict[int, str] = {}
+        """Method by which each entry was requested, by its number."""
+        self.history_of: tuple[int, str] | None = None
+        """Document and address at which the history was noted."""
+        self.pointer: Point | None = None
+        """Where the mouse is."""
+        self.is_held = False
+        """True while a mouse button is down."""
         self._owner = owner
         self.clipboard = owner.clipboard
         self._connection = owner.connection
@@ -110,10 +134,10 @@ class Tab:
             send("Page.enable"),
             send("Runtime.enable"),
             send("Inspector.enable"),
-            send("Page.addScriptToEvaluateOnNewDocument", source=_script("stillness.js")),
+            send("Page.addScriptToEvaluateOnNewDocument", source=_STILLNESS),
             send(
                 "Page.addScriptToEvaluateOnNewDocument",
-                source=_script("walker.js"),
+                source=_READER,
                 worldName=_WORLD,
                 runImmediately=True,
             ),
@@ -179,6 +203,9 @@ class Tab:
             request = params.get("request")
             known = request if isinstance(request, dict) else {}
             response = await self._respond(str(known.get("url", "")), known)
+            is_document = params.get("resourceType") == "Document" and params.get("frameId") == self.target
+            if response is not None and is_document and response.status not in _REDIRECTS:
+                self.served = Served(str(known.get("method", "GET")), response)
             if response is None:
                 await self._send("Fetch.failRequest", requestId=number, errorReason="BlockedByClient")
                 return
@@ -269,21 +296,26 @@ class Tab:
 
     # Reading.
 
-    async def settle(self) -> bool:
-        """Waits until nothing is loading and two frames were drawn; returns False if that took too long."""
+    async def settle(self, *, until_drawn: bool = True) -> bool:
+        """Waits until nothing is loading and, unless it is not asked for, two frames were drawn; returns False if that
+        took too long."""
         try:
             async with asyncio.timeout(SETTLE_S):
                 while True:
-                    while self._is_busy:
-                        self._changed.clear()
-                        await self._changed.wait()
-                    if await self._has_drawn() and not self._is_busy:
+                    await self.load()
+                    if not until_drawn or (await self._has_drawn() and not self.is_busy):
                         return True
         except TimeoutError:
             self._owner.note(f"The page was still loading after {SETTLE_S:.0f} s.")
             self._send("Page.stopLoading")
             self._is_loading = self._is_navigating = False
             return False
+
+    async def load(self) -> None:
+        """Waits until nothing is loading and the page can be read."""
+        while self.is_busy:
+            self._changed.clear()
+            await self._changed.wait()
 
     async def answer_all(self) -> None:
         """Waits until no request of the page is being answered, so that what an act sent is done before it returns."""
@@ -296,7 +328,8 @@ class Tab:
             return  # the browser takes no answer
 
     @property
-    def _is_busy(self) -> bool:
+    def is_busy(self) -> bool:
+        """True while the page loads or asks for something."""
         return not self._is_gone and (
             self._requests > 0 or self._is_loading or self._is_navigating or self._world is None
         )
@@ -332,10 +365,10 @@ class Tab:
     async def read(self, *, with_boxes: bool = False) -> PageState:
         """Returns the accessibility tree. Raises `ActProblem`."""
         try:
-            tree = msgspec.convert(await self.evaluate("walk", with_boxes), PageTree)
-        except msgspec.ValidationError as exc:
+            tree = decode_json(str(await self.evaluate("walk", with_boxes)).encode(), PageTree)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
             raise EnvironmentFailure(f"the page was read in an unknown form: {exc}") from exc
-        self.url = tree.url
+        self.url, self.content = tree.url, tree.kept
         self.last = PageState(tree, render_lines(tree, self.numbering.assign(self.document, tree)))
         return self.last
 
@@ -379,3 +412,8 @@ _HANDLERS: Final[dict[str, Callable[[Tab, dict[str, Any]], None]]] = {
 
 def _script(name: str) -> str:
     return (resources.files(__package__) / "scripts" / name).read_text(encoding="utf-8")
+
+
+_STILLNESS: Final = _script("stillness.js")
+_READER: Final = _script("walker.js") + _script("keeper.js")
+"""Script of the isolated world."""

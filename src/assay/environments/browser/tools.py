@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -24,8 +25,9 @@ from assay.records import Observation
 from . import acts
 from .context import BrowserContext
 from .keys import MODIFIERS, modifier_event
+from .page_snapshot import capture
 from .screen import Point, Screen
-from .tab import ActProblem, PageState, Tab
+from .tab import ActProblem, Tab
 from .tree import PageTree, quote, render_changes, render_tree
 from .vocabulary import (
     Clear,
@@ -64,6 +66,8 @@ from .vocabulary import (
 )
 
 Observe = Literal["tree", "changes"]
+_BACKGROUND_S: Final = 2.0
+"""Longest wait for a page that is not shown."""
 MOST_MESSAGES: Final = 200
 MOST_SAID: Final = 100_000
 """Characters of all messages, which the final facts hold."""
@@ -91,6 +95,7 @@ class BrowserTools:
         self._takes_pictures = takes_pictures
         self._point: Point | None = None
         self._held = 0
+        self._acted_on: Tab | None = None
 
     @staticmethod
     def specs() -> tuple[ToolSpec, ...]:
@@ -101,8 +106,9 @@ class BrowserTools:
         """Loads the start page. Raises `ActProblem`."""
         tab = self.context.current_tab()
         await acts.go(tab, self.home)
-        await tab.settle()
+        await tab.settle(until_drawn=False)
         await tab.read()
+        await capture(self.context)
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
         """Calls a tool. Raises `EnvironmentFailure` if the browser is gone."""
@@ -117,26 +123,64 @@ class BrowserTools:
         _, _, problem = readable_arguments(arguments)
         if problem:
             return Observation(f"Wrong arguments for {name}: {problem}", error=True)
-        self._point = None
+        self._point, self._acted_on = None, self.context.current
         try:
             text = await act(self, parsed)
             return Observation(text if text is not None else await self._observe_page(name))
         except ActProblem as exc:
             await self.context.settle()  # an act that failed half-way may have sent a form
+            await self._keep_what_failed()
             return Observation(" ".join([str(exc), *self.context.take_notes()]), error=True)
+
+    @property
+    def held_modifiers(self) -> int:
+        """Modifiers that are held, as flags of the protocol."""
+        return self._held
+
+    async def hold(self, flags: int) -> None:
+        """Holds modifiers again. Raises `ActProblem`."""
+        for key, flag in MODIFIERS.items():
+            if flags & flag and not self._held & flag:
+                await self._keyboard_hold(KeyboardDown(key))
 
     # Observing.
 
+    async def _keep(self, tab: Tab) -> None:
+        """Notes what is needed to restore the tab that was read, and the one that the act was done in."""
+        await capture(self.context)
+        acted_on = self._acted_on
+        if acted_on is not None and acted_on is not tab and acted_on in self.context.tabs:
+            with suppress(ActProblem, TimeoutError):  # a page in the background may be busy
+                acted_on.content = await asyncio.wait_for(acted_on.evaluate("capture"), _BACKGROUND_S)
+
+    async def _keep_what_failed(self) -> None:
+        """Notes what the page holds after an act that failed, of which no tree is read."""
+        tab = self.context.current
+        if tab is None or tab.last is None:
+            return
+        try:
+            await tab.settle()
+            tab.content = await tab.evaluate("capture")
+            await capture(self.context)
+        except ActProblem:
+            return  # the page is gone
+
     async def _observe_page(self, name: str) -> str:
-        await self.context.current_tab().settle()
+        first = self.context.current_tab()
+        await first.settle()
         await self.context.settle()
         tab = self.context.current_tab()  # another one, if the act opened or closed a tab
-        await tab.settle()
-        before, state = tab.last, await tab.read()
+        if tab is not first or tab.is_busy:
+            await tab.settle()
+        before = tab.last
+        state, image = await asyncio.gather(tab.read(), self._picture(tab))  # the browser encodes meanwhile
+        await self._keep(tab)
         shown = None
         if self._observe == "changes" and before is not None and before.tree.title == state.tree.title:
             shown = render_changes(before.lines, state.lines)
-        await self._record(tab, state, name)
+        if self.on_screen is not None:
+            tree = "\n".join(state.lines)
+            self.on_screen(Screen(name, state.tree.url, state.tree.title, tree, image, self._point))
         return "\n".join([*self._heading(tab, state.tree), render_tree(state.lines) if shown is None else shown])
 
     def _heading(self, tab: Tab, tree: PageTree) -> list[str]:
@@ -153,17 +197,14 @@ class BrowserTools:
             lines.append("The page is long: its end is not shown.")
         return lines + self.context.take_notes()
 
-    async def _record(self, tab: Tab, state: PageState, name: str) -> None:
-        if self.on_screen is None:
-            return
-        image = None
-        if self._takes_pictures:
-            try:
-                image = await tab.screenshot()
-            except ActProblem:
-                image = None
-        tree = "\n".join(state.lines)
-        self.on_screen(Screen(name, state.tree.url, state.tree.title, tree, image, self._point))
+    async def _picture(self, tab: Tab) -> bytes | None:
+        """Returns a picture of a page; None if none is wanted, or none can be taken."""
+        if self.on_screen is None or not self._takes_pictures:
+            return None
+        try:
+            return await tab.screenshot()
+        except ActProblem:
+            return None
 
     async def _read(self, asked: ReadPage) -> str:
         tab = self.context.current_tab()
@@ -172,6 +213,7 @@ class BrowserTools:
             text = str(await tab.evaluate("text"))
             return text if len(text) <= 60_000 else f"{text[:60_000]}\n... {len(text) - 60_000} more characters"
         state = await tab.read(with_boxes=asked.view == "layout")
+        await capture(self.context)
         return "\n".join([*self._heading(tab, state.tree), render_tree(state.lines)])
 
     async def _screenshot(self, _: Screenshot) -> str | None:

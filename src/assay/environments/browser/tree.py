@@ -9,11 +9,10 @@ Texts of the page are quoted, so that no text of a page can look like a line of 
 
 from __future__ import annotations
 
+import collections
 import difflib
-import itertools
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -24,6 +23,11 @@ MOST_SHOWN: Final = 60_000
 _MOST_CHANGED: Final = 0.6
 """Share of changed lines beyond which the whole tree is shown."""
 _CONTEXT: Final = 1
+_IN_ONE_LINE: Final = frozenset({"row", "listitem", "definition"})
+_OF_LINES: Final = frozenset({"row", "listitem", "definition", "list", "table", "heading"})
+"""Roles that have lines of their own wherever they are."""
+_MOST_PARTS: Final = 2
+_CELLS: Final = frozenset({"cell", "gridcell", "columnheader", "rowheader"})
 _MOST_COMPARED: Final = 1_000_000
 """Pairs of equal lines beyond which two trees are not compared, because that would take seconds."""
 _MOST_KEYS: Final = 50_000
@@ -74,6 +78,8 @@ class PageTree(msgspec.Struct, frozen=True):
     """True if a modal dialog is open, which alone is reported."""
     scroll: tuple[int, int] = (0, 0)
     size: tuple[int, int] = (0, 0)
+    kept: dict[str, Any] = {}
+    """What the document holds beside its markup, as `keeper.js` reports it."""
 
 
 class Element(msgspec.Struct, frozen=True):
@@ -86,17 +92,39 @@ class Element(msgspec.Struct, frozen=True):
     node: Node
 
 
+class Counter:
+    """Gives numbers, each once."""
+
+    def __init__(self) -> None:
+        self.following = 1
+
+    def take(self) -> int:
+        """Returns the next number."""
+        number = self.following
+        self.following += 1
+        return number
+
+
 class Numbering:
     """Numbers of the elements of one tab. Tabs of one attempt share the counter."""
 
-    def __init__(self, counter: Iterator[int] | None = None) -> None:
-        self._counter = itertools.count(1) if counter is None else counter
+    def __init__(self, counter: Counter | None = None) -> None:
+        self._counter = Counter() if counter is None else counter
         self.elements: dict[int, Element] = {}
         """Elements of the tree read last, by number."""
         self._by_key: dict[bytes, int] = {}
         self._by_element: dict[tuple[int, int], int] = {}
         self._document_of: dict[int, int] = {}
         self._document = -1
+
+    @property
+    def keys(self) -> tuple[tuple[bytes, int], ...]:
+        """Numbers of elements by key, the oldest first."""
+        return tuple(self._by_key.items())
+
+    def restore(self, keys: Iterable[tuple[bytes, int]]) -> None:
+        """Sets the numbers of a tab that was kept, before its first tree is read."""
+        self._by_key = dict(keys)
 
     def assign(self, document: int, tree: PageTree) -> list[int | None]:
         """Returns the number of each node; None for those that cannot be acted on."""
@@ -121,7 +149,7 @@ class Numbering:
         if number is None:
             number = self._by_key.get(key)
             if number is None or self._document_of.get(number) == element[0]:
-                number = next(self._counter)
+                number = self._counter.take()
             self._by_element[element] = number
             self._document_of[number] = element[0]
         self._by_key.pop(key, None)
@@ -138,14 +166,57 @@ class Numbering:
 
 
 def render_lines(tree: PageTree, numbers: Sequence[int | None]) -> list[str]:
-    """Returns the tree, one line a node."""
-    return [_line(node, number) for node, number in zip(tree.nodes, numbers, strict=True)]
+    """Returns the tree, one line a node. Unless boxes are shown, a row of a table is one line with its cells, and an
+    entry of a list with at most two parts is one line with them."""
+    nodes, lines, at = tree.nodes, list[str](), 0
+    while at < len(nodes):
+        end = at + 1
+        if nodes[at].r in _IN_ONE_LINE and nodes[at].b is None:
+            while end < len(nodes) and nodes[end].d > nodes[at].d:
+                end += 1
+            inner = nodes[at + 1 : end]
+            is_long = nodes[at].r != "row" and len(inner) > _MOST_PARTS
+            if is_long or any(node.r in _OF_LINES for node in inner):  # such as a table in a cell
+                end = at + 1
+        part = list(zip(nodes[at:end], numbers[at:end], strict=True))
+        lines.append(_line(*part[0]) if end == at + 1 else _row(part) if nodes[at].r == "row" else _entry(part))
+        at = end
+    return lines
+
+
+def _entry(part: Sequence[tuple[Node, int | None]]) -> str:
+    return _indent(part[0][0]) + " ".join(_words(node, number) for node, number in part)
+
+
+def _row(part: Sequence[tuple[Node, int | None]]) -> str:
+    """Returns a row and everything in it in one line, the cells between bars."""
+    row = part[0][0]
+    cells: list[list[str]] = []
+    is_head = True
+    for node, number in part[1:]:
+        if node.d == row.d + 1:
+            cells.append([])
+            is_head = is_head and node.r == "columnheader"
+        is_plain = node.r in _CELLS and number is None and not node.s
+        text = (quote(node.t) if node.t else "") if is_plain else _words(node, number)
+        if text and cells:
+            cells[-1].append(text)
+    head = "columns" if is_head and not row.s and part[0][1] is None else _words(row, part[0][1])
+    return f"{_indent(row)}{head} " + " | ".join(" ".join(cell) or '""' for cell in cells)
 
 
 def _line(node: Node, number: int | None) -> str:
-    indent = "  " * min(node.d, 30)
+    return _indent(node) + _words(node, number)
+
+
+def _indent(node: Node) -> str:
+    return "  " * min(node.d, 30)
+
+
+def _words(node: Node, number: int | None) -> str:
+    """Returns a node without its depth."""
     if node.r == "text":
-        return f"{indent}{quote(node.t)}"
+        return quote(node.t)
     parts = [] if number is None else [f"[{number}]"]
     parts.append(_plain(node.r))
     if node.t:
@@ -157,7 +228,7 @@ def _line(node: Node, number: int | None) -> str:
         parts.append(f"options={quote(' | '.join(node.o))}")
     if node.b is not None:
         parts.append(f"at {','.join(map(str, node.b))}")
-    return indent + " ".join(parts)
+    return " ".join(parts)
 
 
 def quote(text: str) -> str:
@@ -182,7 +253,7 @@ def render_changes(before: Sequence[str], after: Sequence[str]) -> str | None:
     """Returns the lines that went (-) and came (+) since the last tree; None if it is shorter to show all of it."""
     if not before:
         return None
-    counts = Counter(before)
+    counts = collections.Counter(before)
     if sum(counts[line] for line in after) > _MOST_COMPARED:
         return None
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)

@@ -163,10 +163,13 @@ def compose(services: Sequence[Service]) -> Composition:
     found = _COMPOSITIONS.get(key)
     if found is None:
         found = _COMPOSITIONS[key] = Composition(services)
+        if len(_COMPOSITIONS) > _MOST_COMPOSITIONS:  # of state machines there are as many as tasks
+            del _COMPOSITIONS[next(iter(_COMPOSITIONS))]
     return found
 
 
 _COMPOSITIONS: Final[dict[tuple[Service, ...], Composition]] = {}
+_MOST_COMPOSITIONS: Final = 256
 
 
 def add_event(connection: sqlite3.Connection, at: str, service: str, name: str, payload: Mapping[str, Any]) -> None:

@@ -59,6 +59,17 @@ class Policy(msgspec.Struct, frozen=True):
     """The rules that can be checked over the log of calls, each a contract in TOML (see `assay.analysis.contracts`)."""
 
 
+class Scene(msgspec.Struct, frozen=True):
+    """The screen of a service that has one at a time: its page shows it, and offers what is possible there."""
+
+    title: str
+    text: str
+    shows: dict[str, str]
+    """Values by what they are called."""
+    offers: tuple[str, ...]
+    """Names of the actions that are possible."""
+
+
 class NoKnobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Knobs of a service that has none."""
 
@@ -166,6 +177,8 @@ class Service:
         self.questions: list[Question] = []
         self.summarize: Callable[[Transaction], Any] | None = None
         """Returns what the facts of the final state say of this service beside its changes."""
+        self.scene: Callable[[Transaction], Scene] | None = None
+        """Returns the screen of a service that has one at a time; None for others."""
 
     def table(
         self,

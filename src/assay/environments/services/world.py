@@ -15,14 +15,14 @@ import msgspec
 
 from assay.environments.interface import ToolSpec
 from assay.errors import EnvironmentFailure, boundary
-from assay.plugins import load
 from assay.records import Observation, ToolCall, canonical_bytes
 
 from .arguments import find_false_times, readable_arguments
 from .composition import Composition, add_event, compose
 from .conversation import SEND
 from .database import Database, RowChange
-from .declaration import Action, Caller, Policy, Role, Service
+from .declaration import Action, Caller, Policy, Role, Scene, Service
+from .options import read_options
 from .outcome import describe_changes
 from .plans import (
     PlannedCall,
@@ -67,21 +67,6 @@ class _State(msgspec.Struct, frozen=True):
     calls: tuple[LoggedCall, ...]
 
 
-class WorldOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Parameters of a world of services."""
-
-    services: tuple[str, ...]
-    """Names of services: short, `module:attribute` or `path/file.py:attribute`."""
-    knobs: dict[str, dict[str, Any]] = {}
-    """Options of the generators, by name of the service."""
-    actor: str = ""
-    """Identifier of the person for whom the agent is signed in."""
-    plan: tuple[PlannedCall, ...] = ()
-    """Reference solution, which only the oracle and admission use; agents never see a task's parameters."""
-    reported: tuple[PlannedCall, ...] = ()
-    """Views of the role `system` whose results are facts of the final state."""
-
-
 class ServiceWorld:
     """Implements `World` and `KeepsStates`.
 
@@ -95,17 +80,7 @@ class ServiceWorld:
     """
 
     def __init__(self, parameters: Mapping[str, Any], seed: int) -> None:
-        try:
-            options = msgspec.convert(dict(parameters), WorldOptions)
-        except msgspec.ValidationError as exc:
-            allowed = ", ".join(WorldOptions.__struct_fields__)
-            raise ValueError(f"The world of services: {exc}; known options: {allowed}") from exc
-        services = [load("services", name) for name in options.services]
-        composition = compose(services)
-        for call in options.reported:
-            action = composition.actions.get(call.action)
-            if action is None or not action.reads_only or "system" not in action.roles:
-                raise ValueError(f"The world of services cannot report {call.action!r}: it is not a view of the world")
+        options, composition = read_options(parameters)
         self._set_up(composition, seed, options.knobs, options.actor, options.plan, options.reported)
 
     @classmethod
@@ -301,6 +276,15 @@ class ServiceWorld:
     def last_code(self) -> Code | None:
         """Kind of refusal of the last call; None if it succeeded, or without calls."""
         return self.calls[-1].code if self.calls else None
+
+    def scene(self, application: str) -> Scene | None:
+        """Returns the screen of an application that shows one at a time; None for others."""
+        service = next((one for one in self.composition.services if one.name == application), None)
+        if service is None or service.scene is None:
+            return None
+        transaction = Transaction(self, self.database.connection, service.name, "agent", self.actor)
+        with boundary(EnvironmentFailure, f"the service {service.name}"), self.database.reading():
+            return service.scene(transaction)
 
     # All roles.
 

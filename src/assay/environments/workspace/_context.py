@@ -5,6 +5,7 @@ Invariant: no pattern and no link leads outside the folder, and ignored files ca
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
 import re
 import shutil
@@ -16,6 +17,14 @@ from assay.environments.workspace import _layers
 Rule = tuple[bool, re.Pattern[str]]
 
 
+class MissingFileError(ValueError):
+    """Nothing matches a source pattern."""
+
+    def __init__(self, problem: str, fix: str) -> None:
+        super().__init__(f"{problem}: {fix}")
+        self.problem, self.fix = problem, fix
+
+
 class Context:
     """Folder of a build context."""
 
@@ -25,7 +34,12 @@ class Context:
         self._rules = ignore_rules(ignore.read_text(encoding="utf-8")) if ignore.is_file() else []
 
     def find(self, pattern: str, work: Path) -> list[Path]:
-        """Returns what matches a source pattern of COPY, without ignored files. Raises `ValueError` if nothing does."""
+        """Returns what matches a source pattern of COPY, without ignored files: the path itself, or a copy in `work` of
+        a folder that holds some. Raises as `match`."""
+        return [self._copy_visible(path, work) for path in self.match(pattern)]
+
+    def match(self, pattern: str) -> list[Path]:
+        """Returns the paths that match a source pattern of COPY and are not ignored. Raises `ValueError` if none is."""
         if "://" in pattern or pattern.startswith("git@"):
             raise ValueError(f"{pattern} is not a local file: fetch it with RUN, or put it into the folder")
         parts = [part for part in pattern.split("/") if part not in ("", ".")]
@@ -36,9 +50,18 @@ class Context:
             matches = [inner for outer in matches for inner in _match_names(outer, part)]
         visible = [path for path in matches if not self._is_hidden(path)]
         if not visible:
-            reason = "is left out by .dockerignore" if matches else "is not in the folder"
-            raise ValueError(f"{pattern} {reason}")
-        return [self._copy_visible(self._resolve_inside(path, pattern), work) for path in visible]
+            raise self._missing(pattern, parts, ignored=bool(matches))
+        return [self._resolve_inside(path, pattern) for path in visible]
+
+    def _missing(self, pattern: str, parts: list[str], *, ignored: bool) -> MissingFileError:
+        name = f"{self._folder.name}/"
+        if ignored:
+            return MissingFileError(f"{pattern} is left out by {name}.dockerignore", "correct one of the two")
+        parent = self._folder.joinpath(*parts[:-1])
+        names = [path.name for path in parent.iterdir()] if parent.is_dir() else []
+        near = difflib.get_close_matches(parts[-1], names, n=1) if parts else []
+        fix = f"did you mean {'/'.join([*parts[:-1], near[0]])}?" if near else "put it there, or correct the path"
+        return MissingFileError(f"{pattern} is not in {name}, from which the Dockerfile copies", fix)
 
     def _is_hidden(self, path: Path) -> bool:
         name = path.relative_to(self._folder).as_posix()

@@ -13,11 +13,13 @@ input. Not covered: use of the network by a RUN command once allowed; owners and
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from blake3 import blake3
@@ -25,11 +27,12 @@ from blake3 import blake3
 from assay.environments.interface import Backend, Image
 from assay.environments.workspace import _layers
 from assay.environments.workspace._build import StageBuilder
+from assay.environments.workspace._context import Context, MissingFileError
 from assay.environments.workspace._run import BuildOptions
-from assay.environments.workspace.dockerfile import Dockerfile, Stage, expand, parse, split_words
+from assay.environments.workspace.dockerfile import Dockerfile, Instruction, Stage, expand, parse, split_words
 from assay.errors import UserError
 
-__all__ = ["BuildOptions", "build_image", "build_task_image", "import_root"]
+__all__ = ["BuildOptions", "build_image", "build_task_image", "find_missing_sources", "import_root"]
 
 HOST_TOOLS = ("scratch", "host-tools")
 
@@ -64,6 +67,47 @@ async def build_image(folder: Path, options: BuildOptions, *, backend: Backend |
                 built[stage.name] = builder
         last = built[str(len(file.stages) - 1)]
         return last.image(file.notes)
+
+
+class MissingSource(NamedTuple):
+    """A source of COPY or ADD that cannot be copied."""
+
+    line: int
+    message: str
+    fix: str
+
+
+def find_missing_sources(folder: Path) -> tuple[MissingSource, ...]:
+    """Returns the sources of COPY and ADD that the Dockerfile in `folder` names and the folder lacks; nothing is built.
+
+    Sources with variables and those of other stages are not looked at, nor is a Dockerfile that cannot be read.
+    """
+    try:
+        file = parse((folder / "Dockerfile").read_text(encoding="utf-8"), f"{folder.name}/Dockerfile")
+        context = Context(folder)
+    except (OSError, UnicodeError, UserError):
+        return ()
+    found = []
+    for instruction in (one for stage in file.stages for one in stage.instructions):
+        if instruction.name not in ("COPY", "ADD") or any(flag == "from" for flag, _ in instruction.flags):
+            continue
+        with contextlib.suppress(ValueError):  # invalid quotes: the build says so
+            for pattern in _sources(instruction, file.escape):
+                try:
+                    context.match(pattern)
+                except MissingFileError as exc:
+                    found.append(MissingSource(instruction.line, f"{instruction.name}: {exc.problem}", exc.fix))
+                except (ValueError, OSError) as exc:
+                    found.append(MissingSource(instruction.line, f"{instruction.name}: {exc}", "correct the path"))
+    return tuple(found)
+
+
+def _sources(instruction: Instruction, escape: str) -> list[str]:
+    """Returns the sources that are written out. Raises `ValueError` for invalid quotes."""
+    words = instruction.words
+    if words is None:
+        words = tuple(split_words(instruction.before_documents, escape))
+    return [expand(word, {}, escape) for word in words[:-1] if "$" not in word]
 
 
 async def build_task_image(

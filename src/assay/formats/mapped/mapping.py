@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
-from assay.errors import UserError
+from assay.errors import UserError, describe_os_error
 
 MappedRole = Literal["user", "assistant", "system", "tool"]
 
@@ -54,9 +55,24 @@ class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def load_mapping(path: Path) -> Mapping:
     """Loads a mapping. Raises `UserError` that names the field where it is invalid."""
     try:
-        return msgspec.toml.decode(path.read_bytes(), type=Mapping)
+        data = path.read_bytes()
+        _require_roles(path, msgspec.toml.decode(data))
+        return msgspec.toml.decode(data, type=Mapping)
     except OSError as exc:
-        raise UserError(f"the mapping {path} cannot be read: {exc.strerror or exc}") from exc
+        raise UserError(f"the mapping cannot be read: {describe_os_error(exc, path)}") from exc
     except (msgspec.MsgspecError, ValueError) as exc:
         fields = ", ".join(field.name for field in msgspec.structs.fields(Mapping))
         raise UserError(f"the mapping {path} is invalid: {exc}; its keys are {fields}") from exc
+
+
+def _require_roles(path: Path, data: dict[str, Any]) -> None:
+    """Raises `UserError` where a speaker is mapped to a role that does not exist."""
+    roles, known = data.get("roles"), get_args(MappedRole)
+    for name, role in roles.items() if isinstance(roles, dict) else ():
+        if role not in known:
+            near = next(iter(difflib.get_close_matches(str(role), known, n=1)), None)
+            hint = f"did you mean {near}? " if near else ""
+            raise UserError(
+                f"the mapping {path}: [roles] maps {name!r} to {role!r}, which is not a role; {hint}roles are "
+                f"{', '.join(known)}"
+            )

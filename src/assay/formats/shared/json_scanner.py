@@ -24,7 +24,16 @@ _OPEN, _UNENDED = (b"{", b"["), (b'"', b"")
 
 
 class BrokenDocument(Exception):
-    """The document ends early or is invalid; nothing after this place can be read."""
+    """The document ends early or is invalid; nothing after this place can be read.
+
+    Args:
+        message: The problem.
+        offset: Its place, in bytes from where the scanner began.
+    """
+
+    def __init__(self, message: str, offset: int) -> None:
+        super().__init__(message)
+        self.offset = offset
 
 
 class LargeValue(NamedTuple):
@@ -46,6 +55,11 @@ class JsonScanner:
     def offset(self) -> int:
         """Returns the current position, in bytes."""
         return self._before + self._at
+
+    @property
+    def _end(self) -> int:
+        """Returns how many bytes were read of the stream: at its end, its size."""
+        return self._before + len(self._data)
 
     def peek(self) -> bytes:
         """Returns the next byte that is not white space; empty at the end."""
@@ -92,7 +106,7 @@ class JsonScanner:
         """Reads the value here; returns its bytes, or only its size if larger than `largest`."""
         first = self.peek()
         if not first:
-            raise BrokenDocument("the document ends early")
+            raise BrokenDocument("the document ends early", self._end)
         begin = self.offset
         if first in _OPEN:
             return self._container(begin, largest)
@@ -102,31 +116,30 @@ class JsonScanner:
             if len(self._data) - self._at > 1000 or not self._more():
                 break
         if found is None or found.end() == self._at or found.end() - self._at > 1000:
-            raise BrokenDocument(f"invalid JSON value at byte {self.offset:,}")
+            raise BrokenDocument("invalid JSON value", self.offset)
         self._at = found.end()
         return found[0] if len(found[0]) <= largest else LargeValue(len(found[0]))
 
     def _key(self) -> str:
         if self.peek() != b'"':
-            raise BrokenDocument(f"expected a key at byte {self.offset:,}")
+            raise BrokenDocument("expected a key", self.offset)
         raw = self.value(_LONGEST_KEY)
         if isinstance(raw, LargeValue):
-            raise BrokenDocument(f"a key has {raw.size:,} bytes")
+            raise BrokenDocument(f"a key has {raw.size:,} bytes", self.offset)
         try:
             key = str(json.loads(raw)).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         except ValueError as exc:
-            raise BrokenDocument(f"a key is invalid JSON: {exc}") from None
+            raise BrokenDocument(f"a key is invalid JSON: {exc}", self.offset) from None
         if self.peek() != b":":
-            raise BrokenDocument(f"expected a colon at byte {self.offset:,}")
+            raise BrokenDocument("expected a colon", self.offset)
         self._at += 1
         return key
 
     def _ends(self, closing: bytes) -> bool:
         found = self.peek()
         if found not in (b",", closing) or not found:
-            raise BrokenDocument(
-                f"expected a comma or {closing.decode()} at byte {self.offset:,}" if found else "it ends early"
-            )
+            said = f"expected a comma or {closing.decode()}" if found else "the document ends early"
+            raise BrokenDocument(said, self.offset)
         self._at += 1
         return found == closing
 
@@ -147,7 +160,7 @@ class JsonScanner:
                 scan = self._at
             scan -= self._at
             if not self._more():
-                raise BrokenDocument("the document ends early")
+                raise BrokenDocument("the document ends early", self._end)
             scan += self._at
 
     def _discard(self, scan: int) -> None:
@@ -167,7 +180,7 @@ class JsonScanner:
                 dropped = True
                 self._discard(self._at)
             if not self._more():
-                raise BrokenDocument("the document ends inside a string")
+                raise BrokenDocument("the document ends inside a string", self._end)
         return self._finish_value(begin, found.end(), dropped=dropped or self._before + found.end() - begin > largest)
 
     def _finish_value(self, begin: int, end: int, *, dropped: bool) -> bytes | LargeValue:

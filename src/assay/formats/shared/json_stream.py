@@ -263,7 +263,7 @@ def json_items(
             if _find(scanner, prefix):
                 yield from _items(scanner, where, bad, largest)
         except BrokenDocument as exc:
-            bad(where, f"{exc} (byte {scanner.offset:,})")
+            bad(where, f"{exc} (byte {exc.offset:,})")
 
 
 def json_fields(
@@ -287,7 +287,7 @@ def json_fields(
                 if key not in leave and (value := decode_item(raw, key, bad, largest)) is not UNSET:
                     fields[key] = value
         except BrokenDocument as exc:
-            bad("", f"{exc} (byte {scanner.offset:,})")
+            bad("", f"{exc} (byte {exc.offset:,})")
     return fields
 
 
@@ -346,13 +346,24 @@ def json_values(source: ByteSource, bad: WarnFunction, *, largest: int = LARGEST
                     if (value := decode_item(raw, f"line {number}", bad, largest)) is not UNSET:
                         yield number, value
             except BrokenDocument as exc:
-                bad(f"line {number}", f"{exc} (byte {start + scanner.offset:,})")
+                broken = number + _count_lines(stream, start + begin, start + exc.offset)
+                bad(f"line {number}", f"{exc} (byte {start + exc.offset:,}, line {broken:,})")
             else:
                 return
             found = _next_document(stream, start + begin, number)
             if found is None:
                 return
             start, line = found
+
+
+def _count_lines(stream: BinaryIO, begin: int, end: int) -> int:
+    """Returns the number of line ends between two offsets."""
+    stream.seek(begin)
+    lines = 0
+    while begin < end and (piece := stream.read(min(_CHUNK, end - begin))):
+        lines += piece.count(b"\n")
+        begin += len(piece)
+    return lines
 
 
 def _next_document(stream: BinaryIO, begin: int, line: int) -> tuple[int, int] | None:

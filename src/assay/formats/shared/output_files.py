@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from assay.errors import UserError
+from assay.errors import UserError, add_filename
 from assay.records import ModelCall, Trajectory, Verdict
 from assay.verdicts import outcome_verdicts
 
@@ -28,9 +28,10 @@ def new_file(target: Path) -> Iterator[BinaryIO]:
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f".{target.name}.partial")
     try:
-        with partial.open("wb") as stream:
-            yield stream
-        partial.rename(target)
+        with add_filename(target):
+            with partial.open("wb") as stream:
+                yield stream
+            partial.rename(target)
     finally:
         partial.unlink(missing_ok=True)
 

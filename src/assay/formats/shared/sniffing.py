@@ -107,6 +107,14 @@ def sniff_bytes(start: bytes) -> SniffResult:
     return SniffResult("object" if data[:1] == b"{" else "array", frozenset(paths), values)
 
 
+def first_lines(path: Path, most: int, limit: int) -> list[bytes]:
+    """Returns the first lines of a file that are not empty, with their ends: at most `most`, of `limit` bytes."""
+    with path.open("rb") as stream:
+        data = stream.read(limit + 1)
+    whole = data if len(data) <= limit else data[: data.rfind(b"\n") + 1]
+    return [line for line in whole.splitlines(keepends=True) if line.strip()][:most]
+
+
 def _of_line(line: bytes) -> SniffResult:
     paths, values = _outline(line)
     return SniffResult("lines", frozenset(paths), values, _parse_line(line))

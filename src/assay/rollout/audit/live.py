@@ -48,7 +48,7 @@ class LiveRecord:
 
     def __init__(self, chain: str) -> None:
         self._chain = chain
-        self._bodies: list[Body | _HeldCall] = []
+        self._bodies: list[Body | _CallSummary] = []
         self._actions = ActionReader()
         self.bytes = 0
         """Encoded size of what is held; more than `MOST_BYTES` if the record was dropped."""
@@ -62,7 +62,7 @@ class LiveRecord:
         if self.dropped or (isinstance(body, Noted) and body.name == CALL_BEGUN):
             return
         if isinstance(body, ModelCalled):
-            self._bodies.append(_held(body.call))
+            self._bodies.append(_summarize_call(body.call))
             return
         if isinstance(body, StepAdded):
             self._actions.add(body.step)
@@ -73,13 +73,13 @@ class LiveRecord:
 
     def subject(self, recorder: Recorder, end: AttemptEnded) -> Subject:
         """Returns the record with its end as the rules' subject."""
-        bodies = [body.restored() if isinstance(body, _HeldCall) else body for body in self._bodies]
+        bodies = [body.restored() if isinstance(body, _CallSummary) else body for body in self._bodies]
         events = [Event(self._chain, index, GENESIS, body, GENESIS) for index, body in enumerate(bodies)]
         trajectory: Trajectory = replace(assemble(events), finished=end)
         return Subject(trajectory, self._actions.actions, texts_of(recorder.store.blobs))
 
 
-class _HeldCall(NamedTuple):
+class _CallSummary(NamedTuple):
     """Contains what rules read of a call: its name, its place, and the tool messages in its request. A whole
     `ModelCall` takes three times the memory of it, and a long attempt has as many as steps."""
 
@@ -97,11 +97,11 @@ class _HeldCall(NamedTuple):
         )
 
 
-def _held(call: ModelCall) -> _HeldCall:
+def _summarize_call(call: ModelCall) -> _CallSummary:
     messages = call.request.get("messages")
     given = messages if isinstance(messages, list) else []
     results = tuple(m for m in given if isinstance(m, dict) and m.get("role") == "tool")
-    return _HeldCall(call.id, call.dialect, call.model, results, call.lineage, call.actor)
+    return _CallSummary(call.id, call.dialect, call.model, results, call.lineage, call.actor)
 
 
 async def judge_record(recorder: Recorder, record: LiveRecord, end: AttemptEnded) -> None:

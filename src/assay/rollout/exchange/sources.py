@@ -9,6 +9,7 @@ Invariant: all archives of one import together unpack to no more than an `Unpack
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -88,10 +89,21 @@ def require_paths(paths: tuple[Path, ...], forced: Format | None) -> None:
             raise UserError(f"{path} is neither a file nor a folder: name one that holds a record")
         if path.is_file() and (problem := reading_problem(path)) is not None:
             raise UserError(f"{path}: {problem}")
+        if path.is_dir() and _is_empty(path):
+            raise UserError(f"{path} is empty: no file is in it; name the folder that holds the records")
         if forced is None and path.is_file():
             detected = _detect(path, known)
             if not detected.is_container and len(detected.takers) != 1:
                 find_format(path, known)  # raises
+
+
+def _is_empty(folder: Path) -> bool:
+    """Returns whether no file and no link is in a folder and below; False where it cannot be listed."""
+    problems = list[OSError]()
+    for at, folders, files in os.walk(folder, onerror=problems.append):
+        if files or any((Path(at) / name).is_symlink() for name in folders):
+            return False
+    return not problems
 
 
 def reading_problem(path: Path) -> str | None:

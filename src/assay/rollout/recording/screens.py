@@ -17,8 +17,8 @@ from assay.tasks import LoadedTask
 
 SCREEN: Final = "screen"
 """Kind of the evidence."""
-SITES: Final = "sites"
-"""Kind of the environments whose attempts share a browser."""
+IN_BROWSERS: Final = frozenset({"sites", "miniwob"})
+"""Kinds of the environments whose attempts share a browser."""
 
 
 class ShowsScreens(Protocol):
@@ -64,7 +64,7 @@ async def browsers_of(tasks: Sequence[LoadedTask]) -> AsyncIterator[None]:
     Raises:
         UserError: Tasks need a browser and none is installed; nothing was started.
     """
-    if all(loaded.task.environment.kind != SITES for loaded in tasks):
+    if all(loaded.task.environment.kind not in IN_BROWSERS for loaded in tasks):
         yield
         return
     from assay.environments.browser.chromium import find_program  # late: most runs have no browser

@@ -70,15 +70,15 @@ class RecordedTasks:
         self._version = version
         self._allow_task_code = allow_task_code
         self._is_import = store.manifest().get("kind") == "import"
-        self._folders = tuple(folders)
+        self._today = {one.task.id: one for one in find_tasks(folders)} if folders else None
         self._scratch = tempfile.TemporaryDirectory(prefix="assay-past-")
         self._kept: dict[tuple[object, object], LoadedTask] = {}
-        self._today: dict[str, LoadedTask] | None = None
         self._problem = ""
 
     @classmethod
     def chosen(cls, store: RunStore, config: ReverifyConfig | ReplayConfig) -> Self:
-        """Returns the tasks that a configuration selects."""
+        """Returns the tasks that a configuration selects. Raises `UserError` where `tasks` names what does not exist,
+        also if the store holds a copy of every task."""
         return cls(store, config.check_version, config.tasks, allow_task_code=config.allow_task_code)
 
     def of(self, trajectory: Trajectory) -> LoadedTask:
@@ -155,8 +155,6 @@ class RecordedTasks:
         return self._today.get(task) or (near[0] if len(near) == 1 else None)
 
     def _find_folder_tasks(self) -> tuple[LoadedTask, ...]:
-        if self._folders:
-            return find_tasks(self._folders)
         config: Any = self._store.manifest().get("config")
         named = config.get("tasks") if isinstance(config, dict) else None
         if not isinstance(named, list | tuple):

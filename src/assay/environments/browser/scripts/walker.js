@@ -80,9 +80,9 @@
   }
 
   function isShown(el) {
-    if (el.getAttribute('aria-hidden') === 'true' || el.closest('[inert]')) return false;
-    if (getComputedStyle(el).display === 'contents') return true;  // it has no box of its own, and its children have
-    return el.checkVisibility ? el.checkVisibility({visibilityProperty: true, contentVisibilityAuto: true}) : true;
+    if (el.getAttribute('aria-hidden') === 'true' || el.hasAttribute('inert')) return false;  // parents were asked before
+    if (el.checkVisibility({visibilityProperty: true, contentVisibilityAuto: true})) return true;
+    return getComputedStyle(el).display === 'contents';  // it has no box of its own, and its children have
   }
 
   function textOf(el) {
@@ -133,7 +133,7 @@
 
   function statesOf(el, role) {
     const states = [];
-    if (el.matches(':disabled') || el.getAttribute('aria-disabled') === 'true') states.push('disabled');
+    if (('disabled' in el && el.matches(':disabled')) || el.getAttribute('aria-disabled') === 'true') states.push('disabled');
     if (el.checked === true || el.getAttribute('aria-checked') === 'true') states.push('checked');
     if (el.getAttribute('aria-selected') === 'true') states.push('selected');
     if (el.required) states.push('required');
@@ -197,7 +197,8 @@
       const isNode = widget || (role && !['label', 'legend', 'caption', 'paragraph'].includes(role) &&
         (name || !NAMED_ONLY.has(role)));
       if (isNode) {
-        const node = {d: depth, r: role || 'generic', t: name, s: statesOf(el, role)};
+        const node = {d: depth, r: role || 'generic', t: name}, states = statesOf(el, role);
+        if (states.length) node.s = states;
         const value = valueOf(el, role);
         if (value !== null) node.v = value;
         if (widget) {
@@ -232,11 +233,12 @@
     const root = modal || document.body || document.documentElement;
     if (root) visit(root, 0);
     const scroller = document.scrollingElement || document.documentElement;
-    return {
+    return JSON.stringify({  // as a text it takes the browser a third of the time to send
       url: cut(location.href), title: cut(document.title), nodes, cut: isCut, dialog: Boolean(modal),
       scroll: [Math.round(scrollX), Math.round(scrollY)],
+      kept: assayWalker.capture(),
       size: [scroller ? scroller.scrollWidth : 0, scroller ? scroller.scrollHeight : 0],
-    };
+    });
   }
 
   function find(number) {

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from assay.environments.interface import Tools, ToolSpec
-from assay.environments.services.declaration import Action
+from assay.environments.services.declaration import Action, Scene
 from assay.environments.services.served_tools import ServedTools
 
 from .shapes import ANY, Shape, shape_of
@@ -32,6 +32,15 @@ class DeclaresActions(Protocol):
     @property
     def summaries(self) -> Mapping[str, str]:
         """Returns the sentence about each application, in the order in which people use them."""
+        ...
+
+
+@runtime_checkable
+class ShowsScenes(Protocol):
+    """Tools of which an application may show one screen at a time."""
+
+    def scene(self, application: str) -> Scene | None:
+        """Returns the screen of an application; None for one without."""
         ...
 
 

@@ -26,6 +26,8 @@ class Controls(NamedTuple):
     theme: Theme
     data: FormData = FormData()
     problems: Mapping[str, str] = {}
+    scope: str = ""
+    """Beginning of the identifiers of elements, which differs between the forms of a page."""
 
     def render(self, fields: Sequence[Field]) -> Html:
         """Returns all fields. A form that was not submitted shows defaults."""
@@ -49,17 +51,20 @@ class Controls(NamedTuple):
         label = self._label_text(field)
         around = self.theme.labels == "around"
         named = (
-            element("label", {"for": _identifier(path)}, label, control)
+            element("label", {"for": self._identifier(path)}, label, control)
             if around
-            else join(element("label", {"for": _identifier(path)}, label), control)
+            else join(element("label", {"for": self._identifier(path)}, label), control)
         )
         return element("div", {"class": self.theme.name("field")}, named, self._notes(field, path))
+
+    def _identifier(self, path: str) -> str:
+        return self.scope + path.replace("/", "-").replace(" ", "-")
 
     def _label_text(self, field: Field) -> str:
         return field.label if field.is_required else f"{field.label} (optional)"
 
     def _described(self, field: Field, path: str) -> dict[str, str | bool | None]:
-        identifier = _identifier(path)
+        identifier = self._identifier(path)
         notes = [f"{identifier}-hint"] if self._hint(field) else []
         notes += [f"{identifier}-problem"] if path in self.problems else []
         return {
@@ -73,7 +78,7 @@ class Controls(NamedTuple):
         return " ".join(part.rstrip(".") + "." for part in (field.description, _HINTS.get(field.widget, "")) if part)
 
     def _notes(self, field: Field, path: str) -> Html:
-        identifier, hint, problem = _identifier(path), self._hint(field), self.problems.get(path)
+        identifier, hint, problem = self._identifier(path), self._hint(field), self.problems.get(path)
         return join(
             element("p", {"class": self.theme.name("hint"), "id": f"{identifier}-hint"}, hint) if hint else None,
             element("p", {"class": self.theme.name("problem"), "id": f"{identifier}-problem"}, problem)
@@ -101,7 +106,7 @@ class Controls(NamedTuple):
         return element("select", self._described(field, path), shown)
 
     def _radios(self, field: Field, path: str, options: Sequence[Option]) -> Html:
-        identifier, chosen = _identifier(path), self.data.texts.get(path, "")
+        identifier, chosen = self._identifier(path), self.data.texts.get(path, "")
         every = (
             [*options]
             if field.is_required and not field.is_nullable
@@ -122,7 +127,7 @@ class Controls(NamedTuple):
     def _checkbox(self, field: Field, path: str) -> Html:
         attributes = {**self._described(field, path), "type": "checkbox", "value": "on"}
         box = element("input", {**attributes, "checked": self.data.texts.get(path) == "on"})
-        label = element("label", {"for": _identifier(path)}, field.label)
+        label = element("label", {"for": self._identifier(path)}, field.label)
         return element("div", None, box, label, self._notes(field, path))
 
     def _group(self, field: Field, path: str) -> Html:
@@ -148,7 +153,3 @@ class Controls(NamedTuple):
 
 def _none_label(field: Field) -> str:
     return "None" if field.is_required and field.is_nullable else "Choose" if field.is_required else "Any"
-
-
-def _identifier(path: str) -> str:
-    return path.replace("/", "-").replace(" ", "-")

@@ -3,7 +3,7 @@
 | request | response |
 |---|---|
 | `GET /` | the applications |
-| `GET /APPLICATION` | its pages |
+| `GET /APPLICATION` | its pages; its screen and the forms of what is possible there, if it shows one at a time |
 | `GET /APPLICATION/TOOL` | the form of a tool; with a submitted form, the result of a tool that reads |
 | `POST /APPLICATION/TOOL` | calls a tool and leads to its result, or shows what was wrong |
 | `GET /-/records/KIND/ID` | what can be done with a record |
@@ -27,11 +27,12 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 import msgspec
 
 from assay.environments.interface import Tools
+from assay.environments.services.declaration import Scene
 from assay.environments.services.http import STATUSES
 from assay.environments.services.served_tools import ServedTools, ToolResult
 from assay.http.messages import RequestHead, Response
 
-from .catalog import Catalog, PageTool, humanize, read_catalog
+from .catalog import Application, Catalog, PageTool, ShowsScenes, humanize, read_catalog
 from .controls import ADD, Controls
 from .fields import COUNT, SUBMITTED, Field, FormData, read_arguments, read_fields, write_texts
 from .layout import OWN, POLICY, Layout
@@ -90,6 +91,7 @@ class Site:
         self.count = 0
         """Number of the last result."""
         self._served = served
+        self._scenes = tools if isinstance(tools, ShowsScenes) else None
         self._layout = Layout(self.catalog, self.theme, base, bool(served.policy.strip()))
         self._view = ResultView(self.theme, self._record_address)
         self._forms = {name: read_fields(tool) for name, tool in self.catalog.tools.items()}
@@ -136,6 +138,9 @@ class Site:
         if application is None:
             return self._problem(404, "Page not found", "No page is here. Begin at the start page.")
         if len(parts) == 1:
+            scene = self._scene_of(application.name)
+            if scene is not None:
+                return self._scene_page(application, scene)
             summary = element("p", None, application.summary) if application.summary else None
             overview = self._layout.overview(application)
             return self._page(application.title, summary, overview, application=application.name)
@@ -197,6 +202,24 @@ class Site:
         shown = None if result.text == "null" else self._view.render(tool, result.text)
         return self._page(f"{tool.title}: result", done, shown, application=tool.application)
 
+    # Screens.
+
+    def _scene_of(self, application: str) -> Scene | None:
+        return None if self._scenes is None else self._scenes.scene(application)
+
+    def _scene_page(self, application: Application, scene: Scene) -> Response:
+        terms = [
+            join(element("dt", None, name), element("dd", None, value or "—")) for name, value in scene.shows.items()
+        ]
+        shown = element("dl", None, terms) if terms else None
+        forms = []
+        for name in scene.offers:
+            tool = self.catalog.tools[name]
+            request = _Request(tool, self._forms[name], FormData.of([]))
+            about = element("h2", None, tool.title) if self._forms[name] else None
+            forms.append(join(about, self._form(request, {}, f"{name}-")))
+        return self._page(scene.title, element("p", None, scene.text), shown, forms)
+
     # Pages of tools.
 
     async def _tool_page(self, request: _Request, *, is_sent: bool) -> Response:
@@ -218,6 +241,8 @@ class Site:
         if not is_sent:
             shown = join(self._view.render(tool, result.text), self._turn_pages(tool, arguments, result.text))
             return self._form_page(request, {}, result, shown)
+        if self._scene_of(tool.application) is not None:
+            return Response(303, b"", {**HEADERS, "Location": self._layout.application_address(tool.application)})
         self._keep(CallResult(tool.name, result.text))
         return Response(303, b"", {**HEADERS, "Location": self._layout.address(f"{OWN}done/{self.count}")})
 
@@ -248,11 +273,12 @@ class Site:
         parts = (about, alert, form, heading, shown)
         return self._page(tool.title, *parts, application=tool.application, status=status)
 
-    def _form(self, request: _Request, problems: Mapping[str, str]) -> Html | None:
+    def _form(self, request: _Request, problems: Mapping[str, str], scope: str = "") -> Html | None:
+        """Returns the form of a tool; `scope` is empty for a form that is alone on its page."""
         tool, fields, data = request
         if tool.is_view and not fields:
             return None
-        controls = Controls(self.theme, data, problems).render(fields)
+        controls = Controls(self.theme, data, problems, scope).render(fields)
         attributes: dict[str, Attribute] = {
             "method": "get" if tool.is_view else "post",
             "action": self._layout.tool_address(tool),
@@ -260,19 +286,20 @@ class Site:
             "aria-label": tool.title,
         }
         mark = element("input", {"type": "hidden", "name": SUBMITTED, "value": "1"})
-        return element("form", attributes, mark, controls, self._buttons(tool))
+        return element("form", attributes, mark, controls, self._buttons(tool, scope))
 
-    def _buttons(self, tool: PageTool) -> Html:
+    def _buttons(self, tool: PageTool, scope: str) -> Html:
         row, theme = {"class": self.theme.name("row")}, self.theme
-        label = theme.search if tool.is_view else theme.submit.format(title=tool.title)
+        label = tool.title if scope else theme.search if tool.is_view else theme.submit.format(title=tool.title)
         submit = element("button", {"type": "submit"}, label)
         if tool.is_view or theme.confirmation != "dialog":
             return element("div", row, submit)
-        opener = {"type": "button", "command": "show-modal", "commandfor": "confirm"}
-        closer = {"type": "button", "command": "close", "commandfor": "confirm", "class": theme.name("quiet")}
-        question = element("p", {"id": "question"}, f"{tool.title}: are you sure?")
+        confirm, asked = f"confirm-{tool.name}", f"question-{tool.name}"  # a page may hold several forms
+        opener = {"type": "button", "command": "show-modal", "commandfor": confirm}
+        closer = {"type": "button", "command": "close", "commandfor": confirm, "class": theme.name("quiet")}
+        question = element("p", {"id": asked}, f"{tool.title}: are you sure?")
         choices = element("div", row, element("button", {"type": "submit"}, "Yes"), element("button", closer, "Back"))
-        dialog = element("dialog", {"id": "confirm", "aria-labelledby": "question"}, question, choices)
+        dialog = element("dialog", {"id": confirm, "aria-labelledby": asked}, question, choices)
         return join(element("div", row, element("button", opener, label)), dialog)
 
     def _confirmation_page(self, request: _Request) -> Response:

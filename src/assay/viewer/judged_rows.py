@@ -21,7 +21,7 @@ KEPT_ATTEMPTS: Final = 40_000
 """Largest run that is kept: an attempt takes about 2 kB."""
 
 
-class Standing(NamedTuple):
+class JudgedRows(NamedTuple):
     """All attempts of a run, certificates included, and the current verdicts of their chains. Not to be changed."""
 
     rows: Sequence[AttemptRow]
@@ -29,10 +29,10 @@ class Standing(NamedTuple):
 
 
 _lock = threading.Lock()
-_kept: OrderedDict[tuple[Path, str], tuple[str, Standing]] = OrderedDict()
+_kept: OrderedDict[tuple[Path, str], tuple[str, JudgedRows]] = OrderedDict()
 
 
-def read_standing(store: RunStore) -> Standing:
+def read_judged_rows(store: RunStore) -> JudgedRows:
     """Returns the attempts of a run that is open in a snapshot, from memory where the run is as it was.
 
     Raises:
@@ -45,7 +45,7 @@ def read_standing(store: RunStore) -> Standing:
             _kept.move_to_end(key)
             return known[1]
     rows = store.attempts()
-    found = Standing(rows, current_verdicts_by_chain(store, rows))
+    found = JudgedRows(rows, current_verdicts_by_chain(store, rows))
     with _lock:
         _kept.pop(key, None)
         if len(rows) <= KEPT_ATTEMPTS:
@@ -56,4 +56,4 @@ def read_standing(store: RunStore) -> Standing:
 
 
 def _count_kept() -> int:
-    return sum(len(standing.rows) for _, standing in _kept.values())
+    return sum(len(judged.rows) for _, judged in _kept.values())

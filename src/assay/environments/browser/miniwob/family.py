@@ -1,0 +1,51 @@
+"""The task family `miniwob`: pages of MiniWoB++, each with a seed of its own generator.
+
+A task passes if the page's own raw reward is exactly 1. The same `n`, `seed` and options give the same tasks.
+"""
+
+from __future__ import annotations
+
+from assay.errors import UserError
+from assay.records import Check, EnvironmentSpec, Task, digest_record
+
+from .solvers import SCRIPTS
+from .world import list_pages
+
+_INSTRUCTION = (
+    "The browser shows a page with a small task, which stands at its top. Do it. Begin with `read_page`, which shows "
+    "the page; the task is over as soon as the page has judged it."
+)
+SCRIPTED = "scripted"
+
+
+class MiniWobTasks:
+    """Tasks on pages of MiniWoB++.
+
+    Args:
+        page: Names of pages, joined by `+`, or `scripted` for those that the oracle can do; default: all, in turn.
+    """
+
+    def __init__(self, *, page: str = "") -> None:
+        self._names = tuple(name for name in str(page).split("+") if name)
+
+    def tasks(self, n: int, seed: int) -> tuple[Task, ...]:
+        """Raises `UserError` for an unknown page, and without the package."""
+        known = list_pages()
+        names = tuple(SCRIPTS) if self._names == (SCRIPTED,) else self._names or known
+        if unknown := [name for name in names if name not in known]:
+            raise UserError(f"page={unknown[0]} of the family 'miniwob': expected pages of it: {', '.join(known)}")
+        return tuple(_task(names[at % len(names)], seed + at // len(names)) for at in range(n))
+
+
+def _task(page: str, seed: int) -> Task:
+    environment = EnvironmentSpec("miniwob", {"page": page}, seed)
+    checks = (Check("reward", "facts", {"expected": {"success": True}}),)
+    return Task(
+        id=f"miniwob-{page}-{seed}",
+        instruction=_INSTRUCTION,
+        environment=environment,
+        checks=checks,
+        digest=digest_record([_INSTRUCTION, environment, checks]),
+        tags=("miniwob", page),
+        source=f"MiniWoB++, {page}",
+    )

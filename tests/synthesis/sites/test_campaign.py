@@ -1,0 +1,29 @@
+"""A sample of the campaign in a real Chromium, drawn by the commit as long tests are: two tasks of 200."""
+
+from __future__ import annotations
+
+import pytest
+
+from assay.environments.browser.chromium import find_program
+from assay.environments.browser.pool import close_browsers
+from assay.errors import UserError
+from assay.synthesis.sites.domains import DOMAINS
+from tests.sampling import draw_sample
+from tests.synthesis.sites.campaign import APPS, FORK_EVERY, play_trial, trials
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+
+
+@pytest.mark.parametrize("group", draw_sample([*APPS, *(domain.name for domain in DOMAINS)], 2))
+async def test_a_task_of_the_campaign_keeps_its_promises(group: str) -> None:
+    try:
+        find_program()
+    except UserError as exc:
+        pytest.skip(str(exc))
+    trial = next(trial for trial in trials(seed=FORK_EVERY, group=group) if trial.has_fork)
+    try:
+        found = await play_trial(trial, seed=FORK_EVERY)
+    finally:
+        await close_browsers()
+    assert found["failures"] == []
+    assert (found["oracle"], found["null"], found["forks"]) == (True, False, 2)
