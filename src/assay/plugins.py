@@ -14,7 +14,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
@@ -86,9 +86,15 @@ def build(kind: str, name: str) -> Any:
 
 
 def construct(
-    shown: str, factory: Callable[..., T], options: Mapping[str, Any], refused: type[UserError] = UserError
+    shown: str,
+    factory: Callable[..., T],
+    options: Mapping[str, Any],
+    refused: type[UserError] = UserError,
+    *,
+    also: Sequence[str] = (),
 ) -> T:
-    """Constructs a plugin's object; `shown` is what messages call it, such as `agent 'loop'`.
+    """Constructs a plugin's object; `shown` is what messages call it, such as `agent 'loop'`, and `also` names options
+    that the caller itself takes.
 
     Raises:
         UserError: The constructor does not take these options; of the class `refused`.
@@ -101,18 +107,20 @@ def construct(
     except (Exception, SystemExit) as exc:
         entered = exc.__traceback__ is not None and exc.__traceback__.tb_next is not None
         if isinstance(exc, TypeError) and not entered:
-            raise refused(f"{shown} {_options_problem(factory, options, exc)}") from exc
+            raise refused(f"{shown} {_options_problem(factory, options, exc, also)}") from exc
         raise PluginLoadError(f"{shown} cannot be constructed: {describe_error(exc)}") from exc
 
 
-def _options_problem(factory: Callable[..., Any], options: Mapping[str, Any], exc: TypeError) -> str:
+def _options_problem(
+    factory: Callable[..., Any], options: Mapping[str, Any], exc: TypeError, also: Sequence[str]
+) -> str:
     """Returns which options a constructor does not know or misses; Python's own message names its internals."""
     try:
         parameters = inspect.signature(factory).parameters.values()
     except (TypeError, ValueError):  # a class of C code may have no signature
         parameters = {}.values()
     named = [one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
-    known = [one.name for one in named]
+    known = [*also, *(one.name for one in named)]
     unknown = sorted(set(options) - set(known))
     if unknown:
         near = difflib.get_close_matches(unknown[0], known, n=3)
@@ -166,8 +174,10 @@ def _from_file(kind: str, path: Path, attribute: str | None) -> Any:
         decorator = f", or decorate a function with @assay.{one}" if kind in ("agents", "checks") else ""
         raise PluginLoadError(f"{path} defines no {one}: define one as a class there{decorator}")
     if len(chosen) != 1:
-        found = ", ".join(sorted(chosen))
-        raise PluginLoadError(f"{path} defines {len(chosen)} {kind} ({found}): name one with {path}:Class")
+        found = sorted(chosen)
+        raise PluginLoadError(
+            f"{path} defines {len(chosen)} {kind} ({', '.join(found)}): name one, for example {path}:{found[0]}"
+        )
     return next(iter(chosen.values()))
 
 

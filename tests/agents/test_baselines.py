@@ -207,5 +207,5 @@ async def test_random_shell_is_dull_where_nothing_isolates() -> None:
 def test_random_shell_explains_wrong_options() -> None:
     with pytest.raises(TypeError, match="known: steps, timeout_s, odd"):
         RandomShellAgent(step=3)
-    with pytest.raises(UserError, match=r"\.odd"):
+    with pytest.raises(UserError, match=r"odd: expected a number <= 1\.0, got the number"):
         RandomShellAgent(odd=2)

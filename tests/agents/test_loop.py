@@ -260,7 +260,7 @@ async def test_a_table_may_be_given_as_json() -> None:
     attempt = attempt_with(DONE)
     await LoopAgent(sampling='{"top_k": 3}').run(attempt)
     assert attempt.calls[0].request["top_k"] == 3
-    with pytest.raises(UserError, match="correct the option"):
+    with pytest.raises(UserError, match=r"sampling is not JSON .* write for example"):
         LoopAgent(sampling="{top_k: 3}")
 
 
@@ -286,11 +286,11 @@ async def test_reasoning_is_recorded_and_sent_back_only_on_request() -> None:
 
 
 def test_wrong_options_are_explained() -> None:
-    with pytest.raises(TypeError, match=r"no option temprature; known: system, .*temperature"):
+    with pytest.raises(TypeError, match=r"no option temprature; did you mean temperature\? known: system, "):
         LoopAgent(temprature=1)
     with pytest.raises(UserError, match=r"max_turns"):
         LoopAgent(max_turns=0)
-    with pytest.raises(UserError, match=r"Expected `float"):
+    with pytest.raises(UserError, match=r"expected a finite number, got the string"):
         LoopAgent(temperature="hot")
 
 

@@ -297,6 +297,25 @@ def test_run_is_resumed_with_the_same_objects(run: Run) -> None:
         run(tasks, agent=solve, run="r", resume=True, checks=lambda state: True)
 
 
+def test_a_run_is_resumed_with_the_same_arguments_only(run: Run) -> None:
+    tasks = [counting_task("a"), counting_task("b")]
+    run(tasks[:1], agent="null", run="r")
+    differs = "agent is 'oracle' and was 'null'; attempts is 3 and was 1; the tasks are 'a', 'b' and were 'a'"
+    with pytest.raises(assay.UserError, match=rf"run 'r' was started with other arguments: {differs}"):
+        run(tasks, agent="oracle", attempts=3, run="r", resume=True)
+    with pytest.raises(assay.UserError, match=r"model is 'scripted:m\.json' and was not set"):
+        run(tasks[:1], agent="null", model="scripted:m.json", run="r", resume=True)
+    with pytest.raises(assay.UserError, match=r"run 'r' exists in .* \(in Python: resume=True\)"):
+        run(tasks[:1], agent="null", run="r")
+    assert len(run(tasks[:1], agent="null", run="r", resume=True, budget_calls=9)) == 1
+
+
+def test_a_store_that_is_a_file_is_a_misuse(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(assay.UserError, match="file is a file, not a store"):
+        run([counting_task()], agent="null", store=tmp_path / "file")
+
+
 def test_a_run_that_does_not_exist_is_not_resumed(run: Run) -> None:
     run([counting_task("a")], agent=solve, run="first")
     with pytest.raises(assay.UserError, match=r"nothing to resume: no run is called 'frist'.*nearest are first"):
@@ -406,7 +425,8 @@ MISUSES: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "no model": ({"agent": "loop"}, MissingModelError, "asks a model"),
     "unknown option": ({"agent": solve, "atempts": 2}, OptionError, "did you mean attempts"),
     "unknown limit": ({"agent": solve, "max_turn": 2}, OptionError, "did you mean max_turns"),
-    "option of a wrong type": ({"agent": solve, "attempts": "x"}, OptionError, "attempts of assay.run: expected `int`"),
+    "option of a wrong type": ({"agent": solve, "attempts": "3"}, OptionError, "'3'; write attempts=3"),
+    "options are a list": ({"agent": solve, "agent_options": ["a"]}, OptionError, "expected a dict, got a list of 1"),
     "option is an object": ({"agent": solve, "seed": object()}, OptionError, "give plain values"),
     "attempts below 1": ({"agent": solve, "attempts": 0}, assay.UserError, "must be at least 1"),
     "resume without a name": ({"agent": solve, "resume": True}, OptionError, "by its name"),

@@ -225,7 +225,8 @@ class Slow:
 
 
 @pytest.mark.long
-def test_an_interruption_names_the_run_and_the_resumed_tally_is_whole(say: Say, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_an_interruption_names_the_run_and_the_resumed_tally_is_whole(number: int, code: int, say: Say) -> None:
     Path("slow.py").write_text(SLOW)
     words = ["run", "family:grid,n=2", "--agent", "slow.py", "--run", "cut"]
     program = "import sys; from assay.cli import main; sys.argv[0] = 'assay'; main()"
@@ -233,10 +234,10 @@ def test_an_interruption_names_the_run_and_the_resumed_tally_is_whole(say: Say, 
         assert child.stderr is not None
         lines = iter(child.stderr.readline, "")
         next(line for line in lines if line.startswith("1/2 done"))
-        child.send_signal(signal.SIGINT)
+        child.send_signal(number)
         rest = "".join(lines)
     assert "1 of 2 attempts of run cut have ended and are kept; finish it with `assay resume cut`" in rest
-    assert child.returncode == 130
+    assert (child.returncode, "Traceback" in rest) == (code, False)
     Path("go").touch()
     assert "2/2 done: 2 fail" in say("resume", "cut")[2]
 

@@ -48,7 +48,7 @@ def test_what_cannot_work_is_refused_before_anything_starts(given: dict[str, obj
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("tasks = [", "not valid TOML"), ("agnet = 1", "unknown field 'agnet'"), ('tasks = ["a"]\nseed = "x"', "seed")],
+    [("tasks = [", "is not TOML: "), ("agnet = 1", "unknown field 'agnet'"), ('tasks = ["a"]\nseed = "x"', "seed")],
 )
 def test_a_wrong_file_is_explained(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "run.toml"

@@ -11,12 +11,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from assay.agents.building import build_agent
 from assay.cli import main
+from assay.records import AttemptEnded, AttemptStarted
 from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.store import BlobStore, RunStore, seal
+from assay.tasks import find_tasks
 from tests.rollout.counting import counting_task
 
 AGENT = Path(__file__).parents[1] / "rollout" / "agents.py"
@@ -82,7 +86,7 @@ WRONG = {
     "synth of an odd kind": (
         ["synth", "repository", "x", "--out", "o", "--kind", "operators"],
         2,
-        "use operator, feature, combination, commit",
+        "use combination, commit, feature, operator",
     ),
     "gc of an argument": (["gc", "r"], 2, "unexpected extra argument"),
     "resume of nothing": (["resume"], 2, "Missing argument"),
@@ -92,16 +96,51 @@ WRONG = {
     "family without a name": (["run", "family:"], 2, "names no family"),
     "family with half an option": (["run", "family:x,n"], 2, "key=value"),
     "family with a word for a number": (["run", "family:x,n=many"], 2, "expected a whole number"),
+    "family with a misspelt option": (
+        ["run", "family:grid,n=2,sed=4", "--agent", "expert"],
+        2,
+        "did you mean seed? known: n,",
+    ),
+    "family with a misspelt option of its own": (["run", "family:services,sed=4"], 2, "did you mean seed?"),
     "family that is unknown": (["run", "family:zebra"], 2, "no task is called 'zebra'"),
     "lint of a family": (["lint", "family:x"], 2, "no task folders to lint"),
     "lint of a file": (["lint", __file__], 2, "is a file, not a task folder"),
-    "setup of nowhere": (["setup", "nowhere"], 2, "nowhere does not exist"),
+    "setup of nowhere": (["setup", "nowhere"], 2, "'nowhere' does not exist"),
     "demo of nothing": (["demo", "--count", "0"], 2, "--count"),
     "init over a file": (["init", "agent", __file__], 2, "exists"),
     "init of an odd kind": (["init", "toy"], 2, "No such command"),
-    "store that is a file": (["ls", "--store", __file__], 3, "is a file, not a store"),
+    "store that is a file": (["ls", "--store", __file__], 2, "is a file, not a store"),
     "store that is nowhere": (["ls", "--store", "/nowhere/at/all"], 2, "make one with `assay run`"),
 }
+
+
+COMMAND = ["run", "family:grid,n=1", "--agent", "command", "--model", "scripted:r.json", "--agent-option"]
+OPTIONS = {
+    'command=["python3"': "command starts with [ and is not a JSON list of words",
+    "comand=ls": "has no option comand; did you mean command? known: command, name, env",
+    'mounts={"a":': "mounts is not JSON",
+}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_a_wrong_option_of_a_command_is_named(option: str, say: Say) -> None:
+    more = ["--agent-option", "command=ls"] if option.startswith("mounts") else []
+    code, out, err = say(*COMMAND, option, *more)
+    assert (code, out, OPTIONS[option] in err) == (2, "", True), err
+
+
+def test_a_test_of_the_shell_is_a_command() -> None:
+    assert build_agent("command", {"command": "[ -f a ] && ls"}, model="m").name.startswith("command-")
+
+
+def test_the_nearest_name_is_suggested(say: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("tasks").mkdir()
+    code, _, err = say("run", "task", "--agent", "null")
+    assert (code, "'task' does not exist; did you mean 'tasks'?" in err) == (2, True)
+    Path("two.py").write_text("import assay\n@assay.agent\ndef one(a): ...\n@assay.agent\ndef two(a): ...\n")
+    code, _, err = say("run", "family:grid,n=1", "--agent", "two.py")
+    assert (code, "(one, two): name one, for example two.py:one" in err) == (2, True)
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -116,10 +155,12 @@ def test_wrong_use_says_what_to_do(name: str, say: Say) -> None:
 CONFIGURATIONS = {
     "limits = 3": "limits is not a table",
     "agent_options = 3": "agent_options is not a table",
-    'tasks = "a"': "tasks: expected `array`",
+    'tasks = "a"': "tasks: expected a list of strings, got the string 'a'; write tasks = [\"a\"] (",
+    'attempts = "2"': "attempts: expected a whole number, got the string '2'; write attempts = 2 (",
+    'store = "s"\ntasks = ["a"\nattempts = 2': "c.toml, line 2: is not TOML: unclosed array in 'tasks = [\"a\"'",
     "[limits]\nturnz = 3": "limits: object contains unknown field `turnz`; did you mean turns?",
-    "seed = 2026-99-99": "not valid TOML",
-    "x = " + "[" * 3000: "not valid TOML",
+    "seed = 2026-99-99": "c.toml, line 1: is not TOML",
+    "x = " + "[" * 3000: "is nested more than 100 deep",
     "atempts = 3": "did you mean attempts?",
 }
 
@@ -145,6 +186,27 @@ def test_an_empty_run_is_told_as_such(say: Say) -> None:
     assert say("seal", "e", "--unfinished")[0] == 0
     assert say("verify", "e")[0] == 0
     assert say("query", "select * from steps", "--run", "e")[1] == "no rows\n"
+
+
+def test_a_run_without_missing_attempts_is_resumed_by_doing_nothing(say: Say, store: Path, tmp_path: Path) -> None:
+    for sealed in (False, True):
+        (tmp_path / "sdk").mkdir()
+        options = {"command": "ls", "mounts": {str(tmp_path / "sdk"): "/sdk"}}
+        config = RunConfig(tasks=("family:grid,n=1",), agent="command", agent_options=options, model="scripted:m.json")
+        name, task = f"c{sealed}", find_tasks(config.tasks)[0].task
+        manifest = {"config": msgspec.to_builtins(config), "tasks": {task.id: task.digest}}
+        with RunStore.create(store, name, manifest) as made:
+            made.append(
+                "a@0.0",
+                [AttemptStarted(name, f"{task.id}@0", task.id, "d", "x", None, 0, 0), AttemptEnded(ended="x", at=1.0)],
+            )
+        (tmp_path / "sdk").rmdir()
+        if sealed:
+            seal(store, name)
+        assert "nothing is left to run" in say("resume", name)[2]
+    assert say("seal", "e", "--unfinished")[0] == 0
+    code, _, err = say("resume", "e")
+    assert (code, "sealed with 3 attempts that have not ended" in err) == (2, True)
 
 
 def test_verify_does_what_its_flags_say(say: Say, store: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,8 @@ import pytest
 import pytest_asyncio
 
 from assay.environments.interface import Mount, WorkspaceSpec
+from assay.environments.workspace._launch import _BOOT, _FOLDER
+from assay.environments.workspace.launcher.protocol import receive, send
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.errors import EnvironmentFailure
 
@@ -93,6 +96,23 @@ async def test_a_killed_host_takes_its_sandboxes_along(tier: str) -> None:
     await (await backend.open(WorkspaceSpec())).close()
     await backend.close()
     assert await nothing_left(host.pid)
+
+
+def test_a_launcher_whose_host_is_gone_ends_silently(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.close()
+    argv = [sys.executable, "-I", "-S", "-c", _BOOT, str(_FOLDER), str(theirs.fileno()), str(tmp_path), "-1", "0"]
+    with theirs:
+        ended = subprocess.run(argv, pass_fds=[theirs.fileno()], capture_output=True, timeout=60, check=False)
+    assert ended.stderr == b""
+
+
+def test_a_reset_connection_is_the_end_of_the_peer() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    send(ours, {"op": "unread"})
+    theirs.close()
+    assert receive(ours) == (None, [])
+    ours.close()
 
 
 async def test_a_closed_backend_leaves_nothing(backend: NamespacesBackend) -> None:

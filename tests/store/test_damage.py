@@ -183,8 +183,10 @@ def test_looking_whether_a_run_is_written_changes_nothing(tmp_path: Path, fill: 
 
 def test_a_store_that_is_a_file_is_not_an_empty_store(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(StoreError, match="is a file, not a store"):
+    with pytest.raises(UserError, match="is a file, not a store"):
         list_runs(tmp_path / "file")
+    with pytest.raises(UserError, match="file is a file, not a store"):
+        RunStore.create(tmp_path / "file" / "store", "r", {})
     (tmp_path / "runs").write_text("x")
     with pytest.raises(StoreError, match="a file lies where a folder belongs"):
         list_runs(tmp_path)

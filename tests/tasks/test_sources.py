@@ -32,7 +32,7 @@ def test_family_makes_tasks_without_folders(tmp_path: Path) -> None:
 
 
 def test_wrong_family_options_are_explained(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"does not take these options \(smallest\); it has largest"):
+    with pytest.raises(UserError, match=r"does not take these options \(smallest\); it has n, seed, largest"):
         load_family(family(tmp_path, FAMILY), {"smallest": 1})
 
 

@@ -11,6 +11,7 @@ from assay.agents.building import AgentSource
 from assay.errors import OptionError
 from assay.gateway.interface import ModelBackend
 from assay.rollout import PlannedAttempt, Progress, RunParts, Tally, TrialResult, plan_grid, run_grid
+from assay.rollout.limits.run_budget import BudgetLimits
 from assay.threads import run_coroutine
 from assay.verify import CheckSource, build_checks
 
@@ -49,7 +50,8 @@ def run(
             or `task` that returns a bool, a score in [0, 1] or a `Verdict`.
         store: Folder of runs; default `.assay`, or `$ASSAY_STORE`.
         run: Name of the run; default: from agent, date and time.
-        resume: Completes the run of that name, which was started with the same arguments.
+        resume: Completes the run of that name. Arguments must be those that it was started with; only a budget may be
+            another one, and replaces it.
         progress: Receives progress; default: the logger `assay.api.running`, at level INFO.
         options: Any other field of `RunConfig` (`concurrency`, `seed`, `limits`, ...), and limits as `max_turns=30`.
 
@@ -103,7 +105,10 @@ async def arun(
     objects = ("tasks",) * found.has_objects + ("checks",) * bool(run_checks.checks)
     parts = RunParts(checks=run_checks, objects=objects)
     cells = plan_grid(config, _listed_agents(agent), _listed_models(model), parts)
-    summaries = await run_grid(cells, settings, progress or _LoggedProgress(), tasks=found.tasks, resume=resume)
+    given = resume and (config.budget_usd is not None or config.budget_calls is not None)
+    budget = BudgetLimits(config.budget_usd, config.budget_calls) if given else None
+    progress = progress or _LoggedProgress()
+    summaries = await run_grid(cells, settings, progress, tasks=found.tasks, resume=resume, budget=budget)
     return RunResult(settings.store, [summary.run for summary in summaries])
 
 

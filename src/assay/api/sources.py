@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.errors import OptionError, TaskSourceError, UserError
+from assay.misfits import describe_invalid
 from assay.plugins import construct
 from assay.records import Limits, Task
 from assay.rollout import RunConfig
@@ -18,7 +19,6 @@ from assay.settings import Settings, store_folder
 from assay.tasks import LoadedTask, TaskFamily, find_tasks
 from assay.tasks.families import tasks_of_family
 from assay.tasks.load import require_distinct
-from assay.tasks.shape import describe_invalid
 from assay.tasks.sources import COUNT
 
 TaskSource = str | PathLike[str] | Task | LoadedTask | TaskFamily | type[TaskFamily]
@@ -109,13 +109,14 @@ def make_config(names: Sequence[str], fields: Mapping[str, Any]) -> RunConfig:
         if not isinstance(table, dict):
             raise OptionError("limits of assay.run: give a Limits, or a table of its fields")
         plain["limits"] = {**table, **bounded}
+    data = {"tasks": tuple(names), **plain}
     try:
-        return msgspec.convert({"tasks": tuple(names), **plain}, RunConfig)
+        return msgspec.convert(data, RunConfig)
     except msgspec.ValidationError as exc:
         if isinstance(exc.__cause__, UserError):
             raise exc.__cause__ from None
-        field, what = describe_invalid(exc, RunConfig)
-        raise OptionError(f"{field or 'an option'} of assay.run: {what}") from exc
+        invalid = describe_invalid(exc, RunConfig, data, "python")
+        raise OptionError(f"{invalid.field or 'an option'} of assay.run: {invalid.message}") from exc
 
 
 def _plain(value: Any) -> Any:

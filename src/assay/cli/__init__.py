@@ -7,9 +7,9 @@ __all__ = ["main"]
 
 def main() -> None:
     """Entry point of the console script `assay`."""
-    from .output import exit_on_errors
+    from .output import exit_on_errors, interrupt_on_termination
 
-    with exit_on_errors():
+    with interrupt_on_termination(), exit_on_errors():
         from .app import build_app
 
         build_app()()

@@ -16,7 +16,7 @@ from assay.errors import BudgetExceededError, UserError, add_filename
 from assay.rollout.limits.run_budget import BudgetLimits
 
 from .options import takes_config
-from .output import console, emit_json, plain, quantity, say
+from .output import INTERRUPTED, console, emit_json, plain, quantity, say
 from .shared import JsonOption, StoreOption, pick_run, settings_with
 from .tables import print_rows
 
@@ -129,7 +129,7 @@ def _run_with_display(
             return asyncio.run(start(progress, _print_task_line))
     except KeyboardInterrupt:
         say(f"interrupted. Completed attempts are stored; resume with `assay admit --resume {run}`")
-        raise typer.Exit(130) from None
+        raise typer.Exit(INTERRUPTED) from None
     except BudgetExceededError as exc:
         command = f"`assay admit --resume {run}`"
         say(f"{exc}. Completed attempts are stored; go on with {command} and a larger --budget-usd or --budget-calls")

@@ -22,7 +22,7 @@ _HELP = """Turns any agent run into an environment-verified trajectory.
 Start here: assay demo. Then: assay synth repository, assay run, assay stats, assay show.
 Results go to stdout, everything else to stderr; most verbs take --json and --out FILE.
 Exit codes: 0 done, 1 findings of lint, verify or audit, 2 bad input, 3 a failure outside Assay,
-130 interrupted."""
+130 interrupted (143 by SIGTERM, 129 by SIGHUP)."""
 
 
 class Verb(NamedTuple):

@@ -12,7 +12,7 @@ from assay.errors import UserError
 from assay.rollout.cluster.node_config import NodeConfig
 
 from .options import takes_config
-from .output import console, emit_json, quantity, say
+from .output import INTERRUPTED, console, emit_json, quantity, say
 from .shared import JsonOption, StoreOption, settings_with
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def node(config: NodeConfig, store: StoreOption = None, as_json: JsonOption = Fa
     try:
         left = asyncio.run(serve_until_signalled())
     except asyncio.CancelledError:
-        raise typer.Exit(130) from None
+        raise typer.Exit(INTERRUPTED) from None
     if left:
         say(f"assay: {quantity(left, 'attempt')} could not be uploaded in time: they are run again by other nodes")
         raise typer.Exit(3)

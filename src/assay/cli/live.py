@@ -19,7 +19,7 @@ from assay.errors import BudgetExceededError
 from assay.rollout import PlannedAttempt, Tally, TrialResult
 from assay.settings import Settings
 
-from .output import console, format_seconds, plain, quantity, say
+from .output import INTERRUPTED, console, format_seconds, plain, quantity, say
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -126,7 +126,7 @@ def resumable(progress: Display) -> Iterator[None]:
             progress.tell(f"assay: {exc}; {ended}; go on with {command} and a larger --budget-usd or --budget-calls")
             raise typer.Exit(3) from None
         progress.tell(f"interrupted: {ended} and are kept; finish it with {command}")
-        raise typer.Exit(130) from None
+        raise typer.Exit(INTERRUPTED) from None
 
 
 @contextmanager

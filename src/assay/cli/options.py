@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import re
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -105,7 +106,9 @@ def resolve_several(
         raise UserError(f"{needed[0]} is missing: set it on the command line (see --help for examples) or in --config")
     chosen = {name: _values(data, name) for name in several}
     data |= {name: found[0] for name, found in chosen.items() if found}
-    return convert_config(data, struct, path), {name: tuple(map(str, found)) for name, found in chosen.items()}
+    in_file = None if path is None else Path(path)
+    config = convert_config(data, struct, in_file, on_command_line=[name for name, value in values.items() if value])
+    return config, {name: tuple(map(str, found)) for name, found in chosen.items()}
 
 
 def _values(data: dict[str, Any], name: str) -> list[Any]:
@@ -113,7 +116,9 @@ def _values(data: dict[str, Any], name: str) -> list[Any]:
     return list(dict.fromkeys(found)) if isinstance(found, list) else [found]
 
 
-def read_recipe(path: Path, struct: type[Config], changes: Sequence[str]) -> Config:
+def read_recipe(
+    path: Path, struct: type[Config], changes: Sequence[str], others: Mapping[str, type[msgspec.Struct]] | None = None
+) -> Config:
     """Reads a nested configuration from a file. Raises `UserError` that names the field.
 
     Args:
@@ -121,8 +126,9 @@ def read_recipe(path: Path, struct: type[Config], changes: Sequence[str]) -> Con
         struct: What it holds.
         changes: `table.field=VALUE`, each put in the place of what the file says; VALUE is written as in TOML, or is
             plain text.
+        others: Commands that take other recipes, with what those hold.
     """
-    data = read_toml(path, struct)
+    data = read_toml(path, struct, others)
     for change in changes:
         key, sep, text = change.partition("=")
         *tables, last = key.strip().split(".")
@@ -134,7 +140,8 @@ def read_recipe(path: Path, struct: type[Config], changes: Sequence[str]) -> Con
             if not isinstance(at, dict):
                 raise UserError(f"--set {change!r}: {name} is not a table")
         at[last] = _toml_value(text)
-    return convert_config(data, struct, str(path))
+    changed = [change.partition("=")[0].partition(".")[0].strip() for change in changes]
+    return convert_config(data, struct, path, on_command_line=changed)
 
 
 def _toml_value(text: str) -> Any:
@@ -144,16 +151,41 @@ def _toml_value(text: str) -> Any:
         return text
 
 
-def convert_config(data: dict[str, Any], struct: type[Config], path: str | None) -> Config:
-    """Converts plain data to a configuration. Raises `UserError` that names the field."""
+def convert_config(
+    data: dict[str, Any], struct: type[Config], path: Path | None, *, on_command_line: Sequence[str] = ()
+) -> Config:
+    """Converts plain data to a configuration.
+
+    Args:
+        data: The fields.
+        struct: The configuration.
+        path: The file with those fields that are not `on_command_line`; None without one.
+        on_command_line: Fields given on the command line.
+
+    Raises:
+        UserError: A value is invalid; the message names the field, and the line in the file.
+    """
     try:
         return msgspec.convert(data, struct)
     except msgspec.ValidationError as exc:
-        from assay.tasks.shape import describe_invalid
+        if isinstance(exc.__cause__, UserError):
+            raise exc.__cause__ from None
+        from assay.misfits import describe_invalid
 
-        place, what = describe_invalid(exc, struct)
-        source = f" ({path} or the command line)" if path else ""
+        place, what = describe_invalid(exc, struct, data)
+        in_file = path is not None and re.split(r"[.\[]", place)[0] not in on_command_line
+        source = f" ({_line_in(path, place)})" if path is not None and in_file else ""
         raise UserError(f"{place or 'the configuration'}: {what}{source}") from exc
+
+
+def _line_in(path: Path, field: str) -> str:
+    from assay.tasks.toml_source import line_of
+
+    try:
+        line = line_of(path.read_text(encoding="utf-8"), field) if path.is_file() else None  # a pipe is read once
+    except (OSError, ValueError):  # it was changed since it was read
+        line = None
+    return str(path) if line is None else f"{path}, line {line}"
 
 
 def _table(data: dict[str, Any], name: str, path: str | None) -> dict[str, Any]:
@@ -163,21 +195,33 @@ def _table(data: dict[str, Any], name: str, path: str | None) -> dict[str, Any]:
     return dict(found)
 
 
-def read_toml(path: Path, struct: type[msgspec.Struct]) -> dict[str, Any]:
-    """Reads a TOML file of a configuration's fields. Raises `UserError` with file and place."""
+def read_toml(
+    path: Path, struct: type[msgspec.Struct], others: Mapping[str, type[msgspec.Struct]] | None = None
+) -> dict[str, Any]:
+    """Reads a TOML file of a configuration's fields. Raises `UserError` with file and place, and names the command of
+    `others` that takes it."""
+    from assay.tasks.findings import TaskFinding
+    from assay.tasks.toml_source import parse_toml
+
     try:
         with path.open("rb") as file:
             text = file.read(CONFIG_BYTES + 1)
         if len(text) > CONFIG_BYTES:
             raise UserError(f"{path} is larger than {CONFIG_BYTES >> 10} KiB, the limit for a configuration")
-        data = tomllib.loads(text.decode())
+        data = parse_toml(text.decode(), str(path))
     except OSError as exc:
         raise UserError(
             f"cannot read the configuration {path}: {exc.strerror}; check the path and its permissions"
         ) from exc
-    except (ValueError, RecursionError) as exc:  # TOMLDecodeError, UnicodeDecodeError, invalid dates
-        raise UserError(f"{path} is not valid TOML: {exc}; correct it there") from exc
+    except UnicodeDecodeError as exc:
+        raise UserError(f"{path} is not valid TOML: it is not UTF-8 ({exc.reason}); store it as UTF-8 text") from exc
+    if isinstance(data, TaskFinding):
+        place = str(path) if data.line is None else f"{path}, line {data.line}"
+        raise UserError(f"{place}: {data.message}; {data.fix}")
     unknown = sorted(set(data) - set(struct.__struct_fields__))
+    other = next((name for name, kind in (others or {}).items() if set(data) <= set(kind.__struct_fields__)), None)
+    if unknown and other is not None:
+        raise UserError(f"{path} is a recipe of `{other}`: run `{other} {path}`")
     if unknown:
         known = struct.__struct_fields__
         near = difflib.get_close_matches(unknown[0], known, n=1)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import re
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -15,7 +17,12 @@ from assay.api.tables import plain as plain
 from assay.errors import BoundaryError, BudgetExceededError, UserError, describe_os_error
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from rich.console import Console
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C: 128 and the number of SIGINT."""
 
 
 def emit_json(value: Any) -> None:
@@ -88,7 +95,7 @@ def exit_on_errors() -> Iterator[None]:
         _leave(
             "interrupted. What was recorded is kept: `assay ls --runs` names the runs and `assay resume RUN` finishes "
             "one; `assay import`, `synth`, `setup` and `store copy` go on when the same command is given again",
-            130,
+            INTERRUPTED,
         )
     except BrokenPipeError:
         # The interpreter flushes stdout again at exit, which needs an open reader.
@@ -98,6 +105,40 @@ def exit_on_errors() -> Iterator[None]:
         if exc.errno is None or exc.strerror is None:
             raise
         _leave(describe_os_error(exc), 2 if exc.errno == errno.ENAMETOOLONG else 3)
+
+
+@contextmanager
+def interrupt_on_termination() -> Iterator[None]:
+    """Ends the program on SIGTERM and SIGHUP as on Ctrl-C, with the exit code 143 or 129 in place of 130.
+
+    A repeated signal is ignored, because `timeout` sends each twice. A signal that is ignored (`nohup`) stays so, and a
+    command that handles one itself replaces this handler.
+    """
+    received: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if received:
+            return
+        received.append(number)
+        on_interrupt = signal.getsignal(signal.SIGINT)
+        if not callable(on_interrupt):  # a shell starts background commands with SIGINT ignored
+            raise KeyboardInterrupt
+        on_interrupt(signal.SIGINT, frame)
+
+    is_main = threading.current_thread() is threading.main_thread()
+    signals = (signal.SIGTERM, signal.SIGHUP) if is_main else ()
+    replaced = [number for number in signals if signal.getsignal(number) is signal.SIG_DFL]
+    for number in replaced:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    except SystemExit as exc:
+        if received and exc.code == INTERRUPTED:
+            sys.exit(128 + received[0])
+        raise
+    finally:
+        for number in replaced:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _leave(message: str, code: int) -> NoReturn:

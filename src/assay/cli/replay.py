@@ -11,7 +11,7 @@ import typer
 from assay.rollout.rejudge.config import ReplayConfig
 
 from .options import takes_config
-from .output import console, emit_json, plain, say
+from .output import INTERRUPTED, console, emit_json, plain, say
 from .shared import JsonOption, StoreOption, pick_run, settings_with
 from .tables import print_rows
 
@@ -48,7 +48,7 @@ def replay(config: ReplayConfig, store: StoreOption = None, as_json: JsonOption 
         _replay_attempts(config, settings_with(store), as_json=as_json)
     except KeyboardInterrupt:
         say("interrupted. Completed replays are stored as a run of their own; repeat the command for all")
-        raise typer.Exit(130) from None
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _replay_attempts(config: ReplayConfig, settings: Settings, *, as_json: bool) -> None:

@@ -45,9 +45,10 @@ def train(
       assay train my-recipe.toml --set sft.steps=200 --set keep=card
     """
     from assay.learning.train import train as run
-    from assay.learning.trainer.recipe import TrainRecipe
+    from assay.learning.trainer.recipe import ImproveRecipe, TrainRecipe
 
-    report = run(read_recipe(recipe, TrainRecipe, changes or []), settings_with(store), say)
+    others = {"assay improve": ImproveRecipe}
+    report = run(read_recipe(recipe, TrainRecipe, changes or [], others), settings_with(store), say)
     if as_json:
         emit_json(report)
     else:
@@ -73,11 +74,12 @@ def improve(
       assay improve recipes/grid.toml --seed 3 --set steps=30
     """
     from assay.learning.improve import improve as run
-    from assay.learning.trainer.recipe import ImproveRecipe
+    from assay.learning.trainer.recipe import ImproveRecipe, TrainRecipe
 
+    others = {"assay train": TrainRecipe}
     given = [*(changes or []), *([] if seed is None else [f"seed={seed}"])]
     try:
-        report = asyncio.run(run(read_recipe(recipe, ImproveRecipe, given), settings_with(store), say))
+        report = asyncio.run(run(read_recipe(recipe, ImproveRecipe, given, others), settings_with(store), say))
     except BudgetExceededError as exc:
         say(f"{exc}: completed attempts are kept; repeat the command with a larger budget_calls to go on")
         raise typer.Exit(3) from None

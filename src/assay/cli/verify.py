@@ -13,7 +13,7 @@ from assay.errors import UserError
 from assay.rollout.rejudge.config import ReverifyConfig
 
 from .options import takes_config
-from .output import console, emit_json, plain, quantity, say, sparse_lines
+from .output import INTERRUPTED, console, emit_json, plain, quantity, say, sparse_lines
 from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
 from .tables import print_rows
 
@@ -140,7 +140,7 @@ def _reverify(run: str, config: ReverifyConfig, settings: Settings) -> ReverifyR
         return asyncio.run(reverify(run, config, settings, sparse_lines("attempts judged again", every_s=10)))
     except KeyboardInterrupt:
         say(f"interrupted. Re-judged attempts are stored: the same command continues with run {run}")
-        raise typer.Exit(130) from None
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _emit(problems: dict[str, Any], report: ReverifyReport | None) -> None:

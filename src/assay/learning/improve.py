@@ -103,7 +103,9 @@ async def improve(recipe: ImproveRecipe, settings: Settings, on_progress: OnProg
     started = time.monotonic()
     with ExitStack() as stack:
         improvement = _ImprovementRun(recipe, settings, on_progress or _ignore_progress, stack)
+        improvement.require_usable()
         improvement.report_estimate()
+        improvement.metrics.begin()
         await improvement.run_demonstrations()
         policy = improvement.open_policy()
         improvement.teach(policy)
@@ -134,6 +136,7 @@ class _ImprovementRun:
         self.budget = RecipeBudget(self.name, recipe.budget_calls)
         self.model = f"local:{recipe.name}"
         self._is_estimated = False
+        self._given_policy: TrainedPolicy | None = None
         self.metrics = stack.enter_context(
             Metrics(settings.store, f"{self.name}-training", plain, seed=recipe.seed, tensorboard=board)
         )
@@ -142,6 +145,15 @@ class _ImprovementRun:
         self.curve: list[EvaluationPoint] = []
         self._answered_versions: list[str] = []
         """Newest version behind each step's replies."""
+
+    def require_usable(self) -> None:
+        """Raises `UserError` for a recipe that cannot work, before anything is recorded."""
+        recipe = self.recipe
+        self._require_apart(find_tasks(recipe.teach.tasks) if recipe.teach.tasks else ())
+        if recipe.steps:
+            self.tasks_of(1)
+        if recipe.model.path is not None:
+            self._given_policy = self.open_policy()
 
     def report_estimate(self) -> None:
         """Reports the calls so far and those of the attempts to come, by earlier attempts of the same agent."""
@@ -162,7 +174,6 @@ class _ImprovementRun:
         teach = self.recipe.teach
         if not teach.tasks:
             return
-        self._require_apart(find_tasks(teach.tasks))
         await complete_run(
             RunConfig(
                 tasks=teach.tasks,
@@ -179,6 +190,8 @@ class _ImprovementRun:
     def open_policy(self) -> TrainedPolicy:
         """Opens the configured model, or creates one with a tokenizer trained on the demonstrations."""
         options = self.recipe.model
+        if self._given_policy is not None:
+            return self._given_policy
         if options.path is not None:
             return TrainedPolicy.open(Path(options.path), options)
         folder = self.folder / "made"

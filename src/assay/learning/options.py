@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from assay.errors import UserError
+from assay.misfits import describe_invalid
 
 
 def convert_options(
@@ -37,7 +38,8 @@ def convert_options(
         try:
             found[name] = msgspec.convert(value, hints[name]) if name in known and name in hints else value
         except msgspec.ValidationError as exc:
-            raise UserError(f"{what}: option {name!r} is {value!r}: {_choices(hints[name]) or exc}") from exc
+            problem = _choices(hints[name]) or describe_invalid(exc, hints[name], value, "option", name=name).message
+            raise UserError(f"{what}: option {name!r} is {value!r}: {problem}") from exc
     return found
 
 

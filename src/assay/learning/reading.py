@@ -38,6 +38,13 @@ OnLeftOut = Callable[[str, str, str], None]
 """Called with the attempt, the kind of data left out, and the reason."""
 
 
+STEERED_TOKENS = (
+    "a script chose the tokens of this run (steer=): use them to try out a pipeline; a policy gradient on them is off "
+    "policy"
+)
+"""Warning about a run of which `is_steered` holds."""
+
+
 class TaskSource(NamedTuple):
     """Origin of an attempt's task, as its task folder states it."""
 
@@ -284,6 +291,12 @@ class RunReader:
 
     def _is_wanted(self, row: AttemptRow) -> bool:
         return not self._config.attempts or any(row.attempt.startswith(start) for start in self._config.attempts)
+
+
+def is_steered(root: Path, run: str) -> bool:
+    """Returns whether a script chose the tokens of a run, not its model."""
+    with RunStore.open(root, run) as store:
+        return _recorded_template(store.manifest()).steered
 
 
 def _recorded_template(manifest: dict[str, Any]) -> TemplateOptions:

@@ -10,17 +10,19 @@ from typing import Any
 
 import msgspec
 
-from assay.errors import UserError
+from assay.errors import RunNotFoundError, UserError
 from assay.learning.credit.batch import assign_credit
 from assay.learning.curation.lessons import read_lessons, read_pairs
 from assay.learning.held_out import find_held_out
-from assay.learning.reading import rows_of_run, tokenizer_digest
+from assay.learning.reading import STEERED_TOKENS, is_steered, rows_of_run, tokenizer_digest
 from assay.learning.row_files import read_rows
 from assay.learning.rows import TrainingRow
 from assay.learning.rows_config import RowsConfig
 from assay.learning.selected import read_selected
 from assay.rollout.exchange.secret_check import SecretCheck
 from assay.settings import Settings
+from assay.store import list_runs
+from assay.store.layout import unknown_run
 
 from .trainer.checkpoint import Checkpoints, TrainingProgress
 from .trainer.dpo import find_token_pairs, score_pairs, train_dpo
@@ -110,6 +112,7 @@ class _Training:
     def rows(self) -> list[TrainingRow]:
         """Returns the training rows. Attempts without tokens are rendered, except for the policy gradient."""
         recipe, options = self.recipe, self.recipe.model
+        self._require_runs()
         rendered = recipe.method != "policy_gradient"
         config = RowsConfig(
             model=options.path,
@@ -133,6 +136,17 @@ class _Training:
             self.on_progress(f"left out, because a secret is in it: {len(self.secret)} attempts ({named})")
         found = [row for row in found if meets_requirement(row, recipe.require)]
         return found if recipe.method == "dpo" else filter_rows(found, recipe.keep)
+
+    def _require_runs(self) -> None:
+        """Raises `RunNotFoundError` if the store lacks a run of the recipe. Warns of runs with steered tokens."""
+        known, root = list_runs(self.settings.store), self.settings.store
+        missing = next((run for run in self.recipe.runs if run not in known), None)
+        if missing is not None:
+            raise RunNotFoundError(f"runs of the recipe: {unknown_run(root, missing)}")
+        if self.recipe.method == "policy_gradient":
+            steered = [run for run in self.recipe.runs if is_steered(root, run)]
+            if steered:
+                self.on_progress(f"warning: {', '.join(steered)}: {STEERED_TOKENS}")
 
     def _rows_of_runs(self, runs: Sequence[str], config: RowsConfig) -> list[TrainingRow]:
         def on_left_out(attempt: str, what: str, _: str) -> None:
@@ -194,6 +208,11 @@ class _Training:
         if not credited:
             raise UserError("there is nothing to learn from: no attempt was judged")
         lag = measure_lag(credited, [self.policy.version])
+        if lag.get("lag_unknown"):
+            self.on_progress(
+                f"warning: {lag['lag_unknown']:.0%} of the trained tokens were sampled by other weights than those of "
+                "the model: the policy gradient is off policy"
+            )
         measured = update_policy(self.policy, optimiser, credited, options, reference=reference, seed=recipe.seed)
         measured |= lag
         self._step_callback(optimiser, steps)(steps, measured)

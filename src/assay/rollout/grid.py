@@ -28,8 +28,8 @@ from assay.tasks import LoadedTask
 
 from .config import RunConfig
 from .progress import ForwardedProgress, Progress
-from .run_inputs import RunInputs
-from .run_manifest import new_run_name, read_config
+from .run_inputs import RunInputs, resolve_models
+from .run_manifest import new_run_name, read_config, require_same_arguments
 from .runs import RunParts, RunSummary, resume_run, start_run
 
 if TYPE_CHECKING:
@@ -223,7 +223,11 @@ async def run_grid(
             shared_inputs[config.disturb] = RunInputs(config, settings.store, tasks, recorded=bool(existing))
         inputs = shared_inputs[config.disturb]
         if config.run is not None and config.run in existing:
-            if not Layout(settings.store, config.run).is_sealed:  # a sealed run is complete
+            with RunStore.open(settings.store, config.run) as store:
+                named = resolve_models(config, settings)
+                require_same_arguments(store, named, None if tasks is None else inputs.tasks)
+            # A sealed run counts as complete.
+            if not Layout(settings.store, config.run).is_sealed:
                 await resume_run(config.run, settings, shared, tasks=inputs.tasks, budget=budget, **given)
             summaries.append(RunSummary(config.run, settings.store))
         else:

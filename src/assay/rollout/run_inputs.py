@@ -9,9 +9,13 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
+import msgspec
+
 from assay.errors import UserError
 from assay.rollout.attempt.disturbed_tasks import disturb_tasks
+from assay.rollout.attempt.models import resolve_model_name
 from assay.rollout.limits.run_budget import UseHistory
+from assay.settings import Settings
 from assay.tasks import LoadedTask, find_tasks
 
 from .config import RunConfig
@@ -49,6 +53,12 @@ class RunInputs:
         return tuple(lint_warnings(self.tasks))
 
 
+def resolve_models(config: RunConfig, settings: Settings) -> RunConfig:
+    """Returns the configuration with the names of its models resolved."""
+    models = {name: resolve_model_name(getattr(config, name), settings) for name in ("model", "user_model")}
+    return msgspec.structs.replace(config, **models)
+
+
 def find_recorded_tasks(config: RunConfig) -> tuple[LoadedTask, ...]:
     """Returns the tasks of a run to complete. Raises `UserError` if one does not load."""
     try:
@@ -59,3 +69,15 @@ def find_recorded_tasks(config: RunConfig) -> tuple[LoadedTask, ...]:
         raise UserError(
             f"{exc}\n(the run names its tasks relative to the folder where it was started: resume it there)"
         ) from exc
+
+
+def require_user_model(config: RunConfig, tasks: Sequence[LoadedTask]) -> None:
+    """Raises `UserError` where a task's person is driven by a model and the run names none."""
+    for loaded in tasks:
+        knobs = loaded.task.environment.parameters.get("knobs")
+        talks = knobs.get("conversation") if isinstance(knobs, dict) else None
+        if config.user_model is None and isinstance(talks, dict) and talks.get("driver") == "model":
+            raise UserError(
+                f"the person of task {loaded.task.id!r} is driven by a model, and the run names none: add --user-model "
+                "(for example openai:NAME)"
+            )

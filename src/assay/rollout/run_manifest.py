@@ -10,11 +10,14 @@ from typing import Any
 import msgspec
 
 from assay.errors import UserError
+from assay.misfits import shorten
 from assay.store import ADMISSION, RunStore
 from assay.tasks import LoadedTask
 
 from .config import RunConfig
 
+TRAINING = "training"
+"""Key of the manifest of a training's record: its recipe."""
 PLACE = "place"
 """Key of the manifest of a run that nodes do: where they commit."""
 
@@ -38,17 +41,33 @@ def require_finished(root: Path, run: str) -> None:
         try:
             config, tasks = read_manifest(store)
         except UserError:  # made by other means: it consists of what has begun
-            planned = 0
+            left = count_left(store, 0)
         else:
-            planned = config.total(len(tasks))
-        rows = store.attempts()
-    ended = {row.attempt for row in rows if row.final}
-    left = max(planned, len({row.attempt for row in rows})) - len(ended)
+            left = count_left(store, config.total(len(tasks)))
     if left > 0:
         raise UserError(
             f"{left} attempts of run {run!r} have not ended, and a sealed run can never be resumed: finish it with "
             f"`assay resume {run}`, or seal it unfinished with --unfinished"
         )
+
+
+def require_complete(root: Path, run: str) -> None:
+    """Raises `UserError` if a sealed run lacks attempts, or `assay run` did not make it."""
+    with RunStore.open(root, run) as store:
+        config, tasks = read_manifest(store)
+        left = count_left(store, config.total(len(tasks)))
+    if left > 0:
+        raise UserError(
+            f"run {run!r} was sealed with {left} attempts that have not ended, and a sealed run can never be resumed: "
+            "start a new run"
+        )
+
+
+def count_left(store: RunStore, planned: int) -> int:
+    """Returns the number of attempts that have not ended, of those that were planned or have begun."""
+    rows = store.attempts()
+    ended = {row.attempt for row in rows if row.final}
+    return max(planned, len({row.attempt for row in rows})) - len(ended)
 
 
 def _uncertified(store: RunStore) -> int:
@@ -70,6 +89,11 @@ def read_manifest(store: RunStore) -> tuple[RunConfig, dict[str, str]]:
             raise UserError(
                 f"run {store.run!r} is an admission: go on with `assay admit --resume {store.run}`"
             ) from exc
+        if TRAINING in manifest:
+            raise UserError(
+                f"run {store.run!r} is the record of a training: go on by repeating `assay train` or `assay improve` "
+                "with its recipe"
+            ) from exc
         raise UserError(
             f"run {store.run!r} does not say how it was made ({exc}): it was not made by `assay run`, or by another "
             "version; start a new run"
@@ -79,6 +103,46 @@ def read_manifest(store: RunStore) -> tuple[RunConfig, dict[str, str]]:
 def read_config(store: RunStore) -> RunConfig:
     """Returns a run's configuration. Raises `UserError` if `assay run` did not make the run."""
     return read_manifest(store)[0]
+
+
+def require_same_arguments(store: RunStore, config: RunConfig, tasks: Sequence[LoadedTask] | None) -> None:
+    """Raises `UserError` where a run is resumed with other arguments than those that it was started with.
+
+    Args:
+        store: The run.
+        config: Arguments of the resumption, with the names of models resolved. A budget replaces that of the run.
+        tasks: Tasks given to the resumption; None for those that `config` names.
+    """
+    recorded, digests = read_manifest(store)
+    was, given = _arguments(recorded), _arguments(config)
+    if "agent" in store.manifest().get("objects", ()):  # another program imports the same object by another name
+        was["agent"], given["agent"] = (str(one["agent"]).rpartition(":")[2] for one in (was, given))
+    other = [
+        f"{name} is {_show(value)} and was {_show(was[name])}" for name, value in given.items() if value != was[name]
+    ]
+    found = {} if tasks is None else {one.task.id: one.task.digest for one in tasks}
+    if tasks is not None and found.keys() != digests.keys():
+        other.append(f"the tasks are {_list_ids(found)} and were {_list_ids(digests)}")
+    if other:
+        raise UserError(
+            f"run {store.run!r} was started with other arguments: {'; '.join(other)}. Resume it with the same, or "
+            "start a run of another name"
+        )
+
+
+def _arguments(config: RunConfig) -> dict[str, Any]:
+    """Returns the fields that make a run what it is."""
+    fields = msgspec.to_builtins(config)
+    return {name: value for name, value in fields.items() if name not in ("run", "tasks", "budget_usd", "budget_calls")}
+
+
+def _show(value: Any) -> str:
+    return "not set" if value is None else shorten(repr(value))
+
+
+def _list_ids(tasks: Mapping[str, str]) -> str:
+    names = sorted(tasks)
+    return ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def new_run_name(agent: str) -> str:

@@ -23,7 +23,7 @@ from assay.gateway.interface import ModelBackend
 from assay.plugins import load, names_code
 from assay.rollout.attempt.disturbed_tasks import disturb_tasks
 from assay.rollout.attempt.endpoint import GatewayHandle
-from assay.rollout.attempt.models import open_model, resolve_model_name
+from assay.rollout.attempt.models import open_model
 from assay.rollout.attempt.preparation import Preparer
 from assay.rollout.attempt.recorded_attempt import LiveAttempt, ModelAccess
 from assay.rollout.attempt.site import (
@@ -54,7 +54,7 @@ from assay.rollout.telemetry.observer import RunObserver
 from assay.rollout.telemetry.opening import open_telemetry
 from assay.rollout.telemetry.run_metrics import RunMetrics
 from assay.settings import Settings
-from assay.store import RunStore
+from assay.store import Layout, RunStore
 from assay.tasks import LoadedTask
 from assay.tasks.named_code import require_no_code_of_folders
 from assay.verify import RunChecks
@@ -63,8 +63,8 @@ from .admitted import require_admitted
 from .config import RunConfig
 from .plan import PlannedAttempt, plan, require_plannable
 from .progress import Progress
-from .run_inputs import RunInputs, find_recorded_tasks
-from .run_manifest import PLACE, new_run_name, read_manifest, require_same_tasks
+from .run_inputs import RunInputs, find_recorded_tasks, require_user_model, resolve_models
+from .run_manifest import PLACE, count_left, new_run_name, read_manifest, require_complete, require_same_tasks
 
 
 class RunParts(NamedTuple):
@@ -123,13 +123,12 @@ def prepare_run(
 ) -> PreparedRun:
     """Checks a configuration and loads what it names. Raises `UserError` if it cannot work. See `start_run`."""
     parts = parts or RunParts()
-    models = {name: resolve_model_name(getattr(config, name), settings) for name in ("model", "user_model")}
-    config = msgspec.structs.replace(config, **models)
+    config = resolve_models(config, settings)
     inputs = inputs or RunInputs(config, settings.store, tasks)
     found = inputs.tasks
     certificates = require_admitted(settings.store, found) if config.admitted else {}
     contracts = load_run_contracts(config, found)
-    _require_user_model(config, found)
+    require_user_model(config, found)
     _require_check_kinds(parts.checks, found)
     levels_of(config, found)  # a curriculum without levels ends the run before it begins
     require_other_names(parts.checks, found)
@@ -179,10 +178,10 @@ async def start_run(
     """
     prepared = prepare_run(config, settings, progress, tasks=tasks, parts=parts, inputs=inputs)
     config, found, agent = prepared.config, prepared.tasks, prepared.agent
-    controls = None if parts is None else parts.controls
+    parts = parts or RunParts()
     async with (
-        open_telemetry(prepared.name, progress.warn, parts and parts.metrics, otel=config.otel) as observer,
-        open_resources(config, settings, found, agent, backend, controls=controls) as resources,
+        open_telemetry(prepared.name, progress.warn, parts.metrics, otel=config.otel) as observer,
+        open_resources(config, settings, found, agent, backend, controls=parts.controls) as resources,
     ):
         if resources.model is not None:  # under the name that its attempts carry
             model = resources.model.backend.name
@@ -190,7 +189,7 @@ async def start_run(
             progress.inform(estimate.sentence())
         with RunStore.create(settings.store, prepared.name, prepared.manifest) as store:
             contracts = ActiveContracts(prepared.contracts, ask)
-            await _run(store, resources, found, progress, contracts, (parts or RunParts())._replace(observer=observer))
+            await _run(store, resources, found, progress, contracts, parts._replace(observer=observer))
     return RunSummary(prepared.name, settings.store)
 
 
@@ -213,14 +212,17 @@ async def resume_run(
     parts: RunParts | None = None,
     budget: BudgetLimits | None = None,
 ) -> RunSummary:
-    """Completes an interrupted run; `budget` replaces that of its configuration.
-
-    A run that was given Python objects needs the same again as `parts`.
+    """Completes an interrupted run; `budget` replaces that of its configuration. Python objects that the run was given
+    are needed again, as `parts`.
 
     Raises:
-        UserError: A task, a contract or a check has changed or gone since the run began, or the manifest is incomplete.
-        StoreError: The run does not exist, is sealed, or another process is writing it.
+        UserError: A task, a contract or a check has changed or gone since the run began, the manifest is incomplete, or
+            the run was sealed unfinished.
+        StoreError: The run does not exist, or another process is writing it.
     """
+    if Layout(settings.store, run).is_sealed:
+        require_complete(settings.store, run)
+        return _nothing_left(run, settings, progress)
     with RunStore.open(settings.store, run, write=True) as store:
         if PLACE in store.manifest():
             raise UserError(f"run {run!r} is done by nodes: finish it with `assay resume {run}`")
@@ -231,18 +233,25 @@ async def resume_run(
             config = msgspec.structs.replace(config, budget_usd=budget.cost_usd, budget_calls=budget.calls)
         found = find_recorded_tasks(config) if tasks is None else disturb_tasks(tasks, config.disturb)
         require_same_tasks(recorded, found)
+        found = tuple(one for one in found if one.task.id in recorded)  # a folder may hold others by now
         contracts = load_run_contracts(config, found)
         if {c.name: c.digest for c in contracts} != store.manifest().get("contracts", {}):
             raise UserError("the contracts of the run have changed since it began: put them back, or start a new run")
+        if not count_left(store, config.total(len(recorded))):  # the agent may no longer be there
+            return _nothing_left(run, settings, progress)
         # A name that was made from what the agent is may have been made in another way then.
-        began_as = parts._replace(agent_name=store.manifest().get("agent"))
-        agent = _make_agent(config, began_as)
+        agent = _make_agent(config, parts._replace(agent_name=store.manifest().get("agent")))
         async with (
             open_telemetry(run, progress.warn, parts.metrics, otel=config.otel) as observer,
             open_resources(config, settings, found, agent, backend, controls=parts.controls) as resources,
         ):
             parts = parts._replace(observer=observer)
             await _run(store, resources, found, progress, ActiveContracts(contracts, ask), parts)
+    return RunSummary(run, settings.store)
+
+
+def _nothing_left(run: str, settings: Settings, progress: Progress) -> RunSummary:
+    progress.inform(f"every attempt of run {run} has ended: nothing is left to run")
     return RunSummary(run, settings.store)
 
 
@@ -359,9 +368,8 @@ class _SiteFactory:
     def __init__(self, resources: RunResources, store: RunStore, tasks: TaskArchive) -> None:
         self._preparer = resources.preparer
         self._blobs, self._repetitions, self._agent = store.blobs, resources.config.repetitions, resources.agent
-        self._user_model = resources.user_model
+        self._user_model, self._tasks = resources.user_model, tasks
         self._worlds: dict[str, Any] = {}
-        self._tasks = tasks
 
     def __call__(self, planned: PlannedAttempt) -> AttemptSite:
         loaded, agent = planned.loaded, planned.agent or self._agent
@@ -408,18 +416,6 @@ class _SiteFactory:
             if spec.kind not in self._worlds:
                 self._worlds[spec.kind] = world_kind(spec.kind)
             return open_world(spec, self._worlds[spec.kind])
-
-
-def _require_user_model(config: RunConfig, tasks: Sequence[LoadedTask]) -> None:
-    """Raises `UserError` where a task's person is driven by a model and the run names none."""
-    for loaded in tasks:
-        knobs = loaded.task.environment.parameters.get("knobs")
-        talks = knobs.get("conversation") if isinstance(knobs, dict) else None
-        if config.user_model is None and isinstance(talks, dict) and talks.get("driver") == "model":
-            raise UserError(
-                f"the person of task {loaded.task.id!r} is driven by a model, and the run names none: add --user-model "
-                "(for example openai:NAME)"
-            )
 
 
 def _require_check_kinds(checks: RunChecks, tasks: Sequence[LoadedTask]) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from assay.errors import StoreError, UserError
+from assay.errors import StoreError, StoreNotFoundError, UserError
 
 from .blobs import BlobStore
 from .database import store_errors
@@ -88,6 +88,7 @@ def list_runs(root: Path) -> list[str]:
     """Returns the names of all runs, oldest first; empty without a store.
 
     Raises:
+        StoreNotFoundError: The path is a file.
         StoreError: The path is not a readable folder. It is never taken for an empty store.
     """
     folders = [p for p in _folders(root) if RUN_NAME.fullmatch(p.name) and _is_run(p)]
@@ -129,12 +130,18 @@ def damaged_runs(root: Path) -> list[str]:
 
 def _folders(root: Path) -> list[Path]:
     with store_errors(root):
-        if root.exists() and not root.is_dir():
-            raise StoreError(f"{root} is a file, not a store: name a folder with --store")
+        require_no_file(root)
         try:
             return list((root / "runs").iterdir())
         except FileNotFoundError:
             return []
+
+
+def require_no_file(root: Path) -> None:
+    """Raises `StoreNotFoundError` where a file is in the place of a store or of a folder above it."""
+    lowest = next((path for path in (root, *root.parents) if path.exists()), root)
+    if lowest.is_file():
+        raise StoreNotFoundError(f"{lowest} is a file, not a store: name a folder with --store (in Python: store=...)")
 
 
 def _is_run(folder: Path) -> bool:

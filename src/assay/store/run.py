@@ -32,7 +32,7 @@ from .assemble import assemble
 from .chain import Link, decode_event, decode_raw, link_digest
 from .database import WriterLock, connect, store_errors
 from .group_commit import GroupCommit
-from .layout import Layout
+from .layout import Layout, require_no_file
 from .live_run import LiveRun
 from .rows import AttemptRow, RowBuilder
 from .sealed import SealedRun, VerdictSummary
@@ -101,6 +101,7 @@ class RunStore:
         whole = {"run": run, "schema_version": SCHEMA_VERSION, "created": time.time(), **manifest}
         _refuse_existing(layout)
         with store_errors(layout.folder):
+            require_no_file(root)
             layout.folder.mkdir(parents=True, exist_ok=True)
         lock = WriterLock(layout.lock)
         try:
@@ -332,8 +333,8 @@ def _refuse_sealed(layout: Layout) -> None:
 def _refuse_existing(layout: Layout) -> None:
     if layout.sqlite.exists() or layout.is_sealed:
         raise UserError(
-            f"run {layout.run!r} exists in {layout.root}: go on with `assay resume {layout.run}`, "
-            "or choose another name with --run"
+            f"run {layout.run!r} exists in {layout.root}: go on with `assay resume {layout.run}` (in Python: "
+            "resume=True), or choose another name with --run (in Python: run=...)"
         )
 
 

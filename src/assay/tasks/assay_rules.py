@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from assay.misfits import describe_value
+
 from .assay_config import AssayTable
 from .harbor_config import HarborTask
-from .shape import Misfit, describe_value
+from .shape import Misfit
 
 _AT = "metadata.assay"
 

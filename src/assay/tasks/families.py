@@ -36,7 +36,7 @@ def load_family(name: str, options: Mapping[str, Any] | None = None) -> TaskFami
     Raises:
         UserError: The family does not exist, does not import, rejects these options, or its constructor failed.
     """
-    family = construct(f"task family {name!r}", load("tasks", name), options or {})
+    family = construct(f"task family {name!r}", load("tasks", name), options or {}, also=("n", "seed"))
     if not isinstance(family, TaskFamily):
         raise PluginLoadError(f"task family {name!r} has no method tasks(n, seed); see assay.tasks.TaskFamily")
     return family

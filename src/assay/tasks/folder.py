@@ -16,12 +16,14 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from blake3 import blake3
 
 from assay.errors import UserError
+from assay.misfits import nearest
 from assay.records import DIGEST_PREFIX
 
 from .findings import InvalidTask, TaskFinding
@@ -70,7 +72,21 @@ def require_folder(path: Path) -> None:
         raise UserError(f"{path} cannot be read: {exc.strerror}; check the path and its permissions") from exc
     if not found:
         what = "is a file, not a task folder" if exists else "does not exist"
-        raise UserError(f"{path} {what}; a task is a folder with a task.toml (`assay init task PATH` writes one)")
+        near = None if exists else _nearest_folder(path)
+        hint = f"did you mean {str(near)!r}? A" if near else "a"
+        raise UserError(
+            f"{str(path)!r} {what}; {hint} task is a folder with a task.toml (`assay init task PATH` writes one)"
+        )
+
+
+def _nearest_folder(path: Path) -> Path | None:
+    """Returns the folder beside a missing one whose name is most similar."""
+    try:
+        names = [one.name for one in islice(path.parent.iterdir(), ENTRY_LIMIT) if one.is_dir()]
+    except OSError:
+        return None
+    near = nearest(path.name, names)
+    return None if near is None else path.with_name(near)
 
 
 def scan(folder: Path) -> Tree:

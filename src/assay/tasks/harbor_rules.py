@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
+from assay.misfits import describe_value
+
 from .harbor_config import (
     SCHEMA_VERSIONS,
     Artifact,
@@ -22,7 +24,7 @@ from .harbor_config import (
     StepTable,
     VerifierTable,
 )
-from .shape import Misfit, describe_value
+from .shape import Misfit
 
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]*/[a-zA-Z0-9][a-zA-Z0-9._-]*")
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")

@@ -14,13 +14,15 @@ from datetime import date, time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from assay.misfits import describe_value
+
 from .assay_config import AssayTable
 from .assay_rules import check_assay_rules
 from .findings import TaskFinding
 from .folder import Tree, read_text, scan
 from .harbor_config import EnvironmentTable, HarborTask, StepTable, VerifierTable
 from .harbor_rules import check_rules, is_step_name, upgrade_deprecated
-from .shape import Misfit, describe_value, read_record
+from .shape import Misfit, read_record
 from .toml_source import Lines, parse_toml
 
 _CANARY = re.compile(r"(?:<!--.*canary.*-->|#.*canary.*)", re.IGNORECASE)

@@ -76,6 +76,8 @@ def _syntax(message: str, text: str, path: str) -> TaskFinding:
     what = found["what"] if found else message
     line = int(found["line"]) if found and found["line"] else max(1, len(lines))
     column = int(found["column"]) if found and found["column"] else None
+    if "unclosed" in what.lower() and (opened := _unclosed_line(text)):
+        line, column = opened, None  # the parser names the line where it gave up
     there = lines[line - 1].strip()[:60] if line <= len(lines) else ""
     where = f" in {there!r}" if there else ""
     return TaskFinding(
@@ -87,6 +89,18 @@ def _syntax(message: str, text: str, path: str) -> TaskFinding:
         line=line,
         column=column,
     )
+
+
+def _unclosed_line(text: str) -> int | None:
+    """Returns the line of the first bracket that is not closed."""
+    position, opened = 0, []
+    while found := _TOKEN.match(text, position):
+        if found[0] in ("[", "{"):
+            opened.append(position)
+        elif found[0] in ("]", "}") and opened:
+            opened.pop()
+        position = found.end()
+    return text.count("\n", 0, opened[0]) + 1 if opened else None
 
 
 class Lines:

@@ -125,7 +125,10 @@ def test_credit_by_name_with_masks() -> None:
     ("config", "said"),
     [
         (CreditConfig("grpo", {"eps": 1}), "'grpo' has no option 'eps'"),
-        (CreditConfig("grpo", {"epsilon": "x"}), "option 'epsilon' is 'x': Expected `float`, got `str`"),
+        (
+            CreditConfig("grpo", {"epsilon": "x"}),
+            "option 'epsilon' is 'x': expected a finite number, got the string 'x'",
+        ),
         (CreditConfig("gigpo", {"normalise": "no"}), "option 'normalise' is 'no': expected 'none' or 'deviation'"),
         (CreditConfig("fresh"), "'fresh' is a mask, not an estimator"),
         (CreditConfig(masks=(MaskStage("rloo"),)), "'rloo' is an estimator, not a mask"),

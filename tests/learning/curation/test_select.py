@@ -149,7 +149,7 @@ def test_stages_are_read_from_words(words: str, stage: SelectionStage) -> None:
         ("verdicts:x", "'x' is not of the form key=value"),
         ("density:at_lest=1", "'density' has no option 'at_lest'; it has at_least"),
         ("contrast:at_least=3", "contrast lies in"),
-        ("diversity:most=two", "option 'most' is 'two': Expected `int`"),
+        ("diversity:most=two", "option 'most' is 'two': expected a whole number, got .*; write for example most=1"),
         ("verdicts:outcome=passed", "option 'outcome' is 'passed': expected 'pass' or 'fail' or 'any'"),
         ("diversity:most=0", "most must be 1 or more"),
         ("contrast:everyone=1", "no option 'everyone'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +19,7 @@ from assay.learning.trainer.policy_gradient import (
     require_untruncated_sampling,
     update_policy,
 )
-from assay.learning.trainer.recipe import ImproveRecipe
+from assay.learning.trainer.recipe import ImproveRecipe, TrainRecipe
 from assay.learning.trainer.rollouts import (
     TrainingStoppedError,
     filter_rows,
@@ -68,6 +69,13 @@ def test_the_gap_is_measured_over_what_the_present_weights_sampled(policy: Any, 
     measured = update_policy(policy, Optimiser(policy.model, OptimiserOptions(), 1), rows, PolicyGradientOptions())
     assert measured["gap_most"] == pytest.approx(0.001, abs=1e-5)
     assert measured["gap_tokens"] == 2
+
+
+def test_a_recipe_of_another_command_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "ok.toml"
+    path.write_text('name = "ok"\nmethod = "sft"\nruns = ["r"]\n[model]\npath = "m"\n')
+    with pytest.raises(UserError, match=r"is a recipe of `assay train`: run `assay train .*ok\.toml`"):
+        read_recipe(path, ImproveRecipe, [], {"assay train": TrainRecipe})
 
 
 @pytest.mark.parametrize("how", [{"advantage": None}, {"origin": "rendered"}])

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from assay.errors import UserError
+from assay.errors import RunNotFoundError, UserError
 from assay.learning.train import train
 from assay.learning.trainer.options import DpoOptions, ModelOptions, OptimiserOptions, PolicyGradientOptions, SftOptions
 from assay.learning.trainer.policy import TrainedPolicy, make_model
@@ -17,6 +17,7 @@ from assay.learning.trainer.recipe import TrainRecipe
 from assay.learning.trainer.rollouts import complete_run, read_training_rows
 from assay.rollout.config import RunConfig
 from assay.settings import Settings
+from assay.store import list_runs
 from tests.optional import require_packages
 
 require_packages("torch", "renderers")
@@ -83,6 +84,27 @@ def test_a_policy_gradient_takes_what_the_model_itself_sampled(recorded: Path, r
     assert report.last["gap_most"] < 1e-4
     with pytest.raises(UserError, match="nothing to learn"):
         train(recipe("policy_gradient", name="other", runs=("expert",)), settings(recorded))
+
+
+def test_a_refused_recipe_leaves_no_run(recorded: Path, recipe: Any) -> None:
+    before = list_runs(recorded / "store")
+    with pytest.raises(RunNotFoundError, match="runs of the recipe: no run is called 'nix'"):
+        train(recipe("sft", runs=("nix",)), settings(recorded))
+    with pytest.raises(UserError, match="would be trained on"):
+        train(recipe("sft", held_out=("family:grid,size=3,turns=3,n=3,seed=5",)), settings(recorded))
+    with pytest.raises(UserError, match="no preference pair"):
+        train(recipe("dpo", runs=("own",)), settings(recorded))
+    assert list_runs(recorded / "store") == before
+
+
+def test_a_policy_gradient_on_steered_tokens_is_warned_of(recorded: Path, recipe: Any) -> None:
+    config = RunConfig(tasks=("family:grid,size=3,turns=3,n=1",), agent="loop", model="local:m?steer=s.json",
+                       agent_options={"max_tokens": 5, "seeded": True}, run="steered")  # fmt: skip
+    policy = TrainedPolicy.open(recorded / "model", ModelOptions(device="cpu", thinking=False))
+    asyncio.run(complete_run(config, settings(recorded), policy.backend("local:m")))
+    said: list[str] = []
+    train(recipe("policy_gradient", runs=("steered",)), settings(recorded), said.append)
+    assert said[0].startswith("warning: steered: a script chose the tokens of this run (steer=)")
 
 
 @pytest.mark.long

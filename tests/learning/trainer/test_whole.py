@@ -136,6 +136,8 @@ def test_a_checkpoint_is_whole_or_not_looked_at(taught: Any, tmp_path: Path) -> 
 
 
 def test_a_trainings_numbers_are_kept_once_and_not_for_another_recipe(tmp_path: Path) -> None:
+    with Metrics(tmp_path, "t", {"a": 3}, seed=0) as metrics:
+        assert metrics.get("sft 1") is None  # nothing is recorded, so that another recipe may have the name
     with Metrics(tmp_path, "t", {"a": 1}, seed=0) as metrics:
         metrics.add("sft 1", {"loss": 2.0})
     with Metrics(tmp_path, "t", {"a": 1}, seed=0) as metrics:

@@ -25,7 +25,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from assay.agents._options import read_options
+from assay.agents._options import read_options, require_known_options
 from assay.agents.interface import Attempt, Endpoint, Needs
 from assay.environments.interface import Mount
 from assay.errors import AgentError, UserError
@@ -40,6 +40,8 @@ _OWN = f"{HOME}/.assay-command"
 _ASSIGNMENT = re.compile(r"\w+=")
 _STARTER = re.compile(r"(?:python|node|sh|bash|env|exec|uv|npx)[\d.]*")
 """Programs that say nothing of the agent which they start."""
+_TEST_COMMAND = re.compile(r"\s*\[\[?\s")
+"""The shell's `[ -f FILE ]`, which is no list of words."""
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
@@ -72,6 +74,7 @@ class CommandAgent:
     needs_model = True
 
     def __init__(self, **options: Any) -> None:
+        require_known_options(CommandOptions, options, self.name)
         if "command" not in options:
             raise UserError("agent 'command' runs a command line: give --agent-option 'command=...'")
         given = read_options(CommandOptions, {**options, "command": _words(options["command"])}, self.name)
@@ -169,8 +172,13 @@ def _words(given: Any) -> Any:
     if isinstance(given, str) and given.lstrip().startswith("["):
         try:
             return msgspec.json.decode(given, type=tuple[str, ...])
-        except msgspec.DecodeError:
-            return given  # a shell's test command starts like that too
+        except msgspec.DecodeError as exc:
+            if _TEST_COMMAND.match(given):
+                return given
+            raise UserError(
+                f"agent 'command': command starts with [ and is not a JSON list of words ({exc}): write for example "
+                """'command=["python3", "agent.py"]', or for the shell a space after the bracket"""
+            ) from exc
     return given
 
 
@@ -178,7 +186,10 @@ def _given_mounts(given: dict[str, str]) -> tuple[Mount, ...]:
     mounts = []
     for source, target in given.items():
         if not Path(source).exists():
-            raise UserError(f"agent 'command': mounts: {source} does not exist")
+            raise UserError(
+                f"agent 'command': mounts: {Path(source).absolute()} does not exist (a relative path starts at the "
+                "current folder): correct the path, or run the command where the folder is"
+            )
         if not target.startswith("/") or ".." in target.split("/"):
             raise UserError(f"agent 'command': mounts: {target!r} must be an absolute path inside the sandbox")
         mounts.append(Mount(str(Path(source).resolve()), target))

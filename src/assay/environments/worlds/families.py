@@ -16,7 +16,8 @@ import msgspec
 from blake3 import blake3
 
 from assay.environments.wrapping import WRAP, parse_wrappers
-from assay.errors import UserError
+from assay.errors import OptionError, UserError
+from assay.misfits import nearest
 from assay.records import Check, EnvironmentSpec, Task, digest_record
 
 from .opening import text_world, world_kind
@@ -70,6 +71,7 @@ class WorldTasks:
             raise UserError(str(exc)) from exc
 
     def tasks(self, n: int, seed: int) -> tuple[Task, ...]:
+        self._require_known_options()
         made: list[Task] = []
         for world_seed in self._seeds(seed):
             if len(made) >= n:
@@ -93,6 +95,21 @@ class WorldTasks:
     @cached_property
     def _kind(self) -> Any:
         return world_kind(self.kind)  # once: a class in a file is read anew each time
+
+    def _require_known_options(self) -> None:
+        """Raises `OptionError` for an option that neither the family nor its world has."""
+        config = getattr(self._kind, "WorldConfig", None)
+        if config is None:
+            return
+        known = ("n", "seed", "part", "check", "wrap", "twins", *config.__struct_fields__)
+        unknown = sorted(set(self._config) - set(known))
+        if unknown:
+            near = nearest(unknown[0], known)
+            hint = f"did you mean {near}? " if near else ""
+            raise OptionError(
+                f"the family {self._short!r} has no option {', '.join(map(repr, unknown))}; {hint}"
+                f"known: {', '.join(known)}"
+            )
 
     def _world(self, parameters: dict[str, Any], seed: int) -> Any:
         try:

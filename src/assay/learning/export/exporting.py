@@ -21,7 +21,7 @@ from assay.formats.shared.output_files import new_file, refuse_existing
 from assay.learning.conversation import conversations, has_agent_output
 from assay.learning.credit import CreditConfig, assign_credit
 from assay.learning.credit.compose import require_usable
-from assay.learning.reading import RunReader, TaskSource
+from assay.learning.reading import STEERED_TOKENS, RunReader, TaskSource
 from assay.learning.rows import UNKNOWN, TrainingRow
 from assay.records import Trajectory
 from assay.rollout.exchange.exporting import (
@@ -211,10 +211,7 @@ class _RunSource:
             rows = f"{self._without_roles} row{'s' * (self._without_roles != 1)}"
             yield f"the roles of prompt tokens are unknown in {rows}; {remedy}"
         if self._sampled_rows and self._reader.template.steered and "logprobs" in self._target.holds:
-            yield (
-                "a script chose the tokens of this run (steer=): use them to try out a pipeline; a policy gradient on "
-                "them is off policy"
-            )
+            yield STEERED_TOKENS
         if self._without_advantage:
             yield (
                 "every advantage is 0: no group holds both better and worse attempts at a task, so these rows teach "

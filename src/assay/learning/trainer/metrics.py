@@ -14,6 +14,7 @@ from typing import Any, Self
 from assay import __version__
 from assay.errors import UserError
 from assay.records import AttemptEnded, AttemptStarted, Body, Evidence, EvidenceAdded, digest_record
+from assay.rollout.run_manifest import TRAINING
 from assay.store import RunStore, list_runs
 
 TRAINER = "trainer"
@@ -27,6 +28,8 @@ OnProgress = Callable[[str], None]
 class Metrics:
     """The record of one training, continued if it exists. Use as a context manager.
 
+    A new run is created by `begin`, so that a recipe that is refused before that leaves nothing behind.
+
     Raises:
         UserError: The run was made from another recipe, or TensorBoard is not installed.
     """
@@ -35,25 +38,35 @@ class Metrics:
         self, root: Path, run: str, recipe: Mapping[str, Any], *, seed: int, tensorboard: Path | None = None
     ) -> None:
         self.run = run
-        digest = digest_record(dict(recipe))
+        self._root, self._recipe, self._seed = root, dict(recipe), seed
         self._chain = f"{run}@{TRAINER}"
-        known = run in list_runs(root)
-        manifest = {"training": dict(recipe), "agent": TRAINER, "assay_version": __version__}
-        self._store = RunStore.open(root, run, write=True) if known else RunStore.create(root, run, manifest)
         self._recorded: set[str] = set()
-        rows = [row for row in self._store.attempts() if row.chain == self._chain]
-        if rows and rows[0].task_digest != digest:
-            self._store.close()
-            raise UserError(
-                f"the training {run!r} was begun from another recipe: change its name, or put the recipe back"
-            )
-        if not rows:
-            started = AttemptStarted(
-                run, self._chain, run, digest, TRAINER, None, seed, 0, at=time.time(), assay_version=__version__
-            )
-            self._store.append(self._chain, [started])
-        self._recorded = {key for key, _ in self.entries()}
         self._board = _open_tensorboard(tensorboard)
+        self._opened = RunStore.open(root, run, write=True) if run in list_runs(root) else None
+        if self._opened is not None:
+            self._continue(self._opened)
+
+    def _continue(self, store: RunStore) -> None:
+        rows = [row for row in store.attempts() if row.chain == self._chain]
+        if rows and rows[0].task_digest != digest_record(self._recipe):
+            self.__exit__()
+            raise UserError(
+                f"the training {self.run!r} was begun from another recipe: change its name, or put the recipe back"
+            )
+        self._recorded = {key for key, _ in self.entries()}
+
+    def begin(self) -> RunStore:
+        """Creates the run, where it does not exist, and returns it."""
+        if self._opened is None:
+            manifest = {TRAINING: self._recipe, "agent": TRAINER, "assay_version": __version__}
+            self._opened = RunStore.create(self._root, self.run, manifest)
+        if self._opened.row(self._chain) is None:
+            digest, at = digest_record(self._recipe), time.time()
+            started = AttemptStarted(
+                self.run, self._chain, self.run, digest, TRAINER, None, self._seed, 0, at=at, assay_version=__version__
+            )
+            self._opened.append(self._chain, [started])
+        return self._opened
 
     def __enter__(self) -> Self:
         """Itself."""
@@ -61,7 +74,8 @@ class Metrics:
 
     def __exit__(self, *_: object) -> None:
         """Closes the run."""
-        self._store.close()
+        if self._opened is not None:
+            self._opened.close()
         if self._board is not None:
             self._board.close()
 
@@ -80,7 +94,7 @@ class Metrics:
 
     def entries(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yields all recorded entries in order."""
-        for event in self._store.events(self._chain):
+        for event in self._opened.events(self._chain) if self._opened is not None else ():
             body = event.body
             if isinstance(body, EvidenceAdded) and body.evidence.kind == _KIND:
                 yield body.evidence.id, body.evidence.data
@@ -91,12 +105,12 @@ class Metrics:
 
     def end(self, how: str, *, broke: str | None = None) -> None:
         """Closes the chain if it is open."""
-        if not any(row.chain == self._chain and row.finished for row in self._store.attempts()):
+        if not any(row.chain == self._chain and row.finished for row in self.begin().attempts()):
             self._append(AttemptEnded(ended=None if broke else how, broke=broke, error=how if broke else None,
                                       at=time.time()))  # fmt: skip
 
     def _append(self, body: Body) -> None:
-        self._store.append(self._chain, [body])
+        self.begin().append(self._chain, [body])
 
 
 def _open_tensorboard(folder: Path | None) -> Any:

@@ -36,7 +36,7 @@ class LauncherServer:
             "separate": boxes.separate, "tmpfs": boxes.tmpfs, "cgroup": boxes.control.version,
             "controllers": boxes.control.controllers, "counted": boxes.counted,
         }  # fmt: skip
-        send(self._host, {"hello": facts}, (skeleton,))
+        self._send({"hello": facts}, (skeleton,))
         os.close(skeleton)
 
     def serve(self) -> None:
@@ -50,9 +50,20 @@ class LauncherServer:
                 continue
             message, fds = receive(self._host)
             if message is None:
-                self._boxes.end()
-                os._exit(0)
-            self._answer(message, fds)
+                self._end()
+            else:
+                self._answer(message, fds)
+
+    def _end(self) -> None:
+        self._boxes.end()
+        os._exit(0)
+
+    def _send(self, message: dict[str, Any], fds: tuple[int, ...]) -> None:
+        """Sends a message; where the host is gone, ends as at its end."""
+        try:
+            send(self._host, message, fds)
+        except ConnectionError:
+            self._end()
 
     def _answer(self, message: dict[str, Any], fds: list[int]) -> None:
         returned_fds: tuple[int, ...] = ()
@@ -60,7 +71,7 @@ class LauncherServer:
             answer, returned_fds = getattr(self, "_do_" + message["op"])(message, fds)
         except OSError as exc:
             answer = {"error": str(exc), "errno": exc.errno}
-        send(self._host, {**answer, "id": message["id"]}, returned_fds)
+        self._send({**answer, "id": message["id"]}, returned_fds)
         for fd in (*returned_fds, *fds):
             os.close(fd)
 
@@ -171,7 +182,8 @@ def main() -> None:
         take_root()
         boxes = Boxes(scratch, limits, separate=separate, generation=generation)
     except OSError as exc:
-        send(host, {"error": str(exc), "errno": exc.errno})
+        with contextlib.suppress(ConnectionError):
+            send(host, {"error": str(exc), "errno": exc.errno})
         os._exit(1)
     gc.collect()
     gc.freeze()

@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -320,7 +321,8 @@ def _become(boxes: Boxes, request: dict[str, Any], control: socket.socket, gate:
             os._exit(1)
         _build_and_serve(boxes, request, control)
     except (OSError, ValueError) as exc:
-        send(control, {"error": str(exc)})
+        with suppress(ConnectionError):  # the host may be gone
+            send(control, {"error": str(exc)})
     finally:
         os._exit(1)
 

@@ -25,10 +25,16 @@ def send(sock: socket.socket, message: dict[str, Any], fds: tuple[int, ...] = ()
 
 
 def receive(sock: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
-    """Receives one message and its descriptors (close-on-exec); None at the peer's end."""
+    """Receives one message and its descriptors (close-on-exec); None at the peer's end.
+
+    A peer that is killed with an unread message in its buffer resets the connection: that is its end, too.
+    """
     # Not `socket.recv_fds`: Python 3.11's drops its flags, and then every command inherits the descriptors of others.
     room = socket.CMSG_LEN(MAX_FDS * array.array("i").itemsize)
-    data, ancillary, _, _ = sock.recvmsg(MESSAGE_BYTES + 1, room, socket.MSG_CMSG_CLOEXEC)
+    try:
+        data, ancillary, _, _ = sock.recvmsg(MESSAGE_BYTES + 1, room, socket.MSG_CMSG_CLOEXEC)
+    except ConnectionError:
+        return None, []
     found = array.array("i")
     for level, kind, content in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
