@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -88,14 +89,8 @@ class Runner(Protocol):
 class Separator(Protocol):
     """The gate that plans how tests are judged apart."""
 
-    async def judge(
-        self,
-        context: GateContext,
-        alive: Sequence[TaskCandidate],
-        outcomes: Mapping[str, GateOutcome],
-        splits: Mapping[str, Split],
-    ) -> dict[str, GateOutcome]:
-        """Returns the outcomes with a plan each, or as ended at this gate."""
+    async def judge(self, context: GateContext, one: TaskCandidate, outcome: GateOutcome, split: Split) -> GateOutcome:
+        """Returns the outcome with a plan, or as ended at this gate."""
 
 
 class GateContext(NamedTuple):
@@ -109,10 +104,20 @@ class GateContext(NamedTuple):
     tell: Progress = ignore_progress
 
 
+IsEnough = Callable[[Sequence[GateOutcome]], bool]
+
+
 async def judge_candidates(
-    context: GateContext, wave: Sequence[TaskCandidate], laboratory: Runner
+    context: GateContext,
+    wave: Sequence[TaskCandidate],
+    laboratory: Runner,
+    is_enough: IsEnough = lambda _: False,
 ) -> list[GateOutcome]:
-    """Runs a wave of candidates through all gates but the last two, which need the order of the kept ones."""
+    """Runs a wave of candidates through all gates but the last two, which need the order of the kept ones.
+
+    Returns the outcomes of the first candidates of the wave: of all, or of as many as `is_enough` says suffice. It is
+    asked before the gates `separate` and `judged`, which cost more than all others.
+    """
     ended: dict[str, GateOutcome] = {}
     alive = [c for c in wave if _is_alive(ended, _check_text(context, c))]
     context.tell("running the tests of candidates", 0, 1)
@@ -146,14 +151,35 @@ async def judge_candidates(
     ]
     for digest, result in (await laboratory.run(repeat_jobs, repetition=0)).items():
         ended[digest] = _drop_changing_messages(ended[digest], result)
-    if context.separation is not None:
-        ended |= await context.separation.judge(context, alive, ended, splits)
-        alive = [c for c in alive if ended[c.digest].gate == "kept"]
-    checked = counted("running the checks of tasks", len(alive), context.tell)
+    pending = {c.digest for c in alive if ended[c.digest].gate == "kept"}
+
+    def decided() -> list[GateOutcome]:
+        return [ended[c.digest] for c in takewhile(lambda c: c.digest not in pending, wave)]
+
+    counting = counted("planning which tests are judged apart", len(pending), context.tell)
+    # As many candidates as sandboxes: more would only wait, and all would end at the same late time.
+    slots = asyncio.Semaphore(context.config.concurrency)
+
+    async def finish(one: TaskCandidate) -> None:
+        async with slots:
+            if not is_enough(decided()):
+                ended[one.digest] = await _judge_apart(context, one, ended[one.digest], splits[one.digest])
+                pending.discard(one.digest)
+
     async with asyncio.TaskGroup() as group:
-        for one in alive:
-            group.create_task(_run_own_check(context, one, ended)).add_done_callback(checked)
-    return [ended[c.digest] for c in wave]
+        for one in [c for c in alive if c.digest in pending]:
+            group.create_task(finish(one)).add_done_callback(counting)
+    return decided()
+
+
+async def _judge_apart(context: GateContext, one: TaskCandidate, outcome: GateOutcome, split: Split) -> GateOutcome:
+    """Applies the gates `separate` and `judged`."""
+    if context.separation is not None:
+        outcome = await context.separation.judge(context, one, outcome, split)
+    if outcome.gate != "kept":
+        return outcome
+    reason = await context.find_objection(one, outcome)
+    return GateOutcome(one.digest, "judged", reason[:300]) if reason else outcome
 
 
 async def _check_parts(
@@ -223,12 +249,6 @@ async def _find_causes(context: GateContext, one: TaskCandidate, facts: GateOutc
     jobs = [Job(f"{one.digest} {n}", tests, write={**one.base, **part}, cpu_s=limit) for n, part in enumerate(parts)]
     done = await laboratory.run(jobs, repetition=0)
     return msgspec.structs.replace(facts, causes=find_causes(tests, [done[job.id] for job in jobs]))
-
-
-async def _run_own_check(context: GateContext, one: TaskCandidate, ended: dict[str, GateOutcome]) -> None:
-    reason = await context.find_objection(one, ended[one.digest])
-    if reason:
-        ended[one.digest] = GateOutcome(one.digest, "judged", reason[:300])
 
 
 def _is_alive(ended: dict[str, GateOutcome], outcome: GateOutcome | None) -> bool:
