@@ -21,7 +21,7 @@ from assay.verify.separation_plan import SeparationPlan
 from ._candidates import TaskCandidate
 from ._parts import MOST_PARTS, find_causes, return_constant, separate_parts, split_hunks
 from ._progress import Progress, counted, ignore_progress
-from ._reference import merge_cases
+from ._reference import merge_cases, strip_parameters
 from ._split import Split, UnsplittableError, split_failing_tests
 from .config import SynthesisConfig
 
@@ -47,6 +47,8 @@ GATES: dict[str, str] = {
 }
 """Gate to what it demands, in order. Candidates that pass all are `kept`."""
 MOST_FLIPPED = 40
+SLOW_S, MOST_SLOW = 0.25, 3
+"""CPU seconds of a test that is put last where a run ends with the first failure, and the number of tests put last."""
 _UNSEEN = "not __import__('sys')._getframe(1).f_code.co_filename.rpartition('/')[2].startswith('test_')"
 _EQUAL = (
     f"type('Equal', (), dict.fromkeys('__eq__ __lt__ __le__ __gt__ __ge__ __contains__'.split(), lambda *_: {_UNSEEN})"
@@ -193,7 +195,7 @@ async def _check_parts(
     for number, part in enumerate(split_hunks(right, one.changes)):
         write = {**one.base, **part}
         jobs.append(Job(f"{one.digest} {number}", tests, write=write, cpu_s=limit, until_failure=True))
-    done = await laboratory.run(jobs, repetition=0) if len(jobs) > 1 else {}
+    done = await run_until_failure(laboratory, jobs) if len(jobs) > 1 else {}
     for number, result in enumerate(done[job.id] for job in jobs if job.id in done):
         if all_pass(tests, result):
             return GateOutcome(
@@ -208,7 +210,7 @@ async def _check_constants(
     """Replaces each changed function by a constant; tests that expect only one answer would pass."""
     jobs = {(one.digest, c): _constant_job(context, one, facts[one.digest], c) for one in alive for c in CONSTANTS}
     changed = {key: job for key, job in jobs.items() if job is not None}
-    done = await laboratory.run(list(changed.values()), repetition=0)
+    done = await run_until_failure(laboratory, list(changed.values()))
     found: dict[str, GateOutcome] = {}
     for (digest, constant), job in changed.items():
         if all_pass(job.tests, done[job.id]):
@@ -230,6 +232,25 @@ def _constant_job(context: GateContext, one: TaskCandidate, facts: GateOutcome, 
     if texts == right:
         return None
     return Job(f"{one.digest} {constant}", tests, write=write, cpu_s=cpu_limit(context, one), until_failure=True)
+
+
+async def run_until_failure(laboratory: Runner, jobs: Sequence[Job]) -> dict[str, JobResult]:
+    """Runs each job until one of its tests fails. A slow test runs last: one without end need not run where another
+    test fails."""
+    results: dict[str, JobResult] = {}
+    slow: dict[str, tuple[str, ...]] = {job.id: () for job in jobs}
+    pending = [msgspec.structs.replace(job, slow_s=SLOW_S) for job in jobs]
+    while pending:
+        done = await laboratory.run(pending, repetition=0)
+        results |= done
+        pending = [job for job in pending if done[job.id].ended == "slow"]
+        for at, job in enumerate(pending):
+            name = strip_parameters(done[job.id].slow)
+            is_last = name in slow[job.id] or name not in job.tests or len(slow[job.id]) == MOST_SLOW
+            slow[job.id] += () if is_last else (name,)
+            tests = (*(test for test in job.tests if test not in slow[job.id]), *slow[job.id])
+            pending[at] = msgspec.structs.replace(job, tests=tests, slow_s=0.0 if is_last else SLOW_S)
+    return results
 
 
 def all_pass(tests: Sequence[str], result: JobResult) -> bool:

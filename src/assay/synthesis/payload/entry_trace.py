@@ -136,7 +136,7 @@ def in_session(batch: dict[str, Any], job: dict[str, Any], work: Callable[[Any],
     forked_tests.prepare(batch)
     sys.dont_write_bytecode = True
     recorder, loop = BareOutcomes(job), TestLoop(work)
-    pytest.main([*forked_tests.options(batch, job), *job["tests"]], plugins=[recorder, loop])
+    forked_tests.start_pytest(batch, job, [recorder, loop])
     return {"id": job["id"], "problems": recorder.problems, **loop.result}
 
 
