@@ -170,13 +170,15 @@ def _request(job: FalseAnswerJob) -> dict[str, Any]:
         "tests": [f"{WORKSPACE}/{case}" for case in sorted(job.tests)],
         "write": absolute_texts(job.write),
         "uses": {case: {e: _describe_use(use) for e, use in test.uses.items()} for case, test in job.tests.items()},
-        "test_cpu_s": {
-            case: SHORT_TEST_CPU_S if LONG * test.cpu_s <= SHORT_TEST_CPU_S else TEST_CPU_S
-            for case, test in job.tests.items()
-        },
+        "test_cpu_s": {case: limit_cpu(test) for case, test in job.tests.items()},
         "cpu_s": job.cpu_s,
         **choose_false_answers(job),
     }
+
+
+def limit_cpu(test: TracedTest) -> float:
+    """Returns the CPU seconds that a test may take under a lie."""
+    return SHORT_TEST_CPU_S if LONG * test.cpu_s <= SHORT_TEST_CPU_S else TEST_CPU_S
 
 
 def _describe_use(use: RecordedEntryCalls) -> dict[str, Any]:
