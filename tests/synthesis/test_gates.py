@@ -8,7 +8,17 @@ import pytest
 
 from assay.code.batches import Job, JobResult, RunOutcome
 from assay.synthesis._candidates import TaskCandidate
-from assay.synthesis._gates import GateContext, GateOutcome, judge_candidates, normalise_message
+from assay.synthesis._gates import (
+    MOST_SLOW,
+    SLOW_S,
+    GateContext,
+    GateOutcome,
+    judge_candidates,
+    normalise_message,
+    run_until_failure,
+)
+from assay.synthesis._separation_gate import SeparationGate
+from assay.synthesis._split import Split
 from assay.synthesis.config import SynthesisConfig
 
 pytestmark = pytest.mark.quick
@@ -90,6 +100,83 @@ async def test_a_combination_ends_where_one_of_its_changes_is_noticed_by_no_test
     (outcome,) = await judge_candidates(given, [one], Notices(noticed=noticed))
     assert outcome.gate == gate
     assert ("change 2 of 2" in outcome.reason) is not noticed
+
+
+class KeepsAll(SeparationGate):
+    """A gate `separate` that keeps every candidate and notes which it was asked about."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def judge(self, context: GateContext, one: TaskCandidate, outcome: GateOutcome, split: Split) -> GateOutcome:
+        self.asked.append(one.digest)
+        return outcome
+
+
+async def judge_wave(enough: int) -> tuple[list[str], list[str]]:
+    """Judges six candidates until some are kept, one of which breaks nothing; returns those that ended, and those that
+    were planned apart."""
+    tests, gate = ("t.py::test_f1", "t.py::test_f2"), KeepsAll()
+    config = SynthesisConfig(source="x", out="y", concurrency=1)
+    text = "def test_f1():\n    assert f() == 1\n\n\ndef test_f2():\n    assert f() == 1\n"
+    given = GateContext(
+        {"a/f.py": RIGHT.encode(), "t.py": text.encode()}, dict.fromkeys(tests, 1.0), config, find_objection, gate
+    )
+    texts = [RIGHT if n == 1 else RIGHT.replace("1", f"2 + {n} * 0") for n in range(6)]
+    wave = [
+        TaskCandidate(str(n), "operator", {"a/f.py": text}, ("o",), ("a/f.py::f",), (), tests)
+        for n, text in enumerate(texts)
+    ]
+    ended = await judge_candidates(
+        given, wave, AsksForTwo(noticed=True), lambda first: sum(one.gate == "kept" for one in first) >= enough
+    )
+    return [one.digest for one in ended], gate.asked
+
+
+class AsksForTwo(Notices):
+    """A laboratory whose two tests fail where the function does not return 1."""
+
+    def _result(self, job: Job) -> JobResult:
+        fails = "return 1" not in (job.write.get("a/f.py") or RIGHT)
+        return JobResult(job.id, "done", tests={t: RunOutcome("failed" if fails else "passed") for t in job.tests})
+
+
+async def test_candidates_are_planned_apart_in_order_until_enough_are_kept() -> None:
+    assert await judge_wave(2) == (["0", "1", "2"], ["0", "2"])
+    assert await judge_wave(9) == (["0", "1", "2", "3", "4", "5"], ["0", "2", "3", "4", "5"])
+
+
+class SlowTests:
+    """A laboratory in which some tests are slow, and the last of the others fails."""
+
+    def __init__(self, *slow: str, failing: str = "") -> None:
+        self.slow, self.failing, self.runs = slow, failing, list[tuple[tuple[str, ...], float]]()
+
+    async def run(self, jobs: Sequence[Job], *, repetition: int) -> dict[str, JobResult]:
+        (job,) = jobs
+        self.runs.append((job.tests, job.slow_s))
+        for test in job.tests:
+            if test == self.failing:
+                return {job.id: JobResult(job.id, "done", tests={test: RunOutcome("failed")})}
+            if test in self.slow and job.slow_s:
+                return {job.id: JobResult(job.id, "slow", slow=f"{test}[case]")}
+        return {job.id: JobResult(job.id, "time")}
+
+
+async def test_a_slow_test_runs_last_where_a_run_ends_with_the_first_failure() -> None:
+    laboratory = SlowTests("a", failing="b")
+    done = await run_until_failure(laboratory, [Job("one", ("a", "b", "c"))])
+    assert done["one"].tests.keys() == {"b"}
+    assert laboratory.runs == [(("a", "b", "c"), SLOW_S), (("b", "c", "a"), SLOW_S)]
+
+
+async def test_slow_tests_run_to_their_end_where_no_other_one_fails() -> None:
+    laboratory = SlowTests("a", "c")
+    assert (await run_until_failure(laboratory, [Job("one", ("a", "b", "c"))]))["one"].ended == "time"
+    assert laboratory.runs[-1] == (("b", "a", "c"), 0.0)
+    many = SlowTests(*"abcdef")
+    await run_until_failure(many, [Job("one", tuple("abcdef"))])
+    assert len(many.runs) == MOST_SLOW + 2
 
 
 async def test_copy_of_the_unbroken_file_ends_a_candidate() -> None:

@@ -20,6 +20,8 @@ PACKAGE = {
     "double/__init__.py": "def double(x): return 2 * x\n",
 }
 PACKAGE |= {"tests/test_double.py": "import double\n\n\ndef test_double():\n    assert double.double(2) == 4\n"}
+FILE = "tests/test_double.py"
+CONFTEST = "import pytest\n\n\ndef pytest_runtest_setup(item):\n    pytest.skip('configured')\n"
 PARENT = "import os\n\n\ndef main(request, reply):\n    open(reply, 'w').write(str(os.getppid()))\n"
 LEAVING = """import os, time
 
@@ -99,3 +101,26 @@ async def test_each_hash_seed_has_a_server(laboratory: Laboratory) -> None:
         assert result.tests["tests/test_double.py::test_seed"].outcome == "passed"
     (servers,) = laboratory._servers.values()
     assert sorted(servers) == [0, 1, 2]
+
+
+async def test_runs_from_one_configuration_end_as_those_with_their_own(laboratory: Laboratory) -> None:
+    test, slow = "tests/test_double.py::test_double", "\n\ndef test_slow():\n    while True:\n        pass\n"
+    jobs = [
+        Job("passes", (test,)),
+        Job("explained", (test,), write={"double/__init__.py": "def double(x): return 3\n"}, explain=True),
+        Job("fails", (test,), write={"double/__init__.py": "def double(x): return 3\n"}, until_failure=True),
+        Job("absent", ("tests/test_double.py::test_absent",)),
+        Job("broken", (test,), write={"double/__init__.py": "1 / 0\n"}),
+        Job("slow", ("tests/test_double.py",), write={"tests/test_double.py": f"{PACKAGE[FILE]}{slow}"}, slow_s=0.1),
+        Job("configured", (test,), write={"tests/conftest.py": CONFTEST}),
+    ]
+    done = await laboratory.run(jobs, repetition=0)
+    assert {name: result.ended for name, result in done.items()} == {job.id: "done" for job in jobs} | {"slow": "slow"}
+    outcomes = {name: [one.outcome for one in result.tests.values()] for name, result in done.items()}
+    assert outcomes["passes"] == ["passed"]
+    assert outcomes["fails"] == outcomes["explained"] == ["failed"]
+    assert "assert 3 == 4" in done["explained"].tests[test].message
+    assert "ZeroDivisionError" in done["broken"].problems[0]
+    assert done["slow"].slow == "tests/test_double.py::test_slow"
+    assert outcomes["configured"] == ["skipped"]
+    assert [done[name].exit_code for name in ("passes", "fails", "absent", "broken")] == [0, 1, 4, 4]

@@ -34,6 +34,9 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     """Additional CPU seconds, once a test of `give_up_on` has passed."""
     until_failure: bool = False
     """Stop at the first test that fails: the question is if all pass."""
+    slow_s: float = 0.0
+    """Stop at the first test that takes more CPU seconds than this; 0: at none. Only a program server heeds it: without
+    one the job runs to its end."""
 
 
 class JobBatch(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -75,8 +78,9 @@ class JobResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """Result of one job."""
 
     id: str
-    ended: Literal["done", "time", "died"]
-    """`time`: its CPU seconds or three times that in wall time were spent; `died`: the process ended otherwise."""
+    ended: Literal["done", "time", "died", "slow"]
+    """`time`: its CPU seconds or three times that in wall time were spent; `slow`: stopped at a test that took more
+    than `slow_s`; `died`: the process ended otherwise."""
     exit_code: int = 0
     """Exit code of pytest."""
     tests: dict[str, RunOutcome] = {}
@@ -86,6 +90,8 @@ class JobResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """Test to its number of function calls up to a limit, for measuring jobs: a deterministic cost."""
     drew: tuple[str, ...] = ()
     """Tests that used or seeded the process-wide random state."""
+    slow: str = ""
+    """Test at which a run ended that is `slow`."""
     problems: tuple[str, ...] = ()
     """Collection errors."""
     cpu_s: float = 0.0

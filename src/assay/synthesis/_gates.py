@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -20,7 +21,7 @@ from assay.verify.separation_plan import SeparationPlan
 from ._candidates import TaskCandidate
 from ._parts import MOST_PARTS, find_causes, return_constant, separate_parts, split_hunks
 from ._progress import Progress, counted, ignore_progress
-from ._reference import merge_cases
+from ._reference import merge_cases, strip_parameters
 from ._split import Split, UnsplittableError, split_failing_tests
 from .config import SynthesisConfig
 
@@ -46,6 +47,8 @@ GATES: dict[str, str] = {
 }
 """Gate to what it demands, in order. Candidates that pass all are `kept`."""
 MOST_FLIPPED = 40
+SLOW_S, MOST_SLOW = 0.25, 3
+"""CPU seconds of a test that is put last where a run ends with the first failure, and the number of tests put last."""
 _UNSEEN = "not __import__('sys')._getframe(1).f_code.co_filename.rpartition('/')[2].startswith('test_')"
 _EQUAL = (
     f"type('Equal', (), dict.fromkeys('__eq__ __lt__ __le__ __gt__ __ge__ __contains__'.split(), lambda *_: {_UNSEEN})"
@@ -88,14 +91,8 @@ class Runner(Protocol):
 class Separator(Protocol):
     """The gate that plans how tests are judged apart."""
 
-    async def judge(
-        self,
-        context: GateContext,
-        alive: Sequence[TaskCandidate],
-        outcomes: Mapping[str, GateOutcome],
-        splits: Mapping[str, Split],
-    ) -> dict[str, GateOutcome]:
-        """Returns the outcomes with a plan each, or as ended at this gate."""
+    async def judge(self, context: GateContext, one: TaskCandidate, outcome: GateOutcome, split: Split) -> GateOutcome:
+        """Returns the outcome with a plan, or as ended at this gate."""
 
 
 class GateContext(NamedTuple):
@@ -109,10 +106,20 @@ class GateContext(NamedTuple):
     tell: Progress = ignore_progress
 
 
+IsEnough = Callable[[Sequence[GateOutcome]], bool]
+
+
 async def judge_candidates(
-    context: GateContext, wave: Sequence[TaskCandidate], laboratory: Runner
+    context: GateContext,
+    wave: Sequence[TaskCandidate],
+    laboratory: Runner,
+    is_enough: IsEnough = lambda _: False,
 ) -> list[GateOutcome]:
-    """Runs a wave of candidates through all gates but the last two, which need the order of the kept ones."""
+    """Runs a wave of candidates through all gates but the last two, which need the order of the kept ones.
+
+    Returns the outcomes of the first candidates of the wave: of all, or of as many as `is_enough` says suffice. It is
+    asked before the gates `separate` and `judged`, which cost more than all others.
+    """
     ended: dict[str, GateOutcome] = {}
     alive = [c for c in wave if _is_alive(ended, _check_text(context, c))]
     context.tell("running the tests of candidates", 0, 1)
@@ -146,14 +153,35 @@ async def judge_candidates(
     ]
     for digest, result in (await laboratory.run(repeat_jobs, repetition=0)).items():
         ended[digest] = _drop_changing_messages(ended[digest], result)
-    if context.separation is not None:
-        ended |= await context.separation.judge(context, alive, ended, splits)
-        alive = [c for c in alive if ended[c.digest].gate == "kept"]
-    checked = counted("running the checks of tasks", len(alive), context.tell)
+    pending = {c.digest for c in alive if ended[c.digest].gate == "kept"}
+
+    def decided() -> list[GateOutcome]:
+        return [ended[c.digest] for c in takewhile(lambda c: c.digest not in pending, wave)]
+
+    counting = counted("planning which tests are judged apart", len(pending), context.tell)
+    # As many candidates as sandboxes: more would only wait, and all would end at the same late time.
+    slots = asyncio.Semaphore(context.config.concurrency)
+
+    async def finish(one: TaskCandidate) -> None:
+        async with slots:
+            if not is_enough(decided()):
+                ended[one.digest] = await _judge_apart(context, one, ended[one.digest], splits[one.digest])
+                pending.discard(one.digest)
+
     async with asyncio.TaskGroup() as group:
-        for one in alive:
-            group.create_task(_run_own_check(context, one, ended)).add_done_callback(checked)
-    return [ended[c.digest] for c in wave]
+        for one in [c for c in alive if c.digest in pending]:
+            group.create_task(finish(one)).add_done_callback(counting)
+    return decided()
+
+
+async def _judge_apart(context: GateContext, one: TaskCandidate, outcome: GateOutcome, split: Split) -> GateOutcome:
+    """Applies the gates `separate` and `judged`."""
+    if context.separation is not None:
+        outcome = await context.separation.judge(context, one, outcome, split)
+    if outcome.gate != "kept":
+        return outcome
+    reason = await context.find_objection(one, outcome)
+    return GateOutcome(one.digest, "judged", reason[:300]) if reason else outcome
 
 
 async def _check_parts(
@@ -167,7 +195,7 @@ async def _check_parts(
     for number, part in enumerate(split_hunks(right, one.changes)):
         write = {**one.base, **part}
         jobs.append(Job(f"{one.digest} {number}", tests, write=write, cpu_s=limit, until_failure=True))
-    done = await laboratory.run(jobs, repetition=0) if len(jobs) > 1 else {}
+    done = await run_until_failure(laboratory, jobs) if len(jobs) > 1 else {}
     for number, result in enumerate(done[job.id] for job in jobs if job.id in done):
         if all_pass(tests, result):
             return GateOutcome(
@@ -182,7 +210,7 @@ async def _check_constants(
     """Replaces each changed function by a constant; tests that expect only one answer would pass."""
     jobs = {(one.digest, c): _constant_job(context, one, facts[one.digest], c) for one in alive for c in CONSTANTS}
     changed = {key: job for key, job in jobs.items() if job is not None}
-    done = await laboratory.run(list(changed.values()), repetition=0)
+    done = await run_until_failure(laboratory, list(changed.values()))
     found: dict[str, GateOutcome] = {}
     for (digest, constant), job in changed.items():
         if all_pass(job.tests, done[job.id]):
@@ -206,6 +234,25 @@ def _constant_job(context: GateContext, one: TaskCandidate, facts: GateOutcome, 
     return Job(f"{one.digest} {constant}", tests, write=write, cpu_s=cpu_limit(context, one), until_failure=True)
 
 
+async def run_until_failure(laboratory: Runner, jobs: Sequence[Job]) -> dict[str, JobResult]:
+    """Runs each job until one of its tests fails. A slow test runs last: one without end need not run where another
+    test fails."""
+    results: dict[str, JobResult] = {}
+    slow: dict[str, tuple[str, ...]] = {job.id: () for job in jobs}
+    pending = [msgspec.structs.replace(job, slow_s=SLOW_S) for job in jobs]
+    while pending:
+        done = await laboratory.run(pending, repetition=0)
+        results |= done
+        pending = [job for job in pending if done[job.id].ended == "slow"]
+        for at, job in enumerate(pending):
+            name = strip_parameters(done[job.id].slow)
+            is_last = name in slow[job.id] or name not in job.tests or len(slow[job.id]) == MOST_SLOW
+            slow[job.id] += () if is_last else (name,)
+            tests = (*(test for test in job.tests if test not in slow[job.id]), *slow[job.id])
+            pending[at] = msgspec.structs.replace(job, tests=tests, slow_s=0.0 if is_last else SLOW_S)
+    return results
+
+
 def all_pass(tests: Sequence[str], result: JobResult) -> bool:
     now = merge_cases(result.tests)
     return result.ended == "done" and all(test in now and now[test].outcome == "passed" for test in tests)
@@ -223,12 +270,6 @@ async def _find_causes(context: GateContext, one: TaskCandidate, facts: GateOutc
     jobs = [Job(f"{one.digest} {n}", tests, write={**one.base, **part}, cpu_s=limit) for n, part in enumerate(parts)]
     done = await laboratory.run(jobs, repetition=0)
     return msgspec.structs.replace(facts, causes=find_causes(tests, [done[job.id] for job in jobs]))
-
-
-async def _run_own_check(context: GateContext, one: TaskCandidate, ended: dict[str, GateOutcome]) -> None:
-    reason = await context.find_objection(one, ended[one.digest])
-    if reason:
-        ended[one.digest] = GateOutcome(one.digest, "judged", reason[:300])
 
 
 def _is_alive(ended: dict[str, GateOutcome], outcome: GateOutcome | None) -> bool:

@@ -184,7 +184,7 @@ class Laboratory:
         servers = self._servers.setdefault(workspace, {})
         if seed not in servers:
             folder = f"{PROGRAMS}/{seed}" if seed else PROGRAMS
-            batch = {"paths": import_paths(self._tree), "preload": self._tree.import_names}
+            batch = {"root": WORKSPACE, "paths": import_paths(self._tree), "preload": self._tree.import_names}
             servers[seed] = await ProgramServer.start(workspace, folder, batch, seed)
         server = servers[seed]
         return server is not None and await server.run(workspace, programs, paths, wall_s)

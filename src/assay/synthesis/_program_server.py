@@ -20,6 +20,7 @@ from assay.environments.workspace.toolchain import PYTHON
 from assay.errors import EnvironmentFailure
 
 SERVER = Path(__file__).with_name("payload") / "program_server.py"
+SESSION = SERVER.with_name("shared_session.py")
 SERVED_S = 24 * 3600.0
 """Limit of a server's life in wall seconds; each program has its own."""
 CLOSING_S = 5.0
@@ -45,11 +46,12 @@ class ProgramServer:
     ) -> ProgramServer | None:
         """Starts a server of a hash seed with its programs in `folder`; None where no pipes join the sandbox.
 
-        `batch` names `paths` and modules to `preload`, as a `JobBatch` does: their standard library is imported once.
+        `batch` names the `root`, `paths` and modules to `preload`, as a `JobBatch` does: their standard library is
+        imported once.
         """
         if not isinstance(workspace, PipedExec):
             return None
-        for program in (SERVER, FORKED_TESTS):
+        for program in (SERVER, SESSION, FORKED_TESTS):
             await workspace.write(f"{folder}/{program.name}", program.read_bytes())
         server = cls(workspace, folder, batch, seed)
         server._copied.add(FORKED_TESTS.name)

@@ -9,7 +9,6 @@ need a third sandbox and lower the grade.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -22,7 +21,6 @@ from ._entry_trace import compare_changes
 from ._gates import GateContext, GateOutcome, all_pass, cpu_limit, unbroken_text
 from ._laboratory import Laboratory
 from ._parts import partial_repairs
-from ._progress import counted
 from ._releases import Release
 from ._separation import DecidingTests, find_carried_tests, plan_separation
 from ._splice_proof import draw_mutants
@@ -51,30 +49,8 @@ class SeparationGate:
         self._mutants = mutants
         self._releases = releases
 
-    async def judge(
-        self,
-        context: GateContext,
-        alive: Sequence[TaskCandidate],
-        outcomes: Mapping[str, GateOutcome],
-        splits: Mapping[str, Split],
-    ) -> dict[str, GateOutcome]:
-        """Returns the outcomes with their plans; one without a required plan ends at this gate."""
-        planned = counted("planning which tests are judged apart", len(alive), context.tell)
-        # As many candidates as sandboxes: more would only wait, and all would end at the same late time.
-        slots = asyncio.Semaphore(context.config.concurrency)
-
-        async def judge(one: TaskCandidate) -> GateOutcome:
-            async with slots:
-                return await self._judge(context, one, outcomes[one.digest], splits[one.digest])
-
-        tasks: dict[str, asyncio.Task[GateOutcome]] = {}
-        async with asyncio.TaskGroup() as group:
-            for one in alive:
-                tasks[one.digest] = group.create_task(judge(one))
-                tasks[one.digest].add_done_callback(planned)
-        return {digest: task.result() for digest, task in tasks.items()}
-
-    async def _judge(self, context: GateContext, one: TaskCandidate, outcome: GateOutcome, split: Split) -> GateOutcome:
+    async def judge(self, context: GateContext, one: TaskCandidate, outcome: GateOutcome, split: Split) -> GateOutcome:
+        """Returns the outcome with its plan; one without a required plan ends at this gate."""
         cases = one.cases or self._cases
         right = {path: unbroken_text(context, one, path) for path in one.changes}
         deciding = DecidingTests(

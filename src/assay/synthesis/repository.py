@@ -11,8 +11,9 @@ not a score. Not covered: a package whose tests report false results gets unsoun
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from itertools import chain, islice
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -98,7 +99,7 @@ async def _judge_all(
         fresh = [c for c in wave if known[c.digest] is None]
         if len(fresh) < len(wave):
             tell(FROM_JOURNAL, len(wave) - len(fresh), len(wave))
-        results = await judge_candidates(context, fresh, laboratory)
+        results = await judge_candidates(context, fresh, laboratory, partial(_is_enough, context, judged, wave, known))
         journal.add(results)
         outcomes = {o.digest: o for o in results} | {d: o for d, o in known.items() if o is not None}
         for one in wave:
@@ -106,6 +107,25 @@ async def _judge_all(
                 judged.ended.append((one, _apply_quota(context, judged, one, outcomes[one.digest])))
         tell(JUDGING, len(judged.tasks), config.count)
     return judged
+
+
+def _is_enough(
+    context: GateContext,
+    judged: JudgedCandidates,
+    wave: Sequence[TaskCandidate],
+    known: Mapping[str, GateOutcome | None],
+    results: Sequence[GateOutcome],
+) -> bool:
+    """Returns True if the results of the first candidates of a wave, with those of an earlier run, fill the set."""
+    outcomes, count = {**known, **{outcome.digest: outcome for outcome in results}}, context.config.count
+    first = list(takewhile(lambda pair: pair[1] is not None, ((one, outcomes[one.digest]) for one in wave)))
+    if len(judged.tasks) + sum(outcome is not None and outcome.gate == "kept" for _, outcome in first) < count:
+        return False
+    trial = JudgedCandidates(list(judged.tasks), [])
+    for one, outcome in first:
+        if outcome is not None and len(trial.tasks) < count:
+            _apply_quota(context, trial, one, outcome)
+    return len(trial.tasks) >= count
 
 
 def _apply_quota(

@@ -28,6 +28,7 @@ from typing import Any
 from pluggy import HookimplMarker
 
 hookimpl = HookimplMarker("pytest")  # `pytest` itself is imported where tests run: a worker needs `LiveFunctions` alone
+Work = Callable[[], dict[str, Any]]
 MAX_MESSAGE = 600
 MOST_FRAMES = 12
 PYTEST_OPTIONS = ["-qq", "--tb=no", "--no-summary", "--import-mode=importlib", "-W", "ignore"]
@@ -43,6 +44,7 @@ class OutcomeRecorder:
 
     def __init__(self, job: dict[str, Any], tracer: Any = None, cover: Sequence[str] = ()) -> None:
         self.id = job["id"]
+        self.more: dict[str, Any] = {}
         self.tests: dict[str, list[Any]] = {}
         self.problems: list[str] = []
         self.drew: set[str] = set()
@@ -131,33 +133,38 @@ class OutcomeRecorder:
 
     def result(self, exit_code: int, cpu_s: float) -> dict[str, Any]:
         """Returns the record in the format of the reply."""
-        result = {"id": self.id, "ended": "done", "exit_code": exit_code, "tests": self.tests}
+        result = {"id": self.id, "ended": "done", "exit_code": exit_code, "tests": self.tests} | self.more
         return result | {"drew": sorted(self.drew), "problems": self.problems[:20], "cpu_s": round(cpu_s, 3)}
 
 
 def run_job(batch: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
     """Runs one job in this process, which must end afterwards."""
-    pytest = prepare(batch)
+    prepare(batch)
     sys.dont_write_bytecode = sys.dont_write_bytecode or bool(job.get("write"))
     tracer = LineTracer(batch.get("cover", [])) if job.get("measure") else None
     recorder = OutcomeRecorder(job, tracer, batch.get("cover", ()))
     started = time.process_time()
-    code = pytest.main([*options(batch, job), *job["tests"]], plugins=[recorder])
-    result = recorder.result(int(code), time.process_time() - started)
+    code = start_pytest(batch, job, [recorder])
+    result = recorder.result(code, time.process_time() - started)
     if tracer is not None:
         result |= {"covered": tracer.covered, "calls": tracer.calls}
     return result
 
 
-def prepare(batch: dict[str, Any]) -> Any:
-    """Sets up the process for tests, without long tracebacks; returns the module `pytest`."""
+def start_pytest(batch: dict[str, Any], job: dict[str, Any], plugins: list[Any]) -> int:
+    """Runs pytest on a job's tests; returns its exit code. A program server replaces this function."""
     import pytest
+
+    return int(pytest.main([*options(batch, job), *job["tests"]], plugins=plugins))
+
+
+def prepare(batch: dict[str, Any]) -> None:
+    """Sets up the process for tests, without long tracebacks."""
     from _pytest import nodes
 
     nodes.Node._repr_failure_py = _format_failure  # type: ignore[assignment,method-assign]
     random.seed(batch.get("seed", 0))
     sys.path[:0] = batch.get("paths", [])
-    return pytest
 
 
 def _format_failure(node: Any, excinfo: Any, style: Any = None) -> str:  # noqa: ARG001 - the signature that it replaces
@@ -271,8 +278,7 @@ class LineTracer:
 
     PATIENCE = 300
     CALLS = 20_000
-    COUNTED = 300_000
-    """Maximum number of calls of a test that are counted."""
+    COUNTED = 300_000  # calls of one test, at most
 
     def __init__(self, folders: list[str]) -> None:
         self.covered: dict[str, dict[str, list[int]]] = {}
@@ -354,9 +360,6 @@ def replaced_files(texts: dict[str, str | None], serial: int) -> Iterator[None]:
             else:
                 path.write_bytes(old[0])
                 os.utime(path, ns=(old[1].st_atime_ns, old[1].st_mtime_ns))
-
-
-Work = Callable[[], dict[str, Any]]
 
 
 def in_child(batch: dict[str, Any], job: dict[str, Any], reply: Path, callback: Work) -> dict[str, Any]:
@@ -476,10 +479,10 @@ def run_warm(batch: dict[str, Any], aside: Path) -> dict[str, dict[str, Any]]:
     results_file, first = aside.with_suffix(".warm"), batch["jobs"][0]
 
     def work() -> dict[str, Any]:
-        pytest = prepare(batch)
+        prepare(batch)
         with results_file.open("w", encoding="utf-8") as file:
             loop = WarmLoop(batch, aside, lambda result: print(json.dumps(result), file=file, flush=True))
-            pytest.main([*options(batch, first), *first["tests"]], plugins=[loop, loop.recorder])
+            start_pytest(batch, first, [loop, loop.recorder])
         return {}
 
     wall = {"id": "", "cpu_s": sum(float(job.get("cpu_s", 30.0)) for job in batch["jobs"])}

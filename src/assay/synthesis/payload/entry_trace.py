@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -136,7 +137,7 @@ def in_session(batch: dict[str, Any], job: dict[str, Any], work: Callable[[Any],
     forked_tests.prepare(batch)
     sys.dont_write_bytecode = True
     recorder, loop = BareOutcomes(job), TestLoop(work)
-    pytest.main([*forked_tests.options(batch, job), *job["tests"]], plugins=[recorder, loop])
+    forked_tests.start_pytest(batch, job, [recorder, loop])
     return {"id": job["id"], "problems": recorder.problems, **loop.result}
 
 
@@ -171,12 +172,15 @@ class Trace:
         search = EntrySearch(package_of(self._batch), self._job["changed"])
         search.install()
         found: dict[str, Any] = {}
+        started = 0.0
 
         def begin(_name: str) -> None:
+            nonlocal started
             search.begin()
+            started = time.process_time()
 
         def end(name: str) -> None:
-            found[name] = search.result()
+            found[name] = {**search.result(), "cpu_s": round(time.process_time() - started, 3)}
 
         outcomes = run_items(session, list(session.items), begin, end)
         for name, outcome in outcomes.items():

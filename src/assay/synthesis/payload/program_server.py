@@ -1,11 +1,12 @@
 """Runs programs one after another, each in a fork of one process that has imported pytest.
 
     program_server.py BATCH   (on standard input a JSON list [PROGRAM, REQUEST, REPLY] a line; on standard output its
-                               status; of the batch, JSON, `paths` and `preload` are read)
+                               status; of the batch, JSON, `root`, `paths` and `preload` are read)
 
 Importing pytest costs about as much as a program of the planner then does. A fork starts as a fresh process would,
-apart from what it shares with this one: the hash seed, and the modules of pytest and of the standard library. What a
-program leaves running is ended before the next one starts. For making tasks, never for judging.
+apart from what it shares with this one: the hash seed, the modules of pytest and of the standard library, and the
+configuration of pytest (`shared_session`). What a program leaves running is ended before the next one starts. For
+making tasks, never for judging.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ import signal
 import sys
 from pathlib import Path
 
-import forked_tests  # type: ignore[import-not-found]  # copied beside this file
+import forked_tests  # type: ignore[import-not-found]  # copied beside this file, as is the next
+from shared_session import SharedSession  # type: ignore[import-not-found]
 
 PRELOADED = ("pytest", "_pytest.python", "_pytest.unittest", "_pytest.subtests", "unittest")
 PR_SET_CHILD_SUBREAPER = 36
@@ -76,7 +78,9 @@ def main() -> None:
     for name in PRELOADED:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    forked_tests.preload(json.loads(sys.argv[1]), Path(__file__).with_name("preloaded.json"))
+    batch = json.loads(sys.argv[1])
+    forked_tests.preload(batch, Path(__file__).with_name("preloaded.json"))
+    forked_tests.start_pytest = SharedSession(batch, forked_tests.start_pytest).start
     end_orphans()
     gc.collect()
     gc.freeze()

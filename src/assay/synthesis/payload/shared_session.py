@@ -1,0 +1,103 @@
+"""A configuration of pytest that is made once and used by every run of tests in a fork.
+
+To read its options and load its plugins costs pytest more than to collect and run a few tests. Where nothing that a
+package brings could change the result (a `conftest.py`, a plugin's entry point), the forks of the program server start
+from one that is made already. For making tasks, never for judging.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import forked_tests  # type: ignore[import-not-found]  # copied beside this file
+import pytest
+
+Start = Callable[[dict[str, Any], dict[str, Any], list[Any]], int]
+CONFTEST, PLUGINS = "conftest.py", "pytest11"
+
+
+class SlowTests:
+    """Pytest plugin that ends a run at the first test that takes more CPU seconds than a job allows."""
+
+    def __init__(self, recorder: Any, slow_s: float) -> None:
+        self._recorder, self._slow_s, self._current = recorder, slow_s, ""
+        signal.signal(signal.SIGVTALRM, self._interrupt)
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Starts a test's clock."""
+        self._current = nodeid
+        signal.setitimer(signal.ITIMER_VIRTUAL, self._slow_s)
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """Stops a test's clock."""
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+    def _interrupt(self, *_: Any) -> None:
+        self._recorder.more = {"ended": "slow", "slow": self._current}
+        pytest.exit("slow")
+
+
+class SharedSession:
+    """Starts pytest in a fork: from a configuration of this process where it fits, else as `otherwise` does."""
+
+    def __init__(self, batch: dict[str, Any], otherwise: Start) -> None:
+        self._otherwise = otherwise
+        self._root = batch["root"]
+        self._config: Any = None
+        with contextlib.suppress(Exception):  # pytest of another version: each run configures its own
+            if not _is_configured_by(batch):
+                self._config = _configure(batch)
+
+    def start(self, batch: dict[str, Any], job: dict[str, Any], plugins: list[Any]) -> int:
+        """Runs pytest on a job's tests in this process, which must end afterwards; returns its exit code."""
+        if job.get("slow_s"):
+            plugins = [*plugins, SlowTests(plugins[0], job["slow_s"])]
+        # A measuring job counts calls, and a plugin that is registered late is called in another order.
+        own = job.get("explain") or job.get("measure") or any(path.endswith(CONFTEST) for path in job.get("write", {}))
+        if self._config is None or own or batch["root"] != self._root:
+            return self._otherwise(batch, job, plugins)
+        config = self._config
+        os.environ["PYTEST_VERSION"] = pytest.__version__
+        config.args, config.args_source = list(job["tests"]), config.ArgsSource.ARGS
+        config.option.file_or_dir = list(job["tests"])
+        if job.get("until_failure"):
+            config.option.maxfail = 1
+        for plugin in plugins:
+            config.pluginmanager.register(plugin)
+        capture = config.pluginmanager.getplugin("capturemanager")
+        capture.start_global_capturing()
+        capture.suspend_global_capture()
+        try:
+            return int(config.hook.pytest_cmdline_main(config=config))
+        except pytest.UsageError:  # a test that is not there
+            return int(pytest.ExitCode.USAGE_ERROR)
+
+
+def _is_configured_by(batch: dict[str, Any]) -> bool:
+    """Returns True if the package could change the configuration of pytest."""
+    for _, _, files in os.walk(batch["root"]):
+        if CONFTEST in files:
+            return True
+    found = importlib.metadata.distributions(path=[*batch["paths"]])
+    return any(entry.group == PLUGINS for distribution in found for entry in distribution.entry_points)
+
+
+def _configure(batch: dict[str, Any]) -> Any:
+    """Returns a configuration for any tests of a tree, whose output is not captured yet."""
+    from _pytest.config import _prepareconfig
+
+    os.chdir(batch["root"])
+    config: Any = _prepareconfig([*forked_tests.options(batch, {}), batch["root"]])
+    config.pluginmanager.getplugin("capturemanager").stop_global_capturing()
+    config._do_configure()
+    config._do_configure = _do_nothing  # the session does it, too
+    return config
+
+
+def _do_nothing() -> None:
+    pass
