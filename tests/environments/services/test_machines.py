@@ -177,6 +177,13 @@ def test_a_machine_that_is_too_large_to_search_is_refused(monkeypatch: pytest.Mo
     monkeypatch.setattr("assay.environments.services.machines.search.MOST_NODES", 10)
     with pytest.raises(TooLarge, match="more than 10 nodes"):
         Reach(read_machine(DOOR))
+    monkeypatch.setattr("assay.environments.services.machines.search.MOST_STEPS", 5)
+    with pytest.raises(TooLarge, match="more than 5 steps"):
+        Reach(read_machine(DOOR))
+    numbers = [{"name": f"n{at}", "most": 100} for at in range(3)]
+    asking = step(asks=[one["name"] for one in numbers])
+    with pytest.raises(TooLarge, match="combinations of values"):
+        Reach(read_machine(changed(**asking, variables=[*DOOR["variables"], *numbers])))
 
 
 def test_equal_machines_are_compiled_and_searched_once() -> None:

@@ -9,6 +9,7 @@ The order of the search is that of the declaration, so that of several shortest 
 from __future__ import annotations
 
 import itertools
+import math
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property, lru_cache
@@ -21,7 +22,11 @@ from assay.records import canonical_bytes
 from .machine import Machine, Start, State, Transition, Value, read_machine
 
 MOST_NODES: Final = 60_000
-"""Places beyond which a machine is too large to be searched."""
+"""Nodes beyond which a machine is too large to be searched."""
+MOST_STEPS: Final = 1_500_000
+"""Steps between them beyond which it is, too."""
+_MOST_ARGUMENTS: Final = 2_000
+"""Combinations of the values that one transition may ask for."""
 
 
 class Node(NamedTuple):
@@ -60,10 +65,13 @@ class Reach:
         """Number of steps from the start, in the order in which nodes were found."""
         self._came_by: dict[Node, tuple[Node, Step]] = {}
         self._before: dict[Node, list[tuple[Node, Step]]] = {}
-        waiting = deque([self.start])
+        waiting, steps = deque([self.start]), 0
         while waiting:
             node = waiting.popleft()
             for step, reached in steps_from(machine, node):
+                steps += 1
+                if steps > MOST_STEPS:
+                    raise TooLarge(f"the machine {machine.name} has more than {MOST_STEPS} steps to search")
                 self._before.setdefault(reached, []).append((node, step))
                 if reached not in self.distances:
                     if len(self.distances) >= MOST_NODES:
@@ -140,7 +148,10 @@ def _steps(machine: Machine, state: State) -> tuple[tuple[Step, State], ...]:
 
 def _find_steps(machine: Machine, state: State) -> Iterator[tuple[Step, State]]:
     for transition in machine.leaving[state.screen]:
-        for values in itertools.product(*(machine.by_variable[name].domain for name in transition.asks)):
+        domains = [machine.by_variable[name].domain for name in transition.asks]
+        if math.prod(map(len, domains)) > _MOST_ARGUMENTS:
+            raise TooLarge(f"the transition {transition.name} takes more than {_MOST_ARGUMENTS} combinations of values")
+        for values in itertools.product(*domains):
             given = tuple(zip(transition.asks, values, strict=True))
             reached = machine.step(state, transition, dict(given))
             if not isinstance(reached, str):
