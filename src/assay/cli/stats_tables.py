@@ -86,11 +86,12 @@ def read_routes(root: Path, runs: Sequence[str]) -> tuple[RouteLoss, ...]:
     found = []
     for run in runs:
         with RunStore.open(root, run) as store:
-            for trajectory in store.trajectories():
-                for item in trajectory.evidence:
-                    if item.kind == ROUTE:
-                        needed, done, lost = (item.data[name] for name in ("needed", "done", "lost"))
-                        found.append(RouteLoss(trajectory.agent, trajectory.model, needed, done, lost))
+            judged = sorted({verdict.chain for verdict in store.judged() if verdict.check == ROUTE})
+            for trajectory in map(store.trajectory, judged):
+                data = next((item.data for item in trajectory.evidence if item.kind == ROUTE), None)
+                if data is not None:  # as first judged
+                    needed, done, lost = (data[name] for name in ("needed", "done", "lost"))
+                    found.append(RouteLoss(trajectory.agent, trajectory.model, needed, done, lost))
     return tuple(found)
 
 
