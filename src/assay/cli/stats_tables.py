@@ -88,12 +88,12 @@ def read_routes(root: Path, runs: Sequence[str]) -> tuple[RouteLoss, ...]:
     found = []
     for run in runs:
         with RunStore.open(root, run) as store:
-            for trajectory in store.trajectories():
-                for item in trajectory.evidence:
-                    if item.kind == ROUTE:
-                        data = {**item.data, "agent": trajectory.agent, "model": trajectory.model}
-                        with suppress(msgspec.ValidationError):  # a run that was imported may have any evidence
-                            found.append(msgspec.convert(data, RouteLoss))
+            judged = sorted({verdict.chain for verdict in store.judged() if verdict.check == ROUTE})
+            for trajectory in map(store.trajectory, judged):
+                first = next((item.data for item in trajectory.evidence if item.kind == ROUTE), None)
+                with suppress(msgspec.ValidationError):  # a run that was imported may have any evidence
+                    data = {**(first or {}), "agent": trajectory.agent, "model": trajectory.model}
+                    found.append(msgspec.convert(data, RouteLoss))
     return tuple(found)
 
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from assay.cli.stats_tables import TABLES, TableInput, read_routes
 from assay.environments.services.machines.machine import Start, read_machine
 from assay.environments.services.machines.search import Reach
 from assay.environments.services.plans import PlannedCall, foreign_plan, outcome_key, play
 from assay.environments.services.world import ServiceWorld
 from assay.errors import TaskError, UserError
 from assay.records import Check, EnvironmentSpec, Task, Verdict
+from assay.rollout import RunConfig, Tally, start_run
+from assay.settings import Settings
 from assay.synthesis.sites.domains import DOMAINS
 from assay.synthesis.sites.drawing import draw_machine
 from assay.synthesis.sites.family import SiteTasks
@@ -176,3 +180,18 @@ def test_wrong_options_are_refused(options: dict[str, Any]) -> None:
 
 def test_lengths_that_occur_nowhere_end_the_search() -> None:
     assert SiteTasks(site="gym", least=90, most=99).tasks(2, seed=0) == ()
+
+
+@pytest.mark.long
+def test_losses_of_a_run_are_summed_up_by_skill(tmp_path: Path) -> None:
+    settings = Settings(tmp_path / "cache", tmp_path / "store")
+    for agent in ("oracle", "null"):
+        config = RunConfig(tasks=("family:sites,site=gym,interface=tools,n=2,seed=1",), agent=agent, run=agent)
+        asyncio.run(start_run(config, settings, Tally()))
+    routes = read_routes(settings.store, ["oracle", "null"])
+    rows: list[Any] = TABLES["routes"].make(TableInput((), [], (), 1, routes))
+    by_agent = {agent: [row for row in rows if row["agent"] == agent] for agent in ("oracle", "null")}
+    assert all(row["done"] == row["needed"] > 0 == row["lost"] for row in by_agent["oracle"])
+    assert all(row["done"] == 0 for row in by_agent["null"])
+    assert sum(row["lost"] for row in by_agent["null"]) == 2
+    assert [row["skill"] for row in by_agent["null"] if row["lost"]] == ["follow"]
