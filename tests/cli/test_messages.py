@@ -149,7 +149,7 @@ def test_missing_task_folder_of_a_verification_is_refused(say: Say) -> None:
     say("run", "hello", "--agent", "oracle", "--run", "mine")
     assert say("verify", "mine", "--again", "1", "--tasks", "hello")[0] == 0
     code, out, err = say("verify", "mine", "--again", "1", "--tasks", "nowhere")
-    assert (code, out, "nowhere does not exist" in err) == (2, "", True), err
+    assert (code, out, "'nowhere' does not exist" in err) == (2, "", True), err
 
 
 @pytest.mark.parametrize("sql", ["selct 1", "select from from", "select 'a"])
