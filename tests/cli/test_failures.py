@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
@@ -240,6 +241,20 @@ def test_an_interruption_names_the_run_and_the_resumed_tally_is_whole(number: in
     assert (child.returncode, "Traceback" in rest) == (code, False)
     Path("go").touch()
     assert "2/2 done: 2 fail" in say("resume", "cut")[2]
+
+
+@pytest.mark.long
+def test_a_closed_terminal_is_an_interruption(say: Say, tmp_path: Path) -> None:
+    Path("slow.py").write_text(SLOW)
+    program = "import sys; from assay.cli import main; sys.argv[0] = 'assay'; main()"
+    argv = [sys.executable, "-c", program, "run", "family:grid,n=2", "--agent", "slow.py", "--run", "cut"]
+    controller, terminal = os.openpty()
+    with subprocess.Popen(argv, stdout=terminal, stderr=terminal, start_new_session=True) as child:
+        os.close(terminal)
+        assert os.read(controller, 1)  # the table is drawn once the run has begun
+        os.close(controller)
+        child.send_signal(signal.SIGHUP)  # the kernel sends it to the session of a controlling terminal
+    assert child.returncode == 129
 
 
 LONG = "a" * 5000

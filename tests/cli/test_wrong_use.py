@@ -86,7 +86,7 @@ WRONG = {
     "synth of an odd kind": (
         ["synth", "repository", "x", "--out", "o", "--kind", "operators"],
         2,
-        "use combination, commit, feature, operator",
+        "use operator, feature, combination, commit",
     ),
     "gc of an argument": (["gc", "r"], 2, "unexpected extra argument"),
     "resume of nothing": (["resume"], 2, "Missing argument"),

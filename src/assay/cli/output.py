@@ -115,11 +115,15 @@ def interrupt_on_termination() -> Iterator[None]:
     command that handles one itself replaces this handler.
     """
     received: list[int] = []
+    terminals = [fd for fd in (1, 2) if os.isatty(fd)]
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         if received:
             return
         received.append(number)
+        for fd in terminals:
+            if not os.isatty(fd):  # the terminal was closed, and writing to it would fail
+                os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
         on_interrupt = signal.getsignal(signal.SIGINT)
         if not callable(on_interrupt):  # a shell starts background commands with SIGINT ignored
             raise KeyboardInterrupt
