@@ -118,7 +118,8 @@ def test_the_routes_of_attempts_are_summed_by_skill_and_other_evidence_is_left_o
         {"needed": "all"},
     )
     for chain, data in zip(chains, found, strict=True):
-        annotate(store, "r", chain, [EvidenceAdded(Evidence("e", "audit", ROUTE, data))])
+        judged = VerdictAdded(Verdict(ROUTE, "process", "pass", 1.0, ""))
+        annotate(store, "r", chain, [EvidenceAdded(Evidence("e", "audit", ROUTE, data)), judged])
     rows = json.loads(assay(store, "--table", "routes", "--json").stdout)["tables"]["routes"]
     sums = {row["skill"]: (row["attempts"], row["needed"], row["done"], row["lost"]) for row in rows}
     assert sums == {"follow": (2, 5, 4, 0), "count": (1, 1, 1, 0), "stop": (0, 0, 0, 1)}
