@@ -173,7 +173,11 @@ def main(arguments: list[str] | None = None) -> Report:
         Target("a read beyond its SQL", "us", 30, quiet_us("read", beyond_sql=True)),
         Target("judging", "ms", 5.0, quiet_us("judging") / 1e3),
     ]
-    absent = {"tau2's environment": "its package cannot be installed on Python 3.11 and is not on PyPI under its name"}
+    absent = {
+        "tau2's environment": "its package cannot be installed on Python 3.11 and is not on PyPI under its name",
+        "AppWorld 0.1.3": "it installs, and its databases are not in the package: they could not be downloaded",
+        "ToolSandbox": "it is not on PyPI",
+    }
     report = Report("services", HOW, rows, targets, absent)
     report.finish(COLUMNS, given.into)
     return report
