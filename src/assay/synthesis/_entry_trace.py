@@ -108,8 +108,6 @@ class TracedTest(msgspec.Struct, frozen=True):
     outside: tuple[tuple[str, str, int], ...] = ()
     """Functions of the package that ran outside of entry points: file, qualified name, first line."""
     inside: tuple[tuple[str, str, int], ...] = ()
-    cpu_s: float = 1.0
-    """Its CPU time, with the changed functions hooked."""
 
 
 class TraceResult(msgspec.Struct, frozen=True):

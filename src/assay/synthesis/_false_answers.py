@@ -50,9 +50,6 @@ MOST_EDITS = 8
 """Maximum number of unchanged functions edited to answer falsely, drawn by a seed from those that run during a task's
 tests."""
 MOST_EXCEPTIONS = 3
-TEST_CPU_S, SHORT_TEST_CPU_S, LONG = 1.0, 0.25, 10
-"""CPU seconds that a test may take under a lie. The shorter limit holds where it is so many times what the test takes
-on the reference: a test that a lie keeps in a loop costs its limit, once for each lie."""
 MOST_SIBLINGS = 40
 """Functions beside an entry point, the most similar first, as which it answers."""
 LIARS_SIBLINGS = 6
@@ -170,15 +167,10 @@ def _request(job: FalseAnswerJob) -> dict[str, Any]:
         "tests": [f"{WORKSPACE}/{case}" for case in sorted(job.tests)],
         "write": absolute_texts(job.write),
         "uses": {case: {e: _describe_use(use) for e, use in test.uses.items()} for case, test in job.tests.items()},
-        "test_cpu_s": {case: limit_cpu(test) for case, test in job.tests.items()},
+        "test_cpu_s": 1.0,
         "cpu_s": job.cpu_s,
         **choose_false_answers(job),
     }
-
-
-def limit_cpu(test: TracedTest) -> float:
-    """Returns the CPU seconds that a test may take under a lie."""
-    return SHORT_TEST_CPU_S if LONG * test.cpu_s <= SHORT_TEST_CPU_S else TEST_CPU_S
 
 
 def _describe_use(use: RecordedEntryCalls) -> dict[str, Any]:

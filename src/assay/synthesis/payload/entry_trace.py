@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -172,15 +171,12 @@ class Trace:
         search = EntrySearch(package_of(self._batch), self._job["changed"])
         search.install()
         found: dict[str, Any] = {}
-        started = 0.0
 
         def begin(_name: str) -> None:
-            nonlocal started
             search.begin()
-            started = time.process_time()
 
         def end(name: str) -> None:
-            found[name] = {**search.result(), "cpu_s": round(time.process_time() - started, 3)}
+            found[name] = search.result()
 
         outcomes = run_items(session, list(session.items), begin, end)
         for name, outcome in outcomes.items():

@@ -217,7 +217,7 @@ class FalseAnswerRuns:
 
         def begin(test: str) -> None:
             liar.begin(test)
-            signal.setitimer(signal.ITIMER_VIRTUAL, self._job["test_cpu_s"].get(test, 1.0))
+            signal.setitimer(signal.ITIMER_VIRTUAL, self._job["test_cpu_s"])
 
         outcomes = run_items(session, items, begin, _stop_clock)
         calls = {test: known.kinds for test, known in liar.calls.items()} if lie.name == HONEST else {}
