@@ -110,13 +110,17 @@ def copy_folder(source: Path, target: Path) -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Removes a tree, including folders without permissions. Ignores files that cannot be removed."""
+    """Removes a tree, including folders without permissions. Ignores files that cannot be removed.
+
+    Modes are changed inside the tree alone: the folder it lies in is often `/tmp`, which everybody needs.
+    """
 
     retried: set[str] = set()
 
     def force(function: Callable[[str], object], path: str, _: object) -> None:
-        with contextlib.suppress(OSError):
-            Path(path).parent.chmod(0o700)
+        if Path(path) != folder:
+            with contextlib.suppress(OSError):
+                Path(path).parent.chmod(0o700)
         with contextlib.suppress(OSError):
             if not Path(path).is_symlink():
                 Path(path).chmod(0o700)
