@@ -96,7 +96,7 @@ def test_rendered_front_matter_is_read_back(text: str) -> None:
     assert parse_skill_text(render_front_matter(fields) + "\nbody").fields == fields
 
 
-@given(st.text(max_size=200))
+@given(st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\x85\u2028\u2029"), max_size=200))
 def test_verdict_is_that_of_the_reference(text: str) -> None:
     ours: object
     try:
