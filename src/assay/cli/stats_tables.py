@@ -53,7 +53,7 @@ class TableInput(NamedTuple):
     """Agent options of each run, as text."""
     k: int
     routes: tuple[RouteLoss, ...] = ()
-    """What the check `route` found, an attempt each."""
+    """Findings of the check `route`, one for each attempt."""
 
     @property
     def counts(self) -> tuple[TaskCount, ...]:

@@ -63,7 +63,7 @@ class TabSnapshot(msgspec.Struct, frozen=True):
     body: bytes
     """Compressed."""
     content: dict[str, Any]
-    """What the document holds beside its markup, as `keeper.js` reports it."""
+    """Content of the document beside its markup, as `keeper.js` reports it."""
     keys: tuple[tuple[bytes, int], ...]
     """Numbers of elements, by key."""
     pointer: tuple[float, float] | None = None

@@ -71,7 +71,7 @@ class _State(msgspec.Struct, frozen=True):
     was_used: bool = False
     """True once the browser was used."""
     lost: tuple[str, ...] | None = None
-    """What earlier states could not restore; None without one."""
+    """Parts that earlier states could not restore; None without one."""
     messages: tuple[tuple[str, str], ...] = ()
     held: int = 0
     plan_began: int | None = None
@@ -112,7 +112,7 @@ class SiteWorld:
         self._resumed: _State | None = None
         """State that the browser begins with."""
         self._lost: tuple[str, ...] | None = None
-        """What could not be restored; None for an attempt from the start."""
+        """Parts that could not be restored; None for an attempt from the start."""
         self._version = ""
         self._isolation: Isolation | None = None
 

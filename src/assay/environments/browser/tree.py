@@ -79,7 +79,7 @@ class PageTree(msgspec.Struct, frozen=True):
     scroll: tuple[int, int] = (0, 0)
     size: tuple[int, int] = (0, 0)
     kept: dict[str, Any] = {}
-    """What the document holds beside its markup, as `keeper.js` reports it."""
+    """Content of the document beside its markup, as `keeper.js` reports it."""
 
 
 class Element(msgspec.Struct, frozen=True):

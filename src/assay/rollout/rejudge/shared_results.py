@@ -27,7 +27,7 @@ class JudgedState(NamedTuple):
     depends_on_state_alone: bool
 
 
-class _SharedState(NamedTuple):
+class _StoredResult(NamedTuple):
     chain: str
     """The attempt with which it was judged."""
     judged: JudgedState
@@ -37,7 +37,7 @@ class SharedResults:
     """The results of one re-verification. Used on one event loop."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, _SharedState] = OrderedDict()
+        self._known: OrderedDict[str, _StoredResult] = OrderedDict()
         self._judging: dict[str, asyncio.Lock] = {}
         self._judged_with: dict[str, str] = {}
 
@@ -60,7 +60,7 @@ class SharedResults:
 
     async def _make(self, key: str, chain: str, judge: Callable[[], Awaitable[JudgedState]]) -> JudgedState:
         judged = await judge()
-        self._known[key] = _SharedState(chain, judged)
+        self._known[key] = _StoredResult(chain, judged)
         while len(self._known) > MOST:
             dropped, _ = self._known.popitem(last=False)
             self._judging.pop(dropped, None)
