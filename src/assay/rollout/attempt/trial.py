@@ -203,7 +203,7 @@ class Trial:
         self.site = services.make_site(planned)
         self.ending = _ActingEnd()
         self.verdicts: list[list[Verdict]] = []
-        self.chain_started = False
+        self.chain_started = self.chain_ended = False
         self.unjudgeable: str | None = None
         """The error of the agent's sandbox, if it failed while the host worked."""
         self.executions_before = 0
@@ -435,8 +435,9 @@ class Trial:
         return "aborted" if aborted else "cancelled"
 
     def mark_interrupted(self, why: str) -> None:
-        """Leaves the chain open with a note; `resume` keeps it and starts another trial."""
-        if not self.chain_started:
+        """Leaves the chain open with a note; `resume` keeps it and starts another trial. A chain that has its end is
+        left as it is."""
+        if not self.chain_started or self.chain_ended:
             return
         self.recorder.note("interrupted", {"cause": why})
         self.recorder.flush()
@@ -451,6 +452,17 @@ class Trial:
             if self.chain_started:
                 self.recorder.note("not released", {"broke": exc.name, "error": str(exc)[:500]})
 
+    async def _commit_end(self) -> None:
+        """Commits the end together with events of other attempts. A cancellation meanwhile comes too late for this
+        trial: its end is committed, and an abort of this attempt alone is ignored."""
+        try:
+            await self.recorder.commit()
+        except asyncio.CancelledError:
+            self.recorder.flush()
+            task = asyncio.current_task()
+            if self.cancellation_cause() != "aborted" or (task is not None and task.cancelling() > 1):
+                raise
+
     async def end(self, *, may_retry: bool) -> TrialResult:
         """Closes the chain and returns the result."""
         ending = self.ending
@@ -464,8 +476,9 @@ class Trial:
         if not retry:
             await judge_record(self.recorder, self.record, end)
         self.recorder.add(end)
+        self.chain_ended = True
         with self.observer.phase("commit"):
-            self.recorder.flush()
+            await self._commit_end()
         outcomes = [v for judged in self.verdicts for v in judged if v.kind == "outcome"]
         scores = [v.score for v in outcomes if v.score is not None]
         outcome = worst_outcome(v.status for v in outcomes)
