@@ -108,6 +108,8 @@ def _step_actions(step: Step, opened: str | None) -> Iterator[Action]:
 def _output_text(seen: tuple[Observation, ...]) -> str | None:
     if not seen:
         return None
+    if len(seen) == 1 and not seen[0].stderr:
+        return seen[0].content
     return "\n".join(each.content + ("\n" + each.stderr if each.stderr else "") for each in seen)
 
 

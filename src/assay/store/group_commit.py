@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from assay.errors import StoreError
 from assay.records import Body
 
+from .encoding import EncodedBody
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -23,7 +25,7 @@ class Pending(Protocol):
 
     chain: str
 
-    def pending(self) -> Sequence[Body]:
+    def pending(self) -> Sequence[Body | EncodedBody]:
         """Returns the waiting events, in order; empty where they were committed meanwhile."""
         ...
 
@@ -63,7 +65,9 @@ class GroupCommit:
     """Combines the transactions of one run. Used on one event loop."""
 
     def __init__(
-        self, append_all: Callable[[Sequence[tuple[str, Sequence[Body]]]], object], is_shared: Callable[[], bool]
+        self,
+        append_all: Callable[[Sequence[tuple[str, Sequence[Body | EncodedBody]]]], object],
+        is_shared: Callable[[], bool],
     ) -> None:
         """`is_shared` returns whether several chains are open, so that others may have events to commit too."""
         self._append_all = append_all

@@ -200,16 +200,19 @@ class LiveAttempt(Attempt):
             self.episode.step = self._recorder.steps
         try:
             for tool_call in calls:
-                known, made = tuple(calls[: len(observations) + 1]), tuple(observations)
-                step = Step(self._recorder.steps, "agent", message, reasoning, known, made, started=started)
-                reason = await self._refusal(step)
+                reason = None
+                if self.guard is not None:
+                    known, made = tuple(calls[: len(observations) + 1]), tuple(observations)
+                    step = Step(self._recorder.steps, "agent", message, reasoning, known, made, started=started)
+                    reason = await self._refusal(step)
                 refused = None if reason is None else Observation(reason, tool_call.id, error=True)
                 observations.append(refused or await self._observe(tool_call))
         finally:
             # A limit or a cancellation in the middle leaves what was observed so far on record.
             state = await self.tools.digest() if len(observations) == len(calls) else None
             self._record(message, reasoning, tuple(calls), tuple(observations), StepContext(started, state, call))
-            self._record_user_steps()
+            if self._user_steps:
+                self._record_user_steps()
         if self.episode is not None:
             self._check_world_end(self.episode)
         return tuple(observations)

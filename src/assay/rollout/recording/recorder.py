@@ -33,6 +33,7 @@ from assay.rollout.recording.model_calls import CallRecordBuilder
 from assay.rollout.recording.redaction import Redactor
 from assay.rollout.telemetry.observer import SILENT, TrialObserver
 from assay.store import RunStore
+from assay.store.encoding import EncodedBody
 
 BATCH = 16
 """Largest number of events in a transaction."""
@@ -59,7 +60,7 @@ class Recorder:
         self.observer: TrialObserver = SILENT
         self._evidence = 0
         self._calls = 0
-        self._pending: list[Body] = []
+        self._pending: list[Body | EncodedBody] = []
         self._since = 0.0
         """Time at which the oldest pending event was recorded."""
         self._call_notes: dict[str, Body] = {}
@@ -70,13 +71,13 @@ class Recorder:
 
         `clean` skips redaction of known secrets.
         """
-        self._enqueue(_encodable(body if clean else self._clean(body)))
+        self._enqueue(_encode_escaped(body if clean else self._clean(body)))
         if len(self._pending) >= BATCH or time.monotonic() - self._since > self.patience_s:
             self.flush()
         else:
             self.store.group_commit.schedule(self, self.patience_s)
 
-    def _enqueue(self, body: Body) -> None:
+    def _enqueue(self, body: Body | EncodedBody) -> None:
         if not self._pending:
             self._since = time.monotonic()
         self._pending.append(body)
@@ -103,7 +104,7 @@ class Recorder:
         if self._pending:
             await self.store.group_commit.commit(self)
 
-    def pending(self) -> Sequence[Body]:
+    def pending(self) -> Sequence[Body | EncodedBody]:
         return self._pending
 
     def committed(self) -> None:
@@ -156,7 +157,8 @@ class Recorder:
         """Adds an ended model call, redacted and without its parent's content, and commits."""
         call = self._keeper.keep(exchange, state, actor)
         begun = self._call_notes.pop(exchange.id, None)
-        self._pending = [one for one in self._pending if one is not begun]
+        if begun is not None:
+            self._pending = [one for one in self._pending if one is not begun]
         self._enqueue(ModelCalled(call))
         self.observer.on_call(call)
         await self.commit()
@@ -170,16 +172,16 @@ class Recorder:
         self.add(Noted(name, data, time.time()))
 
 
-def _encodable(body: Body) -> Body:
-    """Returns the event with lone surrogates escaped: an agent's or a check's text may hold one, and the store refuses
-    it. Of a model call the gateway parsed every text."""
+def _encode_escaped(body: Body) -> Body | EncodedBody:
+    """Returns the event encoded, with lone surrogates escaped: an agent's or a check's text may hold one, and the store
+    refuses it. Of a model call the gateway parsed every text."""
     if isinstance(body, ModelCalled):
         return body
     try:
-        canonical_bytes(body)
+        return EncodedBody(canonical_bytes(body), body)
     except UnicodeEncodeError:
-        return msgspec.convert(_escape(msgspec.to_builtins(body)), type(body))
-    return body
+        escaped: Body = msgspec.convert(_escape(msgspec.to_builtins(body)), type(body))
+        return escaped
 
 
 def _escape(value: Any) -> Any:
