@@ -81,8 +81,10 @@ def _has_float_times(body: Body) -> bool:
     be read as a float, which is equal and has other bytes. False for other events."""
     if isinstance(body, StepAdded):
         step: Step = body.step
-        times = _is_float(step.started) and _is_float(step.ended)
-        return times and all(_is_float(seen.duration_s) for seen in step.observations)
+        for seen in step.observations:
+            if not _is_float(seen.duration_s):
+                return False
+        return _is_float(step.started) and _is_float(step.ended)
     evidence: Evidence | None = body.evidence if isinstance(body, EvidenceAdded) else None
     return evidence is not None and _is_float(evidence.at)
 

@@ -380,7 +380,9 @@ class WorldSite:
             self._opened_world.restore(self._checkpoint.state)
         if self._join is not None:
             self._join(self._opened_world, attempt, recorder)
-        attempt.episode = self._episode = self._opened_world if isinstance(self._opened_world, Episodic) else None
+        world = self._opened_world
+        if hasattr(world, "episode") and isinstance(world, Episodic):  # the protocol's own look is slow
+            attempt.episode = self._episode = world
 
     def resolved(self, task: Task) -> Task:
         return task
