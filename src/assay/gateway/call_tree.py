@@ -86,7 +86,9 @@ class _Extension(msgspec.Struct, frozen=True, gc=False):
     @property
     def last_key(self) -> int | None:
         """Returns the hash of all messages; None without one."""
-        return self.key_at(len(self) - 1) if len(self) else None
+        if self.keys:
+            return self.keys[-1]
+        return self.log.key_at(self.length - 1) if self.length else None
 
 
 class CallNode(msgspec.Struct, frozen=True, gc=False):
@@ -384,10 +386,11 @@ def _message_key(message: Message) -> int:
 
 def _assistant_keys(message: Message) -> tuple[int, ...]:
     """Returns hashes that identify an assistant turn: its call ids, else its text and the call ids in it."""
-    calls = message.get("tool_calls") or ()
-    ids = tuple(sorted(str(call.get("id")) for call in calls if isinstance(call, dict) and call.get("id")))
-    if ids:
-        return (hash(("calls", ids)),)
+    calls = message.get("tool_calls")
+    if calls:
+        ids = tuple(sorted(str(call.get("id")) for call in calls if isinstance(call, dict) and call.get("id")))
+        if ids:
+            return (hash(("calls", ids)),)
     text = content_text(message.get("content")).strip()
     written = tuple(sorted(set(_WRITTEN_ID.findall(text)))) if "call_" in text else ()
     return (hash(("text", text)), hash(("calls", written))) if written else (hash(("text", text)),)

@@ -15,6 +15,7 @@ from assay.records import Body, Evidence, EvidenceAdded, ModelCalled, Step, Step
 from .chain import decode_raw
 
 _SHALLOW = 300
+_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[{")
 _TOKENS = ("prompt_token_ids", "completion_token_ids", "logprobs")
 
 
@@ -72,7 +73,7 @@ def _is_plain(body: ModelCalled, raw: bytes) -> bool:
         and _is_float(call.ended)
         and _is_float(call.cost_usd)
         and (logprobs is None or all(type(number) is float for number in logprobs))
-        and raw.count(b"[") + raw.count(b"{") < _SHALLOW
+        and len(raw.translate(None, _NO_BRACKETS)) < _SHALLOW
     )
 
 

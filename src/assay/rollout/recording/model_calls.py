@@ -96,6 +96,8 @@ class CallRecordBuilder:
         """Returns the fields that differ from the parent's, and the names of the shared ones."""
         request = exchange.request
         known = self._fields.get(exchange.parent or "", {})
+        if not request.passthrough and not request.tools and not known:
+            return {}, ()  # without an entry a call has no fields
         if not request.passthrough and len(known) == 1 and known.get("tools") is request.tools:
             self._fields[exchange.id] = known
             return {}, ("tools",)
