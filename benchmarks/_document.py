@@ -225,8 +225,10 @@ TABLES = {
             "steps": "steps",
             "CPU ms a step": "cpu_ms_per_step",
             "times the reference": "times_reference",
+            "without comparing": "rest_reference",
             "resident MiB": "resident_mib",
             "KiB a step": "kib_per_step",
+            "its own list, of that": "own_kib",
         },
     ),
     "services": Table(

@@ -5,8 +5,6 @@ Invariant: what is appended can be read again, and encoding what was read gives 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
 
 from assay.errors import StoreError
@@ -19,7 +17,7 @@ _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[{")
 _TOKENS = ("prompt_token_ids", "completion_token_ids", "logprobs")
 
 
-class EncodedBody(NamedTuple):
+class EncodedBody(msgspec.Struct, frozen=True, gc=False):
     """An event and its canonical bytes."""
 
     raw: bytes
@@ -39,16 +37,18 @@ def encode_body(body: Body, chain: str) -> bytes:
 def encode(given: Body | EncodedBody, chain: str) -> EncodedBody:
     """As `encode_body`; returns the body too. One that comes with its canonical bytes is not encoded for them."""
     try:
-        raw, body = given if isinstance(given, EncodedBody) else (canonical_bytes(given), given)
+        known = given if isinstance(given, EncodedBody) else EncodedBody(canonical_bytes(given), given)
+        raw, body = known.raw, known.body
         if b"null" in raw:
             raw = canonical_bytes(body)  # of what is checked: it may have changed since it was encoded
+            known = EncodedBody(raw, body)
             _require_finite(body)
         if isinstance(body, ModelCalled) and _is_plain(body, raw):
-            return EncodedBody(raw, body)
+            return known
         decoded = decode_raw(chain, 0, raw)
         # The given body shares its texts with what the caller holds.
         if decoded == body and _has_float_times(body):
-            return EncodedBody(raw, body)
+            return known
         again = canonical_bytes(decoded)
         return EncodedBody(again, body if again == raw and decoded == body else decoded)
     except (StoreError, ValueError, TypeError, OverflowError, RecursionError) as exc:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
 
 from assay.errors import StoreError
 from assay.records import Body
@@ -34,11 +36,12 @@ class Pending(Protocol):
         ...
 
 
-class _Waiting(NamedTuple):
+class _Waiting(msgspec.Struct, frozen=True):
     """One chain's events, and the futures of the callers that wait for them."""
 
     pending: Pending
-    futures: list[asyncio.Future[None]]
+    futures: list[Any]
+    """Of `asyncio.Future`."""
 
     def resolve(self, failure: StoreError | None) -> None:
         """Resolves the futures, except cancelled ones."""
@@ -51,7 +54,7 @@ class _Waiting(NamedTuple):
                 future.set_exception(failure)
 
 
-class _Scheduled(NamedTuple):
+class _Scheduled(msgspec.Struct, frozen=True):
     """One chain's events with a scheduled commit."""
 
     pending: Pending

@@ -360,10 +360,10 @@ def _link_events(chain: str, events: Sequence[EncodedBody], builder: RowBuilder)
     """Returns the rows that append events to the chain, and folds them into `builder`."""
     rows: list[tuple[Any, ...]] = []
     head, length = builder.fields["head"] or GENESIS, builder.fields["length"]
-    for raw, body in events:
-        digest = link_digest(chain, length, head, raw)
-        rows.append((chain, length, body.__struct_config__.tag, raw, head, digest))
-        builder.add(body)
+    for one in events:
+        digest = link_digest(chain, length, head, one.raw)
+        rows.append((chain, length, one.body.__struct_config__.tag, one.raw, head, digest))
+        builder.add(one.body)
         head, length = digest, length + 1
     if rows:
         builder.fields["head"], builder.fields["length"] = head, length

@@ -20,6 +20,7 @@ import contextlib
 import re
 import tempfile
 from collections.abc import AsyncIterator, Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -151,8 +152,9 @@ def _is_apart(parameters: ScriptParameters, tests: StagedCopy | None) -> bool:
     return bool(parameters.programs or parameters.outputs) or _names(tests, _JUDGE)
 
 
+@lru_cache(maxsize=1024)
 def _names(tests: StagedCopy | None, pattern: re.Pattern[bytes]) -> bool:
-    """Returns whether a script of the tests folder names a program."""
+    """Returns whether a script of the tests folder names a program. A staged copy does not change."""
     return any(pattern.search(_without_comments(p.read_bytes()[: 1 << 20])) for p in _scripts(tests))
 
 

@@ -16,7 +16,7 @@ from assay.records import Evidence, ToolCall, require_finite
 
 def require_tool_calls(calls: Any) -> None:
     """Raises `TypeError` where a call is not a `ToolCall`, `ValueError` where an argument is NaN or infinite."""
-    if isinstance(calls, str | bytes) or not isinstance(calls, Sequence):
+    if type(calls) is not list and (isinstance(calls, str | bytes) or not isinstance(calls, Sequence)):
         raise TypeError(
             f"act() takes a list of ToolCall, and this is {_name(calls)}: act([ToolCall(id, name, text, arguments)])"
         )

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from assay.agents.interface import FORK_SHELL, Attempt, Endpoint, Prior, Toolbox
@@ -54,7 +55,7 @@ class ModelAccess(NamedTuple):
         return open_session_model(self.backend)
 
 
-class StepContext(NamedTuple):
+class StepContext(msgspec.Struct, frozen=True, gc=False):
     """A step's start time, the environment's digest after it, and the id of its model call."""
 
     started: float
@@ -68,7 +69,7 @@ class _OpenSession(NamedTuple):
     model: LimitedModel
 
 
-class _EndedCall(NamedTuple):
+class _EndedCall(msgspec.Struct, frozen=True, gc=False):
     id: str
     position: CallPosition
     started: float
@@ -285,13 +286,16 @@ class LiveAttempt(Attempt):
         self.meter.begin_call()
         position = self._conversation.locate(request)
         call_id, started = self._recorder.begin_call(), time.time()
-        with self.meter.waiting():
+        self.meter.begin_wait()
+        try:
             async with model.slots:
                 try:
                     answered = await self._answer(call_id, request, position)
                 except ProviderError as exc:
                     await self._record_call(_EndedCall(call_id, position, started, error=str(exc)))
                     raise
+        finally:
+            self.meter.end_wait()
         await self._record_call(_EndedCall(call_id, position, started, answered))
         self.meter.charge(answered.reply.usage, answered.reply.cost_usd)
         return call_id, answered.reply

@@ -10,7 +10,7 @@ Invariant: findings and verdicts are those of `assay audit` on the stored record
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -81,7 +81,7 @@ class LiveRecord:
         return Subject(trajectory, self._actions.actions, texts_of(recorder.store.blobs))
 
 
-class _CallSummary(NamedTuple):
+class _CallSummary(msgspec.Struct, frozen=True, gc=False):
     """Contains what rules read of a call: its name, its place, and the tool messages in its request. A whole
     `ModelCall` takes three times the memory of it, and a long attempt has as many as steps."""
 

@@ -5,7 +5,7 @@ Also locates calls made in this process in their conversation; calls through the
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -172,7 +172,7 @@ def _response(reply: ModelReply) -> dict[str, Any]:
     return {"choices": [choice], "upstream": raw}
 
 
-class CallPosition(NamedTuple):
+class CallPosition(msgspec.Struct, frozen=True, gc=False):
     """A call's position in its conversation, and a copy of its request that the agent cannot change."""
 
     request: ModelRequest
