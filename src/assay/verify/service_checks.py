@@ -29,11 +29,13 @@ from assay.analysis.contracts.evaluation import Trace
 from assay.analysis.contracts.syntax import walk
 from assay.analysis.contracts.trace import RecordedTrace, Tracer
 from assay.environments.services.conversation import SEND
+from assay.environments.services.declaration import Consent
 from assay.errors import TaskError, UserError
 from assay.records import Observation, Step, ToolCall, VerdictStatus, canonical_bytes
+from assay.verify._consent import find_unagreed
 from assay.verify._numbers import is_within
 from assay.verify._ruling import Ruling
-from assay.verify._text_values import dates_in, holds_date, normalize_text, numbers_in
+from assay.verify._text_values import ReadMessage, holds_date, normalize_text, read_message
 from assay.verify._world_check import make_result, read_parameters, refuse_workspace
 from assay.verify.cited_evidence import CitedEvidence
 from assay.verify.interface import CheckInput, CheckResult, WorldInput
@@ -42,8 +44,6 @@ MOST_SHOWN: Final = 50
 MOST_VALUES: Final = 50
 """Distinct numbers that an agent may name for each number that it must say, and likewise dates; above, it guesses. In
 100 recorded conversations of tau-bench's airline, agents named 26 at most."""
-MOST_ALIKE: Final = 6
-"""Distinct numbers that may be said between the same two words; above, none of them is a statement."""
 
 
 class PolicyParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,6 +51,8 @@ class PolicyParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     contracts: tuple[str, ...]
     """Contracts in TOML; every rule must hold over the recorded calls."""
+    consents: tuple[Consent, ...] = ()
+    """Actions before which the person must have said yes, by the world's own account of the conversation."""
 
 
 class Communicated(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -128,29 +130,6 @@ def _rule_communicated(facts: Sequence[Communicated], missing: Sequence[str], gu
         score = 1 - len(missing) / len(facts)
         return Ruling("fail", score, f"the person was not told: {', '.join(missing[:5])}")
     return Ruling("pass", 1.0, f"the person was told all {len(facts)} facts")
-
-
-class ReadMessage(NamedTuple):
-    """A text and the values in it."""
-
-    text: str
-    """The normalized text."""
-    numbers: frozenset[Decimal]
-    """All numbers."""
-    stated: frozenset[Decimal]
-    """Numbers without those that are among many between the same words."""
-    dates: frozenset[str]
-
-
-def read_message(text: str) -> ReadMessage:
-    """Reads the values in a text."""
-    text = normalize_text(text)
-    alike: dict[tuple[str, str], set[Decimal]] = {}
-    for number in numbers_in(text):
-        alike.setdefault(number.neighbours, set()).add(number.value)
-    stated = (values for values in alike.values() if len(values) <= MOST_ALIKE)
-    dates = frozenset(dates_in(text))
-    return ReadMessage(text, frozenset().union(*alike.values()), frozenset().union(*stated), dates)
 
 
 def is_said(fact: Communicated, message: ReadMessage) -> bool:
@@ -300,10 +279,20 @@ def _rule_policy(
     if recorded is None:
         return Ruling("unknown", None, "the calls are not at hand")
     results = rule_results(parameters.contracts, recorded, f"check {given.check.name!r}")
+    unagreed = find_unagreed(parameters.consents, given.facts) if parameters.consents else []
+    if unagreed is None:
+        return Ruling("unknown", None, "when the person agreed is not at hand")
     broken = [result for result in results if result.status == "fail"]
     for result in broken:
         steps = [recorded.steps[at] for at in result.broken[:MOST_SHOWN]]
         cited.add("audit", "broken_rule", {"rule": result.name, "steps": steps, "count": len(result.broken)})
+    for action, calls in unagreed:
+        status: VerdictStatus = "fail" if calls else "pass"
+        results.append(RuleResult(f"consent/{action}", status, (), is_of_one_call=False))
+        if calls:
+            broken.append(results[-1])
+            data = {"rule": results[-1].name, "calls": calls[:MOST_SHOWN], "count": len(calls)}
+            cited.add("audit", "broken_rule", data)
     if broken:
         named = ", ".join(result.name for result in broken[:5])
         return Ruling("fail", 1 - len(broken) / len(results), f"broken: {named}")

@@ -30,9 +30,17 @@ _ASKS: Final = re.compile(
 )
 _CONFIRMS: Final = re.compile(
     r"\b(confirm|agree|approve|shall (i|we)|should i|may i|can i|do you want|do you wish|would you like|want me to|"
-    r"like me to|go ahead|proceed|are you sure|yes or no|is (that|this|it) (right|correct|ok|fine|all right|alright))",
+    r"like me to|go ahead|proceed|are you sure|yes or no|is (that|this|it) (right|correct|ok|fine|all right|alright)|"
+    r"(looks?|sounds?) (right|correct|good|ok|okay|fine)|are you (ok|okay|fine|happy|comfortable)|consent|permission|"
+    r"authori[sz]e|(ok|okay|right|correct|all right|alright) *\?)",
     re.I,
 )
+_YES: Final = (
+    "Yes, please go ahead with what I asked for.",
+    "Yes, do that, as far as I asked for it.",
+    "That is right if it is what I asked for, go on.",
+)
+"""They cannot tell a proposal from their own wish, so that a yes is never one to something else."""
 _DONE: Final = re.compile(r"\b(done|completed?|all set|finished|anything else|taken care of|has been)\b", re.I)
 _QUOTED: Final = 300
 LEFT: Final = "(The person has left the conversation.)"
@@ -121,6 +129,8 @@ class UserState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     left: bool = False
     evidence: dict[str, int] = {}
     """Turn at which each fact was told; 0 for the first message."""
+    agreed: tuple[int, ...] = ()
+    """Turns at which they said yes to what they were asked."""
 
 
 class ChecklistItem(msgspec.Struct, frozen=True):
@@ -196,9 +206,8 @@ def reply(script: UserScript, state: UserState, message: str) -> tuple[UserState
     changes = [change.text for change in script.changes if change.turn == state.turn]
     said += changes
     if is_settled and not (acts or corrections or changes) and any(_CONFIRMS.search(one) for one in questions):
-        said.insert(
-            0, _pick(script.seed, state.turn, "Yes, please go ahead.", "Yes, do that.", "That is right, go on.")
-        )
+        said.insert(0, _pick(script.seed, state.turn, *_YES))
+        state = replace(state, agreed=(*state.agreed, state.turn))
         is_useful = True
     elif not said and reports_completion(message):
         said.append(
