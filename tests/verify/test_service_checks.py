@@ -299,6 +299,22 @@ def test_the_log_is_judged_where_the_steps_do_not_hold_all_calls() -> None:
     assert judge_policy(ASKS_FIRST, [{"role": 5}], [step(0, "click")]).status == "unknown"
 
 
+ONE_LOAN = """
+contract = "one"
+[[rules]]
+name = "one-loan"
+kind = "governance"
+require = 'count(call.name == "lend_book" and result.ok) <= 1'
+"""
+
+
+def test_recorded_calls_that_are_not_in_the_log_are_not_judged() -> None:
+    lends = [logged("lend_book")]
+    assert judge_policy(ASKS_FIRST, lends, [step(0, "find_member"), step(1, "lend_book")]).status == "fail"
+    assert judge_policy(ONE_LOAN, lends, [step(0, "lend_book"), step(1, "lend_book")]).status == "pass"
+    assert judge_policy(ONE_LOAN, lends * 2, [step(0, "lend_book"), step(1, "lend_book")]).status == "fail"
+
+
 def test_a_rule_about_results_is_undecidable_over_the_log() -> None:
     needs_text = ASKS_FIRST.replace("result.ok", 'result.content contains "member"')
     assert judge_policy(needs_text, [logged("find_member"), logged("lend_book")], []).status == "unknown"

@@ -3,7 +3,7 @@
 Both read records that the agent did not write: the steps that the runner recorded, and the world's own log of calls.
 Nothing that the agent wrote is executed: the grade is `no-agent-code`.
 
-Covered: `policy` judges the steps only if they hold all calls of the world's log, else the log; calls that were
+Covered: `policy` judges those steps that are in the world's log, if they hold all of its calls, else the log; calls that were
 refused break no rule (they obtained nothing). A number is compared as a number, so that "10" is not found in "100" or
 "10:30", and a date in any of the usual spellings, with the right year or none. An agent that names more than 50 numbers
 for each number that it must say, or as many dates, is guessing and fails; a number does not count where more than 6
@@ -31,7 +31,7 @@ from assay.analysis.contracts.trace import RecordedTrace, Tracer
 from assay.environments.services.conversation import SEND
 from assay.environments.services.declaration import Consent
 from assay.errors import TaskError, UserError
-from assay.records import Observation, Step, ToolCall, VerdictStatus, canonical_bytes
+from assay.records import Observation, Step, ToolCall, Trajectory, VerdictStatus, canonical_bytes
 from assay.verify._consent import find_unagreed
 from assay.verify._numbers import is_within
 from assay.verify._ruling import Ruling
@@ -201,8 +201,9 @@ def _recorded_calls(given: WorldInput) -> RecordedTrace | None:
     """Returns the calls that are judged.
 
     Those that a disturbed world reports that its service answered, because the agent may have seen other names and
-    other answers; else those of the transcript, if it holds all calls of the world's log; else the log: an agent in
-    this process can mark its steps as not made, and one that uses pages makes steps of another kind.
+    other answers; else those calls of the transcript that are in the world's log, if all of the log's are there; else
+    the log: an agent in this process can mark its steps as not made, and one that uses pages makes steps of another
+    kind. What a program's model asked the program's own tools for did not reach the world, whatever the program says.
     """
     if "trace" in given.facts:
         try:
@@ -216,7 +217,7 @@ def _recorded_calls(given: WorldInput) -> RecordedTrace | None:
             )
             for at, call in enumerate(served)
         )
-    recorded = None if given.transcript is None else record_of(given.transcript(), lambda _: None)
+    recorded = None if given.transcript is None else record_of(_without_programs(given.transcript()), lambda _: None)
     if "calls" not in given.facts:
         return recorded
     try:
@@ -224,7 +225,15 @@ def _recorded_calls(given: WorldInput) -> RecordedTrace | None:
     except msgspec.ValidationError:
         return None
     log = [call for call in calls if call.role == "agent"]
-    return recorded if recorded is not None and _holds_all(recorded, log) else _trace_of_log(log)
+    return (None if recorded is None else _those_in(log, recorded)) or _trace_of_log(log)
+
+
+def _without_programs(trajectory: Trajectory) -> Trajectory:
+    """Returns a trajectory without the turns of models that programs in the sandbox asked, whose results the programs
+    report themselves. Their calls that reached the world are steps of their own."""
+    programs = {call.id for call in trajectory.calls if call.raw_request is not None}
+    steps = tuple(step for step in trajectory.steps if step.call is None or step.call not in programs)
+    return msgspec.structs.replace(trajectory, steps=steps)
 
 
 class _LogEntry(msgspec.Struct, frozen=True):
@@ -236,14 +245,24 @@ class _LogEntry(msgspec.Struct, frozen=True):
     code: str | None
 
 
-def _holds_all(recorded: RecordedTrace, log: Sequence[_LogEntry]) -> bool:
-    """Returns whether the recorded calls hold those of a log in their order, with whether each was refused."""
-    judged = (_call_key(fields["call"], fields.get("result")) for fields in recorded.trace.positions)
-    keys = (
-        (call.action, call.code is not None, b"" if call.code is not None else canonical_bytes(call.arguments))
-        for call in log
+def _those_in(log: Sequence[_LogEntry], recorded: RecordedTrace) -> RecordedTrace | None:
+    """Returns the recorded calls that are those of a log, in its order, judged by whether each was refused; None if one
+    is not recorded."""
+    keys = (_call_key(fields["call"], fields.get("result")) for fields in recorded.trace.positions)
+    judged = enumerate(keys)
+    kept: list[int] = []
+    for call in log:
+        is_refused = call.code is not None
+        wanted = (call.action, is_refused, b"" if is_refused else canonical_bytes(call.arguments))
+        at = next((at for at, key in judged if key == wanted), None)  # goes on after the call before
+        if at is None:
+            return None
+        kept.append(at)
+    return RecordedTrace(
+        recorded.trace._replace(positions=[recorded.trace.positions[at] for at in kept]),
+        tuple(recorded.steps[at] for at in kept),
+        tuple(recorded.calls[at] for at in kept),
     )
-    return all(key in judged for key in keys)  # each `in` advances past the calls before it
 
 
 def _trace_of_log(log: Sequence[_LogEntry]) -> RecordedTrace:
