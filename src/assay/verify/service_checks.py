@@ -4,11 +4,11 @@ Both read records that the agent did not write: the steps that the runner record
 Nothing that the agent wrote is executed: the grade is `no-agent-code`.
 
 Covered: `policy` judges those steps that are in the world's log, if they hold all of its calls, else the log; calls
-that were refused break no rule (they obtained nothing). A number is compared as a number, so that "10" is not found in "100" or
-"10:30", and a date in any of the usual spellings, with the right year or none. An agent that names more than 50 numbers
-for each number that it must say, or as many dates, is guessing and fails; a number does not count where more than 6
-different ones were said between the same two words, nor does what is said after the person left. Not covered: what a
-text means. "It is not 10" holds the number 10.
+that were refused break no rule (they obtained nothing). A number is compared as a number, so that "10" is not found in
+"100" or "10:30", and a date in any of the usual spellings, with the right year or none. An agent that names more than
+50 numbers for each number that it must say, or as many dates, is guessing and fails; a number does not count where more
+than 6 different ones were said between the same two words, nor does what is said after the person left. Not covered:
+what a text means. "It is not 10" holds the number 10.
 """
 
 from __future__ import annotations
