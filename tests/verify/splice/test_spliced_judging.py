@@ -211,13 +211,13 @@ async def test_a_worker_is_given_more_time_than_the_judge_that_asks_it(
     shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits: dict[bool, float] = {}
-    run_piped = run._Joined._run_piped
+    run_piped = run.JoinedSandboxes._run_piped
 
     async def recorded(self: Any, workspace: Any, argv: Any, pipes: Any, limit: float, show_bytes: int) -> Any:
         limits[workspace is self._worker] = limit
         return await run_piped(self, workspace, argv, pipes, limit, show_bytes)
 
-    monkeypatch.setattr(run._Joined, "_run_piped", recorded)
+    monkeypatch.setattr(run.JoinedSandboxes, "_run_piped", recorded)
     assert (await shop.judge(solution())).verdict.status == "pass"
     assert limits[True] > limits[False]
 

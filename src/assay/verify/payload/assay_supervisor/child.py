@@ -27,6 +27,7 @@ from _pytest import tmpdir
 from _pytest._code import code as pytest_code
 from _pytest._code.source import Source, findsource
 from _pytest.assertion import rewrite
+from forking import ForkPoint  # type: ignore[import-not-found]
 
 gc.freeze()  # nothing imported so far is ever garbage, and each collection would look through it
 
@@ -35,15 +36,19 @@ class RecordWriter:
     """Writes lines to the supervisor, unbuffered."""
 
     def __init__(self, fd: int, nonce: str) -> None:
-        self._fd = fd
-        self._nonce = nonce
+        self.begin(fd, nonce)
         self._write = os.write
         self._encode = json.JSONEncoder().encode
+
+    def begin(self, fd: int, nonce: str) -> None:
+        """Sets the descriptor and the nonce of what is told from now on."""
+        self.fd = fd
+        self._nonce = nonce
 
     def tell(self, kind: str, **values: Any) -> None:
         data = (self._encode({"nonce": self._nonce, "kind": kind, **values}) + "\n").encode()
         while data:
-            data = data[self._write(self._fd, data) :]
+            data = data[self._write(self.fd, data) :]
 
 
 CANARIES = (
@@ -77,13 +82,17 @@ class Recorder:
         self._wanted = set(config.get("only", ()))
         self._reversed = bool(config.get("reversed"))
         self._one_canary = bool(config.get("one_canary"))
-        self._random = random.Random(config["seed"])
+        self.begin(config["seed"])
         self._protocol = pytest_runner.runtestprotocol
         self._function = pytest.Function
         self._compile = compile
         self._after: set[int] = set()
         self._all_after: set[int] = set()
         self._names: list[str] = []
+
+    def begin(self, seed: int) -> None:
+        """Sets the seed of the canaries."""
+        self._random = random.Random(seed)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -254,13 +263,14 @@ def _splice(config: dict[str, Any], teller: RecordWriter) -> list[object]:
     """Returns the plugin that calls entry points at a worker, if the configuration has one; else None."""
     if "splice" not in config:
         return []
+    worker = tuple(config["worker"]) or None
     for fd in config["worker"]:
         os.set_inheritable(fd, False)
     sys.path.insert(0, config["splice"]["programs"])
     import splice_plugin  # type: ignore[import-not-found]  # its folder is known only now
 
     del sys.path[0]
-    return [splice_plugin.SplicePlugin(config["splice"], tuple(config["worker"]), teller.tell)]
+    return [splice_plugin.SplicePlugin(config["splice"], worker, teller.tell)]
 
 
 def run_tests(config: dict[str, Any], fd: int) -> int:
@@ -284,6 +294,8 @@ def run_tests(config: dict[str, Any], fd: int) -> int:
     if not config.get("script"):
         _show_lines_alone()
     plugins = [Recorder(teller, config), *_splice(config, teller)]
+    if "control" in config:
+        plugins.append(ForkPoint(config["control"], config["outputs"], [teller, *plugins]))
     return int(pytest.main(_arguments(config), plugins=plugins))
 
 
