@@ -27,7 +27,7 @@ from _pytest import tmpdir
 from _pytest._code import code as pytest_code
 from _pytest._code.source import Source, findsource
 from _pytest.assertion import rewrite
-from forking import ForkPoint  # type: ignore[import-not-found]
+from forking import ForkPoint, age_objects, end_early  # type: ignore[import-not-found]
 
 gc.freeze()  # nothing imported so far is ever garbage, and each collection would look through it
 
@@ -82,6 +82,7 @@ class Recorder:
         self._wanted = set(config.get("only", ()))
         self._reversed = bool(config.get("reversed"))
         self._one_canary = bool(config.get("one_canary"))
+        self._spliced = "splice" in config
         self.begin(config["seed"])
         self._protocol = pytest_runner.runtestprotocol
         self._function = pytest.Function
@@ -107,6 +108,9 @@ class Recorder:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         items = session.items
+        if self._spliced:
+            age_objects()
+            gc.enable()
         self._tell("collected", ids=[item.nodeid for item in items])
         self._names = [item.name.partition("[")[0] for item in items]
         last: dict[int, int] = {}
@@ -178,6 +182,8 @@ class Recorder:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         self._tell("finished", exit=int(exitstatus))
+        if self._spliced:
+            gc.freeze()  # pytest then looks for garbage five times, to warn of it
 
 
 MOST_TEXTS, MOST_TEXT = 2000, 1 << 20
@@ -294,9 +300,14 @@ def run_tests(config: dict[str, Any], fd: int) -> int:
     if not config.get("script"):
         _show_lines_alone()
     plugins = [Recorder(teller, config), *_splice(config, teller)]
+    if "splice" in config:
+        gc.disable()  # until the tests are collected: what that makes stays
     if "control" in config:
         plugins.append(ForkPoint(config["control"], config["outputs"], [teller, *plugins]))
-    return int(pytest.main(_arguments(config), plugins=plugins))
+    code = int(pytest.main(_arguments(config), plugins=plugins))
+    if "splice" in config:
+        end_early(code)
+    return code
 
 
 def _name_folders_alike() -> None:
