@@ -118,6 +118,39 @@ async def test_no_run_sees_the_memory_of_another(screened: Screened) -> None:
     assert [judge.runs for judge, _ in screened.judges._open.values()] == [3]
 
 
+LOOKING = """
+import os
+
+
+def test_total():
+    assert shop.total([("a", 3)]) == 1
+    found, parent = [], os.getppid()
+    above = int(open(f"/proc/{parent}/stat").read().rsplit(")", 1)[1].split()[1])
+    for pid in (parent, above):
+        assert b"warm.py" in open(f"/proc/{pid}/cmdline", "rb").read()
+        for name in ("mem", "environ", "maps", "fd/0"):
+            try:
+                open(f"/proc/{pid}/{name}", "rb").read(1)
+            except PermissionError:
+                continue
+            found.append(f"{name} of {pid}")
+    own = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
+    links = [os.readlink(path) for path in own if os.path.exists(path)]
+    found += [link for link in links if link.startswith("socket")]
+    assert len({link for link in links if link.startswith("pipe")}) == 4, links  # told, output, and two of the worker
+    assert not "all", found
+"""
+
+
+async def test_a_fork_reaches_neither_its_parents_nor_the_host(screened: Screened) -> None:
+    tests = TESTS.replace("def test_total():", "def unused_test_total():") + LOOKING
+    outcome = await screened.judge(solution(total="return 1"), tests=tests, expected=IDS["total"])
+    assert outcome.verdict.status == "fail"
+    (run, _) = outcome.of_kind("execution")
+    assert run["argv"][1].endswith("warm.py")
+    assert "AssertionError: []" in run["stdout"], run["stdout"]
+
+
 FILE_OF_A_TEST = '    path = pathlib.Path("{path}")\n    assert not path.exists()\n    path.write_text("1")\n'
 WRITING = "import pathlib\n" + TESTS.replace("    assert shop.total(", FILE_OF_A_TEST + "    assert shop.total(")
 

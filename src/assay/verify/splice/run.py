@@ -363,6 +363,8 @@ def compare_collection(plan: SeparationPlan, tests: Sequence[TestPlan], report: 
     wanted = {test.id for test in tests}
     recorded = [item for item in plan.collection if item.id in wanted]
     found = report.get("items", [])
+    if report.get("order") == "reversed":
+        found = found[::-1]
     for expected, item in zip(recorded, found, strict=False):
         if (expected.id, list(expected.marks), expected.parameters) != (item["id"], item["marks"], item["parameters"]):
             return f"collected otherwise than recorded: {item['id']}"[:300]

@@ -183,7 +183,7 @@ class Recorder:
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         self._tell("finished", exit=int(exitstatus))
         if self._spliced:
-            gc.freeze()  # pytest then looks for garbage five times, to warn of it
+            gc.freeze()  # pytest then looks for garbage, to warn of it
 
 
 MOST_TEXTS, MOST_TEXT = 2000, 1 << 20

@@ -117,6 +117,7 @@ class ForkPoint:
         for fd in self._own_outputs():
             os.dup2(output, fd, inheritable=fd in (1, 2))
         os.close(output)
+        os.close(self._teller.fd)
         self._teller.begin(told, message["nonce"])
         self._recorder.begin(message["seed"])
         self._splice.attach(tuple(worker))
