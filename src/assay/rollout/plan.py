@@ -46,6 +46,8 @@ class PlannedAttempt(NamedTuple):
     """Initial snapshot of an in-process world; None is its start."""
     stop: StopRule | None = None
     """Early-stopping rule; None never stops it."""
+    screened: bool = False
+    """True if a judge that also judges other attempts at the task may find that it failed."""
 
     def chain(self, retry: int) -> str:
         """Returns the chain id of one trial."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol
 
 import msgspec
 
@@ -46,6 +46,9 @@ from assay.verify import (
     verify_world,
 )
 from assay.verify.as_asked import AsAskedRequest, judge_as_asked, living_spec
+
+if TYPE_CHECKING:
+    from assay.verify.splice.screening import Screen, ScreeningJudges
 
 NOT_NEEDED = Isolation("not needed")
 WORLD_CHECKPOINT = "began"
@@ -89,6 +92,8 @@ class SiteOptions(NamedTuple):
     """Archive for the tasks' records and files; None archives none."""
     state: Snapshot | None = None
     """Initial state; None is the task's unmodified image."""
+    screening: ScreeningJudges | None = None
+    """Judges that are shared with other attempts and find plain failures; None: there are none."""
 
 
 class AttemptSite(Protocol):
@@ -248,11 +253,20 @@ class WorkspaceSite:
             separate=await self._preparer.separate(self._loaded, resolved),
             kinds=more.kinds,
             transcript=more.transcript,
+            screen=self._screen(),
         )
         results = await verify_outcome(request)
         if not results:
             return ()
         return (*results[:-1], results[-1]._replace(evidence=(*results[-1].evidence, *self._cost_evidence())))
+
+    def _screen(self) -> Screen | None:
+        judges, varied = self._options.screening, self._varied
+        if judges is None or varied is None or not self._options.variation.is_plain:
+            return None
+        from assay.verify.splice.screening import Screen  # late: most runs have none
+
+        return Screen(judges, varied.usage.add_command)
 
     async def _judge_as_asked(self, task: Task, unsealed: _Unsealed) -> tuple[CheckResult, ...]:
         """Judges in the live sandbox, then seals it; the stored state includes the verifier's own changes."""
