@@ -26,8 +26,9 @@ from . import acts
 from .context import BrowserContext
 from .keys import MODIFIERS, modifier_event
 from .page_snapshot import capture
+from .pool import browser_pool
 from .screen import Point, Screen
-from .tab import ActProblem, PageState, Tab
+from .tab import ActProblem, PageState, Serve, Tab
 from .tree import PageTree, quote, render_changes, render_tree
 from .vocabulary import (
     Clear,
@@ -108,6 +109,35 @@ class BrowserTools:
         self._point: Point | None = None
         self._held = 0
         self._acted_on: Tab | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        serve: Serve,
+        home: str,
+        size: tuple[int, int],
+        observe: Observe = "tree",
+        *,
+        takes_pictures: bool = True,
+        is_own: bool = False,
+    ) -> BrowserTools:
+        """Returns tools in a new context of a browser, in which no page is loaded yet.
+
+        Args:
+            serve: Answers the requests of its pages.
+            home: As for the constructor, with `observe` and `takes_pictures`.
+            size: Width and height of the viewport, in pixels.
+            observe: Form of what an act returns.
+            takes_pictures: True to take a picture after each act.
+            is_own: True for a browser that no other attempt uses.
+
+        Raises:
+            UserError: No browser or no sandbox for it is here.
+            EnvironmentFailure: It could not be started.
+        """
+        lease = await browser_pool().lease(is_own=is_own)
+        context = await BrowserContext.open(lease, serve, *size)
+        return cls(context, home, observe, takes_pictures=takes_pictures)
 
     @staticmethod
     def specs() -> tuple[ToolSpec, ...]:
