@@ -24,7 +24,6 @@ from .local_nodes import DRAIN_S, MOST_RESTARTS, RESTART_WAIT_S, NodeEnd, NodeOr
 from .place_records import AgentAnnouncement, Connect, connect_http
 from .ray_actor import UNREACHABLE, NodeActor
 from .transport import (
-    AgentReport,
     BackoffLink,
     GrantRequest,
     PollRequest,
@@ -156,7 +155,7 @@ class RayAgentLink(BackoffLink):
     async def _exchange(self, request: PollRequest | GrantRequest, kind: type[Reply]) -> Reply:
         import ray
 
-        call = "poll" if kind is AgentReport else "grant"
+        call = "poll" if isinstance(request, PollRequest) else "grant"
         try:
             handle = self._handle or await asyncio.to_thread(ray.get_actor, self._actor, NAMESPACE)
             self._handle = handle
