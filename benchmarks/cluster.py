@@ -381,7 +381,9 @@ def _soak(cluster: RayCluster, site: Site, load: Load, seconds: float) -> list[d
     """Runs one run after the other, and kills a node each minute."""
     Command(site, "run", *load.words, "--run", "embedded").wait()
     reference, draw = finals_of(site.store, "embedded"), random.Random(0)
-    began, kills, rows, memory = time.monotonic(), 0, [], []
+    rows: list[dict[str, Any]] = []
+    memory: list[float] = []
+    began, kills = time.monotonic(), 0
     next_kill = began + 60
     while time.monotonic() - began < seconds:
         run = f"soak-{len(rows)}"

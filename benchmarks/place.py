@@ -43,7 +43,7 @@ from assay.rollout.plan import PlannedAttempt, attempt_id
 from assay.rollout.schedule.policies import policy_named
 from assay.store import RunStore, query, seal
 from assay.store.chain import link_digest
-from assay.store.objects import Publisher, fetch_run, open_place
+from assay.store.objects import Publisher, fetch_runs, open_place
 from assay.tasks import LoadedTask
 from benchmarks._report import Report, Target, options
 from benchmarks.store import attempt_bodies
@@ -337,11 +337,7 @@ async def _publish(root: Path, url: str) -> None:
 
 
 async def _fetch(url: str, root: Path) -> None:
-    from assay.store.objects import list_published
-
-    place = open_place(url)
-    for run in await list_published(place):
-        await fetch_run(place, run, root)
+    await fetch_runs(open_place(url), root)
 
 
 MEASURES: dict[str, Callable[[str, Size, Path], list[dict[str, Any]]]] = {

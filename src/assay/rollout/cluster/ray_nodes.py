@@ -87,7 +87,7 @@ class RayConnection:
             try:
                 await asyncio.to_thread(self._connect)
             except (ConnectionError, RuntimeError, ValueError, TimeoutError, AssertionError) as exc:
-                raise EnvironmentFailure(f"no connection to {self.address}: {str(exc).strip() or exc!r}") from exc
+                raise EnvironmentFailure(f"no connection to {self.address}: {_first_line(exc)}") from exc
             self._is_ours = True
         if not self.address.startswith("ray://"):
             self.address = PREFIX + str(ray.get_runtime_context().gcs_address)
@@ -300,4 +300,4 @@ async def _fetch_end(actor: Any, orders: NodeOrders) -> NodeEnd:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
+    return str(error).strip().partition("\n")[0] or type(error).__name__
