@@ -18,6 +18,7 @@ from typing import Any, Self
 __all__ = ["RayCluster"]
 
 OBJECT_STORE_BYTES = 80 << 20
+START_TRIES = 3
 
 
 class RayCluster:
@@ -27,6 +28,8 @@ class RayCluster:
         self._count = nodes
         self._cluster: Any = None
         self.nodes: list[Any] = []
+        self._raylets: dict[int, int] = {}
+        """The process of each node's raylet."""
         self.address = ""
         """What `--nodes` takes."""
 
@@ -47,16 +50,25 @@ class RayCluster:
 
     def add_node(self) -> None:
         """Adds a node."""
-        self.nodes.append(self._new_node())
+        self.nodes.append(self._new_node(len(self.nodes)))
 
     def replace(self, number: int) -> None:
         """Starts a node in the place of one that was killed."""
         with contextlib.suppress(Exception):  # what is left of it: a raylet that is gone cannot be asked
             self._cluster.remove_node(self.nodes[number], allow_graceful=False)
-        self.nodes[number] = self._new_node()
+        self.nodes[number] = self._new_node(number)
 
-    def _new_node(self) -> Any:
-        return self._cluster.add_node(num_cpus=1, object_store_memory=OBJECT_STORE_BYTES)
+    def _new_node(self, number: int) -> Any:
+        for left in range(START_TRIES - 1, -1, -1):
+            try:
+                node = self._cluster.add_node(num_cpus=1, object_store_memory=OBJECT_STORE_BYTES)
+                break
+            except Exception:  # Ray gives a raylet 30 seconds, and raises no narrower error
+                if not left:
+                    raise
+        (raylet,) = node.all_processes["raylet"]
+        self._raylets[number] = int(raylet.process.pid)
+        return node
 
     def head_pids(self) -> list[int]:
         """Returns the processes of the head."""
@@ -65,7 +77,7 @@ class RayCluster:
 
     def pids(self, number: int) -> list[int]:
         """Returns the processes of a node: its raylet, and what that started, also if it has another parent now."""
-        raylet = self._raylet(number)
+        raylet = self._raylets[number]
         mark = f"RAY_RAYLET_PID={raylet}".encode()
         found = [raylet]
         for folder in Path("/proc").iterdir():
@@ -88,10 +100,6 @@ class RayCluster:
         for pid in self.pids(number):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, what)
-
-    def _raylet(self, number: int) -> int:
-        (info,) = self.nodes[number].all_processes["raylet"]
-        return int(info.process.pid)
 
     def __exit__(self, *_: object) -> None:
         for number in range(len(self.nodes)):

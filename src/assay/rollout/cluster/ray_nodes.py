@@ -159,7 +159,7 @@ class RayAgentLink(BackoffLink):
         try:
             handle = self._handle or await asyncio.to_thread(ray.get_actor, self._actor, NAMESPACE)
             self._handle = handle
-            status, body = await handle.call.remote(call, msgspec.json.encode(request))
+            status, body = await _result(handle.call.remote(call, msgspec.json.encode(request)))
         except (ray.exceptions.RayError, ValueError, OSError) as exc:
             self._handle = None
             raise UnreachableAgentError(f"agent {self.name} cannot be reached through Ray: {_first_line(exc)}") from exc
@@ -245,7 +245,7 @@ class RayNodes:
         try:
             actor = await asyncio.to_thread(_create_actor, name, machine.id)
             try:
-                await asyncio.wait_for(actor.has_started.remote(), PENDING_S)
+                await asyncio.wait_for(_result(actor.has_started.remote()), PENDING_S)
             except TimeoutError:
                 self._warn(f"Ray has not started a node on {machine.host} yet: it needs a free CPU there")
             return await _fetch_end(actor, orders)
@@ -267,7 +267,7 @@ class RayNodes:
 
         with contextlib.suppress(ray.exceptions.RayError, ValueError, OSError):  # it is gone
             actor = await asyncio.to_thread(ray.get_actor, name, NAMESPACE)
-            await actor.leave.remote()
+            await _result(actor.leave.remote())
             await _fetch_end(actor, self._orders)
             await asyncio.to_thread(ray.kill, actor)
 
@@ -296,7 +296,13 @@ def _create_actor(name: str, machine: str) -> Any:
 
 async def _fetch_end(actor: Any, orders: NodeOrders) -> NodeEnd:
     """Waits for the end of an actor's node. Raises `RayError` if the actor dies before."""
-    return msgspec.json.decode(await actor.run.remote(msgspec.json.encode(orders)), type=NodeEnd)
+    return msgspec.json.decode(await _result(actor.run.remote(msgspec.json.encode(orders))), type=NodeEnd)
+
+
+async def _result(reference: Any) -> Any:
+    """Waits for the result of a call. Cancelling the wait leaves Ray's own future alone, which Ray Client does not
+    expect to be cancelled."""
+    return await asyncio.shield(asyncio.wrap_future(reference.future()))
 
 
 def _first_line(error: Exception) -> str:
