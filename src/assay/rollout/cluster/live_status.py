@@ -93,6 +93,8 @@ class _OpenRun:
     def __init__(self, url: str, run: str, settings: Settings, token: str | None) -> None:
         self._place, self._run, self._settings, self._token = open_place(url), run, settings, token
         self._reader: StatusReader | None = None
+        self._links = contextlib.AsyncExitStack()
+        """Keeps the connection to Ray, of which a process has one, for the pages that ask next."""
         self._lock = asyncio.Lock()
         self._status: ClusterStatus | None = None
         self._read_at = 0.0
@@ -114,8 +116,5 @@ class _OpenRun:
             return msgspec.structs.replace(self._status, nodes=nodes)
 
     async def _open(self) -> StatusReader:
-        # The connection to Ray, of which a process has one, is kept for the pages that ask next.
-        connect = await contextlib.AsyncExitStack().enter_async_context(
-            open_links(self._run, self._settings, self._token)
-        )
+        connect = await self._links.enter_async_context(open_links(self._run, self._settings, self._token))
         return StatusReader(self._place, self._run, connect)

@@ -349,15 +349,23 @@ class _PlacedRun:
                 yield _OpenNodes(connect_http(token), local.watch)
             return
         orders = NodeOrders(config, "", store, cache) if nodes == "ray:local" else NodeOrders(config, "", None, None)
+        async with self._ray_nodes(nodes, orders) as opened:
+            yield opened
+
+    @contextlib.asynccontextmanager
+    async def _ray_nodes(self, nodes: str, orders: NodeOrders) -> AsyncIterator[_OpenNodes]:
+        label = read_label(self._store)
+        assert label is not None  # both entries wrote or read it
+        address = ray_address_file(self._settings, self._run.name)
         async with RayConnection(nodes) as connection:
-            address = ray_address_file(self._settings, run)
             address.parent.mkdir(parents=True, exist_ok=True)
             address.write_text(connection.address, encoding="utf-8")
-            label = read_label(self._store)
-            assert label is not None  # both entries made or read it
-            async with RayNodes(connection, orders, label.id, self._progress.warn) as placed:
-                self._progress.inform(f"nodes are started on {connection.address}")
-                yield _OpenNodes(connect_ray(self._options.token), placed.watch)
+            try:
+                async with RayNodes(connection, orders, label.id, self._progress.warn) as placed:
+                    self._progress.inform(f"nodes are started on {connection.address}")
+                    yield _OpenNodes(connect_ray(self._options.token), placed.watch)
+            finally:
+                address.unlink(missing_ok=True)
 
     async def _fetch(self, *, is_complete: bool) -> None:
         state = RunState(self._run, 0, LeaseTimes())

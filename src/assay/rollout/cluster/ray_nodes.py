@@ -193,6 +193,7 @@ class RayNodes:
         self._restart_wait_s = restart_wait_s
         self._attended: dict[str, asyncio.Task[None]] = {}
         self._living: set[str] = set()
+        self._warned: set[str] = set()
         self._failed: dict[str, str] = {}
         """The last error of each machine whose node is not started again."""
 
@@ -204,6 +205,8 @@ class RayNodes:
         async with asyncio.TaskGroup() as group:
             while True:
                 machines = await self._connection.find_machines()
+                if not machines and not self._attended:
+                    self._warn_once(f"no machine of {self._connection.address} has a CPU for a node yet")
                 self._living = {one.id for one in machines}
                 for one in machines:
                     if one.id not in self._attended:
@@ -212,6 +215,11 @@ class RayNodes:
                     reason = "; ".join(dict.fromkeys(self._failed[one.id] for one in machines))
                     raise EnvironmentFailure(f"the nodes on all machines of {self._connection.address} ended: {reason}")
                 await asyncio.sleep(SCAN_S)
+
+    def _warn_once(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            self._warn(text)
 
     async def _attend(self, machine: RayNode) -> None:
         """Runs a node on a machine until it ends for good, or the machine is gone."""
@@ -248,9 +256,11 @@ class RayNodes:
                 await asyncio.wait_for(_result(actor.has_started.remote()), PENDING_S)
             except TimeoutError:
                 self._warn(f"Ray has not started a node on {machine.host} yet: it needs a free CPU there")
-            return await _fetch_end(actor, orders)
+            end = await _fetch_end(actor, orders)
+            await asyncio.to_thread(ray.kill, actor)  # so that the next one is not told of this end
         except (ray.exceptions.RayError, ValueError, OSError) as exc:
             return NodeEnd(None, _first_line(exc))
+        return end
 
     def _actor_name(self, machine: str) -> str:
         return f"assay-{self._run_id[:12]}-{machine[:12]}"
