@@ -38,6 +38,7 @@ class RayCluster:
 
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        os.environ.setdefault("RAY_worker_niceness", "0")  # 15 by default, also of the nodes that actors start
         self._folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")  # a short path: it holds sockets
         head = {"num_cpus": 0, "object_store_memory": OBJECT_STORE_BYTES, "include_dashboard": False}
         self._cluster = Cluster(

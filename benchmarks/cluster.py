@@ -27,6 +27,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -91,6 +92,10 @@ def main(words: Sequence[str] | None = None) -> None:
     wanted = given.only or (("no fault",) if given.quick else (*SCENARIOS, "overhead", "memory"))
     rows: list[dict[str, Any]] = []
     missing: dict[str, str] = {}
+    if find_spec("ray") is None:
+        missing["all of it"] = "Ray is not installed: pip install 'assay[ray]'"
+        Report("cluster", HOW, rows, _targets(rows), missing).finish(COLUMNS, given.into)
+        return
     with tempfile.TemporaryDirectory(prefix="assay-cluster-") as text:
         folder = Path(text)
         load = _load(folder, given.tasks, given.agent, 2 if given.quick else given.attempts)
