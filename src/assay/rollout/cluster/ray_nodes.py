@@ -87,7 +87,7 @@ class RayConnection:
             try:
                 await asyncio.to_thread(self._connect)
             except (ConnectionError, RuntimeError, ValueError, TimeoutError, AssertionError) as exc:
-                raise EnvironmentFailure(f"no connection to {self.address}: {_first_line(exc)}") from exc
+                raise EnvironmentFailure(f"no connection to {self.address}: {_short(exc)}") from exc
             self._is_ours = True
         if not self.address.startswith("ray://"):
             self.address = PREFIX + str(ray.get_runtime_context().gcs_address)
@@ -162,7 +162,7 @@ class RayAgentLink(BackoffLink):
             status, body = await _result(handle.call.remote(call, msgspec.json.encode(request)))
         except (ray.exceptions.RayError, ValueError, OSError) as exc:
             self._handle = None
-            raise UnreachableAgentError(f"agent {self.name} cannot be reached through Ray: {_first_line(exc)}") from exc
+            raise UnreachableAgentError(f"agent {self.name} cannot be reached through Ray: {_short(exc)}") from exc
         if status == UNREACHABLE:
             raise UnreachableAgentError(f"agent {self.name}: {body.decode('utf-8', 'replace')}")
         return decode_reply(f"agent {self.name}", status, body, kind)
@@ -259,7 +259,7 @@ class RayNodes:
             end = await _fetch_end(actor, orders)
             await asyncio.to_thread(ray.kill, actor)  # so that the next one is not told of this end
         except (ray.exceptions.RayError, ValueError, OSError) as exc:
-            return NodeEnd(None, _first_line(exc))
+            return NodeEnd(None, _short(exc))
         return end
 
     def _actor_name(self, machine: str) -> str:
@@ -315,5 +315,7 @@ async def _result(reference: Any) -> Any:
     return await asyncio.shield(asyncio.wrap_future(reference.future()))
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__
+def _short(error: Exception) -> str:
+    """Returns the first and the last line of an error: those between are tables and tracebacks of Ray."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return " ... ".join(dict.fromkeys((lines[0], lines[-1])))
