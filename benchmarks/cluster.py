@@ -320,12 +320,16 @@ def _nodes_cpu(cluster: RayCluster, site: Site, attempts: int) -> _Spent:
     run = f"memory-nodes-{attempts}"
     command = Command(site, *_memory_words(attempts, run), "--nodes", cluster.address, "--place", site.url)
     spent: dict[int, float] = {}
+    pids: dict[int, int | None] = {}
     while not any(line.startswith("run ") for _, line in command.lines) and command.process.poll() is None:
         for number in range(len(cluster.nodes)):
-            pid = cluster.node_pid(number)
-            if pid is not None:
-                with contextlib.suppress(OSError):
+            pid = pids.get(number) or cluster.node_pid(number)
+            try:
+                if pid is not None:
                     spent[pid] = _cpu_s(pid)
+            except OSError:
+                pid = None
+            pids[number] = pid
         time.sleep(0.1)
     return _Spent(sum(spent.values()), command.wait())
 
