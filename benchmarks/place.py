@@ -177,8 +177,8 @@ def _create_bucket(endpoint: str, process: subprocess.Popen[bytes], within_s: fl
             with urllib.request.urlopen(urllib.request.Request(f"{endpoint}/bucket", method="PUT"), timeout=10):
                 return
         except OSError as exc:
-            if isinstance(exc, urllib.error.HTTPError) and exc.code == 409:
-                return  # it is there
+            if isinstance(exc, urllib.error.HTTPError) and exc.code in (403, 409):
+                return  # the server was started again, and has it
             if process.poll() is not None or time.monotonic() > until:
                 raise
             time.sleep(0.3)
