@@ -346,10 +346,11 @@ def _memory(cluster: RayCluster, site: Site) -> list[dict[str, Any]]:
     (site.folder / "sleeper.py").write_text(SLEEPER, encoding="utf-8")
     command = Command(site, *words, "--nodes", cluster.address, "--place", site.url)
     try:
-        until = time.monotonic() + 120
-        while time.monotonic() < until and not all(cluster.node_pid(n) for n in range(len(cluster.nodes))):
-            time.sleep(0.5)
-        time.sleep(10)
+        until = time.monotonic() + 300
+        while sum(one["state"] == "answers" for one in _nodes(site, "idle")) < len(cluster.nodes):
+            if time.monotonic() > until:
+                raise AssertionError("the nodes have not started")
+            time.sleep(2)
         nodes, others = [], []
         for number in range(len(cluster.nodes)):
             node = cluster.node_pid(number)
@@ -363,6 +364,15 @@ def _memory(cluster: RayCluster, site: Site) -> list[dict[str, Any]]:
         {"what": "memory, node", "pss_mib": round(statistics.median(nodes))},
         {"what": "memory, Ray", "pss_mib": round(statistics.median(others))},
     ]
+
+
+def _nodes(site: Site, run: str) -> list[dict[str, Any]]:
+    """Returns the nodes of a run; none before it has begun."""
+    try:
+        nodes: list[dict[str, Any]] = call(site, "status", run)["nodes"]
+    except AssertionError:
+        return []
+    return nodes
 
 
 SLEEPER = """
