@@ -250,6 +250,22 @@ TABLES = {
             "times": "ratio",
         },
     ),
+    "cluster": Table(
+        "cluster",
+        {
+            "": "what",
+            "attempts": "attempts",
+            "differing": "differing",
+            "superseded": "superseded",
+            "commands": "coordinators",
+            "granted again s": "granted_again_s",
+            "wall s": "wall_s",
+            "CPU us a turn": "cpu_us_a_turn",
+            "times": "ratio",
+            "command CPU ms": "command_cpu_ms",
+            "MiB": "pss_mib",
+        },
+    ),
     "store": Table(
         "store",
         {
