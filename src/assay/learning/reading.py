@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from assay.analysis.judged_path import judged_path
 from assay.errors import StoreError, UserError
 from assay.gateway.backends import TemplateOptions, template_options
 from assay.gateway.tokens import AttributingRenderer, UncertifiedSpan
@@ -270,7 +271,7 @@ class RunReader:
 
     def _load(self, row: AttemptRow) -> Trajectory:
         found = merge_later_events(self._store, row.chain, self._later_events.get(row.chain, ()))
-        return self._tasks.mark_import(found)
+        return judged_path(self._tasks.mark_import(found))
 
     def _select(self, rows: Sequence[AttemptRow], decided: set[str], heads: Mapping[str, str]) -> list[AttemptRow]:
         """Returns the selected attempts. Raises `UserError` where one is missing or has other events by now."""

@@ -72,6 +72,16 @@ class PlayedWorld:
     def restore(self, state: bytes) -> None:
         self.world.restore(state)
 
+    def fork(self) -> PlayedWorld:
+        """Returns an independent copy, with the rewards paid so far."""
+        other = PlayedWorld(self.world.fork())
+        other.step, other.paid, other._last = self.step, [*self.paid], self._last
+        return other
+
+    def progress(self) -> float | None:
+        """Returns the share of the solution done; None if unknown. Only the verifier's side may know it."""
+        return self.world.progress()
+
     @property
     def terminated(self) -> bool:
         return self._last is not None and self._last.terminated
