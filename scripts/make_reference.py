@@ -36,6 +36,7 @@ from assay.admission.sensitivity import Sensitivity, Survivor
 from assay.admission.soundness import Completeness, Cost, Strictness, TaskReport
 from assay.agents.cheats import CHEATS
 from assay.agents.cheats.interface import BUNDLES, Cheat
+from assay.agents.combinators.combinator import Combinator
 from assay.agents.harnesses.agent import HarnessOptions
 from assay.agents.harnesses.install import Installed
 from assay.analysis import consistency, integrity
@@ -663,7 +664,14 @@ def agents_page() -> str:
         if not point.value.startswith("assay."):
             continue
         module = importlib.import_module(point.value.partition(":")[0])
-        made += f"\n## {name}\n\n{inspect.getdoc(module)}\n"
+        kind = getattr(module, point.value.partition(":")[2])
+        is_combinator = isinstance(kind, type) and issubclass(kind, Combinator)
+        made += f"\n## {name}\n\n{inspect.getdoc(kind if is_combinator else module)}\n"
+        if is_combinator:
+            made += f"\nSpelled `{name}:{'CHEAP,EXPENSIVE' if kind.agents_inside > 1 else 'N:AGENT'}`; see the "
+            made += "[how-to](../how-to/try-several-times.md).\n"
+            made += "\n" + field_table(kind.Options) if kind.Options.__struct_fields__ else ""
+            continue
         for options in [v for k, v in sorted(vars(module).items()) if k.endswith("Options") and isinstance(v, type)]:
             if options.__module__ == module.__name__:
                 made += "\n" + field_table(options)

@@ -25,11 +25,12 @@ def has_branches(trajectory: Trajectory) -> bool:
 
 
 def judged_path(trajectory: Trajectory) -> Trajectory:
-    """Returns an attempt with the steps and calls of its adopted branch alone; the attempt itself without branches.
+    """Returns an attempt with the steps and calls of its adopted branch alone; the attempt itself if its agent opens no
+    branches. Calls of a judge are left out.
 
     Steps keep their index. Of a record whose branches do not hold together, no step and no call is left.
     """
-    if not has_branches(trajectory):
+    if all(item.kind not in (BRANCH, ADOPTED) for item in trajectory.evidence):
         return trajectory
     try:
         origins = {one.at: one.after for one in _read(trajectory, BRANCH)}

@@ -10,6 +10,8 @@ import pytest
 from assay.agents.building import build_agent
 from assay.analysis.judged_path import judged_path
 from assay.errors import AgentDefinitionError, OptionError
+from assay.learning.reading import RunReader
+from assay.learning.rows_config import RowsConfig
 from assay.records import Limits, Trajectory
 from assay.rollout import RunConfig, Tally, start_run
 from assay.rollout.rejudge.config import ReplayConfig
@@ -55,7 +57,7 @@ async def test_best_of_n_hands_in_a_passing_try_and_says_that_it_is_an_upper_bou
 
 async def test_one_try_is_the_plain_agent_with_the_same_seed(tmp_path: Path) -> None:
     (first, *_) = await run(tmp_path, "best-of:1:random-world", agent_options={"judge": "verdict"})
-    assert judged_path(first) is first
+    assert judged_path(first) == first
     assert pick(first)["picked"] == adopted(first)["branch"] == 0
 
 
@@ -68,6 +70,24 @@ async def test_the_judged_path_of_a_world_is_replayed(tmp_path: Path) -> None:
         assert len(path.steps) == chosen["steps"] < len(one.steps)
     report = await replay("r", ReplayConfig(all=True), Settings(tmp_path / "cache", tmp_path / "store"), Tally())
     assert report.counts == {"agree": 6, "differ": 0, "cannot": 0}
+
+
+async def test_training_rows_come_from_the_adopted_try_alone(tmp_path: Path) -> None:
+    made = await run(tmp_path, "vote:3:random-world")
+    settings = Settings(tmp_path / "cache", tmp_path / "store")
+    with RunReader.open(settings, "r", RowsConfig()) as reader:
+        read = {one.attempt: [step.index for step in one.steps] for one in reader.trajectories()}
+    assert read == {one.attempt: [step.index for step in judged_path(one).steps] for one in made}
+    assert all(len(read[one.attempt]) < len(one.steps) for one in made)
+
+
+async def test_a_model_judges_and_its_calls_are_no_part_of_the_try(tmp_path: Path) -> None:
+    options = {"judge": "model", "max_turns": 1, "seeded": True}
+    fields = {"agent_options": options, "model": f"scripted:{TRYING}:mover_and_judge"}
+    for made in await run(tmp_path, "retry:9:loop", **fields):
+        tries = pick(made)["tries"]
+        assert [t["score"] for t in tries] == [0.0] * (len(tries) - 1) + [1.0]
+        assert (len(made.calls), len(judged_path(made).calls)) == (2 * len(tries), 1)
 
 
 async def test_retry_stops_at_the_first_accepted_try_and_a_run_limit_ends_all_of_them(tmp_path: Path) -> None:

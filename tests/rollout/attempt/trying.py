@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from assay.agents.combinators.judges import FinishedTry
 from assay.agents.interface import Attempt
+from assay.gateway.interface import ModelRequest
 from assay.records import ToolCall
 
 
@@ -45,3 +47,12 @@ def content_judge(done: FinishedTry) -> tuple[float, str]:
 def broken_judge(done: FinishedTry) -> float:
     """Returns no score."""
     return 7.0
+
+
+def mover_and_judge(request: ModelRequest) -> dict[str, Any] | str:
+    """Moves once, and takes a move to the left for done."""
+    if request.messages[0]["content"].startswith("You judge"):
+        return "YES." if '"left"' in request.messages[-1]["content"] else "No. Go left."
+    asked = str(request.messages)
+    direction = "left" if random.Random(asked + str(request.sampling)).random() < 0.5 else "up"
+    return {"tool_calls": [{"name": "move", "arguments": {"direction": direction}}]}

@@ -127,7 +127,7 @@ class LiveBranches(Branches):
                 raise
         # What its model calls met goes before what its program made of that.
         cause = await attempt.close_endpoint() or cause
-        if isinstance(cause, LimitReached) and attempt.is_try_over:
+        if isinstance(cause, LimitReached) and (attempt.is_try_over or not attempt.meter.is_spent()):
             own.ending = BranchEnding(stopped=cause.limit)
         elif cause is not None:
             raise cause
