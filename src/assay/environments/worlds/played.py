@@ -117,6 +117,10 @@ class PlayedWorld:
         act = _random_act(self.world, draw)
         return None if act is None else as_call(act, len(self.paid))
 
+    def possible_acts(self) -> tuple[ToolCall, ...]:
+        """Returns possible calls, at most 100; empty if the world is over or lists none."""
+        return () if self.terminated or self.truncated else _as_calls(_choices(self.world))
+
     # Hooks of admission, answered on forks of a world without an agent.
 
     def oracle(self) -> tuple[ToolCall, ...]:
