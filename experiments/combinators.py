@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.agents.combinators.judges import FinishedTry
+from assay.records import Limits
 from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.statistics import difference_interval
@@ -39,6 +40,12 @@ class Arm(NamedTuple):
     label: str
     agent: str
     options: dict[str, Any]
+    max_turns: int | None = None
+    """Limit of an attempt's turns, over all of its tries."""
+
+    def run_name(self, tasks: str, seed: int) -> str:
+        """Returns the name of the run of a seed."""
+        return "".join(c if c.isalnum() else "-" for c in f"{tasks}-{self.label}-{seed}")[-60:].strip("-")
 
 
 class Cell(NamedTuple):
@@ -81,11 +88,11 @@ async def run_arm(arm: Arm, tasks: str, seeds: Sequence[int], settings: Settings
     """Makes the runs of an arm, one a seed; a run that is there is read."""
     cell = Cell({}, {}, {})
     for seed in seeds:
-        name = "".join(c if c.isalnum() else "-" for c in f"{tasks}-{arm.label}-{seed}")[-60:].strip("-")
+        name = arm.run_name(tasks, seed)
         if name not in list_runs(settings.store):
-            config = RunConfig(
-                tasks=(tasks,), agent=arm.agent, agent_options=arm.options, run=name, seed=seed, **fields
-            )
+            agent: dict[str, Any] = {"agent": arm.agent, "agent_options": arm.options}
+            limits = Limits(turns=arm.max_turns)
+            config = RunConfig(tasks=(tasks,), run=name, seed=seed, limits=limits, **agent, **fields)
             await start_run(config, settings, Tally())
         with RunStore.open(settings.store, name) as store:
             for row in final_rows(store.attempts()):

@@ -64,6 +64,7 @@ VERBS = (
     Verb("improve", "training:improve", "Improves an agent: attempts, verification, training, gate."),
     Verb("skills", "skills:app", "Distils, tries and releases skills, with their evidence."),
     Verb("learn-value", "learn_value:learn_value", "Learns the value of states from verified attempts, for search."),
+    Verb("memory", "memory:app", "Keeps what verified attempts showed, for later attempts."),
     Verb("query", "query:query", "Queries all runs of the store with SQL."),
     Verb("lint", "lint:lint", "Checks task folders and suggests fixes."),
     Verb("seal", "store:seal", "Converts a finished run to Parquet tables."),

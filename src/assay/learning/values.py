@@ -1,7 +1,8 @@
 """Learns the value of states from verified attempts, for `best-first` search: a logistic regression on texts.
 
 A state on the judged way of a passing attempt is worth `discount` to the power of the acts that were left; one of a
-failing attempt, or of a try that was not handed in, is worth 0. Attempts whose pass is doubted, or that were not judged, are left out. Fitting is deterministic.
+failing attempt, or of a try that was not handed in, is worth 0. Attempts whose pass is doubted, or that were not
+judged, are left out. Fitting is deterministic.
 """
 
 from __future__ import annotations
