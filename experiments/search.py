@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from assay.errors import UserError
 from assay.learning.values import learn_value
 from assay.settings import Settings
 from assay.statistics import difference_interval
@@ -31,12 +32,16 @@ WORLDS = {"adventure,rooms=7,locks=2": 300, "maze": 60, "sokoban": 60}
 SEARCH: dict[str, Any] = {"acts": ACTS}
 
 
-async def _learn(world: str, seed: int, settings: Settings) -> tuple[Path, str]:
-    """Returns the file of a value that is learnt on tasks that no arm sees, and the passes that it rests on."""
+async def _learn(world: str, seed: int, settings: Settings) -> tuple[Path | None, str]:
+    """Returns the file of a value that is learnt on tasks that no arm sees, and the passes that it rests on; None where
+    every attempt passed, so that there is nothing to learn."""
     tasks = f"family:{world},n={WORLDS[world]},seed={seed * 1000 + 7}"
     arm = Arm("explored", "best-first", SEARCH)
     await run_arm(arm, tasks, [seed], settings)
-    learnt = learn_value([arm.run_name(tasks, seed)], settings, 0.9)
+    try:
+        learnt = learn_value([arm.run_name(tasks, seed)], settings, 0.9)
+    except UserError:
+        return None, "all"
     file = settings.store / f"{world.partition(',')[0]}-{seed}.json"
     file.write_bytes(msgspec.json.encode(learnt.value))
     return file, f"{learnt.passed} of {learnt.attempts}"
@@ -56,6 +61,8 @@ async def _world(world: str, seeds: list[int], settings: Settings) -> None:
             Arm("best-first, progress (privileged)", "best-first", SEARCH | {"value": "progress"}),
         ]
         for arm in arms:
+            if arm.options.get("value") == "None":
+                continue
             cells.setdefault(arm.label, []).append(await run_arm(arm, tasks, [seed], settings))
     base = next(iter(cells.values()))
     print(f"\n{world}; the value rests on {', '.join(passes)} passing attempts\n")
