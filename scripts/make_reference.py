@@ -59,6 +59,7 @@ from assay.gateway.backends import _open as models
 from assay.gateway.backends import _open_tokens as token_models
 from assay.gateway.backends import pricing, scripted
 from assay.learning.credit.compose import CreditConfig, MaskStage
+from assay.learning.evolution.recipe import EvolveGateOptions, EvolveRecipe, EvolveSearchOptions
 from assay.learning.improve import EvaluationPoint, ImproveReport
 from assay.learning.service import BatchRequest, PolicyRequest, RolloutServiceConfig
 from assay.learning.service.config import AbortRequest, AcknowledgeRequest, VersionRequest
@@ -486,9 +487,10 @@ def struct_section(struct: type, title: str | None = None, level: str = "##") ->
 def recipes_page() -> str:
     """docs/reference/recipes.md."""
     made = (
-        "# Recipes\n\nA recipe configures `assay improve` or `assay train`: one TOML file; "
+        "# Recipes\n\nA recipe configures `assay improve`, `assay evolve` or `assay train`: one TOML file; "
         "`--set table.field=VALUE` overrides a field. An unknown field is an error. How to use them: "
-        "[improve an agent](../how-to/improve-an-agent.md).\n\n"
+        "[improve an agent](../how-to/improve-an-agent.md), "
+        "[evolve an agent's options](../how-to/evolve-an-agent.md).\n\n"
     )
     made += struct_section(ImproveRecipe, "`assay improve`")
     for struct, title in (
@@ -499,6 +501,9 @@ def recipes_page() -> str:
         (GateOptions, "`[gate]`"),
     ):
         made += "\n" + struct_section(struct, title, "###")
+    made += "\n" + struct_section(EvolveRecipe, "`assay evolve`")
+    made += "\n" + struct_section(EvolveSearchOptions, "`[search]`", "###")
+    made += "\n" + struct_section(EvolveGateOptions, "`[gate]` of `assay evolve`", "###")
     made += "\n" + struct_section(TrainRecipe, "`assay train`")
     for options, title in (
         (ModelOptions, "`[model]`"),

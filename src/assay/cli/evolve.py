@@ -14,7 +14,7 @@ from .tables import print_rows
 from .training import RecipeArgument, SetOption
 
 if TYPE_CHECKING:
-    from assay.learning.evolution.evolve import Candidate
+    from assay.learning.evolution.evolve import EvaluatedOptions
 
 
 def evolve(
@@ -57,7 +57,7 @@ def _options(options: dict[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in sorted(options.items())) or "no option"
 
 
-def _row(one: Candidate) -> dict[str, str]:
+def _row(one: EvaluatedOptions) -> dict[str, str]:
     return {
         "options": _options(one.options),
         "tasks": str(one.tasks),

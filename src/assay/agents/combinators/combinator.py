@@ -20,7 +20,7 @@ from assay.environments.interface import Mount
 from assay.errors import AgentError, OptionError
 from assay.records import Evidence
 
-from .judges import Judge, Judgement, read_judge
+from .judges import Judge, TryScore, read_judge
 
 PICK = "pick"
 """Kind of the evidence about what a combinator tried and picked."""
@@ -120,7 +120,7 @@ class Trying:
         """Opens the branch of a try."""
         return self.branches.first if number == 0 else await self.branches.start(seed=self.seed(number))
 
-    async def run(self, agent: Agent, branch: Branch) -> Judgement | None:
+    async def run(self, agent: Agent, branch: Branch) -> TryScore | None:
         """Lets an agent act in a branch and returns the judge's answer; None without a judge."""
         steps = len(branch.steps)
         ending = await self.branches.run(agent, branch)
@@ -133,7 +133,7 @@ class Trying:
         self._tries[-1] = msgspec.structs.replace(made, score=judgement.score)
         return judgement
 
-    def is_accepted(self, judgement: Judgement | None) -> bool:
+    def is_accepted(self, judgement: TryScore | None) -> bool:
         """Returns whether the judge takes a try for done."""
         return judgement is not None and judgement.score >= self._combinator.accept
 

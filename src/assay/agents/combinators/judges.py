@@ -38,7 +38,7 @@ class FinishedTry(NamedTuple):
     """The world's limit that stopped it; None if none did."""
 
 
-class Judgement(NamedTuple):
+class TryScore(NamedTuple):
     """A judge's answer."""
 
     score: float
@@ -54,7 +54,7 @@ class Judge(Protocol):
     is_privileged: bool
     needs_model: bool
 
-    async def judge(self, branches: Branches, branch: Branch) -> Judgement:
+    async def judge(self, branches: Branches, branch: Branch) -> TryScore:
         """Scores a branch. Raises `LimitReached` at a limit, `AgentError` for an invalid answer, and `TaskError` where
         the environment lacks what it needs."""
 
@@ -82,9 +82,9 @@ class VerdictJudge:
     is_privileged = True
     needs_model = False
 
-    async def judge(self, branches: Branches, branch: Branch) -> Judgement:
+    async def judge(self, branches: Branches, branch: Branch) -> TryScore:
         verdict = await branches.verdict(branch)
-        return Judgement(1.0 if verdict.passed else min(verdict.score, 1.0 - 1e-9))
+        return TryScore(1.0 if verdict.passed else min(verdict.score, 1.0 - 1e-9))
 
 
 class CommandJudge:
@@ -99,14 +99,14 @@ class CommandJudge:
         self.name = f"{COMMAND}{command}"
         self._command = command
 
-    async def judge(self, branches: Branches, branch: Branch) -> Judgement:
+    async def judge(self, branches: Branches, branch: Branch) -> TryScore:
         workspace = branch.attempt.workspace
         if workspace is None:
             raise TaskError("judge=command: needs a sandbox, and the environment has none: take judge=file.py:function")
         result = await branch.attempt.shell(self._command, fork=await workspace.fork())
         done = result.exit_code == 0 and not result.timed_out
         said = f"{result.stdout}\n{result.stderr}".strip()
-        return Judgement(float(done), "" if done else f"`{self._command}` failed:\n{said[-_FEEDBACK_CHARS:]}")
+        return TryScore(float(done), "" if done else f"`{self._command}` failed:\n{said[-_FEEDBACK_CHARS:]}")
 
 
 class ModelJudge:
@@ -116,7 +116,7 @@ class ModelJudge:
     is_privileged = False
     needs_model = True
 
-    async def judge(self, branches: Branches, branch: Branch) -> Judgement:
+    async def judge(self, branches: Branches, branch: Branch) -> TryScore:
         shown = "\n".join(_describe_step(step) for step in branch.steps[-_SHOWN_STEPS:])
         content = f"The task:\n{instruction_of(branch.attempt.task)}\n\nWhat the agent did last:\n{shown or 'nothing'}"
         messages = [{"role": "system", "content": _QUESTION}, {"role": "user", "content": content}]
@@ -124,7 +124,7 @@ class ModelJudge:
         answer = text_of(reply.message.get("content"))
         word, _, rest = answer.strip().partition(" ")
         done = word.strip(".,!:").upper() == "YES"
-        return Judgement(float(done), "" if done else rest.strip()[:_FEEDBACK_CHARS])
+        return TryScore(float(done), "" if done else rest.strip()[:_FEEDBACK_CHARS])
 
 
 class FunctionJudge:
@@ -139,7 +139,7 @@ class FunctionJudge:
         self.name = name
         self._function = function
 
-    async def judge(self, branches: Branches, branch: Branch) -> Judgement:
+    async def judge(self, branches: Branches, branch: Branch) -> TryScore:
         ending = branch.ending
         finished = FinishedTry(instruction_of(branch.attempt.task), branch.steps, ending.ended, ending.stopped)
         with boundary(AgentError, f"judge {self.name}"):
@@ -149,7 +149,7 @@ class FunctionJudge:
         score, feedback = found if isinstance(found, tuple) and len(found) == 2 else (found, "")
         if not isinstance(score, int | float) or not math.isfinite(score) or not 0 <= score <= 1:
             raise AgentError(f"judge {self.name} returned {found!r:.100}: expected a number from 0 to 1")
-        return Judgement(float(score), str(feedback)[:_FEEDBACK_CHARS])
+        return TryScore(float(score), str(feedback)[:_FEEDBACK_CHARS])
 
 
 def _describe_step(step: Step) -> str:

@@ -28,7 +28,7 @@ from assay.settings import Settings
 from assay.store import RunStore, final_rows, load_current_verdicts
 from assay.tasks import LoadedTask, find_tasks
 
-from .recipe import EvolveRecipe, GateOptions, SearchOptions
+from .recipe import EvolveGateOptions, EvolveRecipe, EvolveSearchOptions
 
 Report = Callable[[str], None]
 _LEAST_TASKS = 4
@@ -58,7 +58,7 @@ class EvolutionEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return digest_record(self)
 
 
-class Candidate(NamedTuple):
+class EvaluatedOptions(NamedTuple):
     """One evaluated configuration of the search."""
 
     options: dict[str, Any]
@@ -82,7 +82,7 @@ class EvolveReport(msgspec.Struct, frozen=True):
     """The same on the tasks of the gate; None if the search found nothing better."""
     accepted: bool
     reasons: tuple[str, ...]
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[EvaluatedOptions, ...]
     ledger: str
 
 
@@ -107,7 +107,7 @@ class _Evolution:
     def __init__(self, recipe: EvolveRecipe, settings: Settings, report: Report) -> None:
         self._recipe, self._settings, self._report = recipe, settings, report
         self._ledger = ChainedFile(settings.store / "evolution" / f"{recipe.name}.jsonl", EvolutionEntry)
-        self._found: dict[tuple[str, int], Candidate] = {}
+        self._found: dict[tuple[str, int], EvaluatedOptions] = {}
         others = {entry.recipe for entry in self._ledger.read()} - {recipe.digest}
         if others:
             raise UserError(f"{self._ledger.path} is of another recipe: give this one another name")
@@ -127,7 +127,7 @@ class _Evolution:
             _mark_front(list(self._found.values())), str(self._ledger.path),
         )  # fmt: skip
 
-    async def _by_coordinate(self, tasks: Sequence[LoadedTask]) -> Candidate:
+    async def _by_coordinate(self, tasks: Sequence[LoadedTask]) -> EvaluatedOptions:
         best = await self._evaluate(self._recipe.base, tasks)
         for _ in range(self._recipe.search.sweeps):
             for option, values in self._recipe.space.items():
@@ -136,7 +136,7 @@ class _Evolution:
                     best = other if other.rate > best.rate else best
         return best
 
-    async def _by_halving(self, tasks: Sequence[LoadedTask]) -> Candidate:
+    async def _by_halving(self, tasks: Sequence[LoadedTask]) -> EvaluatedOptions:
         left = list(self._recipe.combinations())
         rungs = max(1, (len(left) - 1).bit_length())
         for rung in range(rungs):
@@ -146,7 +146,7 @@ class _Evolution:
             left = [one.options for one in made[: max(1, (len(made) + 1) // 2)]]
         return await self._evaluate(left[0], tasks)
 
-    async def _evaluate(self, options: dict[str, Any], tasks: Sequence[LoadedTask]) -> Candidate:
+    async def _evaluate(self, options: dict[str, Any], tasks: Sequence[LoadedTask]) -> EvaluatedOptions:
         digest = digest_record(options)
         known = self._found.get((digest, len(tasks)))
         if known is not None:
@@ -155,11 +155,15 @@ class _Evolution:
         self._report(f"{run}: {len(tasks)} tasks, {_show(options)}")
         rate, turns = await self._run_arm(options, tasks, run, self._recipe.search)
         self._append(EvolutionEntry("candidate", self._recipe.digest, options, (run,), len(tasks), rate, turns))
-        made = self._found[digest, len(tasks)] = Candidate(options, run, len(tasks), rate, turns)
+        made = self._found[digest, len(tasks)] = EvaluatedOptions(options, run, len(tasks), rate, turns)
         return made
 
     async def _run_arm(
-        self, options: dict[str, Any], tasks: Sequence[LoadedTask], run: str, on: SearchOptions | GateOptions
+        self,
+        options: dict[str, Any],
+        tasks: Sequence[LoadedTask],
+        run: str,
+        on: EvolveSearchOptions | EvolveGateOptions,
     ) -> tuple[float, float | None]:
         """Makes one run; returns the share of passed attempts and the mean turns."""
         attempts = on.attempts
@@ -175,7 +179,7 @@ class _Evolution:
         return passed / (len(tasks) * attempts), sum(used) / len(used) if used else None
 
     async def _gate(
-        self, winner: Candidate, tasks: Sequence[LoadedTask]
+        self, winner: EvaluatedOptions, tasks: Sequence[LoadedTask]
     ) -> tuple[tuple[bool, tuple[str, ...]], tuple[float, float]]:
         recipe, gate = self._recipe, self._recipe.gate
         ordered = sorted({one.task.digest: one for one in tasks}.values(), key=lambda one: one.task.digest)
@@ -218,7 +222,7 @@ class _Evolution:
             passes[one.task.id] = passed + (unjudged if unjudged_pass else 0)
         return passes
 
-    def _spend(self, winner: Candidate, tasks: Sequence[LoadedTask]) -> HoldoutUse:
+    def _spend(self, winner: EvaluatedOptions, tasks: Sequence[LoadedTask]) -> HoldoutUse:
         return HoldoutLedger(self._settings.store).spend(
             [one.task.digest for one in tasks],
             self._recipe.gate.alpha,
@@ -235,7 +239,7 @@ class _Evolution:
                 append(msgspec.structs.replace(entry, previous=entries[-1].digest if entries else ""))
 
 
-def _mark_front(found: Sequence[Candidate]) -> tuple[Candidate, ...]:
+def _mark_front(found: Sequence[EvaluatedOptions]) -> tuple[EvaluatedOptions, ...]:
     marked = []
     for one in found:
         same = [other for other in found if other.tasks == one.tasks and other.turns is not None]

@@ -16,7 +16,7 @@ Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
-class SearchOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class EvolveSearchOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`[search]`: where and how configurations are compared; nothing of it decides."""
 
     tasks: tuple[str, ...]
@@ -32,7 +32,7 @@ class SearchOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Seed of the runs, the same for all candidates."""
 
 
-class GateOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class EvolveGateOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`[gate]`: the one decision, on tasks that the search never saw."""
 
     tasks: tuple[str, ...]
@@ -55,8 +55,8 @@ class EvolveRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """Name of the search: of its ledger, and the beginning of its runs' names."""
     agent: str
     """Agent, as `assay run --agent` takes it."""
-    search: SearchOptions
-    gate: GateOptions
+    search: EvolveSearchOptions
+    gate: EvolveGateOptions
     space: dict[str, list[Any]]
     """Options of the agent that may change, each with its values."""
     base: dict[str, Any] = {}
