@@ -3,12 +3,12 @@
 Both read records that the agent did not write: the steps that the runner recorded, and the world's own log of calls.
 Nothing that the agent wrote is executed: the grade is `no-agent-code`.
 
-Covered: `policy` judges the steps only if they hold all calls of the world's log, else the log; calls that were
-refused break no rule (they obtained nothing). A number is compared as a number, so that "10" is not found in "100" or
-"10:30", and a date in any of the usual spellings, with the right year or none. An agent that names more than 50 numbers
-for each number that it must say, or as many dates, is guessing and fails; a number does not count where more than 6
-different ones were said between the same two words, nor does what is said after the person left. Not covered: what a
-text means. "It is not 10" holds the number 10.
+Covered: `policy` judges those steps that are in the world's log, if they hold all of its calls, else the log; calls
+that were refused break no rule (they obtained nothing). A number is compared as a number, so that "10" is not found in
+"100" or "10:30", and a date in any of the usual spellings, with the right year or none. An agent that names more than
+50 numbers for each number that it must say, or as many dates, is guessing and fails; a number does not count where more
+than 6 different ones were said between the same two words, nor does what is said after the person left. Not covered:
+what a text means. "It is not 10" holds the number 10.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ from assay.analysis.contracts.evaluation import Trace
 from assay.analysis.contracts.syntax import walk
 from assay.analysis.contracts.trace import RecordedTrace, Tracer
 from assay.environments.services.conversation import SEND
+from assay.environments.services.declaration import Consent
 from assay.errors import TaskError, UserError
-from assay.records import Observation, Step, ToolCall, VerdictStatus, canonical_bytes
+from assay.records import Observation, Step, ToolCall, Trajectory, VerdictStatus, canonical_bytes
+from assay.verify._consent import find_unagreed
 from assay.verify._numbers import is_within
 from assay.verify._ruling import Ruling
-from assay.verify._text_values import dates_in, holds_date, normalize_text, numbers_in
+from assay.verify._text_values import ReadMessage, holds_date, normalize_text, read_message
 from assay.verify._world_check import make_result, read_parameters, refuse_workspace
 from assay.verify.cited_evidence import CitedEvidence
 from assay.verify.interface import CheckInput, CheckResult, WorldInput
@@ -42,8 +44,6 @@ MOST_SHOWN: Final = 50
 MOST_VALUES: Final = 50
 """Distinct numbers that an agent may name for each number that it must say, and likewise dates; above, it guesses. In
 100 recorded conversations of tau-bench's airline, agents named 26 at most."""
-MOST_ALIKE: Final = 6
-"""Distinct numbers that may be said between the same two words; above, none of them is a statement."""
 
 
 class PolicyParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,6 +51,8 @@ class PolicyParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     contracts: tuple[str, ...]
     """Contracts in TOML; every rule must hold over the recorded calls."""
+    consents: tuple[Consent, ...] = ()
+    """Actions before which the person must have said yes, by the world's own account of the conversation."""
 
 
 class Communicated(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -130,29 +132,6 @@ def _rule_communicated(facts: Sequence[Communicated], missing: Sequence[str], gu
     return Ruling("pass", 1.0, f"the person was told all {len(facts)} facts")
 
 
-class ReadMessage(NamedTuple):
-    """A text and the values in it."""
-
-    text: str
-    """The normalized text."""
-    numbers: frozenset[Decimal]
-    """All numbers."""
-    stated: frozenset[Decimal]
-    """Numbers without those that are among many between the same words."""
-    dates: frozenset[str]
-
-
-def read_message(text: str) -> ReadMessage:
-    """Reads the values in a text."""
-    text = normalize_text(text)
-    alike: dict[tuple[str, str], set[Decimal]] = {}
-    for number in numbers_in(text):
-        alike.setdefault(number.neighbours, set()).add(number.value)
-    stated = (values for values in alike.values() if len(values) <= MOST_ALIKE)
-    dates = frozenset(dates_in(text))
-    return ReadMessage(text, frozenset().union(*alike.values()), frozenset().union(*stated), dates)
-
-
 def is_said(fact: Communicated, message: ReadMessage) -> bool:
     """Returns whether a message holds a fact. Raises `TaskError` for a value that is not of its kind."""
     if fact.kind == "number":
@@ -222,8 +201,9 @@ def _recorded_calls(given: WorldInput) -> RecordedTrace | None:
     """Returns the calls that are judged.
 
     Those that a disturbed world reports that its service answered, because the agent may have seen other names and
-    other answers; else those of the transcript, if it holds all calls of the world's log; else the log: an agent in
-    this process can mark its steps as not made, and one that uses pages makes steps of another kind.
+    other answers; else those calls of the transcript that are in the world's log, if all of the log's are there; else
+    the log: an agent in this process can mark its steps as not made, and one that uses pages makes steps of another
+    kind. What a program's model asked the program's own tools for did not reach the world, whatever the program says.
     """
     if "trace" in given.facts:
         try:
@@ -237,7 +217,7 @@ def _recorded_calls(given: WorldInput) -> RecordedTrace | None:
             )
             for at, call in enumerate(served)
         )
-    recorded = None if given.transcript is None else record_of(given.transcript(), lambda _: None)
+    recorded = None if given.transcript is None else record_of(_without_programs(given.transcript()), lambda _: None)
     if "calls" not in given.facts:
         return recorded
     try:
@@ -245,7 +225,15 @@ def _recorded_calls(given: WorldInput) -> RecordedTrace | None:
     except msgspec.ValidationError:
         return None
     log = [call for call in calls if call.role == "agent"]
-    return recorded if recorded is not None and _holds_all(recorded, log) else _trace_of_log(log)
+    return (None if recorded is None else _those_in(log, recorded)) or _trace_of_log(log)
+
+
+def _without_programs(trajectory: Trajectory) -> Trajectory:
+    """Returns a trajectory without the turns of models that programs in the sandbox asked, whose results the programs
+    report themselves. Their calls that reached the world are steps of their own."""
+    programs = {call.id for call in trajectory.calls if call.raw_request is not None}
+    steps = tuple(step for step in trajectory.steps if step.call is None or step.call not in programs)
+    return msgspec.structs.replace(trajectory, steps=steps)
 
 
 class _LogEntry(msgspec.Struct, frozen=True):
@@ -257,14 +245,24 @@ class _LogEntry(msgspec.Struct, frozen=True):
     code: str | None
 
 
-def _holds_all(recorded: RecordedTrace, log: Sequence[_LogEntry]) -> bool:
-    """Returns whether the recorded calls hold those of a log in their order, with whether each was refused."""
-    judged = (_call_key(fields["call"], fields.get("result")) for fields in recorded.trace.positions)
-    keys = (
-        (call.action, call.code is not None, b"" if call.code is not None else canonical_bytes(call.arguments))
-        for call in log
+def _those_in(log: Sequence[_LogEntry], recorded: RecordedTrace) -> RecordedTrace | None:
+    """Returns the recorded calls that are those of a log, in its order, judged by whether each was refused; None if one
+    is not recorded."""
+    keys = (_call_key(fields["call"], fields.get("result")) for fields in recorded.trace.positions)
+    judged = enumerate(keys)
+    kept: list[int] = []
+    for call in log:
+        is_refused = call.code is not None
+        wanted = (call.action, is_refused, b"" if is_refused else canonical_bytes(call.arguments))
+        at = next((at for at, key in judged if key == wanted), None)  # goes on after the call before
+        if at is None:
+            return None
+        kept.append(at)
+    return RecordedTrace(
+        recorded.trace._replace(positions=[recorded.trace.positions[at] for at in kept]),
+        tuple(recorded.steps[at] for at in kept),
+        tuple(recorded.calls[at] for at in kept),
     )
-    return all(key in judged for key in keys)  # each `in` advances past the calls before it
 
 
 def _trace_of_log(log: Sequence[_LogEntry]) -> RecordedTrace:
@@ -300,10 +298,20 @@ def _rule_policy(
     if recorded is None:
         return Ruling("unknown", None, "the calls are not at hand")
     results = rule_results(parameters.contracts, recorded, f"check {given.check.name!r}")
+    unagreed = find_unagreed(parameters.consents, given.facts) if parameters.consents else []
+    if unagreed is None:
+        return Ruling("unknown", None, "when the person agreed is not at hand")
     broken = [result for result in results if result.status == "fail"]
     for result in broken:
         steps = [recorded.steps[at] for at in result.broken[:MOST_SHOWN]]
         cited.add("audit", "broken_rule", {"rule": result.name, "steps": steps, "count": len(result.broken)})
+    for action, calls in unagreed:
+        status: VerdictStatus = "fail" if calls else "pass"
+        results.append(RuleResult(f"consent/{action}", status, (), is_of_one_call=False))
+        if calls:
+            broken.append(results[-1])
+            data = {"rule": results[-1].name, "calls": calls[:MOST_SHOWN], "count": len(calls)}
+            cited.add("audit", "broken_rule", data)
     if broken:
         named = ", ".join(result.name for result in broken[:5])
         return Ruling("fail", 1 - len(broken) / len(results), f"broken: {named}")

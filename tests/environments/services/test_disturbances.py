@@ -343,7 +343,7 @@ async def test_the_served_world_is_the_disturbed_one() -> None:
         ("failures", "must be a list"),
         ([{"kind": "storm"}], "one of failures, slow"),
         ([{"kind": "failures", "rate": 2}], "rate is 2"),
-        ([{"kind": "failures", "speed": 2}], "its options are rate, seed, in_row"),
+        ([{"kind": "failures", "speed": 2}], "there is no option speed; did you mean seed"),
         ([{"kind": "pages", "size": 0}], "pages"),
         ([{"kind": "failures"}] * 2, "twice"),
         ([{"kind": "failures"}] * 17, "at most 16"),

@@ -104,11 +104,46 @@ def test_confirms_and_thanks() -> None:
     assert "hank" in said[1]
 
 
-@pytest.mark.parametrize("question", ["I will lend it. Do you agree?", "Is it all right?", "Would you approve that?"])
+CONSENT = (
+    "I will lend it. Do you agree?",
+    "Is it all right?",
+    "Would you approve that?",
+    "Does that look right to you?",
+    "I will lend it, ok?",
+    "Do I have your permission?",
+    "Do I have your go-ahead?",
+    "Please reply with yes to continue.",
+    "Is that what you want?",
+    "So, shall I lend the book which you named?",
+    "When you are ready, shall I lend it?",
+)
+
+
+@pytest.mark.parametrize("question", CONSENT)
 def test_whoever_asks_for_consent_hears_a_yes(question: str) -> None:
     state, said = talk(UserScript("Hi."), question)
     assert re.match("Yes|That is right", said[0])
     assert state.patience == 12
+    assert state.agreed == (1,)
+
+
+@pytest.mark.parametrize("seed", range(9))
+def test_a_yes_is_to_what_the_person_asked_for_and_not_to_more(seed: int) -> None:
+    _, said = talk(UserScript("Lend me a book.", seed=seed), "Would you like me to delete your account as well?")
+    assert "what I asked for" in said[0] or "as far as I asked for it" in said[0]
+
+
+@pytest.mark.parametrize("question", ["What do you want?", "And which one can I lend?", "So, when shall I send it?"])
+def test_no_yes_answers_an_open_question(question: str) -> None:
+    state, said = talk(UserScript("Hi."), question)
+    assert not re.match("Yes|That is right", said[0])
+    assert state.agreed == ()
+
+
+def test_an_answer_that_is_no_yes_is_no_consent() -> None:
+    script = UserScript("Hi.", (EMAIL, TITLE))
+    state, _ = talk(script, "Do you agree on which book?", "I will lend it.", "All is done.", "Do you agree?")
+    assert state.agreed == (4,)
 
 
 def test_a_step_that_names_what_was_told_is_confirmed_and_what_was_not_told_is_answered() -> None:

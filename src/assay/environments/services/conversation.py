@@ -103,6 +103,8 @@ class ConversationSummary(msgspec.Struct, frozen=True):
     turns: int
     has_left: bool
     checklist: list[ChecklistItem]
+    agreed: tuple[int, ...] = ()
+    """Turns at which the person said yes, where rules drive them."""
 
 
 @conversation.view()
@@ -149,7 +151,7 @@ def _summarize(tx: Transaction) -> ConversationSummary:
     """Returns which facts were told, and where."""
     script, state = read_person(tx.get(Person, 1))
     messages = [message.text if message.sender == "user" else None for message in tx.find(Message)]
-    return ConversationSummary(state.turn, state.left, checklist_of(script, state, messages))
+    return ConversationSummary(state.turn, state.left, checklist_of(script, state, messages), state.agreed)
 
 
 def read_person(person: Person) -> tuple[UserScript, UserState]:

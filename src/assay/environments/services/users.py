@@ -26,13 +26,30 @@ _MOODS: Final[tuple[Mood, ...]] = ("calm", "hurried", "upset")
 _AT_ONCE: Final[dict[Mood, int]] = {"calm": 3, "hurried": 1, "upset": 1}
 """Facts that are told, and acts that are done, in answer to one message."""
 _ASKS: Final = re.compile(
-    r"\?|\b(tell|give|send|provide|share|specify|confirm|clarify|need|let me know|which|what|who|when|where)\b", re.I
+    r"\?|\b(tell|give|send|provide|share|specify|confirm|clarify|need|let me know|which|what|who|when|where)\b|"
+    r"\b(say|reply|answer|respond|write|type) (\w+ )?yes\b",
+    re.I,
 )
 _CONFIRMS: Final = re.compile(
     r"\b(confirm|agree|approve|shall (i|we)|should i|may i|can i|do you want|do you wish|would you like|want me to|"
-    r"like me to|go ahead|proceed|are you sure|yes or no|is (that|this|it) (right|correct|ok|fine|all right|alright))",
+    r"like me to|go ahead|proceed|are you sure|yes or no|is (that|this|it) (right|correct|ok|fine|all right|alright)|"
+    r"(looks?|sounds?) (right|correct|good|ok|okay|fine)|are you (ok|okay|fine|happy|comfortable)|consent|permission|"
+    r"authori[sz]e|go-ahead|what you (want|meant|asked)|(say|reply|answer|respond|write|type) (\w+ )?yes|"
+    r"(ok|okay|right|correct|all right|alright) *\?)",
     re.I,
 )
+_IS_OPEN: Final = re.compile(
+    r"\W*(?:(?:and|but|now|okay|ok|please|so|then|well)\b\W*)*"
+    r"(?:(?:how|what|which|who|whom|whose|why)\b|(?:when|where) (?:shall|should|may|can|do|would)\b)",
+    re.I,
+)
+"""A question that no yes answers: `what do you want`."""
+_YES: Final = (
+    "Yes, please go ahead with what I asked for.",
+    "Yes, do that, as far as I asked for it.",
+    "That is right if it is what I asked for, go on.",
+)
+"""They cannot tell a proposal from their own wish, so that a yes is never one to something else."""
 _DONE: Final = re.compile(r"\b(done|completed?|all set|finished|anything else|taken care of|has been)\b", re.I)
 _QUOTED: Final = 300
 LEFT: Final = "(The person has left the conversation.)"
@@ -121,6 +138,8 @@ class UserState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     left: bool = False
     evidence: dict[str, int] = {}
     """Turn at which each fact was told; 0 for the first message."""
+    agreed: tuple[int, ...] = ()
+    """Turns at which they said yes to what they were asked."""
 
 
 class ChecklistItem(msgspec.Struct, frozen=True):
@@ -195,10 +214,9 @@ def reply(script: UserScript, state: UserState, message: str) -> tuple[UserState
     said += corrections
     changes = [change.text for change in script.changes if change.turn == state.turn]
     said += changes
-    if is_settled and not (acts or corrections or changes) and any(_CONFIRMS.search(one) for one in questions):
-        said.insert(
-            0, _pick(script.seed, state.turn, "Yes, please go ahead.", "Yes, do that.", "That is right, go on.")
-        )
+    if is_settled and not (acts or corrections or changes) and any(map(_asks_for_consent, questions)):
+        said.insert(0, _pick(script.seed, state.turn, *_YES))
+        state = replace(state, agreed=(*state.agreed, state.turn))
         is_useful = True
     elif not said and reports_completion(message):
         said.append(
@@ -216,6 +234,10 @@ def reply(script: UserScript, state: UserState, message: str) -> tuple[UserState
 def questions_of(message: str) -> list[str]:
     """Returns the sentences of a message that ask for something, in lower case."""
     return [sentence.lower() for sentence in SENTENCE.findall(message) if _ASKS.search(sentence)]
+
+
+def _asks_for_consent(question: str) -> bool:
+    return _CONFIRMS.search(question) is not None and _IS_OPEN.match(question) is None
 
 
 def reports_completion(message: str) -> bool:

@@ -31,7 +31,7 @@ from assay.errors import UserError
 from assay.plugins import load
 from assay.records import Check, EnvironmentSpec, Task, canonical_bytes, digest_record
 
-from .conduct import keep_policy
+from .conduct import ask_for_consents, keep_policy
 from .instruction import (
     LEVELS,
     USER_MODES,
@@ -299,7 +299,10 @@ class ServiceTasks:
             services.append(conversation.name)
             knobs[conversation.name] = {"script": msgspec.to_builtins(wording.script)}
             knobs[conversation.name] |= {"driver": "model"} if self._user == "model" else {}
-        parameters: dict[str, Any] = {"services": services, "plan": msgspec.to_builtins(walk.plan)}
+        plan, consents = walk.plan, done.policy.consents if self._user != "model" else ()
+        if wording.script is not None and consents:
+            plan = ask_for_consents(draft, wording.script, {consent.action for consent in consents})
+        parameters: dict[str, Any] = {"services": services, "plan": msgspec.to_builtins(plan)}
         if knobs:
             parameters["knobs"] = knobs
         if draft.change:
@@ -309,7 +312,10 @@ class ServiceTasks:
             state["ignored"] = [ANSWERS]
         checks = [Check("state", "state", state)]
         if done.policy.contracts:
-            checks.append(Check("policy", "policy", {"contracts": list(done.policy.contracts)}))
+            rules: dict[str, Any] = {"contracts": list(done.policy.contracts)}
+            if wording.script is not None and consents:
+                rules["consents"] = msgspec.to_builtins(consents)
+            checks.append(Check("policy", "policy", rules))
         if draft.answers:
             checks.append(Check("answer", "answer", {"questions": as_questions(draft.answers)}))
         environment = EnvironmentSpec("sites" if self._has_pages else "services", parameters, done.seed)
@@ -328,7 +334,7 @@ class ServiceTasks:
             digest=digest_record([instruction, environment, checks]),
             tags=("services", level, *more, *names),
             source=f"family services, {'+'.join(names)}, seed {seed}",
-            metadata={"given": round(wording.share_given, 3), "writes": len(walk.writes), "calls": len(walk.plan)},
+            metadata={"given": round(wording.share_given, 3), "writes": len(walk.writes), "calls": len(plan)},
         )
 
 

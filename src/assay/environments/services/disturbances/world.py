@@ -172,7 +172,7 @@ class DisturbedWorld:
     @property
     def policy(self) -> Policy:
         policy = self.service.policy
-        return Policy(self._outward_text(policy.text), policy.contracts)
+        return msgspec.structs.replace(policy, text=self._outward_text(policy.text))
 
     @property
     def read_only(self) -> frozenset[str]:
