@@ -63,7 +63,7 @@ VERBS = (
     Verb("train", "training:train", "Trains a small model on stored attempts."),
     Verb("improve", "training:improve", "Improves an agent: attempts, verification, training, gate."),
     Verb("skills", "skills:app", "Distils, tries and releases skills, with their evidence."),
-    Verb("evolve", "evolve:evolve", "Searches an agent's options, and gates the winner on held-out tasks."),
+    Verb("evolve", "evolve:evolve", "Searches an agent's options, and gates the winner on other tasks."),
     Verb("learn-value", "learn_value:learn_value", "Learns the value of states from verified attempts, for search."),
     Verb("memory", "memory:app", "Keeps what verified attempts showed, for later attempts."),
     Verb("query", "query:query", "Queries all runs of the store with SQL."),

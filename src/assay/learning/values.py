@@ -39,7 +39,7 @@ class ValuedState(NamedTuple):
     value: float
 
 
-class LearntValue(NamedTuple):
+class FittedValue(NamedTuple):
     """The fitted value and what it rests on."""
 
     value: TextValue
@@ -50,7 +50,7 @@ class LearntValue(NamedTuple):
     """Attempts that are doubted, unjudged or broken."""
 
 
-def learn_value(runs: Sequence[str], settings: Settings, discount: float) -> LearntValue:
+def learn_value(runs: Sequence[str], settings: Settings, discount: float) -> FittedValue:
     """Learns a value from the judged attempts of runs.
 
     Raises:
@@ -74,7 +74,7 @@ def learn_value(runs: Sequence[str], settings: Settings, discount: float) -> Lea
         which = "passed" if not counts["pass"] else "failed"
         raise UserError(f"no attempt of {', '.join(runs)} {which}: a value is learnt from passes and failures")
     judged = counts["pass"] + counts["fail"]
-    return LearntValue(fit(states), judged, counts["pass"], len(states), counts.total() - judged)
+    return FittedValue(fit(states), judged, counts["pass"], len(states), counts.total() - judged)
 
 
 def value_states(brief: str, trajectory: Trajectory, discount: float, *, passed: bool) -> list[ValuedState]:
