@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from assay.analysis.judged_path import BRANCH
 from assay.errors import escape_surrogates
 from assay.gateway.interface import Exchange
 from assay.records import (
@@ -42,6 +43,24 @@ PATIENCE_S = 0.02
 """Seconds that an event waits for others before it is committed."""
 
 
+class BranchPath:
+    """Steps of one branch of an attempt, from the start to its present state.
+
+    Steps of several branches are recorded one after the other. Where a step does not follow the one before it in the
+    record, evidence of kind `branch` precedes it: `branch` is the number, `at` the index of the next step, and `after`
+    that of the step whose state it acts in (absent: the start).
+    """
+
+    def __init__(self, number: int, steps: Sequence[Step] = ()) -> None:
+        self.number = number
+        self.steps = list(steps)
+
+    @property
+    def last(self) -> int:
+        """Returns the index of the latest step; -1 at the start."""
+        return self.steps[-1].index if self.steps else -1
+
+
 class Recorder:
     """The record of one trial; the default redactor finds key-shaped text in model requests and replies."""
 
@@ -58,6 +77,8 @@ class Recorder:
         self.on_step: Callable[[Step], None] | None = None
         """Called with each recorded step of the agent."""
         self.observer: TrialObserver = SILENT
+        self.path: BranchPath | None = None
+        """The branch that acts; None in an attempt without branches."""
         self._evidence = 0
         self._calls = 0
         self._pending: list[Body | EncodedBody] = []
@@ -114,9 +135,19 @@ class Recorder:
         """Adds a step of the agent. `clean` as in `add`."""
         self.steps += 1
         self.add(StepAdded(step), clean=clean)
+        if self.path is not None:
+            self.path.steps.append(step)
         if self.on_step is not None:
             self.on_step(step)
         self.observer.on_step(step)
+
+    def follow(self, path: BranchPath) -> None:
+        """Records the next steps as those of a branch."""
+        if self.path is path:
+            return
+        self.path = path
+        if path.last != self.steps - 1:
+            self.evidence("audit", BRANCH, branch_data(path, self.steps))
 
     def evidence(self, channel: Channel, kind: str, data: dict[str, object], blobs: tuple[str, ...] = ()) -> str:
         """Adds evidence and returns its id."""
@@ -170,6 +201,12 @@ class Recorder:
     def note(self, name: str, data: dict[str, object]) -> None:
         """Adds a note about the record itself."""
         self.add(Noted(name, data, time.time()))
+
+
+def branch_data(path: BranchPath, at: int) -> dict[str, object]:
+    """Returns the data of evidence about a branch at a place of the record."""
+    data: dict[str, object] = {"branch": path.number, "at": at}
+    return data | ({"after": path.last} if path.steps else {})
 
 
 def _encode_escaped(body: Body) -> Body | EncodedBody:
