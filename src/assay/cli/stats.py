@@ -33,7 +33,7 @@ def stats(
         typer.Option(
             "--table",
             help="Tables to show: rates (the default), spending, tasks, grid, flakes, scores, reliability, ranking, "
-            "picks, routes, or all; repeatable.",
+            "picks, conversations, efficiency, routes, or all; repeatable.",
         ),
     ] = None,
     k: Annotated[
@@ -41,6 +41,15 @@ def stats(
     ] = None,
     form: FormOption = "text",
     *,
+    message_cost: Annotated[
+        float,
+        typer.Option(
+            "--message-cost",
+            min=0.0,
+            max=1.0,
+            help="Table conversations: cost of a message to the person, as a share of the facts to ask for.",
+        ),
+    ] = 0.05,
     require: RequireOption = "unknown",
     store: StoreOption = None,
     as_json: JsonOption = False,
@@ -55,6 +64,10 @@ def stats(
     judge, what it said of the tries that they handed in against what was verified (picks); and on sites of state
     machines the steps of the shortest way by skill, and at which of them attempts were lost (routes).
 
+    Two tables are process measures of attempts on services, and never the outcome: what was asked of the simulated
+    person, and how they took it (conversations); completeness, calls beside those of the reference plan, and precision
+    of writes (efficiency).
+
     Examples:
 
       assay stats
@@ -67,6 +80,7 @@ def stats(
 
       assay stats my-run --format latex
     """
+    from assay.api.service_measures import read_served
     from assay.statistics import summarise
 
     from .stats_tables import TABLES, TableInput, read_option_levels, read_picks, read_routes
@@ -78,7 +92,8 @@ def stats(
     options = read_option_levels(settings.store, names) if "grid" in chosen else ()
     routes = read_routes(settings.store, names) if "routes" in chosen else ()
     picks = read_picks(settings.store, names, parse_grade(require)) if "picks" in chosen else ()
-    table_input = TableInput(names, attempts, options, max(k or (4,)), routes, picks)
+    served = read_served(settings.store, names) if {"conversations", "efficiency"} & {*chosen} else ()
+    table_input = TableInput(names, attempts, options, max(k or (4,)), routes, picks, served, message_cost)
     ks = tuple(sorted({1, *(k or (2, 4))}))
     groups = list(summarise([one.outcome for one in attempts], ks=ks)) if RATES in chosen else []
     if RATES in chosen:

@@ -29,8 +29,11 @@ from assay.statistics import (
 from assay.store import RunStore, decode_body, final_rows, load_current_verdicts
 from assay.verify.route_check import ROUTE
 
+from .service_tables import conversation_rows, efficiency_rows, sum_conversations, sum_efficiency
+
 if TYPE_CHECKING:
     from assay.analysis.columns import AttemptMeasures
+    from assay.api.service_measures import ServedAttempt
     from assay.records import Separation
     from assay.statistics import Amount, RateGrid, ReportCard, TaskCount, VarianceComponent
 
@@ -86,6 +89,10 @@ class TableInput(NamedTuple):
     """Findings of the check `route`, one for each attempt."""
     picks: tuple[Pick, ...] = ()
     """Picks of combinators with a judge, one for each judged attempt."""
+    served: tuple[ServedAttempt, ...] = ()
+    """Process measures of attempts on services."""
+    message_cost: float = 0.0
+    """Cost of a message in the utility of an interview."""
 
     @property
     def counts(self) -> tuple[TaskCount, ...]:
@@ -428,6 +435,14 @@ TABLES: dict[str, Table] = {
         _ranking, _ranking_rows, "a ranking needs three configurations that were judged at the same tasks"
     ),
     "picks": Table(_picks, _pick_rows, "no attempt was of a combinator with a judge, such as best-of:4:AGENT"),
+    "conversations": Table(
+        lambda data: sum_conversations(data.served, data.message_cost),
+        conversation_rows,
+        "no attempt on services has a person to talk to, as those of family:services,level=persona",
+    ),
+    "efficiency": Table(
+        lambda data: sum_efficiency(data.served), efficiency_rows, "no attempt on services has recorded its facts"
+    ),
     "routes": Table(_routes, _route_rows, "no attempt was judged by the check `route`, as those of family:sites are"),
 }
 """Tables beside `rates`, in display order."""
