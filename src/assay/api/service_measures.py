@@ -47,7 +47,7 @@ from assay.verify.tool_use import (
 _KINDS: Final = ("services", "sites")
 
 
-class Talk(NamedTuple):
+class ConversationMeasures(NamedTuple):
     """The conversation of one attempt."""
 
     interview: Interview
@@ -65,7 +65,7 @@ class ServedAttempt(NamedTuple):
     agent: str
     model: str | None
     task: str
-    talk: Talk | None
+    conversation: ConversationMeasures | None
     completeness: Completeness | None
     calls: CallCount | None
     writes: WriteCount | None
@@ -77,6 +77,8 @@ def read_served(root: Path, runs: Sequence[str]) -> tuple[ServedAttempt, ...]:
     for run in runs:
         with RunStore.open(root, run) as store:
             for row in final_rows(store.attempts()):
+                if next(iter(store.links(row.chain, b'"kind":"facts"')), None) is None:
+                    continue  # not a world: its trajectory may be large
                 measured = _measure(store.trajectory(row.chain), store.layout.blobs)
                 found += [] if measured is None else [measured]
     return tuple(found)
@@ -93,18 +95,23 @@ def _measure(attempt: Trajectory, blobs: BlobStore) -> ServedAttempt | None:
     except msgspec.ValidationError:
         return None
     match = match_state(task, facts)
-    may_load = not is_imported_record(attempt.started) and not any(
-        names_code("services", str(name)) for name in task.environment.parameters.get("services", ())
-    )
+    may_load = not is_imported_record(attempt.started) and _names_installed(task.environment.parameters.get("services"))
     return ServedAttempt(
         attempt.agent,
         attempt.model,
         attempt.task,
-        _talk_of(task, calls, facts, attempt),
+        _measure_conversation(task, calls, facts, attempt),
         None if match is None else count_requirements(match),
         count_calls(calls, task),
         count_writes(calls, task, match) if match is not None and may_load else None,
     )
+
+
+def _names_installed(services: object) -> bool:
+    """Returns whether services are named without Python code."""
+    if not isinstance(services, list | tuple):
+        return False
+    return all(isinstance(name, str) and not names_code("services", name) for name in services)
 
 
 def _task_of(attempt: Trajectory, blobs: BlobStore) -> Task | None:
@@ -115,7 +122,9 @@ def _task_of(attempt: Trajectory, blobs: BlobStore) -> Task | None:
         return None
 
 
-def _talk_of(task: Task, calls: Sequence[LoggedCall], facts: Mapping[str, Any], attempt: Trajectory) -> Talk | None:
+def _measure_conversation(
+    task: Task, calls: Sequence[LoggedCall], facts: Mapping[str, Any], attempt: Trajectory
+) -> ConversationMeasures | None:
     """Returns the conversation; None without one, or if the log does not lead to the recorded state of the person."""
     try:
         given = task.environment.parameters.get("knobs", {}).get(conversation.name)
@@ -132,7 +141,7 @@ def _talk_of(task: Task, calls: Sequence[LoggedCall], facts: Mapping[str, Any], 
         state = _follow_answers(script, sent, answers)
         consistency = share_without_deviations(_deviations(attempt), turns)
         interview = summarize_interview(script, state, len(sent))
-        return Talk(interview, (), state.left, consistency, excess) if state.turn == turns else None
+        return ConversationMeasures(interview, (), state.left, consistency, excess) if state.turn == turns else None
     dialogue = follow_script(script, sent)
     state = dialogue.states[-1]
     if state.turn != turns:
@@ -140,7 +149,9 @@ def _talk_of(task: Task, calls: Sequence[LoggedCall], facts: Mapping[str, Any], 
     replies = _recorded_answers(facts, attempt, sent)
     consistency = None if replies is None else persona_consistency(script, recorded_turns(dialogue, replies))
     emotions = tuple(score_emotion(script, one) for one in dialogue.states)
-    return Talk(summarize_interview(script, state, len(sent)), emotions, state.left, consistency, excess)
+    return ConversationMeasures(
+        summarize_interview(script, state, len(sent)), emotions, state.left, consistency, excess
+    )
 
 
 def _served(calls: Iterable[LoggedCall], action: str, role: str) -> Iterator[LoggedCall]:

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from statistics import fmean
 from typing import Any, Final
 
-from assay.api.service_measures import ServedAttempt, Talk
+from assay.api.service_measures import ConversationMeasures, ServedAttempt
 from assay.environments.services.dialogue_measures import interview_utility
 from assay.statistics import difference_interval
 
@@ -21,8 +21,8 @@ _SHOWN_TURNS: Final = 8
 def sum_conversations(attempts: Iterable[ServedAttempt], message_cost: float) -> list[dict[str, Any]]:
     """Returns the conversations by agent and model; means are over tasks."""
     found = []
-    for (agent, model), mine in _groups(one for one in attempts if one.talk is not None).items():
-        talks = [one.talk for one in mine if one.talk is not None]
+    for (agent, model), mine in _groups(one for one in attempts if one.conversation is not None).items():
+        talks = [one.conversation for one in mine if one.conversation is not None]
         known = [talk.emotions for talk in talks if talk.emotions]
         by_turn = [fmean(v for v in values if v is not None) for values in zip_longest(*known)]
         asked = [talk.interview for talk in talks]
@@ -131,9 +131,12 @@ def _groups(attempts: Iterable[ServedAttempt]) -> dict[tuple[str, str | None], l
 
 
 def _mean(
-    name: str, attempts: Iterable[ServedAttempt], value: Callable[[Talk], float | None], least: float | None = None
+    name: str,
+    attempts: Iterable[ServedAttempt],
+    value: Callable[[ConversationMeasures], float | None],
+    least: float | None = None,
 ) -> dict[str, Any]:
-    return _mean_of(name, attempts, lambda one: None if one.talk is None else value(one.talk), least)
+    return _mean_of(name, attempts, lambda one: None if one.conversation is None else value(one.conversation), least)
 
 
 def _mean_of(

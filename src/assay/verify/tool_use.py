@@ -170,7 +170,8 @@ def replay_calls(world: ServiceWorld, calls: Iterable[LoggedCall]) -> list[froze
             world.act_as_other(call.action, call.arguments)
         else:
             world.act(call.action, call.arguments, call.role)
-        if world.calls[-1].digest != call.digest:
+        done = world.calls[-1]
+        if done.code is not None or done.digest != call.digest:
             return None
         after: dict[Row, Any] = before
         if not world.composition.actions[call.action].reads_only:
