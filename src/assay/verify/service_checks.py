@@ -305,8 +305,8 @@ def _rule_policy(
     for result in broken:
         steps = [recorded.steps[at] for at in result.broken[:MOST_SHOWN]]
         cited.add("audit", "broken_rule", {"rule": result.name, "steps": steps, "count": len(result.broken)})
-    for action, calls in unagreed:
-        status: VerdictStatus = "fail" if calls else "pass"
+    for action, calls, undecided_calls in unagreed:
+        status: VerdictStatus = "fail" if calls else "unknown" if undecided_calls else "pass"
         results.append(RuleResult(f"consent/{action}", status, (), is_of_one_call=False))
         if calls:
             broken.append(results[-1])
