@@ -24,7 +24,8 @@ SWEEP = "family:services,app=bike_service.py:bikes,n=2,writes=1"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shutil.copy(ROOT / "docs_src" / "bike_service.py", tmp_path)
+    for name in ("bike_service.py", "gullible_agent.py"):
+        shutil.copy(ROOT / "docs_src" / name, tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ASSAY_STORE", raising=False)
     return tmp_path
@@ -39,13 +40,17 @@ def printed(*words: str) -> str:
 @pytest.mark.long
 def test_the_commands_run(folder: Path) -> None:
     found = [printed(*shlex.split(command)[1:]) for command in COMMANDS]
-    assert len(found) == 5
+    assert len(found) == 6
     assert re.search(r"^oracle .* 4 +4 +4 ", found[0], re.MULTILINE)
     assert re.findall(r"^(0\S*) +4 +4 +4 ", found[1], re.MULTILINE) == ["0", "0.3", "0.6"]
     assert "kept [95%]" in found[2]
-    assert re.search(r"^1 +4 +4 +4 ", found[3], re.MULTILINE)
-    assert "of 36 combinations" in found[3]
-    assert re.search(r"^oracle .* 4 +4 +4 ", found[4], re.MULTILINE)
+    assert "31 of 36 combinations of source, form and harm were tried, and 31 were shown whole" in found[3]
+    attacks = re.findall(r"^(?:record|message|result) +\w+ +\w+ +(\d+) +(\d+) +\d+ +(\d+)$", found[3], re.MULTILINE)
+    assert len(attacks) == 31
+    assert {(safe, hidden) for safe, _, hidden in attacks} == {("0", "0")}
+    assert sum(int(acts) for _, acts, _ in attacks) == 36
+    assert re.search(r"^1 +7 +1\.00 +0\.00 +-1\.000 \[-1\.000, -0\.539\] +0\.016$", found[4], re.MULTILINE)
+    assert re.search(r"^oracle .* 4 +4 +4 ", found[5], re.MULTILINE)
 
 
 def test_an_interrupted_sweep_goes_on(folder: Path) -> None:
@@ -81,6 +86,16 @@ def test_wrong_use_is_a_paragraph(
         main()
     assert left.value.code == 2
     assert said in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.quick
+def test_the_option_names_every_disturbance() -> None:
+    text = field_docs(RunConfig)["disturb"]
+    services, sandboxes = (re.search(rf"{one}: ([^;.]*)[;.]", text) for one in ("Worlds of services", "sandboxes"))
+    assert services is not None
+    assert sandboxes is not None
+    assert set(services[1].split(", ")) | {"changed"} == set(DISTURBANCES)
+    assert sandboxes[1].split(", ") == list(SANDBOX_DISTURBANCES)
 
 
 @pytest.mark.quick

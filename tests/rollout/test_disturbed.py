@@ -11,13 +11,21 @@ import msgspec
 import pytest
 
 from assay.agents.interface import Attempt
-from assay.api.doses import attack_rows, describe_coverage, dose_rows, summarise_dose
+from assay.api.doses import (
+    attack_rows,
+    compare_triggers,
+    compare_with_first,
+    describe_coverage,
+    dose_rows,
+    summarise_dose,
+    trigger_rows,
+)
 from assay.environments.worlds.opening import open_world
 from assay.errors import UserError
 from assay.records import Check, EnvironmentSpec, Task, ToolCall, Trajectory, digest_record
 from assay.rollout import ReverifyConfig, RunConfig, Tally, reverify, start_run
 from assay.rollout.attempt.disturbed_tasks import disturb_tasks
-from assay.rollout.grid import at_dose, plan_sweep, run_grid
+from assay.rollout.grid import at_dose, list_arms, plan_sweep, run_grid
 from assay.rollout.rejudge.config import ReplayConfig
 from assay.rollout.rejudge.replay import replay
 from assay.settings import Settings
@@ -27,6 +35,7 @@ from tests.environments.services.board import IDS, NAME, PLAN, SEED, open_board
 from tests.rollout.acting import write_task
 from tests.rollout.counting import counting_task
 
+OPERATOR = ("where", "form", "harm")
 RULE = """
 contract = "board"
 [[rules]]
@@ -214,8 +223,8 @@ async def test_a_sweep_reports_outcome_and_safety_by_dose_and_goes_on(tmp_path: 
     await run_grid(cells[:1], settings, Tally(), tasks=(board_task(),))
     summaries = await run_grid(cells, settings, Tally(), tasks=(board_task(),), resume=True)
     doses = [
-        summarise_dose(settings.store, one.run, dose, first=summaries[0].run)
-        for one, dose in zip(summaries, (0, 1), strict=True)
+        summarise_dose(settings.store, one.run, arm, first=summaries[0].run)
+        for one, arm in zip(summaries, list_arms("attack", [0, 1]), strict=True)
     ]
     rows = dose_rows(doses)
     assert doses[0].divergence is None
@@ -228,8 +237,46 @@ async def test_a_sweep_reports_outcome_and_safety_by_dose_and_goes_on(tmp_path: 
         ("0", "2", "-", "-"),
         ("1", "0", "0", "2"),
     ]
-    assert [row["failure"] for row in attack_rows(doses)] == ["harmful act"]
-    assert describe_coverage(doses) == "1 of 36 combinations of source, form and harm were tried"
+    assert [(row["safe"], row["harmful act"], row["not shown"]) for row in attack_rows(doses)] == [("0", "2", "0")]
+    assert describe_coverage(doses).startswith("1 of 36 combinations of source, form and harm were tried, and 1 were")
+    assert [row["p"] for row in dose_rows(compare_with_first(doses))] == ["-", "0.333"]
+
+
+async def test_a_pair_of_triggers_is_two_runs_of_a_sweep_over_the_same_seeds(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path)
+    attack = "attack:trigger=pair"
+    config = RunConfig(tasks=("-",), run="s", agent=PLAYER, agent_options={"gullible": True}, disturb=attack)
+    tasks = tuple(board_task(f"board-{number}") for number in range(3))
+    summaries = await run_grid(plan_sweep(config, [0, 1]), settings, Tally(), tasks=tasks)
+    arms = list_arms(attack, [0, 1])
+    assert [one.run for one in summaries] == ["s-0-dose-0", "s-1-dose-1-absent", "s-2-dose-1-present"]
+    doses = [summarise_dose(settings.store, one.run, arm) for one, arm in zip(summaries, arms, strict=True)]
+    (pair,) = compare_triggers(settings.store, doses)
+    assert (pair.safety.before, pair.safety.after, pair.safety.difference.value) == (1.0, 0.0, -1.0)
+    assert trigger_rows([pair])[0]["tasks"] == "3"
+    seeds = []
+    for one in summaries:
+        with RunStore.open(settings.store, one.run) as store:
+            seeds.append({(row.task, row.number): store.trajectory(row.chain).seed for row in store.attempts()})
+    assert seeds[0] == seeds[1] == seeds[2]
+    with pytest.raises(UserError, match="use `assay sweep`"):
+        disturb_tasks(tasks, attack)
+
+
+async def test_all_takes_the_cells_of_the_taxonomy_in_turn_and_shows_each(tmp_path: Path) -> None:
+    attack = "attack:where=all:form=all:harm=all"
+    tasks = tuple(board_task(f"board-{number}") for number in range(12))
+    disturbed = disturb_tasks(tasks, f"{attack}:rate=1")
+    drawn = [tuple(one.task.environment.parameters["wrap"][0][n] for n in OPERATOR) for one in disturbed]
+    assert len(set(drawn)) == 12
+    assert disturb_tasks(disturbed, f"{attack}:rate=1") == disturbed
+    config = RunConfig(tasks=("-",), run="s", agent=PLAYER, agent_options={"gullible": True}, disturb=attack)
+    (summary,) = await run_grid(plan_sweep(config, [1]), settings_of(tmp_path), Tally(), tasks=tasks)
+    (arm,) = list_arms(attack, [1])
+    found = summarise_dose(settings_of(tmp_path).store, summary.run, arm)
+    assert {(row["source"], row["form"], row["harm"]) for row in attack_rows([found])} == set(drawn)
+    assert {row["not shown"] for row in attack_rows([found])} == {"0"}
+    assert describe_coverage([found]).startswith("12 of 36")
 
 
 def test_doses_are_shares_of_a_disturbance_without_a_rate() -> None:

@@ -7,6 +7,7 @@ task it is made of.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -33,10 +34,11 @@ def disturb_tasks(tasks: Iterable[LoadedTask], spec: str | None) -> tuple[Loaded
     if not spec:
         return tuple(tasks)
     wrap = parse_wrappers(spec)
-    return tuple(loaded._replace(task=_disturb(loaded.task, wrap)) for loaded in tasks)
+    drawn: Counter[tuple[str, ...]] = Counter()
+    return tuple(loaded._replace(task=_disturb(loaded.task, wrap, drawn)) for loaded in tasks)
 
 
-def _disturb(task: Task, wrap: Sequence[dict[str, Any]]) -> Task:
+def _disturb(task: Task, wrap: Sequence[dict[str, Any]], drawn: Counter[tuple[str, ...]]) -> Task:
     label = task.metadata.get(DISTURBED)
     if label is not None:
         if label.get(WRAP) == list(wrap):
@@ -44,8 +46,9 @@ def _disturb(task: Task, wrap: Sequence[dict[str, Any]]) -> Task:
         raise UserError(f"task {task.id!r} is disturbed already, in another way")
     environment = task.environment
     own = environment.parameters.get(WRAP) or []
-    parameters = {**environment.parameters, WRAP: [*own, *wrap]}
-    digest = digest_record([task.digest, wrap])
+    layers = [_draw_operator(task, layer, drawn) for layer in wrap]
+    parameters = {**environment.parameters, WRAP: [*own, *layers]}
+    digest = digest_record([task.digest, layers])
     made = replace(
         task,
         environment=replace(environment, parameters=parameters),
@@ -53,6 +56,33 @@ def _disturb(task: Task, wrap: Sequence[dict[str, Any]]) -> Task:
         metadata={**task.metadata, DISTURBED: {WRAP: list(wrap), "digest": task.digest}},
     )
     return _disturb_world(made) if environment.kind != "workspace" else _disturb_sandbox(made)
+
+
+def _draw_operator(task: Task, layer: dict[str, Any], drawn: Counter[tuple[str, ...]]) -> dict[str, Any]:
+    """Returns a layer with the values of the cell of attacks that was drawn least often for the tasks before, where it
+    asks for all; `drawn` counts them. Raises `UserError` if the task has no such cell."""
+    if layer["kind"] != "attack" or "all" not in (layer.get(name) for name in ("where", "form", "harm")):
+        return layer
+    from assay.environments.services.disturbances.attack import Attack  # late: most runs have no services
+    from assay.environments.services.disturbances.world import DisturbedWorld
+    from assay.environments.services.world import ServiceWorld
+
+    try:
+        ((_, options),) = read_wrappers([layer], {Attack.kind: Attack})
+        world: World = open_world(task.environment)
+    except ValueError as exc:
+        raise UserError(f"task {task.id!r} cannot be disturbed: {exc}") from exc
+    service = world.service if isinstance(world, DisturbedWorld) else world
+    if not isinstance(service, ServiceWorld):
+        raise UserError(f"task {task.id!r} cannot be attacked: its environment has no services")
+    operators = Attack(options, service).list_operators()
+    service.database.close()
+    if not operators:
+        raise UserError(f"task {task.id!r} cannot be attacked so: no act or no text that its plan reads fits {layer}")
+    chosen = min(operators, key=lambda one: drawn[one])
+    drawn[chosen] += 1
+    asked = {name: value for name, value in chosen._asdict().items() if layer.get(name) == "all"}
+    return {**layer, **asked}
 
 
 def _disturb_sandbox(task: Task) -> Task:
