@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 
 from assay.cli.app import build_app
 from assay.environments.services.disturbances.world import DISTURBANCES
+from assay.rollout import RunConfig
 from assay.rollout.attempt.disturbed_workspace import SANDBOX_DISTURBANCES
-from scripts.make_reference import ROOT
+from scripts.make_reference import ROOT, struct_docs
 
 PAGE = (ROOT / "docs" / "how-to" / "unkind-worlds.md").read_text()
 COMMANDS = re.findall(r"^\$ (.+)$", PAGE, re.MULTILINE)
@@ -90,7 +91,8 @@ def test_wrong_use_is_a_paragraph(
 
 @pytest.mark.quick
 def test_the_option_names_every_disturbance() -> None:
-    text = field_docs(RunConfig)["disturb"]
+    text = struct_docs(RunConfig)["disturb"]
+    text = " ".join(text.split())
     services, sandboxes = (re.search(rf"{one}: ([^;.]*)[;.]", text) for one in ("Worlds of services", "sandboxes"))
     assert services is not None
     assert sandboxes is not None
@@ -100,9 +102,14 @@ def test_the_option_names_every_disturbance() -> None:
 
 @pytest.mark.quick
 def test_the_table_names_every_disturbance() -> None:
-    table = dict(re.findall(r"^\| `(\w+)` \|.*\|([^|]*)\|$", PAGE, re.MULTILINE))
+    services, _, rest = PAGE.partition("Sandboxes:")
+    table = dict(re.findall(r"^\| `(\w+)` \|.*\|([^|]*)\|$", services, re.MULTILINE))
     assert set(table) | {"changed"} == set(DISTURBANCES)
     for kind, options in table.items():
         own = [name for name in DISTURBANCES[kind].Options.__struct_fields__ if name not in ("rate", "seed")]
         assert re.findall(r"`(\w+)`", options) == own
-    assert all(f"`{kind}`" in PAGE.partition("Sandboxes have")[2] for kind in SANDBOX_DISTURBANCES)
+    sandboxes = dict(re.findall(r"^\| `(\w+)` \|.*\|([^|]*)\|$", rest.partition("How the")[0], re.MULTILINE))
+    assert list(sandboxes) == list(SANDBOX_DISTURBANCES)
+    for kind, options in sandboxes.items():
+        own = [name for name in SANDBOX_DISTURBANCES[kind].Options.__struct_fields__ if name not in ("rate", "seed")]
+        assert re.findall(r"`(\w+)`", options) == own

@@ -74,7 +74,8 @@ function overStdio(server) {
 }
 
 function overHttp(server) {
-  const headers = { "Content-Type": "application/json", Accept: "application/json, text/event-stream", ...server.headers };
+  const accept = "application/json, text/event-stream";
+  const headers = { "Content-Type": "application/json", Accept: accept, ...server.headers };
   return async (message) => {
     const answer = await fetch(server.url, { method: "POST", headers, body: JSON.stringify(message) });
     const session = answer.headers.get("mcp-session-id");
@@ -83,8 +84,9 @@ function overHttp(server) {
     if (message.id === undefined) return {};
     if (!answer.ok) return { error: { message: "HTTP " + answer.status + ": " + text } };
     const isStream = (answer.headers.get("content-type") || "").includes("text/event-stream");
-    const data = isStream ? text.split("\\n").filter((line) => line.startsWith("data:")).map((line) => line.slice(5)) : [text];
-    return data.map((one) => JSON.parse(one)).find((one) => one.id === message.id) || { error: { message: "no answer" } };
+    const events = text.split("\\n").filter((line) => line.startsWith("data:"));
+    const found = isStream ? events.map((line) => JSON.parse(line.slice(5))) : [JSON.parse(text)];
+    return found.find((one) => one.id === message.id) || { error: { message: "no answer" } };
   };
 }
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from assay.environments.interface import World
@@ -22,7 +23,7 @@ from assay.records import Check, Task, digest_record
 from assay.rollout.recording.task_archive import DISTURBED
 from assay.tasks import LoadedTask
 
-from .disturbed_workspace import SANDBOX_DISTURBANCES
+from .disturbed_workspace import AttackedOutput, ParaphrasedRequest, open_layers
 
 
 def disturb_tasks(tasks: Iterable[LoadedTask], spec: str | None) -> tuple[LoadedTask, ...]:
@@ -67,6 +68,8 @@ def _draw_operator(task: Task, layer: dict[str, Any], drawn: Counter[tuple[str, 
     from assay.environments.services.disturbances.world import DisturbedWorld
     from assay.environments.services.world import ServiceWorld
 
+    if task.environment.kind == "workspace":
+        raise UserError(f"task {task.id!r} has no services, whose attacks alone take `all`")
     try:
         ((_, options),) = read_wrappers([layer], {Attack.kind: Attack})
         world: World = open_world(task.environment)
@@ -74,7 +77,7 @@ def _draw_operator(task: Task, layer: dict[str, Any], drawn: Counter[tuple[str, 
         raise UserError(f"task {task.id!r} cannot be disturbed: {exc}") from exc
     service = world.service if isinstance(world, DisturbedWorld) else world
     if not isinstance(service, ServiceWorld):
-        raise UserError(f"task {task.id!r} cannot be attacked: its environment has no services")
+        raise UserError(f"task {task.id!r} has no services, whose attacks alone take `all`")
     operators = Attack(options, service).list_operators()
     service.database.close()
     if not operators:
@@ -86,12 +89,20 @@ def _draw_operator(task: Task, layer: dict[str, Any], drawn: Counter[tuple[str, 
 
 
 def _disturb_sandbox(task: Task) -> Task:
-    """Checks the disturbances. Raises `UserError`."""
+    """Returns the task with its instruction as the agent reads it, and a check of an attack. Raises `UserError`."""
     try:
-        read_wrappers(task.environment.parameters[WRAP], SANDBOX_DISTURBANCES)
+        layers = open_layers(task)
     except ValueError as exc:
         raise UserError(f"task {task.id!r} cannot be disturbed: {exc}") from exc
-    return task
+    instruction, checks = task.instruction, task.checks
+    for layer in layers:
+        if isinstance(instruction, str):
+            instruction = layer.rewrite(instruction)
+        elif isinstance(layer, ParaphrasedRequest):
+            raise UserError(f"task {task.id!r} cannot be paraphrased: its request is a conversation")
+        if isinstance(layer, AttackedOutput) and all(one.kind != layer.kind for one in checks):
+            checks = (*checks, Check(layer.kind, layer.kind, msgspec.to_builtins(layer.attack)))
+    return replace(task, instruction=instruction, checks=checks)
 
 
 def _disturb_world(task: Task) -> Task:
