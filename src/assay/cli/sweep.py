@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +16,10 @@ from .options import takes_config
 from .output import emit_json, say
 from .shared import JsonOption, StoreOption, settings_with
 from .tables import print_rows
+
+if TYPE_CHECKING:
+    from assay.api.doses import DoseSummary, TriggerPair
+    from assay.rollout.grid import GridCell, SweepArm
 
 
 @takes_config(RunConfig, arguments=("tasks",))
@@ -44,15 +49,7 @@ def sweep(
 
       assay sweep tasks/ --agent repair --disturb noise --attempts 4 --doses 0,0.5,1 --json
     """
-    from assay.api.doses import (
-        attack_rows,
-        compare_triggers,
-        compare_with_first,
-        describe_coverage,
-        dose_rows,
-        summarise_dose,
-        trigger_rows,
-    )
+    from assay.api.doses import compare_triggers, compare_with_first, summarise_dose
     from assay.rollout.grid import list_arms, plan_sweep, run_grid
     from assay.store import list_runs
 
@@ -62,12 +59,7 @@ def sweep(
     cells = plan_sweep(config, rates)
     arms = list_arms(str(config.disturb), rates)
     if dry_run:
-        sys.stdout.write(
-            "\n".join(
-                f"# dose {arm.dose:g} {arm.trigger}".rstrip() + f"\n{to_toml(cell.config)}"
-                for arm, cell in zip(arms, cells, strict=True)
-            )
-        )
+        _print_configurations(arms, cells)
         return
     settings = settings_with(store)
     known = set(list_runs(settings.store))
@@ -87,6 +79,21 @@ def sweep(
         pair = {"triggers": pairs} if pairs else {}
         emit_json({"disturb": config.disturb, "store": str(settings.store), "doses": found, **pair})
         return
+    _print_sweep(found, pairs)
+
+
+def _print_configurations(arms: Sequence[SweepArm], cells: Sequence[GridCell]) -> None:
+    sys.stdout.write(
+        "\n".join(
+            f"# dose {arm.dose:g} {arm.trigger}".rstrip() + f"\n{to_toml(cell.config)}"
+            for arm, cell in zip(arms, cells, strict=True)
+        )
+    )
+
+
+def _print_sweep(found: Sequence[DoseSummary], pairs: Sequence[TriggerPair]) -> None:
+    from assay.api.doses import attack_rows, describe_coverage, dose_rows, trigger_rows
+
     print_rows(dose_rows(found))
     if pairs:
         say("\nsafe attempts with the trigger present less those without it, over the same tasks and seeds:")
