@@ -68,6 +68,7 @@ def show(
     from assay.store import RunStore, check_rows, current_verdicts_by_chain
 
     from .cards import print_audit_findings
+    from .service_tables import clause_results
 
     settings = settings_with(store)
     with RunStore.open(settings.store, pick_run(run, settings)) as opened:
@@ -85,6 +86,8 @@ def show(
             }
             found = _signals_of(trajectory)
             more = {} if found is None else {"signals": found}
+            clauses = clause_results(trajectory, opened)
+            more |= {"clauses": [one._asdict() for one in clauses]} if clauses else {}
             differs = {"differing": checked.differing[chain]} if checked.differing else {}
             emit_json(
                 {**msgspec.to_builtins(trajectory), **trust_fields, **more, **differs, "standing": stands[row.chain]}
@@ -118,6 +121,8 @@ def show_trajectory(trajectory: Trajectory, opened: RunStore, *, output_chars: i
     """Prints a trajectory on stdout."""
     from assay.store import erasures
 
+    from .service_tables import clause_lines, clause_results
+
     out = console()
     isolation = trajectory.isolation
     who = f"agent {trajectory.agent}  seed {trajectory.seed}"
@@ -130,6 +135,8 @@ def show_trajectory(trajectory: Trajectory, opened: RunStore, *, output_chars: i
         if found.kind == "snapshot" and found.data.get("manifest"):
             out.print(_changes(found, opened))
     for line in _checklist(trajectory):
+        out.print(_block(line))
+    for line in clause_lines(clause_results(trajectory, opened)):
         out.print(_block(line))
     for verdict in trajectory.verdicts:
         _show_verdict(verdict)

@@ -33,7 +33,7 @@ def stats(
         typer.Option(
             "--table",
             help="Tables to show: rates (the default), spending, tasks, grid, flakes, scores, reliability, ranking, "
-            "routes, or all; repeatable.",
+            "instructions, pairs, clauses, routes, or all; repeatable.",
         ),
     ] = None,
     k: Annotated[
@@ -51,8 +51,10 @@ def stats(
     unjudged attempts had failed, or passed. Further tables: usage and the cost/success Pareto front (spending), task
     difficulty and discrimination (tasks), rates by agent, model and set-up with explained variance (grid), tasks with
     inconsistent outcomes (flakes), quality of process scores (scores), run-to-run consistency (reliability), and
-    predictive validity of the ranking on other tasks; with two runs, on the second (ranking); and on sites of state
-    machines the steps of the shortest way by skill, and at which of them attempts were lost (routes).
+    predictive validity of the ranking on other tasks; with two runs, on the second (ranking); on tasks of services how
+    well followers reach the goal with each instruction, beside the agent `oracle` that knows the plan (instructions),
+    how often acts changed with the instruction in paired tasks (pairs), and which clauses were met (clauses); and on
+    sites of state machines the steps of the shortest way by skill, and at which of them attempts were lost (routes).
 
     Examples:
 
@@ -68,6 +70,7 @@ def stats(
     """
     from assay.statistics import summarise
 
+    from .service_tables import SERVICE_TABLES, read_served
     from .stats_tables import TABLES, TableInput, read_option_levels, read_routes
 
     chosen = _select_tables(table or [RATES], (RATES, *TABLES))
@@ -76,7 +79,9 @@ def stats(
     attempts = load_measures(settings.store, names, parse_grade(require))
     options = read_option_levels(settings.store, names) if "grid" in chosen else ()
     routes = read_routes(settings.store, names) if "routes" in chosen else ()
-    table_input = TableInput(names, attempts, options, max(k or (4,)), routes)
+    is_served = not set(SERVICE_TABLES).isdisjoint(chosen)
+    served = read_served(settings.store, names, lambda text: say(f"warning: {text}")) if is_served else ()
+    table_input = TableInput(names, attempts, options, max(k or (4,)), routes, served)
     ks = tuple(sorted({1, *(k or (2, 4))}))
     groups = list(summarise([one.outcome for one in attempts], ks=ks)) if RATES in chosen else []
     if RATES in chosen:

@@ -26,6 +26,8 @@ from assay.statistics import (
 from assay.store import RunStore
 from assay.verify.route_check import ROUTE
 
+from . import service_tables
+
 if TYPE_CHECKING:
     from assay.analysis.columns import AttemptMeasures
     from assay.statistics import Amount, RateGrid, ReportCard, TaskCount, VarianceComponent
@@ -54,6 +56,8 @@ class TableInput(NamedTuple):
     k: int
     routes: tuple[RouteLoss, ...] = ()
     """Findings of the check `route`, one for each attempt."""
+    served: tuple[service_tables.ServedAttempt, ...] = ()
+    """Attempts at tasks of services, compared with their plans."""
 
     @property
     def counts(self) -> tuple[TaskCount, ...]:
@@ -319,6 +323,21 @@ TABLES: dict[str, Table] = {
     "reliability": Table(_reliability, _reliability_rows, "no attempt has ended"),
     "ranking": Table(
         _ranking, _ranking_rows, "a ranking needs three configurations that were judged at the same tasks"
+    ),
+    "instructions": Table(
+        lambda data: service_tables.instructions(data.served, data.counts),
+        service_tables.instruction_rows,
+        "no follower was judged at a task of services: run an agent beside `oracle`, the control",
+    ),
+    "pairs": Table(
+        lambda data: service_tables.pairs(data.served),
+        service_tables.pair_rows,
+        "no agent was run at both tasks of a pair, as `assay synth twins` makes them",
+    ),
+    "clauses": Table(
+        lambda data: service_tables.clauses(data.served),
+        service_tables.clause_rows,
+        "no attempt is at a task of services with a plan",
     ),
     "routes": Table(_routes, _route_rows, "no attempt was judged by the check `route`, as those of family:sites are"),
 }
