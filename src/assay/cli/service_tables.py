@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from assay.statistics import mean_interval, wilson
 
 if TYPE_CHECKING:
-    from assay.records import Task, Trajectory, VerdictStatus
-    from assay.rollout.rejudge.recorded_task import RecordedTasks
+    from assay.records import Trajectory, VerdictStatus
     from assay.statistics import TaskCount
     from assay.store import AttemptRow, RunStore
     from assay.synthesis.services.clauses import ClauseReader, ClauseResult
@@ -88,16 +87,17 @@ class ClauseRow(NamedTuple):
     unjudged: int
 
 
-def read_served(root: Path, runs: Sequence[str], on_warning: Callable[[str], None]) -> tuple[ServedAttempt, ...]:
+def read_served(
+    root: Path, runs: Sequence[str], on_warning: Callable[[str], None], *, allow_task_code: bool = False
+) -> tuple[ServedAttempt, ...]:
     """Returns the decided attempts at tasks of services; those whose task cannot be opened are counted in a warning."""
-    from assay.rollout.rejudge.recorded_task import RecordedTasks
     from assay.store import RunStore, final_rows
 
     found: list[ServedAttempt] = []
     left_out: Counter[str] = Counter()
     for run in runs:
-        with RunStore.open(root, run) as store, RecordedTasks(store, "recorded") as tasks:
-            reader = TaskReader(tasks)
+        with RunStore.open(root, run) as store:
+            reader = TaskReader(store, allow_task_code=allow_task_code)
             for row in final_rows(store.attempts()):
                 problem = reader.read(row, store.trajectory(row.chain), found)
                 if problem:
@@ -108,10 +108,15 @@ def read_served(root: Path, runs: Sequence[str], on_warning: Callable[[str], Non
 
 
 class TaskReader:
-    """Opens the recorded tasks of one run, each once."""
+    """Opens the archived tasks of one run, each once.
 
-    def __init__(self, tasks: RecordedTasks) -> None:
-        self._tasks = tasks
+    A task that names Python code is opened only with `allow_task_code`, and that of an imported record never.
+    """
+
+    def __init__(self, store: RunStore, *, allow_task_code: bool) -> None:
+        self._store = store
+        self._allow_task_code = allow_task_code
+        self._is_import = store.manifest().get("kind") == "import"
         self._opened: dict[str, tuple[PlannedTask, ClauseReader] | str] = {}
 
     def read(self, row: AttemptRow, trajectory: Trajectory, found: list[ServedAttempt]) -> str:
@@ -138,16 +143,25 @@ class TaskReader:
         return self._opened[key]
 
     def _open(self, trajectory: Trajectory) -> tuple[PlannedTask, ClauseReader] | str:
-        from assay.errors import TaskError
+        from assay.errors import StoreError, TaskError
+        from assay.rollout.recording.task_archive import read_task_record
         from assay.synthesis.services.clauses import ClauseReader
         from assay.synthesis.services.planned import PlannedTask, UnsuitableError
-        from assay.verify.reverification import CannotRebuildError
+        from assay.tasks import LoadedTask
+        from assay.tasks.named_code import FLAG, find_code_of
+        from assay.verdicts import is_imported_record
 
+        record = next((e.data.get("record") for e in trajectory.evidence if e.kind == "task"), None)
+        if self._is_import or is_imported_record(trajectory.started) or not isinstance(record, str):
+            return "the run has no copy of their tasks of its own"
         try:
-            task: Task = self._tasks.of(trajectory).task
+            task = read_task_record(self._store.blobs, record)
+            code = find_code_of(LoadedTask(task, None))
+            if code and not self._allow_task_code:
+                return f"their tasks name Python code, {', '.join(code)}, which {FLAG} permits"
             planned = PlannedTask(task)
             return planned, ClauseReader(planned)
-        except (CannotRebuildError, UnsuitableError, TaskError) as exc:
+        except (StoreError, UnsuitableError, TaskError) as exc:
             return str(exc)[:200]
 
 
@@ -308,15 +322,12 @@ def _has_log(trajectory: Trajectory) -> bool:
     return isinstance(facts, dict) and "calls" in facts and "changes" in facts
 
 
-def clause_results(trajectory: Trajectory, store: RunStore) -> tuple[ClauseResult, ...]:
+def clause_results(
+    trajectory: Trajectory, store: RunStore, *, allow_task_code: bool = False
+) -> tuple[ClauseResult, ...]:
     """Returns the clauses of an attempt at a task of services; empty of any other."""
-    from assay.rollout.rejudge.recorded_task import RecordedTasks
-
-    if not _has_log(trajectory):
-        return ()
-    with RecordedTasks(store, "recorded") as tasks:
-        opened = TaskReader(tasks).open(trajectory)
-        return () if isinstance(opened, str) else opened[1].results(trajectory)
+    opened = TaskReader(store, allow_task_code=allow_task_code).open(trajectory)
+    return () if isinstance(opened, str) else opened[1].results(trajectory)
 
 
 def clause_lines(results: Iterable[ClauseResult]) -> Iterator[str]:
@@ -326,3 +337,8 @@ def clause_lines(results: Iterable[ClauseResult]) -> Iterator[str]:
         how = "met" if result.met else "not judged" if result.met is None else f"not met: {'; '.join(result.missing)}"
         tied = "; ".join(clause.tied_to) or "nothing"
         yield f"clause {number} ({clause.kind}) {clause.text!r}: {how}  [judged by: {tied}]"
+
+
+def clause_objects(results: Iterable[ClauseResult]) -> list[dict[str, Any]]:
+    """Returns the clauses as JSON data."""
+    return [{**one.clause._asdict(), "met": one.met, "missing": list(one.missing)} for one in results]

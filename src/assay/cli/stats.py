@@ -11,7 +11,7 @@ import typer
 from assay.errors import UserError
 
 from .output import console, emit_json, quantity, say
-from .shared import JsonOption, RequireOption, StoreOption, parse_grade, pick_runs, settings_with
+from .shared import JsonOption, RequireOption, StoreOption, TaskCodeOption, parse_grade, pick_runs, settings_with
 from .table_formats import FormOption
 from .tables import load_measures, print_rows, print_summaries
 
@@ -42,6 +42,7 @@ def stats(
     form: FormOption = "text",
     *,
     require: RequireOption = "unknown",
+    allow_task_code: TaskCodeOption = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -70,7 +71,7 @@ def stats(
     """
     from assay.statistics import summarise
 
-    from .service_tables import SERVICE_TABLES, read_served
+    from .service_tables import SERVICE_TABLES, ServedAttempt, read_served
     from .stats_tables import TABLES, TableInput, read_option_levels, read_routes
 
     chosen = _select_tables(table or [RATES], (RATES, *TABLES))
@@ -80,7 +81,11 @@ def stats(
     options = read_option_levels(settings.store, names) if "grid" in chosen else ()
     routes = read_routes(settings.store, names) if "routes" in chosen else ()
     is_served = not set(SERVICE_TABLES).isdisjoint(chosen)
-    served = read_served(settings.store, names, lambda text: say(f"warning: {text}")) if is_served else ()
+    served: tuple[ServedAttempt, ...] = ()
+    if is_served:
+        served = read_served(
+            settings.store, names, lambda text: say(f"warning: {text}"), allow_task_code=allow_task_code
+        )
     table_input = TableInput(names, attempts, options, max(k or (4,)), routes, served)
     ks = tuple(sorted({1, *(k or (2, 4))}))
     groups = list(summarise([one.outcome for one in attempts], ks=ks)) if RATES in chosen else []
