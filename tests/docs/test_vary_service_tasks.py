@@ -11,6 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from assay.cli.app import build_app
+from assay.environments.services.world import ServiceWorld
+from assay.plugins import load
+from assay.synthesis.services.family import ServiceTasks
 from scripts.make_reference import ROOT
 
 PAGE = (ROOT / "docs" / "how-to" / "vary-service-tasks.md").read_text()
@@ -47,7 +50,7 @@ def document(text: str) -> dict[str, object]:
 
 @pytest.mark.long
 def test_the_commands_without_a_model_run(folder: Path) -> None:
-    twins, augment, pairs, stats, plans = (printed(*shlex.split(command)[1:]) for command in COMMANDS[:5])
+    twins, augment, pairs, stats, plans, _ = (printed(*shlex.split(command)[1:]) for command in COMMANDS[:6])
     assert re.search(r"^[1-4] pairs? of \d+ changes", twins)
     assert re.search(r"^renamed +8 +8 ", augment, re.MULTILINE)
     assert re.search(r"^oracle .*1\.000", pairs, re.MULTILINE)
@@ -55,23 +58,28 @@ def test_the_commands_without_a_model_run(folder: Path) -> None:
     assert re.search(r"^null +- +\d +(\d+) +0 +0 +\1 +0\.000", stats, re.MULTILINE)
     assert re.search(r"^oracle +- +nothing else +nothing else +1 +(\d+) of \1 ", stats, re.MULTILINE)
     assert re.search(r"^null +- +request +\w+ +\d+ +0 of \d+ ", stats, re.MULTILINE)
-    assert re.search(r"^oracle +- +(\d+) +\1 +\1 ", plans, re.MULTILINE)
+    kept = re.search(r"^oracle +- +(\d+) +\1 +\1 ", plans, re.MULTILINE)
+    assert kept is not None
+    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    assert len(rows) == int(kept[1])
+    called = {call["function"]["name"] for row in rows for m in row["messages"] for call in m.get("tool_calls") or ()}
+    assert called - set(ServiceWorld.of([load("services", "shop")]).composition.actions)  # other names are taught
 
 
 @pytest.mark.long
 def test_the_commands_with_a_model_run(folder: Path) -> None:
     names = {"openai:NAME": "scripted:replies.json", "openai:OTHER": "scripted:replies.json", "n=20": "n=2"}
-    for command in COMMANDS[5:7]:
+    for command in COMMANDS[6:8]:
         words = shlex.split(command)[1:]
         words = [word.replace("n=20", "n=2") for word in (names.get(word, word) for word in words)]
         told = printed(*words)
         assert "4 rewrites asked for: 0 kept, 4 rejected" in told
         assert "it leaves out" in told
-    follow = [word.replace("n=20", "n=2") for word in shlex.split(COMMANDS[7])[1:]]
+    follow = [word.replace("n=20", "n=2") for word in shlex.split(COMMANDS[8])[1:]]
     follow[follow.index("loop")] = "idle.py"
     at = follow.index("--model")
     printed(*follow[:at], *follow[at + 2 :])
-    told = printed(*shlex.split(COMMANDS[8])[1:])
+    told = printed(*shlex.split(COMMANDS[9])[1:])
     rows = re.findall(r"^services-\S+ +idle +- +0 of 4 .* 0\.000 +4 of 4 +no follower reaches it$", told, re.MULTILINE)
     assert len(rows) == 2
 
@@ -84,8 +92,6 @@ def test_a_rewrite_that_the_follower_does_not_reach_the_goal_with_is_dropped(fol
     assert (out["asked"], out["kept"]) == (2, 0)
     made = printed("synth", "augment", name, "--out", "p.jsonl", "--names", "0")
     assert "commuted" in made
-    from assay.synthesis.services.family import ServiceTasks
-
     (task,) = ServiceTasks(app="shop", level="implicit", writes=1).tasks(1, 0)
     text = str(task.instruction).partition("\n\n")[0]
     other = "Hey! " + text.partition(". ")[2]
