@@ -33,7 +33,7 @@ def stats(
         typer.Option(
             "--table",
             help="Tables to show: rates (the default), spending, tasks, grid, flakes, scores, reliability, ranking, "
-            "instructions, pairs, clauses, routes, or all; repeatable.",
+            "picks, instructions, pairs, clauses, routes, or all; repeatable.",
         ),
     ] = None,
     k: Annotated[
@@ -52,7 +52,8 @@ def stats(
     unjudged attempts had failed, or passed. Further tables: usage and the cost/success Pareto front (spending), task
     difficulty and discrimination (tasks), rates by agent, model and set-up with explained variance (grid), tasks with
     inconsistent outcomes (flakes), quality of process scores (scores), run-to-run consistency (reliability), and
-    predictive validity of the ranking on other tasks; with two runs, on the second (ranking); on tasks of services how
+    predictive validity of the ranking on other tasks; with two runs, on the second (ranking); of combinators with a
+    judge, what it said of the tries that they handed in against what was verified (picks); on tasks of services how
     well followers reach the goal with each instruction, beside the agent `oracle` that knows the plan (instructions),
     how often acts changed with the instruction in paired tasks (pairs), and which clauses were met (clauses); and on
     sites of state machines the steps of the shortest way by skill, and at which of them attempts were lost (routes).
@@ -72,7 +73,7 @@ def stats(
     from assay.statistics import summarise
 
     from .service_tables import SERVICE_TABLES, ServedAttempt, read_served
-    from .stats_tables import TABLES, TableInput, read_option_levels, read_routes
+    from .stats_tables import TABLES, TableInput, read_option_levels, read_picks, read_routes
 
     chosen = _select_tables(table or [RATES], (RATES, *TABLES))
     settings = settings_with(store)
@@ -86,7 +87,8 @@ def stats(
         served = read_served(
             settings.store, names, lambda text: say(f"warning: {text}"), allow_task_code=allow_task_code
         )
-    table_input = TableInput(names, attempts, options, max(k or (4,)), routes, served)
+    picks = read_picks(settings.store, names, parse_grade(require)) if "picks" in chosen else ()
+    table_input = TableInput(names, attempts, options, max(k or (4,)), routes, picks, served)
     ks = tuple(sorted({1, *(k or (2, 4))}))
     groups = list(summarise([one.outcome for one in attempts], ks=ks)) if RATES in chosen else []
     if RATES in chosen:

@@ -226,7 +226,6 @@ class ServiceTasks:
     def _task(self, seed: int, number: int, world_seed: int, attempt: int, outcomes: set[bytes]) -> Task | None:
         draw = random.Random(f"{world_seed}/{attempt}")
         descriptions, walker = self._world_of(world_seed)
-        world = descriptions.world
         level = self._levels[number % len(self._levels)]
         kind = self._kinds[number // len(self._levels) % len(self._kinds)]
         if kind == "ambiguous" and level == "persona":
@@ -235,8 +234,22 @@ class ServiceTasks:
             draft = self._draft(descriptions, walker, kind, draw)
         except Unspeakable:
             return None
-        if draft is None:
-            return None
+        return None if draft is None else self._task_of(draft, (seed, number, level, kind), draw, outcomes)
+
+    def _task_of(
+        self, draft: Draft, named: tuple[int, int, Level, Kind], draw: random.Random, outcomes: set[bytes]
+    ) -> Task | None:
+        """Returns the task of a plan in the world that is held; None if it is not sound, or its outcome is known.
+
+        Args:
+            draft: The plan.
+            named: Seed, number, level and kind of the task.
+            draw: Source of randomness.
+            outcomes: Keys of outcomes that other tasks have; those of this one are added.
+        """
+        assert self._held is not None, "a plan is drawn in a world"
+        world = self._held[1].world
+        seed, number, level, kind = named
         asked = draft.asked or draft.walk
         wording = write_instruction(draft.wishes, asked, level, draw.randrange(1_000), self._user)
         done = play(world, draft.walk.plan)
