@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from assay.agents._page_search import Act, acts_on, confirmation, distance, read_goal, read_view
-from assay.agents.best_first import BestFirstAgent
+from assay.agents._page_reading import Act, acts_on, confirmation, distance, read_goal, read_view
+from assay.agents.page_search import PageSearchAgent
 from assay.agents.testing import FakeAttempt, FakeTools, fake_task
 from assay.environments.browser.chromium import find_program
 from assay.environments.browser.pool import close_browsers
@@ -70,7 +70,7 @@ def test_words_mark_what_cannot_be_taken_back(about: str, is_final: bool) -> Non
 
 async def test_other_environments_are_refused() -> None:
     with pytest.raises(TaskError, match="searches sites in a browser alone"):
-        await BestFirstAgent().run(FakeAttempt(tools=FakeTools({})))
+        await PageSearchAgent().run(FakeAttempt(tools=FakeTools({})))
 
 
 def door(end: str) -> SiteWorld:
@@ -93,13 +93,13 @@ async def test_what_is_final_is_done_last_and_only_for_the_goal(wanted: str) -> 
     world = door("send_key")
     attempt = FakeAttempt(task=fake_task(GOAL.replace("lamp: on", f"lamp: {wanted}")), tools=world)
     try:
-        await BestFirstAgent(forks=40).run(attempt)
+        await PageSearchAgent(forks=40).run(attempt)
         calls = [call.action for call in world.service.calls if call.action != "look_at_door"]
         difference = world.facts()["difference"]
     finally:
         await world.close()
         await close_browsers()
-    (search,) = [one.data for one in attempt.evidence if one.kind == "best_first_search"]
+    (search,) = [one.data for one in attempt.evidence if one.kind == "page_search"]
     assert search["forks"] <= 40
     assert search["merged"] > 0
     if wanted == "on":

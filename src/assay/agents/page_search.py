@@ -21,7 +21,7 @@ from assay.errors import TaskError
 from assay.records import Evidence, ToolCall, canonical_bytes
 
 from ._options import read_options
-from ._page_search import Act, Goal, PageView, acts_on, confirmation, distance, read_goal, read_view
+from ._page_reading import Act, Goal, PageView, acts_on, confirmation, distance, read_goal, read_view
 from .interface import Attempt
 
 _STEP = 0.6
@@ -53,10 +53,10 @@ class _Node(NamedTuple):
     steps: int
 
 
-class BestFirstAgent:
+class PageSearchAgent:
     """Searches on forks. Option: `forks`, how many may be opened."""
 
-    name = "best-first"
+    name = "page-search"
     needs_model = False
 
     def __init__(self, **options: Any) -> None:
@@ -75,7 +75,7 @@ class BestFirstAgent:
             plan = await search.find(attempt.tools.fork_pages(), shown.content)
         finally:
             await search.close()
-            attempt.note(Evidence("search", "audit", "best_first_search", search.counts()))
+            attempt.note(Evidence("search", "audit", "page_search", search.counts()))
         for number, (name, arguments) in enumerate(plan, 1):
             await attempt.act([_as_call(number, name, arguments)])
             if attempt.ended is not None:
