@@ -204,8 +204,8 @@ def _rule_policy(
     for result in broken:
         steps = [recorded.steps[at] for at in result.broken[:MOST_SHOWN]]
         cited.add("audit", "broken_rule", {"rule": result.name, "steps": steps, "count": len(result.broken)})
-    for action, without, undecided in unagreed:
-        status: VerdictStatus = "fail" if without else "unknown" if undecided else "pass"
+    for action, without, perhaps in unagreed:
+        status: VerdictStatus = "fail" if without else "unknown" if perhaps else "pass"
         results.append(RuleResult(f"consent/{action}", status, (), is_of_one_call=False))
         if without:
             broken.append(results[-1])
