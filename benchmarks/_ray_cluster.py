@@ -18,7 +18,7 @@ from typing import Any, Self
 __all__ = ["RayCluster"]
 
 OBJECT_STORE_BYTES = 80 << 20
-START_TRIES = 3
+START_TRIES = 6
 
 
 class RayCluster:
@@ -105,10 +105,20 @@ class RayCluster:
     def __exit__(self, *_: object) -> None:
         for number in range(len(self.nodes)):
             self.send(number, signal.SIGCONT)
-        left = [pid for number in range(len(self.nodes)) for pid in self.pids(number)]
+        left = {pid for number in range(len(self.nodes)) for pid in self.pids(number)}
         self._cluster.shutdown()
         time.sleep(0.5)
-        for pid in left:
+        for pid in left | _processes_with(self._folder):  # also of raylets that did not start in time
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _processes_with(text: str) -> set[int]:
+    """Returns the processes whose command line has this text, but for this one."""
+    found = set()
+    for folder in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if folder.name.isdigit() and text.encode() in (folder / "cmdline").read_bytes():
+                found.add(int(folder.name))
+    return found - {os.getpid()}

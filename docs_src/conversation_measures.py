@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from assay.agents.interface import Attempt
-from assay.api.service_measures import read_served
+from assay.api.service_measures import read_process_measures
 from assay.environments.services.dialogue_measures import interview_utility
 from assay.records import ToolCall
 from assay.rollout import RunConfig, Tally, start_run
@@ -48,7 +48,7 @@ if __name__ == "__main__":
     for name in ("Asker", "Chatter"):
         config = RunConfig(tasks=(SHOP,), agent=f"{__file__}:{name}", run=name.lower())
         asyncio.run(start_run(config, settings, Tally()))
-    for one in read_served(settings.store, ("asker", "chatter")):
+    for one in read_process_measures(settings.store, ("asker", "chatter")):
         if one.conversation is not None:
             obtained = f"{one.conversation.interview.obtained} of {one.conversation.interview.needed} facts"
             utility = interview_utility(one.conversation.interview)

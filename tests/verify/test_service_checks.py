@@ -19,13 +19,13 @@ from assay.settings import Settings
 from assay.store import RunStore
 from assay.verify._text_values import read_message
 from assay.verify.interface import WorldInput
+from assay.verify.logged_calls import trace_of_calls
 from assay.verify.service_checks import (
     Communicated,
     CommunicatedCheck,
     PolicyCheck,
     is_said,
     rule_results,
-    trace_of_calls,
 )
 from tests.analysis.made import trajectory
 
@@ -115,11 +115,11 @@ CONSENTS = [{"action": "pay", "amounts": ["amount"]}, {"action": "close", "words
 Said = str | dict[str, Any]
 
 
-def judge_consent(calls: Sequence[Said], agreed: Sequence[int]) -> Verdict:
+def judge_consent(calls: Sequence[Said], agreed: Sequence[int], unclear: Sequence[int] = ()) -> Verdict:
     log = [say(call) if isinstance(call, str) else call for call in calls]
     check = Check("policy", "policy", {"contracts": [], "consents": CONSENTS})
     task = Task("t", "do it", EnvironmentSpec("services"), (check,), "blake3:0")
-    facts = {"calls": log, "summaries": {"conversation": {"agreed": list(agreed)}}}
+    facts = {"calls": log, "summaries": {"conversation": {"agreed": list(agreed), "unclear": list(unclear)}}}
     return asyncio.run(PolicyCheck().judge_world(WorldInput(task, check, facts, None))).verdict
 
 
@@ -149,6 +149,22 @@ def say(text: str, code: str | None = None) -> dict[str, Any]:
 )
 def test_consent_is_to_what_was_said_before_the_yes(calls: list[Said], agreed: list[int], status: str) -> None:
     assert judge_consent(calls, agreed).status == status
+
+
+@pytest.mark.parametrize(
+    ("calls", "agreed", "unclear", "status"),
+    [
+        (["I pay 39.90 to Anna. Do you agree?", PAY], [], [1], "unknown"),
+        (["I pay 39.90 to Anna. Do you agree?", PAY], [], [], "fail"),
+        (["I pay 39.90 to Anna.", "Do you agree?", PAY], [2], [1], "pass"),
+        (["I pay 39.90 to Anna. Do you agree?", "Hello?", PAY], [1], [2], "pass"),
+        (["I pay 3.99 to Anna. Do you agree?", PAY], [], [1], "fail"),
+    ],
+)
+def test_consent_is_undecided_where_it_hangs_on_an_unclear_answer(
+    calls: list[Said], agreed: list[int], unclear: list[int], status: str
+) -> None:
+    assert judge_consent(calls, agreed, unclear).status == status
 
 
 def test_consent_is_unknown_where_the_world_does_not_report_it() -> None:

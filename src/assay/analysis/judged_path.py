@@ -24,13 +24,18 @@ def has_branches(trajectory: Trajectory) -> bool:
     return any(item.kind == BRANCH for item in trajectory.evidence)
 
 
+def opens_branches(trajectory: Trajectory) -> bool:
+    """Returns whether an attempt's agent tries several times, even if one try was enough."""
+    return any(item.kind in (BRANCH, ADOPTED) for item in trajectory.evidence)
+
+
 def judged_path(trajectory: Trajectory) -> Trajectory:
     """Returns an attempt with the steps and calls of its adopted branch alone; the attempt itself if its agent opens no
     branches. Calls of a judge are left out.
 
     Steps keep their index. Of a record whose branches do not hold together, no step and no call is left.
     """
-    if all(item.kind not in (BRANCH, ADOPTED) for item in trajectory.evidence):
+    if not opens_branches(trajectory):
         return trajectory
     try:
         origins = {one.at: one.after for one in _read(trajectory, BRANCH)}

@@ -2,7 +2,7 @@
 
 They are computed from the recorded facts and the archived task, and never decide the outcome. A measure that cannot be
 computed for an attempt is None, never 0. Covered: a record that another system wrote does not choose services that are
-loaded here, and neither do services that a task names as Python code.
+loaded here, and services that a task names as Python code are loaded by permission alone.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ConversationMeasures(NamedTuple):
     """Messages beyond the number that the task needs."""
 
 
-class ServedAttempt(NamedTuple):
+class ProcessMeasures(NamedTuple):
     """Process measures of one attempt on services."""
 
     agent: str
@@ -71,20 +71,25 @@ class ServedAttempt(NamedTuple):
     writes: WriteCount | None
 
 
-def read_served(root: Path, runs: Sequence[str]) -> tuple[ServedAttempt, ...]:
-    """Returns the attempts on services whose final facts and task were recorded."""
+def read_process_measures(
+    root: Path, runs: Sequence[str], *, allow_task_code: bool = False
+) -> tuple[ProcessMeasures, ...]:
+    """Returns the attempts on services whose final facts and task were recorded.
+
+    Services that a task names as Python code are loaded only with `allow_task_code`.
+    """
     found = []
     for run in runs:
         with RunStore.open(root, run) as store:
             for row in final_rows(store.attempts()):
                 if next(iter(store.links(row.chain, b'"kind":"facts"')), None) is None:
                     continue  # not a world: its trajectory may be large
-                measured = _measure(store.trajectory(row.chain), store.layout.blobs)
+                measured = _measure(store.trajectory(row.chain), store.layout.blobs, allow_task_code=allow_task_code)
                 found += [] if measured is None else [measured]
     return tuple(found)
 
 
-def _measure(attempt: Trajectory, blobs: BlobStore) -> ServedAttempt | None:
+def _measure(attempt: Trajectory, blobs: BlobStore, *, allow_task_code: bool) -> ProcessMeasures | None:
     task = _task_of(attempt, blobs)
     sealed = (e.data.get("facts") for e in reversed(attempt.evidence) if e.kind == "facts" and "digest" in e.data)
     facts = next(sealed, None)
@@ -95,8 +100,9 @@ def _measure(attempt: Trajectory, blobs: BlobStore) -> ServedAttempt | None:
     except msgspec.ValidationError:
         return None
     match = match_state(task, facts)
-    may_load = not is_imported_record(attempt.started) and _names_installed(task.environment.parameters.get("services"))
-    return ServedAttempt(
+    services = task.environment.parameters.get("services")
+    may_load = not is_imported_record(attempt.started) and (allow_task_code or _names_installed(services))
+    return ProcessMeasures(
         attempt.agent,
         attempt.model,
         attempt.task,

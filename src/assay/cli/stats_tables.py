@@ -29,11 +29,11 @@ from assay.statistics import (
 from assay.store import RunStore, decode_body, final_rows, load_current_verdicts
 from assay.verify.route_check import ROUTE
 
-from .service_tables import conversation_rows, efficiency_rows, sum_conversations, sum_efficiency
+from . import process_tables, service_tables
 
 if TYPE_CHECKING:
     from assay.analysis.columns import AttemptMeasures
-    from assay.api.service_measures import ServedAttempt
+    from assay.api.service_measures import ProcessMeasures
     from assay.records import Separation
     from assay.statistics import Amount, RateGrid, ReportCard, TaskCount, VarianceComponent
 
@@ -89,8 +89,10 @@ class TableInput(NamedTuple):
     """Findings of the check `route`, one for each attempt."""
     picks: tuple[Pick, ...] = ()
     """Picks of combinators with a judge, one for each judged attempt."""
-    served: tuple[ServedAttempt, ...] = ()
-    """Process measures of attempts on services."""
+    served: tuple[service_tables.ServedAttempt, ...] = ()
+    """Attempts at tasks of services, compared with their plans."""
+    processes: tuple[ProcessMeasures, ...] = ()
+    """Conversations and tool use of attempts on services."""
     message_cost: float = 0.0
     """Cost of a message in the utility of an interview."""
 
@@ -435,13 +437,30 @@ TABLES: dict[str, Table] = {
         _ranking, _ranking_rows, "a ranking needs three configurations that were judged at the same tasks"
     ),
     "picks": Table(_picks, _pick_rows, "no attempt was of a combinator with a judge, such as best-of:4:AGENT"),
+    "instructions": Table(
+        lambda data: service_tables.instructions(data.served, data.counts),
+        service_tables.instruction_rows,
+        "no follower was judged at a task of services: run an agent beside `oracle`, the control",
+    ),
+    "pairs": Table(
+        lambda data: service_tables.pairs(data.served),
+        service_tables.pair_rows,
+        "no agent was run at both tasks of a pair, as `assay synth twins` makes them",
+    ),
+    "clauses": Table(
+        lambda data: service_tables.clauses(data.served),
+        service_tables.clause_rows,
+        "no attempt is at a task of services with a plan",
+    ),
     "conversations": Table(
-        lambda data: sum_conversations(data.served, data.message_cost),
-        conversation_rows,
+        lambda data: process_tables.sum_conversations(data.processes, data.message_cost),
+        process_tables.conversation_rows,
         "no attempt on services has a person to talk to, as those of family:services,level=persona",
     ),
     "efficiency": Table(
-        lambda data: sum_efficiency(data.served), efficiency_rows, "no attempt on services has recorded its facts"
+        lambda data: process_tables.sum_efficiency(data.processes),
+        process_tables.efficiency_rows,
+        "no attempt on services has recorded its facts",
     ),
     "routes": Table(_routes, _route_rows, "no attempt was judged by the check `route`, as those of family:sites are"),
 }

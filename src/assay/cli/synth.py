@@ -16,6 +16,7 @@ from .output import console, emit_json, quantity, say
 from .plain_typer import plain_typer
 from .shared import JsonOption
 from .tables import print_rows
+from .task_variants import augment, rewrite, twins
 
 if TYPE_CHECKING:
     from assay.synthesis.report import GateRow, ReasonCount, SynthesisReport
@@ -31,7 +32,9 @@ Examples:
 
   assay synth questions ./boltons-26.2.0.tar.gz --out tasks/
 
-  assay synth walks shop --count 20"""
+  assay synth walks shop --count 20
+
+  assay synth rewrite family:services,app=shop,level=implicit,n=20 --model openai:NAME --out rewritten.jsonl"""
 MOST_REASONS, LONGEST_REASON = 20, 120
 app = plain_typer(help=_HELP, no_args_is_help=True)
 
@@ -201,6 +204,10 @@ def questions(config: QuestionTasksConfig, as_json: JsonOption = False) -> None:
     report = _make(config, synthesise_questions, as_json=as_json)
     if not as_json:
         print_rows([{"kind": kind, "questions": str(count)} for kind, count in report.asked.items()])
+
+
+for _variant in (rewrite, twins, augment):
+    app.command()(_variant)
 
 
 def _make(config: Any, synthesise: Callable[..., Awaitable[Any]], *, as_json: bool) -> Any:

@@ -11,6 +11,7 @@ from assay.errors import UserError
 from assay.records import Limits, digest_bytes
 from assay.rollout.attempt.variation import Variation
 from assay.rollout.limits.early_stop import StopRule
+from assay.rollout.recording.task_archive import undisturbed_digest
 from assay.tasks import LoadedTask
 
 Verification = Literal["default", "as_asked"]
@@ -101,7 +102,7 @@ def plan(tasks: Sequence[LoadedTask], agent: str, attempts: int, *, seed: int, l
             id=attempt_id(loaded.task.id, number),
             loaded=loaded,
             number=number,
-            seed=attempt_seed(seed, loaded.task.digest, agent, number),
+            seed=attempt_seed(seed, undisturbed_digest(loaded.task), agent, number),
             limits=merge_limits(limits, loaded.task.limits),
         )
         for number in range(attempts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from assay.environments.services.conversation import Person, conversation
 from assay.environments.services.declaration import Service
+from assay.environments.services.schema import FreeText
 from assay.environments.services.transaction import Generator, Transaction
 from assay.environments.services.users import (
     ChangeOfMind,
@@ -283,6 +284,29 @@ def test_admission_tries_requests_for_all_acts() -> None:
     for name in ("all-acts-at-once", "all-acts"):
         assert [call.parsed for call in found[name]] == [{"text": "I need you to switch the radio on."}]
     assert not {"all-acts-at-once", "all-acts"} & set(opened(UserScript("Hi.")).shortcuts(0))
+
+
+@radio.action()
+def call_a_technician(tx: Transaction, summary: FreeText, note: str = "") -> None:
+    """Calls somebody who switches the radio on."""
+    tx.update(tx.get(Radio, 1), is_on=True)
+
+
+@radio.action()
+def order_part(tx: Transaction, part: Literal["tube", "knob"]) -> None:
+    """Orders a part, with which the radio goes on."""
+    tx.update(tx.get(Radio, 1), is_on=True)
+
+
+@pytest.mark.parametrize(("plan", "is_enough"), [("call_a_technician", True), ("current_time", False)])
+def test_admission_tries_a_single_call_with_any_text(plan: str, *, is_enough: bool) -> None:
+    """A plan that changes nothing is passed by doing nothing, and no single call says more."""
+    arguments = {"summary": "The radio is silent."} if is_enough else {}
+    steps = [{"action": plan, "arguments": arguments}]
+    found = ServiceWorld({"services": [f"{__name__}:radio"], "plan": steps}, 0).shortcuts(0)
+    named = {name for name in found if name.startswith("one-call")}
+    assert named == ({"one-call-call_a_technician"} if is_enough else set())
+    assert all(call.parsed != arguments for name in named for call in found[name])
 
 
 def test_empty_messages_are_refused() -> None:

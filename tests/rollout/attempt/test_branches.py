@@ -8,14 +8,17 @@ from typing import Any
 import pytest
 
 from assay.agents.building import build_agent
+from assay.agents.random_world import RandomWorldAgent
 from assay.analysis.judged_path import judged_path
-from assay.errors import AgentDefinitionError, OptionError
+from assay.errors import AgentDefinitionError, OptionError, UserError
 from assay.learning.reading import RunReader
 from assay.learning.rows_config import RowsConfig
 from assay.records import Limits, Trajectory
 from assay.rollout import RunConfig, Tally, start_run
 from assay.rollout.rejudge.config import ReplayConfig
+from assay.rollout.rejudge.counterfactual import rewind
 from assay.rollout.rejudge.replay import replay
+from assay.rollout.schedule.fork_states import path_of
 from assay.settings import Settings
 from assay.store import RunStore
 from tests.rollout.acting import write_task
@@ -59,6 +62,9 @@ async def test_one_try_is_the_plain_agent_with_the_same_seed(tmp_path: Path) -> 
     (first, *_) = await run(tmp_path, "best-of:1:random-world", agent_options={"judge": "verdict"})
     assert judged_path(first) == first
     assert pick(first)["picked"] == adopted(first)["branch"] == 0
+    assert path_of(first, 1.0).states == ()  # a fork of it would have no branches to open
+    with pytest.raises(UserError, match="it tried several times"):
+        await rewind(f"r:{first.attempt}", RandomWorldAgent(), Settings(tmp_path / "cache", tmp_path / "store"))
 
 
 async def test_the_judged_path_of_a_world_is_replayed(tmp_path: Path) -> None:

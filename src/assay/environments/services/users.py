@@ -50,6 +50,21 @@ _YES: Final = (
     "That is right if it is what I asked for, go on.",
 )
 """They cannot tell a proposal from their own wish, so that a yes is never one to something else."""
+_AGREES: Final = re.compile(
+    r"\W*(?:(?:oh|well|ok|okay|great|perfect|thanks|thank you)\b\W*)*"
+    r"(?:yes|yeah|yep|sure|certainly|absolutely|of course|(?:i|we) (?:agree|confirm|approve|consent)|agreed|confirmed|"
+    r"(?:please )?(?:go ahead|proceed|do (?:it|that|so))|please do|"
+    r"(?:that|this|it)(?: is|'s) (?:right|correct|fine|ok))\b",
+    re.I,
+)
+_REFUSES: Final = re.compile(
+    r"\W*(?:no|nope|stop|never|(?:please )?(?:do not|don't)|(?:i|we) (?:do not|don't|disagree|refuse)|not yet)\b", re.I
+)
+_RESERVES: Final = re.compile(
+    r"\b(?:no|not|never|cannot|but|unless|until|except|only|instead|rather|wait|stop|if|actually|first)\b|n't\b|\?",
+    re.I,
+)
+"""Words with which a yes may be to something else, or to a part."""
 _DONE: Final = re.compile(r"\b(done|completed?|all set|finished|anything else|taken care of|has been)\b", re.I)
 _QUOTED: Final = 300
 LEFT: Final = "(The person has left the conversation.)"
@@ -238,6 +253,15 @@ def questions_of(message: str) -> list[str]:
 
 def _asks_for_consent(question: str) -> bool:
     return _CONFIRMS.search(question) is not None and _IS_OPEN.match(question) is None
+
+
+def read_consent(message: str, answer: str) -> Literal["yes", "no", "unclear"]:
+    """Reads an answer in free words: `yes` where the message asks for consent and the answer begins with a yes and has
+    no reservation; `no` where it refuses, or where neither asks for consent nor gives it; else `unclear`."""
+    is_asked = any(map(_asks_for_consent, questions_of(message)))
+    if _AGREES.match(answer):
+        return "yes" if is_asked and not _RESERVES.search(answer) else "unclear"
+    return "no" if not is_asked or _REFUSES.match(answer) else "unclear"
 
 
 def reports_completion(message: str) -> bool:

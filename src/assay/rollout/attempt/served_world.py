@@ -24,7 +24,8 @@ from assay.environments.workspace.session import PATH
 from assay.errors import AssayError, EnvironmentFailure, TaskError
 from assay.records import Isolation, Task
 from assay.rollout.attempt.recorded_attempt import LiveAttempt
-from assay.rollout.attempt.site import NO_CHECKS, AttemptSite, WorldSite, works_as_control
+from assay.rollout.attempt.site import NO_CHECKS, AttemptSite, works_as_control
+from assay.rollout.attempt.world_site import WorldSite
 from assay.rollout.recording.recorded_workspace import RecordedWorkspace
 from assay.rollout.recording.recorder import Recorder
 from assay.rollout.recording.task_archive import AGENT_SANDBOX, sandbox_facts

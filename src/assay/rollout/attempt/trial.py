@@ -13,12 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from assay import __version__
 from assay.agents.branches import UPPER_BOUND, count_tries, is_upper_bound, uses_branches
 from assay.agents.interface import Agent, attempts_task, is_placed, takes_solution
-from assay.crash import describe_crash
 from assay.environments.solution import find_solution_folder
 from assay.errors import (
     AgentError,
@@ -28,7 +25,6 @@ from assay.errors import (
     EnvironmentFailure,
     HostFailure,
     LimitReached,
-    ProviderError,
     StateLimitError,
     TaskError,
     UserError,
@@ -36,6 +32,7 @@ from assay.errors import (
     boundary,
 )
 from assay.records import AttemptEnded, AttemptStarted, EvidenceAdded, Task, Verdict, VerdictStatus
+from assay.rollout.attempt.acting_end import ActingEnd
 from assay.rollout.attempt.agent_call import call_agent
 from assay.rollout.attempt.branches import BranchParts, LiveBranches
 from assay.rollout.attempt.recorded_attempt import LiveAttempt, ModelAccess
@@ -103,27 +100,6 @@ class TrialResult(NamedTuple):
     retry_after_s: float | None = None
 
 
-class _ActingEnd(msgspec.Struct):
-    """End of acting; filled in phase by phase."""
-
-    ended: str | None = None
-    stopped: str | None = None
-    broke: str | None = None
-    error: str | None = None
-    retryable: bool = True
-    retry_after_s: float | None = None
-    traceback: str | None = None
-
-    def record_failure(self, exc: BoundaryError) -> None:
-        """Records whose boundary failed; the first failure is kept."""
-        if self.broke is None:
-            crash = describe_crash(exc)
-            place = "" if crash.place is None else f" ({crash.place})"
-            self.broke, self.error, self.traceback = exc.name, f"{exc}{place}", crash.traceback
-            if isinstance(exc, ProviderError):
-                self.retryable, self.retry_after_s = exc.retryable, exc.retry_after_s
-
-
 async def run_trial(services: Services, planned: PlannedAttempt, retry: int, *, may_retry: bool) -> TrialResult:
     """Runs and records one trial. Raises `StoreError` if the record cannot be written."""
     trial = Trial(services, planned, retry)
@@ -177,7 +153,7 @@ class Trial:
         self.site = services.make_site(planned)
         self.branches: LiveBranches | None = None
         """For an agent that tries several times."""
-        self.ending = _ActingEnd()
+        self.ending = ActingEnd()
         self.verdicts: list[list[Verdict]] = []
         self.chain_started = self.chain_ended = False
         self.unjudgeable: str | None = None

@@ -312,7 +312,7 @@ class ServiceTasks:
             services.append(conversation.name)
             knobs[conversation.name] = {"script": msgspec.to_builtins(wording.script)}
             knobs[conversation.name] |= {"driver": "model"} if self._user == "model" else {}
-        plan, consents = walk.plan, done.policy.consents if self._user != "model" else ()
+        plan, consents = walk.plan, done.policy.consents
         if wording.script is not None and consents:
             plan = ask_for_consents(draft, wording.script, {consent.action for consent in consents})
         parameters: dict[str, Any] = {"services": services, "plan": msgspec.to_builtins(plan)}

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from assay.api.service_measures import ConversationMeasures, ServedAttempt, read_served
-from assay.cli.service_tables import conversation_rows, efficiency_rows, sum_conversations, sum_efficiency
+from assay.api.service_measures import ConversationMeasures, ProcessMeasures, read_process_measures
+from assay.cli.process_tables import conversation_rows, efficiency_rows, sum_conversations, sum_efficiency
 from assay.cli.stats import stats
 from assay.environments.services.dialogue_measures import MESSAGE_COST, Interview
 from assay.environments.services.world import ServiceWorld
@@ -25,10 +25,10 @@ ONE = ConversationMeasures(Interview(2, 2, 4), (1.0, 0.8), consistency=1.0, exce
 TWO = ConversationMeasures(Interview(2, 1, 2), (1.0, 0.4, 0.0), has_left=True, consistency=0.5)
 MODEL = ConversationMeasures(Interview(1, 1, 1))
 ATTEMPTS = (
-    ServedAttempt("a", None, "t0", ONE, Completeness(2, 2), CallCount(4, 2), WriteCount(3, 2, 2, 1)),
-    ServedAttempt("a", None, "t1", TWO, Completeness(1, 2), CallCount(1, 2), WriteCount(0, 2, 1, 1)),
-    ServedAttempt("a", None, "t2", None, Completeness(0, 0), None, None),
-    ServedAttempt("b", "m", "t0", MODEL, None, CallCount(0, 2), None),
+    ProcessMeasures("a", None, "t0", ONE, Completeness(2, 2), CallCount(4, 2), WriteCount(3, 2, 2, 1)),
+    ProcessMeasures("a", None, "t1", TWO, Completeness(1, 2), CallCount(1, 2), WriteCount(0, 2, 1, 1)),
+    ProcessMeasures("a", None, "t2", None, Completeness(0, 0), None, None),
+    ProcessMeasures("b", "m", "t0", MODEL, None, CallCount(0, 2), None),
 )
 
 
@@ -48,13 +48,13 @@ def test_efficiency_by_hand() -> None:
     assert (first["completeness"], first["efficiency"]) == (0.75, 0.75)
     assert first["product"] == pytest.approx((1.0 * 0.5 + 0.5 * 1.0) / 2)
     assert first["precision"] == 0.75
-    assert 0 == first["precision_low"] < first["precision_high"] <= 1
+    assert 0 < first["precision_low"] < 0.75 < first["precision_high"] < 1
     assert [first[name] for name in ("calls", "reference_calls", "writes", "wanted_writes", "reads")] == [5, 4, 3, 2, 3]
     assert (second["efficiency"], second["product"], second["precision"]) == (None, None, None)
     assert efficiency_rows([second])[0]["precision [95%]"] == "-"
 
 
-def stored(root: Path, task: Task, facts: dict[str, Any], **config: Any) -> tuple[ServedAttempt, ...]:
+def stored(root: Path, task: Task, facts: dict[str, Any], **config: Any) -> tuple[ProcessMeasures, ...]:
     record = BlobStore(root / "blobs").put(msgspec.json.encode(task))
     evidence = [
         Evidence("t", "state", "task", {"digest": task.digest, "record": record}),
@@ -63,7 +63,7 @@ def stored(root: Path, task: Task, facts: dict[str, Any], **config: Any) -> tupl
     with RunStore.create(root, "r", {}) as run:
         started = AttemptStarted("r", "x-0", task.id, task.digest, "a", None, 0, 0, config=config, at=1.0)
         run.append("x-0.0", [started, *map(EvidenceAdded, evidence), AttemptEnded("done", at=2.0)])
-    return read_served(root, ("r",))
+    return read_process_measures(root, ("r",))
 
 
 @pytest.fixture(scope="module")
