@@ -14,6 +14,7 @@ from assay.api.service_measures import ConversationMeasures, ProcessMeasures
 from assay.environments.services.dialogue_measures import interview_utility
 from assay.statistics import Interval, difference_interval, mean_interval
 
+PROCESS_TABLES = ("conversations", "efficiency")
 Rows = list[dict[str, str]]
 _SHOWN_TURNS: Final = 8
 _Interval = Callable[[Sequence[float]], Interval | None]
@@ -21,6 +22,10 @@ _Interval = Callable[[Sequence[float]], Interval | None]
 
 def sum_conversations(attempts: Iterable[ProcessMeasures], message_cost: float) -> list[dict[str, Any]]:
     """Returns the conversations by agent and model; means are over tasks."""
+
+    def utility(talk: ConversationMeasures) -> float | None:
+        return interview_utility(talk.interview, message_cost)
+
     found = []
     for (agent, model), mine in _groups(one for one in attempts if one.conversation is not None).items():
         talks = [one.conversation for one in mine if one.conversation is not None]

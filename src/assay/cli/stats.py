@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from assay.analysis.columns import AttemptMeasures
+    from assay.api.service_measures import ProcessMeasures
     from assay.statistics import GroupSummary
 
+    from .service_tables import ServedAttempt
     from .stats_tables import TableInput
 
 RATES = "rates"
@@ -83,10 +85,8 @@ def stats(
 
       assay stats my-run --format latex
     """
-    from assay.api.service_measures import ProcessMeasures, read_process_measures
     from assay.statistics import summarise
 
-    from .service_tables import SERVICE_TABLES, ServedAttempt, read_served
     from .stats_tables import TABLES, TableInput, read_option_levels, read_picks, read_routes
 
     chosen = _select_tables(table or [RATES], (RATES, *TABLES))
@@ -95,16 +95,8 @@ def stats(
     attempts = load_measures(settings.store, names, parse_grade(require))
     options = read_option_levels(settings.store, names) if "grid" in chosen else ()
     routes = read_routes(settings.store, names) if "routes" in chosen else ()
-    is_served = not set(SERVICE_TABLES).isdisjoint(chosen)
-    served: tuple[ServedAttempt, ...] = ()
-    if is_served:
-        served = read_served(
-            settings.store, names, lambda text: say(f"warning: {text}"), allow_task_code=allow_task_code
-        )
+    served, processes = _read_services(settings.store, names, chosen, allow_task_code=allow_task_code)
     picks = read_picks(settings.store, names, parse_grade(require)) if "picks" in chosen else ()
-    processes: tuple[ProcessMeasures, ...] = ()
-    if {"conversations", "efficiency"} & {*chosen}:
-        processes = read_process_measures(settings.store, names, allow_task_code=allow_task_code)
     table_input = TableInput(names, attempts, options, max(k or (4,)), routes, picks, served, processes, message_cost)
     ks = tuple(sorted({1, *(k or (2, 4))}))
     groups = list(summarise([one.outcome for one in attempts], ks=ks)) if RATES in chosen else []
@@ -118,6 +110,24 @@ def stats(
     if form == "markdown" and RATES in chosen:
         _print_caption(settings.store, names)
     _say_more(groups, k)
+
+
+def _read_services(
+    root: Path, runs: Sequence[str], chosen: Sequence[str], *, allow_task_code: bool
+) -> tuple[tuple[ServedAttempt, ...], tuple[ProcessMeasures, ...]]:
+    """Returns what the chosen tables need of attempts on services."""
+    from assay.api.service_measures import read_process_measures
+
+    from .process_tables import PROCESS_TABLES
+    from .service_tables import SERVICE_TABLES, read_served
+
+    served: tuple[ServedAttempt, ...] = ()
+    processes: tuple[ProcessMeasures, ...] = ()
+    if not set(SERVICE_TABLES).isdisjoint(chosen):
+        served = read_served(root, runs, lambda text: say(f"warning: {text}"), allow_task_code=allow_task_code)
+    if not set(PROCESS_TABLES).isdisjoint(chosen):
+        processes = read_process_measures(root, runs, allow_task_code=allow_task_code)
+    return served, processes
 
 
 def _select_tables(requested: list[str], tables: tuple[str, ...]) -> tuple[str, ...]:
