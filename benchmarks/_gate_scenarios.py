@@ -87,7 +87,8 @@ def judged_again(folder: Path) -> Iterator[Work]:
         _count_in_process(folder, run)
 
         def judge(run: str = run) -> int:
-            report = asyncio.run(reverify(run, ReverifyConfig(again=1, allow_task_code=True), settings))
+            with asyncio.Runner(loop_factory=SteadyLoop) as runner:
+                report = runner.run(reverify(run, ReverifyConfig(again=1, allow_task_code=True), settings))
             if report.counts["agree"] != IN_PROCESS:
                 raise SystemExit(f"{IN_PROCESS} attempts should agree: {report.counts}")
             return IN_PROCESS

@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from assay.environments.browser.chromium import Chromium, find_program
-from assay.environments.browser.context import BrowserContext
-from assay.environments.browser.pool import browser_pool, close_browsers
+from assay.environments.browser.pool import close_browsers
 from assay.environments.browser.screen import Screen
 from assay.environments.browser.tools import BrowserTools
 from assay.environments.workspace.choose import choose_backend
@@ -33,7 +32,8 @@ from benchmarks._report import Report, Target, options
 
 HOW = (
     "median wall milliseconds of rounds by turns; bytes of the tree as an agent reads it, and of `getFullAXTree` as "
-    "JSON; lines and nodes of both; MB of memory (PSS) that each of seven further contexts with the page adds"
+    "JSON; lines and nodes of both; MB of memory that each of seven further contexts with the page adds (anonymous and "
+    "shared; the program's own code is shared by all)"
 )
 COLUMNS = ("what", "count", "ours", "theirs", "ratio")
 HOME = "http://page.test/"
@@ -66,8 +66,7 @@ async def serve(_: str, head: RequestHead, __: bytes) -> Response | None:
 
 async def open_tools() -> BrowserTools:
     """Opens the page in a context of its own."""
-    context = await BrowserContext.open(await browser_pool().lease(), serve, VIEW["width"], VIEW["height"])
-    tools = BrowserTools(context, HOME)
+    tools = await BrowserTools.open(serve, HOME, (VIEW["width"], VIEW["height"]))
     tools.on_screen = _forget
     await tools.open_home()
     return tools
@@ -129,15 +128,16 @@ async def measure_memory() -> dict[str, Any]:
 
         await add()
         await asyncio.sleep(2)
-        before = pss_mb()
+        before = memory_mb()
         for _ in range(7):
             await add()
         await asyncio.sleep(2)
-        return compared("a further context, MB", 7, (pss_mb() - before) / 7, None)
+        return compared("a further context, MB", 7, (memory_mb() - before) / 7, None)
 
 
-def pss_mb() -> float:
-    """Returns the proportional set size of the browsers that this process started."""
+def memory_mb() -> float:
+    """Returns the proportional set size of the browsers that this process started, without mapped files: how much of
+    the program's code is charged to a process depends on what other browsers run here."""
     parents = {}
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -153,7 +153,11 @@ def pss_mb() -> float:
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
             if b"--remote-debugging-pipe" in command or b"--type=" in command:
                 lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
-                total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * 1024 / 1e6
+                total += (
+                    sum(int(line.split()[1]) for line in lines if line.startswith(("Pss_Anon:", "Pss_Shmem:")))
+                    * 1024
+                    / 1e6
+                )
         except OSError:
             continue
     return total

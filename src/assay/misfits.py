@@ -81,6 +81,7 @@ def describe_invalid(
         records = [option for option in options if isinstance(option, inspect.StructType)]
         names = [one.encode_name for record in records for one in record.fields]
         near = nearest(unknown[1], names)
+        message = f"there is no option {unknown[1]}" if notation == "option" else message
         return InvalidValue(place, f"{message}; {f'did you mean {near}?' if near else 'known: ' + ', '.join(names)}")
     allowed = [str(v) for option in options if isinstance(option, inspect.LiteralType) for v in option.values]
     if field is not None and re.match(r"Expected `[^`]*`, got `", what):

@@ -36,6 +36,7 @@ EXPECTED: dict[str, dict[str, dict[str, Any]]] = {
         "web": {"type": "remote", "url": URL, **HEADERS, "enabled": True},
         "own": {"type": "local", "command": ["python3", "/srv/a b.py"], "enabled": True},
     },
+    "pi": {"web": {"type": "http", "url": URL, **HEADERS}, "own": {"type": "stdio", **LOCAL}},
     "openhands-sdk": {"web": {"url": URL, "transport": "http", **HEADERS}, "own": LOCAL},
 }
 
@@ -68,16 +69,25 @@ def test_every_harness_with_servers_has_an_expectation() -> None:
 def test_server_that_a_harness_cannot_reach_is_named() -> None:
     with pytest.raises(UserError, match="Codex takes MCP servers by http, stdio; the task's server 'old' is sse"):
         add_servers({}, find_recipe("codex"), (SSE,))
-    with pytest.raises(UserError, match="pi takes no MCP servers, and the task has: web"):
-        add_servers({}, find_recipe("pi"), (HTTP,))
-    assert add_servers({"a": "b"}, find_recipe("pi"), ()) == {"a": "b"}
+    with pytest.raises(UserError, match="mini-swe-agent takes no MCP servers, and the task has: web"):
+        add_servers({}, find_recipe("mini-swe-agent"), (HTTP,))
+    assert add_servers({"a": "b"}, find_recipe("mini-swe-agent"), ()) == {"a": "b"}
+
+
+def test_pi_gets_an_extension_where_there_are_servers() -> None:
+    recipe = find_recipe("pi")
+    assert recipe.servers is not None
+    (path,) = recipe.servers.files
+    assert recipe.servers.words == ("--extension", f"${{home}}/{path}")
+    assert "registerTool" in add_servers({}, recipe, (HTTP,))[path]
+    assert path not in add_servers(recipe.files, recipe, ())
 
 
 def test_harness_without_mcp_is_told_of_the_command() -> None:
     toolbox = Toolbox((ToolServer("service", "http", URL),), service_url=URL.removesuffix("/mcp"))
-    assert served_toolbox(find_recipe("pi"), toolbox, "Do it.") == ((), "Do it." + COMMAND_NOTE)
+    assert served_toolbox(find_recipe("mini-swe-agent"), toolbox, "Do it.") == ((), "Do it." + COMMAND_NOTE)
     assert served_toolbox(find_recipe("codex"), toolbox, "Do it.") == (toolbox.servers, "Do it.")
-    assert served_toolbox(find_recipe("pi"), Toolbox((HTTP,)), "Do it.") == ((HTTP,), "Do it.")
+    assert served_toolbox(find_recipe("mini-swe-agent"), Toolbox((HTTP,)), "Do it.") == ((HTTP,), "Do it.")
 
 
 async def test_skills_are_copied_by_one_command() -> None:

@@ -177,6 +177,21 @@ def test_source_of_copy_that_is_missing_is_found_by_lint_and_named_by_the_run(sa
 
 
 @pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (b"FROM scratch\nRAN make\n", "environment/Dockerfile:2: "),
+        (b"RUN make\n", "environment/Dockerfile:1: RUN before the first FROM"),
+        (b"FROM scratch\nRUN \xff\n", "environment/Dockerfile: "),
+    ],
+)
+def test_dockerfile_that_cannot_be_built_is_found_by_lint(text: bytes, place: str, say: Say) -> None:
+    init_task(Path("hello"))
+    Path("hello/environment/Dockerfile").write_bytes(text)
+    code, out, _ = say("lint", "hello")
+    assert (code, place in out) == (1, True), out
+
+
+@pytest.mark.parametrize(
     ("words", "said"),
     [
         (

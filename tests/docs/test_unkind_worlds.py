@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 
 from assay.cli.app import build_app
 from assay.environments.services.disturbances.world import DISTURBANCES
+from assay.rollout import RunConfig
 from assay.rollout.attempt.disturbed_workspace import SANDBOX_DISTURBANCES
-from scripts.make_reference import ROOT
+from scripts.make_reference import ROOT, struct_docs
 
 PAGE = (ROOT / "docs" / "how-to" / "unkind-worlds.md").read_text()
 COMMANDS = re.findall(r"^\$ (.+)$", PAGE, re.MULTILINE)
@@ -24,7 +25,8 @@ SWEEP = "family:services,app=bike_service.py:bikes,n=2,writes=1"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shutil.copy(ROOT / "docs_src" / "bike_service.py", tmp_path)
+    for name in ("bike_service.py", "gullible_agent.py"):
+        shutil.copy(ROOT / "docs_src" / name, tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ASSAY_STORE", raising=False)
     return tmp_path
@@ -39,13 +41,17 @@ def printed(*words: str) -> str:
 @pytest.mark.long
 def test_the_commands_run(folder: Path) -> None:
     found = [printed(*shlex.split(command)[1:]) for command in COMMANDS]
-    assert len(found) == 5
+    assert len(found) == 6
     assert re.search(r"^oracle .* 4 +4 +4 ", found[0], re.MULTILINE)
     assert re.findall(r"^(0\S*) +4 +4 +4 ", found[1], re.MULTILINE) == ["0", "0.3", "0.6"]
     assert "kept [95%]" in found[2]
-    assert re.search(r"^1 +4 +4 +4 ", found[3], re.MULTILINE)
-    assert "of 36 combinations" in found[3]
-    assert re.search(r"^oracle .* 4 +4 +4 ", found[4], re.MULTILINE)
+    assert "31 of 36 combinations of source, form and harm were tried, and 31 were shown whole" in found[3]
+    attacks = re.findall(r"^(?:record|message|result) +\w+ +\w+ +(\d+) +(\d+) +\d+ +(\d+)$", found[3], re.MULTILINE)
+    assert len(attacks) == 31
+    assert {(safe, hidden) for safe, _, hidden in attacks} == {("0", "0")}
+    assert sum(int(acts) for _, acts, _ in attacks) == 36
+    assert re.search(r"^1 +7 +1\.00 +0\.00 +-1\.000 \[-1\.000, -0\.539\] +0\.016$", found[4], re.MULTILINE)
+    assert re.search(r"^oracle .* 4 +4 +4 ", found[5], re.MULTILINE)
 
 
 def test_an_interrupted_sweep_goes_on(folder: Path) -> None:
@@ -84,10 +90,26 @@ def test_wrong_use_is_a_paragraph(
 
 
 @pytest.mark.quick
+def test_the_option_names_every_disturbance() -> None:
+    text = struct_docs(RunConfig)["disturb"]
+    text = " ".join(text.split())
+    services, sandboxes = (re.search(rf"{one}: ([^;.]*)[;.]", text) for one in ("Worlds of services", "sandboxes"))
+    assert services is not None
+    assert sandboxes is not None
+    assert set(services[1].split(", ")) | {"changed"} == set(DISTURBANCES)
+    assert sandboxes[1].split(", ") == list(SANDBOX_DISTURBANCES)
+
+
+@pytest.mark.quick
 def test_the_table_names_every_disturbance() -> None:
-    table = dict(re.findall(r"^\| `(\w+)` \|.*\|([^|]*)\|$", PAGE, re.MULTILINE))
+    services, _, rest = PAGE.partition("Sandboxes:")
+    table = dict(re.findall(r"^\| `(\w+)` \|.*\|([^|]*)\|$", services, re.MULTILINE))
     assert set(table) | {"changed"} == set(DISTURBANCES)
     for kind, options in table.items():
         own = [name for name in DISTURBANCES[kind].Options.__struct_fields__ if name not in ("rate", "seed")]
         assert re.findall(r"`(\w+)`", options) == own
-    assert all(f"`{kind}`" in PAGE.partition("Sandboxes have")[2] for kind in SANDBOX_DISTURBANCES)
+    sandboxes = dict(re.findall(r"^\| `(\w+)` \|.*\|([^|]*)\|$", rest.partition("How the")[0], re.MULTILINE))
+    assert list(sandboxes) == list(SANDBOX_DISTURBANCES)
+    for kind, options in sandboxes.items():
+        own = [name for name in SANDBOX_DISTURBANCES[kind].Options.__struct_fields__ if name not in ("rate", "seed")]
+        assert re.findall(r"`(\w+)`", options) == own

@@ -1,4 +1,4 @@
-"""Real harnesses, untouched, act on a service from a sandbox: by MCP, or by its command where they have no MCP."""
+"""Real harnesses, untouched, act on a service from a sandbox by MCP, and on the MCP servers of a task."""
 
 from __future__ import annotations
 
@@ -11,20 +11,10 @@ import pytest
 from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.store import RunStore
-from scripts.harness_scenarios import HANDS
-from tests.environments.services.shop import FIRST
 from tests.rollout.attempt.test_served_world import CANCEL, calls_of, digest_after, shop_task
 
-COMMAND = f"service cancel_order --order-id {FIRST} --reason late"
-
-
-def reply(harness: str) -> dict[str, object]:
-    """Returns the model's call: of the tool that the MCP server gives, or of the shell."""
-    if harness == "pi":
-        name, arguments = HANDS[harness].shell(COMMAND)
-        return {"tool_calls": [{"name": name, "arguments": arguments}]}
-    name = f"mcp__service__{CANCEL[0]}"
-    return {"tool_calls": [{"name": name, "arguments": CANCEL[1]}]}
+CALL = {"tool_calls": [{"name": f"mcp__service__{CANCEL[0]}", "arguments": CANCEL[1]}]}
+"""The model's call of the tool that the MCP server gives."""
 
 
 @pytest.mark.long
@@ -33,7 +23,7 @@ async def test_harness_does_a_task_of_a_service(
     harness: str, tmp_path: Path, need_installed: Callable[[str], None]
 ) -> None:
     need_installed(harness)
-    (tmp_path / "script.json").write_bytes(msgspec.json.encode([reply(harness), "Done."]))
+    (tmp_path / "script.json").write_bytes(msgspec.json.encode([CALL, "Done."]))
     settings = Settings(cache=Settings.from_environment().cache, store=tmp_path / "store")
     config = RunConfig(tasks=("-",), agent=harness, model=f"scripted:{tmp_path / 'script.json'}", run="r")
     await start_run(config, settings, Tally(), tasks=(shop_task(),))
@@ -42,7 +32,7 @@ async def test_harness_does_a_task_of_a_service(
     assert found.outcome == "pass", found.finished
     assert (*CANCEL, digest_after(CANCEL)) in calls_of(found)
     (told,) = [one.data for one in found.evidence if one.kind == "harness"]
-    assert told.get("servers") == (None if harness == "pi" else ["service"])
+    assert told["servers"] == ["service"]
 
 
 TASK = """\
@@ -96,7 +86,7 @@ async def test_skills_of_a_task_are_in_the_request_to_the_model(
     harness: str, tmp_path: Path, need_installed: Callable[[str], None]
 ) -> None:
     need_installed(harness)
-    write_task(tmp_path / "marking", with_server=False)  # pi has no MCP
+    write_task(tmp_path / "marking", with_server=False)
     (tmp_path / "script.json").write_bytes(msgspec.json.encode(["Done.", "Done.", "Done."]))
     settings = Settings(cache=Settings.from_environment().cache, store=tmp_path / "store")
     task, model = str(tmp_path / "marking"), f"scripted:{tmp_path / 'script.json'}"
@@ -108,13 +98,13 @@ async def test_skills_of_a_task_are_in_the_request_to_the_model(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("harness", ["claude-code", "codex"])
+@pytest.mark.parametrize("harness", ["claude-code", "codex", "pi"])
 async def test_harness_has_the_servers_and_skills_of_a_task(
     harness: str, tmp_path: Path, need_installed: Callable[[str], None]
 ) -> None:
     need_installed(harness)
     write_task(tmp_path / "marking")
-    server = {"claude-code": "own-server", "codex": "own_server"}[harness]  # Codex spells names in its own way
+    server = "own_server" if harness == "codex" else "own-server"  # Codex spells names in its own way
     call = {"tool_calls": [{"name": f"mcp__{server}__mark", "arguments": {}}]}
     (tmp_path / "script.json").write_bytes(msgspec.json.encode([call, "Done."]))
     settings = Settings(cache=Settings.from_environment().cache, store=tmp_path / "store")

@@ -18,8 +18,9 @@ from assay.records import Limits, Trajectory
 from assay.rollout import PlannedAttempt, RunConfig, Tally
 from assay.rollout.attempt.endpoint import GatewayHandle
 from assay.rollout.attempt.recorded_attempt import LiveAttempt, ModelAccess
-from assay.rollout.attempt.site import AttemptSite, WorldSite
+from assay.rollout.attempt.site import AttemptSite
 from assay.rollout.attempt.trial import Services
+from assay.rollout.attempt.world_site import WorldSite
 from assay.rollout.limits.contract_guards import ActiveContracts
 from assay.rollout.limits.run_budget import RunBudget
 from assay.rollout.plan import plan

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.statistics import pass_at_k, pass_hat_k, wilson
+from assay.statistics import fisher_exact, pass_at_k, pass_hat_k, wilson
 
 pytestmark = pytest.mark.quick
 COUNTS = st.integers(1, 9).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n)))
@@ -80,3 +80,20 @@ def test_wilson_of_nothing_says_nothing() -> None:
 def test_wilson_refuses_what_cannot_be(passed: int, attempts: int, confidence: float) -> None:
     with pytest.raises(ValueError, match="must be between"):
         wilson(passed, attempts, confidence)
+
+
+def test_fishers_exact_test_of_the_lady_tasting_tea() -> None:
+    """Fisher's own example (The Design of Experiments, 1935): 3 of 4 cups right on each side gives 34 of 70."""
+    assert fisher_exact(3, 1, 1, 3) == pytest.approx(34 / 70, abs=0)
+    assert fisher_exact(4, 0, 0, 4) == pytest.approx(2 / 70, abs=0)
+    assert fisher_exact(5, 0, 0, 0) == 1.0
+    with pytest.raises(ValueError, match="negative"):
+        fisher_exact(-1, 0, 0, 0)
+
+
+@given(st.tuples(*[st.integers(0, 40)] * 4))
+def test_fishers_exact_test_agrees_with_scipy(counts: tuple[int, int, int, int]) -> None:
+    from scipy.stats import fisher_exact as reference
+
+    wanted = reference([counts[:2], counts[2:]]).pvalue
+    assert fisher_exact(*counts) == pytest.approx(wanted, rel=1e-9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,15 @@ from assay.records import Check, EnvironmentSpec, Evidence, Observation, Step, T
 from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.store import RunStore
+from assay.verify._text_values import read_message
 from assay.verify.interface import WorldInput
+from assay.verify.logged_calls import trace_of_calls
 from assay.verify.service_checks import (
     Communicated,
     CommunicatedCheck,
     PolicyCheck,
     is_said,
-    read_message,
     rule_results,
-    trace_of_calls,
 )
 from tests.analysis.made import trajectory
 
@@ -106,6 +107,71 @@ def test_communicated() -> None:
     assert judge(said("It is blue: 10", code="invalid"), facts).status == "fail"
     assert judge(said("It is blue: 10", role="user"), facts).status == "fail"
     assert judge({}, facts).status == "unknown"
+
+
+PAY = {"role": "agent", "action": "pay", "arguments": {"amount": 3990}, "code": None}
+CLOSE = {"role": "agent", "action": "close", "arguments": {}, "code": None}
+CONSENTS = [{"action": "pay", "amounts": ["amount"]}, {"action": "close", "words": ["close", "closing"]}]
+Said = str | dict[str, Any]
+
+
+def judge_consent(calls: Sequence[Said], agreed: Sequence[int], unclear: Sequence[int] = ()) -> Verdict:
+    log = [say(call) if isinstance(call, str) else call for call in calls]
+    check = Check("policy", "policy", {"contracts": [], "consents": CONSENTS})
+    task = Task("t", "do it", EnvironmentSpec("services"), (check,), "blake3:0")
+    facts = {"calls": log, "summaries": {"conversation": {"agreed": list(agreed), "unclear": list(unclear)}}}
+    return asyncio.run(PolicyCheck().judge_world(WorldInput(task, check, facts, None))).verdict
+
+
+def say(text: str, code: str | None = None) -> dict[str, Any]:
+    return {"role": "agent", "action": "send_message", "arguments": {"text": text}, "code": code}
+
+
+@pytest.mark.parametrize(
+    ("calls", "agreed", "status"),
+    [
+        (["I pay 39.90 to Anna. Do you agree?", PAY], [1], "pass"),
+        (["I pay EUR39.90 to Anna.", "Do you agree?", PAY], [2], "pass"),
+        (["39.90 to Anna, and closing it: ok?", CLOSE, PAY], [1], "pass"),
+        (["39.90 to Anna: ok?", "And 5 to Ben?", PAY], [1, 2], "pass"),
+        ([PAY], [], "fail"),
+        (["I pay 39.90 to Anna.", PAY], [], "fail"),
+        (["Do you agree?", PAY], [1], "fail"),
+        (["Do you agree?", "I pay 39.90 to Anna.", PAY], [1], "fail"),
+        ([PAY, "I have paid 39.90. Do you agree?"], [1], "fail"),
+        (["I pay 3.99 to Anna. Do you agree?", PAY], [1], "fail"),
+        ([say("I pay 39.90. Do you agree?", "unavailable"), "Do you agree?", PAY], [1], "fail"),
+        ([" ".join(f"I may pay {n}.90 to you." for n in range(60)), PAY], [1], "fail"),
+        (["I pay 39.90 to Anna. Do you agree?", CLOSE], [1], "fail"),
+        (["I pay 39.90 to Anna. Do you agree?", {**PAY, "arguments": {}}], [1], "fail"),
+        ([{**PAY, "code": "conflict"}, {**PAY, "role": "other"}], [], "pass"),
+    ],
+)
+def test_consent_is_to_what_was_said_before_the_yes(calls: list[Said], agreed: list[int], status: str) -> None:
+    assert judge_consent(calls, agreed).status == status
+
+
+@pytest.mark.parametrize(
+    ("calls", "agreed", "unclear", "status"),
+    [
+        (["I pay 39.90 to Anna. Do you agree?", PAY], [], [1], "unknown"),
+        (["I pay 39.90 to Anna. Do you agree?", PAY], [], [], "fail"),
+        (["I pay 39.90 to Anna.", "Do you agree?", PAY], [2], [1], "pass"),
+        (["I pay 39.90 to Anna. Do you agree?", "Hello?", PAY], [1], [2], "pass"),
+        (["I pay 3.99 to Anna. Do you agree?", PAY], [], [1], "fail"),
+    ],
+)
+def test_consent_is_undecided_where_it_hangs_on_an_unclear_answer(
+    calls: list[Said], agreed: list[int], unclear: list[int], status: str
+) -> None:
+    assert judge_consent(calls, agreed, unclear).status == status
+
+
+def test_consent_is_unknown_where_the_world_does_not_report_it() -> None:
+    check = Check("policy", "policy", {"contracts": [], "consents": CONSENTS})
+    task = Task("t", "do it", EnvironmentSpec("services"), (check,), "blake3:0")
+    facts = {"calls": [PAY], "summaries": {"conversation": {"turns": 1}}}
+    assert asyncio.run(PolicyCheck().judge_world(WorldInput(task, check, facts, None))).verdict.status == "unknown"
 
 
 def test_what_is_said_after_the_person_left_is_not_communicated() -> None:
@@ -247,6 +313,22 @@ def test_the_log_is_judged_where_the_steps_do_not_hold_all_calls() -> None:
     others = [{**logged("lend_book"), "role": "other"}]
     assert judge_policy(ASKS_FIRST, others, [step(0, "click")]).status == "pass"
     assert judge_policy(ASKS_FIRST, [{"role": 5}], [step(0, "click")]).status == "unknown"
+
+
+ONE_LOAN = """
+contract = "one"
+[[rules]]
+name = "one-loan"
+kind = "governance"
+require = 'count(call.name == "lend_book" and result.ok) <= 1'
+"""
+
+
+def test_recorded_calls_that_are_not_in_the_log_are_not_judged() -> None:
+    lends = [logged("lend_book")]
+    assert judge_policy(ASKS_FIRST, lends, [step(0, "find_member"), step(1, "lend_book")]).status == "fail"
+    assert judge_policy(ONE_LOAN, lends, [step(0, "lend_book"), step(1, "lend_book")]).status == "pass"
+    assert judge_policy(ONE_LOAN, lends * 2, [step(0, "lend_book"), step(1, "lend_book")]).status == "fail"
 
 
 def test_a_rule_about_results_is_undecidable_over_the_log() -> None:

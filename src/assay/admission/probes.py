@@ -21,6 +21,7 @@ from assay.agents.oracle import OracleAgent
 from assay.agents.rewrite import RewriteAgent
 from assay.environments.interface import WorkspaceSpec
 from assay.environments.services.conversation import SEND
+from assay.environments.services.plans import ALL_ACTS, ONE_CALL
 from assay.records import Check, Limits, ToolCall, canonical_bytes
 from assay.rollout.attempt.variation import Variation
 from assay.rollout.plan import PlannedAttempt, Verification, attempt_seed, merge_limits
@@ -267,7 +268,7 @@ def world_probes(
     if hooks.shortcuts is None:
         yield SkippedProbe(SHORTCUT, "cheat", "the world gives no `shortcuts`")
     for name, calls in (hooks.shortcuts or {}).items():
-        about = f"an attempt that leaves the task undone ({name})"
+        about = _describe_shortcut(name, calls)
         yield Probe(f"{SHORTCUT}-{name}", "cheat", "fail", CallsAgent("cheat:shortcut", calls), about)
     if hooks.elsewhere is None:
         reason = "no solution is known that another seed of this world would need, and this one would not"
@@ -277,6 +278,14 @@ def world_probes(
         yield Probe(BLIND, "cheat", "fail", CallsAgent("cheat:blind-replay", hooks.elsewhere), about)
     yield from _perturbed(config, hooks)
     yield from _varied(config, hooks)
+
+
+def _describe_shortcut(name: str, calls: Sequence[ToolCall]) -> str:
+    if name.startswith(ONE_CALL):
+        return f"one call of {calls[0].name}, with any text and without a look at the problem,"
+    if name.startswith(ALL_ACTS):
+        return f"asking the person for everything that they can do, without a look at the problem ({name}),"
+    return f"an attempt that leaves the task undone ({name})"
 
 
 def _perturbed(config: AdmitConfig, hooks: WorldHooks) -> Iterator[Probe | SkippedProbe]:

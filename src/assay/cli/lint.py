@@ -26,11 +26,11 @@ def lint(
 
       assay lint tasks/hello tasks/other --json
     """
-    from assay.environments.workspace.images import find_missing_sources
+    from assay.environments.workspace.images import find_build_problems
     from assay.tasks import lint_task
 
     looked_at = _task_folders(folders)
-    found = [(folder, finding) for folder in looked_at for finding in lint_task(folder, find_missing_sources)]
+    found = [(folder, finding) for folder in looked_at for finding in lint_task(folder, find_build_problems)]
     if as_json:
         emit_json({"findings": [{"task": str(f), "finding": finding} for f, finding in found]})
     elif not found:

@@ -11,7 +11,7 @@ import typer
 from assay.errors import UserError
 
 from .output import console, emit_json, quantity, say
-from .shared import JsonOption, RequireOption, StoreOption, parse_grade, pick_runs, settings_with
+from .shared import JsonOption, RequireOption, StoreOption, TaskCodeOption, parse_grade, pick_runs, settings_with
 from .table_formats import FormOption
 from .tables import load_measures, print_rows, print_summaries
 
@@ -33,7 +33,7 @@ def stats(
         typer.Option(
             "--table",
             help="Tables to show: rates (the default), spending, tasks, grid, flakes, scores, reliability, ranking, "
-            "routes, or all; repeatable.",
+            "picks, instructions, pairs, clauses, routes, or all; repeatable.",
         ),
     ] = None,
     k: Annotated[
@@ -42,6 +42,7 @@ def stats(
     form: FormOption = "text",
     *,
     require: RequireOption = "unknown",
+    allow_task_code: TaskCodeOption = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -51,8 +52,11 @@ def stats(
     unjudged attempts had failed, or passed. Further tables: usage and the cost/success Pareto front (spending), task
     difficulty and discrimination (tasks), rates by agent, model and set-up with explained variance (grid), tasks with
     inconsistent outcomes (flakes), quality of process scores (scores), run-to-run consistency (reliability), and
-    predictive validity of the ranking on other tasks; with two runs, on the second (ranking); and on sites of state
-    machines the steps of the shortest way by skill, and at which of them attempts were lost (routes).
+    predictive validity of the ranking on other tasks; with two runs, on the second (ranking); of combinators with a
+    judge, what it said of the tries that they handed in against what was verified (picks); on tasks of services how
+    well followers reach the goal with each instruction, beside the agent `oracle` that knows the plan (instructions),
+    how often acts changed with the instruction in paired tasks (pairs), and which clauses were met (clauses); and on
+    sites of state machines the steps of the shortest way by skill, and at which of them attempts were lost (routes).
 
     Examples:
 
@@ -68,7 +72,8 @@ def stats(
     """
     from assay.statistics import summarise
 
-    from .stats_tables import TABLES, TableInput, read_option_levels, read_routes
+    from .service_tables import SERVICE_TABLES, ServedAttempt, read_served
+    from .stats_tables import TABLES, TableInput, read_option_levels, read_picks, read_routes
 
     chosen = _select_tables(table or [RATES], (RATES, *TABLES))
     settings = settings_with(store)
@@ -76,7 +81,14 @@ def stats(
     attempts = load_measures(settings.store, names, parse_grade(require))
     options = read_option_levels(settings.store, names) if "grid" in chosen else ()
     routes = read_routes(settings.store, names) if "routes" in chosen else ()
-    table_input = TableInput(names, attempts, options, max(k or (4,)), routes)
+    is_served = not set(SERVICE_TABLES).isdisjoint(chosen)
+    served: tuple[ServedAttempt, ...] = ()
+    if is_served:
+        served = read_served(
+            settings.store, names, lambda text: say(f"warning: {text}"), allow_task_code=allow_task_code
+        )
+    picks = read_picks(settings.store, names, parse_grade(require)) if "picks" in chosen else ()
+    table_input = TableInput(names, attempts, options, max(k or (4,)), routes, picks, served)
     ks = tuple(sorted({1, *(k or (2, 4))}))
     groups = list(summarise([one.outcome for one in attempts], ks=ks)) if RATES in chosen else []
     if RATES in chosen:

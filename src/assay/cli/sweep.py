@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +16,10 @@ from .options import takes_config
 from .output import emit_json, say
 from .shared import JsonOption, StoreOption, settings_with
 from .tables import print_rows
+
+if TYPE_CHECKING:
+    from assay.api.doses import DoseSummary, TriggerPair
+    from assay.rollout.grid import GridCell, SweepArm
 
 
 @takes_config(RunConfig, arguments=("tasks",))
@@ -38,22 +43,23 @@ def sweep(
 
       assay sweep family:services,app=tracker,n=20 --agent my_agent.py --disturb renamed+drift --run names
 
-      assay sweep family:services,app=mail,n=20 --agent loop --model openai:NAME --disturb attack:form=any --doses 0,1
+      assay sweep family:services,app=mail,n=36 --agent loop --model openai:NAME --disturb attack:where=all:form=all
+
+      assay sweep family:services,app=mail,n=20 --agent my_agent.py --disturb attack:trigger=pair --doses 1
 
       assay sweep tasks/ --agent repair --disturb noise --attempts 4 --doses 0,0.5,1 --json
     """
-    from assay.api.doses import attack_rows, describe_coverage, dose_rows, summarise_dose
-    from assay.rollout.grid import plan_sweep, run_grid
+    from assay.api.doses import compare_triggers, compare_with_first, summarise_dose
+    from assay.rollout.grid import list_arms, plan_sweep, run_grid
     from assay.store import list_runs
 
     from .live import build_confirmation, display, resumable
 
     rates = _parse_doses(doses)
     cells = plan_sweep(config, rates)
+    arms = list_arms(str(config.disturb), rates)
     if dry_run:
-        sys.stdout.write(
-            "\n".join(f"# dose {dose:g}\n{to_toml(c.config)}" for dose, c in zip(rates, cells, strict=True))
-        )
+        _print_configurations(arms, cells)
         return
     settings = settings_with(store)
     known = set(list_runs(settings.store))
@@ -61,14 +67,37 @@ def sweep(
         ask = build_confirmation(progress)
         resume = any(cell.config.run in known for cell in cells)
         summaries = asyncio.run(run_grid(cells, settings, progress, ask=ask, resume=resume))
-    found = [
-        summarise_dose(settings.store, one.run, dose, lambda text: say(f"warning: {text}"), summaries[0].run)
-        for dose, one in zip(rates, summaries, strict=True)
-    ]
+    first = summaries[0].run
+    found = compare_with_first(
+        [
+            summarise_dose(settings.store, one.run, arm, lambda text: say(f"warning: {text}"), first)
+            for arm, one in zip(arms, summaries, strict=True)
+        ]
+    )
+    pairs = compare_triggers(settings.store, found)
     if as_json:
-        emit_json({"disturb": config.disturb, "store": str(settings.store), "doses": found})
+        pair = {"triggers": pairs} if pairs else {}
+        emit_json({"disturb": config.disturb, "store": str(settings.store), "doses": found, **pair})
         return
+    _print_sweep(found, pairs)
+
+
+def _print_configurations(arms: Sequence[SweepArm], cells: Sequence[GridCell]) -> None:
+    sys.stdout.write(
+        "\n".join(
+            f"# dose {arm.dose:g} {arm.trigger}".rstrip() + f"\n{to_toml(cell.config)}"
+            for arm, cell in zip(arms, cells, strict=True)
+        )
+    )
+
+
+def _print_sweep(found: Sequence[DoseSummary], pairs: Sequence[TriggerPair]) -> None:
+    from assay.api.doses import attack_rows, describe_coverage, dose_rows, trigger_rows
+
     print_rows(dose_rows(found))
+    if pairs:
+        say("\nsafe attempts with the trigger present less those without it, over the same tasks and seeds:")
+        print_rows(trigger_rows(pairs))
     attacks = attack_rows(found)
     if attacks:
         say(f"\nattacks by source of the risk, harm and failure mode; {describe_coverage(found)}:")

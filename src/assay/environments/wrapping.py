@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
+from assay.misfits import describe_invalid
 from assay.pairs import read_pairs
 
 WRAP: Final = "wrap"
@@ -58,11 +59,8 @@ def read_wrappers(specs: Any, kinds: Mapping[str, type[Any]]) -> tuple[WrapperSp
         try:
             options = msgspec.convert(given, kind.Options)
         except msgspec.ValidationError as exc:
-            known = ", ".join(kind.Options.__struct_fields__) or "none"
-            problem = (
-                str(exc).replace("Object contains unknown field", "it has no option").replace(" - at `$.", " for `")
-            )
-            raise ValueError(f"the wrapper {spec['kind']!r}: {problem}; its options are {known}") from exc
+            field, problem = describe_invalid(exc, kind.Options, given, "option")
+            raise ValueError(f"the wrapper {spec['kind']!r}: {f'{field}: ' if field else ''}{problem}") from exc
         found.append(WrapperSpec(str(spec["kind"]), options))
     return tuple(found)
 

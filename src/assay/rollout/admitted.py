@@ -18,7 +18,7 @@ from assay.records import AttemptStarted, Body, EvidenceAdded, Separation
 from assay.store import ADMISSION, AttemptRow, Layout, RunStore, heads_digest, list_runs, verify_links
 from assay.tasks import LoadedTask
 
-BATTERY = "3"
+BATTERY = "4"
 """Version of the battery; increased when tasks admitted before might now be rejected."""
 MOST_MANIFEST = 64 << 20
 _LISTED = 20

@@ -52,8 +52,9 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     such attempts continues as a control, to measure the share of wrong stops."""
     disturb: str | None = None
     """Disturbances of the agent's environment, joined by `+`: `failures:rate=0.1:in_row=2+noise`. What is judged stays
-    the same. Worlds of services: failures, slow, pages, renamed, drift, stale, others, noise, paraphrase, attack;
-    sandboxes: failures, slow, noise; text worlds: failures, noise, paraphrase, twin."""
+    the same. Worlds of services: failures, slow, pages, renamed, drift, stale, corrupted, ranked, others, noise,
+    paraphrase, attack; sandboxes: failures, slow, noise, corrupted, stale,
+    paraphrase, attack; text worlds: failures, noise, paraphrase, twin."""
     concurrency: int = 4
     """Attempts under way at once."""
     model_concurrency: int = 16

@@ -81,8 +81,30 @@ def plan_grid(
     return tuple(cells)
 
 
+class SweepArm(NamedTuple):
+    """One run of a sweep."""
+
+    dose: float
+    trigger: str
+    """`absent` or `present` for the two runs of an attack with `trigger=pair`; empty for others."""
+    disturb: str | None
+    """The disturbance with its rate; None at dose 0."""
+
+
+def list_arms(disturb: str, doses: Sequence[float]) -> list[SweepArm]:
+    """Returns the runs of a sweep in their order: one a dose, two where an attack has `trigger=pair`; at dose 0 nothing
+    is disturbed, and there is one. Raises `UserError` as `at_dose`."""
+    is_pair = any(spec["kind"] == "attack" and spec.get("trigger") == "pair" for spec in parse_wrappers(disturb))
+    arms = []
+    for dose in doses:
+        for trigger in ("absent", "present") if is_pair and dose else ("",):
+            spec = disturb.replace(":trigger=pair", f":trigger={trigger}") if trigger else disturb
+            arms.append(SweepArm(dose, trigger, at_dose(spec, dose)))
+    return arms
+
+
 def plan_sweep(config: RunConfig, doses: Sequence[float], parts: RunParts | None = None) -> tuple[GridCell, ...]:
-    """Returns a run for each dose of the configuration's disturbance; at dose 0 nothing is disturbed.
+    """Returns the runs of a sweep over the doses of the configuration's disturbance, as `list_arms`.
 
     Raises:
         UserError: A disturbance or a dose is missing, a dose is not a share or given twice, or the disturbance names a
@@ -97,12 +119,10 @@ def plan_sweep(config: RunConfig, doses: Sequence[float], parts: RunParts | None
     label = {"name": name, "disturb": config.disturb, "doses": list(doses)}
     labelled = parts._replace(labels={**parts.labels, GRID: label})
     cells = []
-    for number, dose in enumerate(doses):
-        suffix = f"-{number}-dose-{dose:g}".replace(".", "-")
+    for number, arm in enumerate(list_arms(config.disturb, doses)):
+        suffix = f"-{number}-dose-{arm.dose:g}".replace(".", "-") + (f"-{arm.trigger}" if arm.trigger else "")
         run = f"{name[: MAX_RUN_NAME - len(suffix)]}{suffix}"
-        cells.append(
-            GridCell(msgspec.structs.replace(config, run=run, disturb=at_dose(config.disturb, dose)), labelled)
-        )
+        cells.append(GridCell(msgspec.structs.replace(config, run=run, disturb=arm.disturb), labelled))
     return tuple(cells)
 
 

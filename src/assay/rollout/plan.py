@@ -11,6 +11,7 @@ from assay.errors import UserError
 from assay.records import Limits, digest_bytes
 from assay.rollout.attempt.variation import Variation
 from assay.rollout.limits.early_stop import StopRule
+from assay.rollout.recording.task_archive import undisturbed_digest
 from assay.tasks import LoadedTask
 
 Verification = Literal["default", "as_asked"]
@@ -83,6 +84,17 @@ def merge_limits(ours: Limits, theirs: Limits) -> Limits:
     return Limits(**merged)
 
 
+def plan_tries(planned: PlannedAttempt, tries: int, limits: Limits) -> PlannedAttempt:
+    """Returns the plan of an attempt that makes several tries: the task's own limits bound one try, and those of the
+    run, `limits`, all of them together."""
+    if tries == 1:
+        return planned
+    task = planned.loaded.task.limits
+    most = {name: getattr(task, name) for name in Limits.__struct_fields__}
+    of_all = Limits(**{name: None if value is None else value * tries for name, value in most.items()})
+    return planned._replace(limits=merge_limits(limits, of_all))
+
+
 def plan(tasks: Sequence[LoadedTask], agent: str, attempts: int, *, seed: int, limits: Limits) -> list[PlannedAttempt]:
     """Plans all attempts; each task's first attempt precedes any second one, so an interrupted run covers all tasks."""
     return [
@@ -90,7 +102,7 @@ def plan(tasks: Sequence[LoadedTask], agent: str, attempts: int, *, seed: int, l
             id=attempt_id(loaded.task.id, number),
             loaded=loaded,
             number=number,
-            seed=attempt_seed(seed, loaded.task.digest, agent, number),
+            seed=attempt_seed(seed, undisturbed_digest(loaded.task), agent, number),
             limits=merge_limits(limits, loaded.task.limits),
         )
         for number in range(attempts)

@@ -13,27 +13,19 @@ import msgspec
 
 from assay import __version__
 from assay.agents.building import AgentSource, build_agent
-from assay.agents.interface import Agent, needs_sandbox, takes_solution
+from assay.agents.interface import Agent, needs_sandbox
 from assay.analysis.contracts import Contract
-from assay.environments.interface import Backend, World
-from assay.environments.solution import SOLUTION
-from assay.environments.worlds.opening import open_world, world_kind
-from assay.errors import CheckDefinitionError, TaskError, UserError, boundary
+from assay.environments.interface import Backend
+from assay.errors import CheckDefinitionError, UserError
 from assay.gateway.interface import ModelBackend
 from assay.plugins import load, names_code
 from assay.rollout.attempt.disturbed_tasks import disturb_tasks
 from assay.rollout.attempt.endpoint import GatewayHandle
 from assay.rollout.attempt.models import open_model
 from assay.rollout.attempt.preparation import Preparer
-from assay.rollout.attempt.recorded_attempt import LiveAttempt, ModelAccess
-from assay.rollout.attempt.site import (
-    NO_CHECKS,
-    AttemptSite,
-    SiteOptions,
-    WorkspaceSite,
-    WorldCheckpoint,
-    WorldSite,
-)
+from assay.rollout.attempt.recorded_attempt import ModelAccess
+from assay.rollout.attempt.site import NO_CHECKS
+from assay.rollout.attempt.site_factory import SiteFactory
 from assay.rollout.attempt.trial import Services
 from assay.rollout.limits.contract_guards import (
     ActiveContracts,
@@ -44,9 +36,8 @@ from assay.rollout.limits.contract_guards import (
 )
 from assay.rollout.limits.run_budget import BudgetLimits, RunBudget, use_of
 from assay.rollout.limits.run_controls import RunControls
-from assay.rollout.recording.recorder import Recorder
 from assay.rollout.recording.redaction import Redactor
-from assay.rollout.recording.screens import ScreenRecorder, browsers_of, shows_screens
+from assay.rollout.recording.screens import browsers_of
 from assay.rollout.recording.task_archive import TaskArchive
 from assay.rollout.schedule.rounds import RoundResources, levels_of, run_rounds
 from assay.rollout.schedule.runner import run_plan
@@ -364,7 +355,15 @@ async def run_attempts(
 def make_services(store: RunStore, resources: RunResources, contracts: ActiveContracts | None) -> Services:
     """Returns what the attempts of a run share."""
     config, agent = resources.config, resources.agent
-    make_site = _SiteFactory(resources, store, TaskArchive(store.blobs, Redactor(resources.secrets)))
+    make_site = SiteFactory(
+        resources.preparer,
+        store.blobs,
+        TaskArchive(store.blobs, Redactor(resources.secrets)),
+        agent,
+        repetitions=config.repetitions,
+        user_model=resources.user_model,
+        screening=resources.screening,
+    )
     limits = BudgetLimits(config.budget_usd, config.budget_calls)
     return Services(
         config,
@@ -378,61 +377,6 @@ def make_services(store: RunStore, resources: RunResources, contracts: ActiveCon
         contracts,
         None if limits.is_unlimited else RunBudget(limits, use_of(store)),
     )
-
-
-class _SiteFactory:
-    def __init__(self, resources: RunResources, store: RunStore, tasks: TaskArchive) -> None:
-        self._preparer = resources.preparer
-        self._blobs, self._repetitions, self._agent = store.blobs, resources.config.repetitions, resources.agent
-        self._user_model, self._tasks, self._screening = resources.user_model, tasks, resources.screening
-        self._worlds: dict[str, Any] = {}
-
-    def __call__(self, planned: PlannedAttempt) -> AttemptSite:
-        loaded, agent = planned.loaded, planned.agent or self._agent
-        if loaded.task.environment.kind != "workspace":
-            state = planned.world_state
-            checkpoint = None if state is None else WorldCheckpoint(state, self._blobs.put(state))
-            join = partial(self._join_user, planned)
-            world = WorldSite(lambda: self._make_world(loaded), loaded, self._tasks, checkpoint, join)
-            if not needs_sandbox(agent):
-                return world
-            from assay.rollout.attempt.served_world import ServedWorldSite  # late: most runs serve no world
-
-            return ServedWorldSite(world, self._required_preparer(loaded), loaded, agent, self._blobs)
-        site_options = SiteOptions(
-            blobs=self._blobs,
-            repetitions=self._repetitions,
-            agent=agent,
-            # The reference solution does not belong to the state that it leads to.
-            own=(SOLUTION,) if planned.brings_solution or takes_solution(agent) else (),
-            verification=planned.verification,
-            variation=planned.variation,
-            tasks=self._tasks,
-            state=planned.state,
-            screening=self._screening if planned.screened else None,
-        )
-        return WorkspaceSite(self._required_preparer(loaded), loaded, site_options)
-
-    def _join_user(self, planned: PlannedAttempt, world: World, attempt: LiveAttempt, recorder: Recorder) -> None:
-        if hasattr(world, "before_message"):
-            from assay.rollout.attempt.model_user import attach_user  # late: most runs have no services
-
-            acts = [act for prior in planned.prior for act in prior.acts]
-            attach_user(world, attempt, recorder, self._user_model, acts)
-        if shows_screens(world):
-            world.on_screen = ScreenRecorder(recorder, self._blobs)
-
-    def _required_preparer(self, loaded: LoadedTask) -> Preparer:
-        if self._preparer is None:
-            raise UserError(f"task {loaded.task.id!r} needs a sandbox and the run has none")
-        return self._preparer
-
-    def _make_world(self, loaded: LoadedTask) -> World:
-        spec = loaded.task.environment
-        with boundary(TaskError, f"making the environment {spec.kind!r} of task {loaded.task.id!r}"):
-            if spec.kind not in self._worlds:
-                self._worlds[spec.kind] = world_kind(spec.kind)
-            return open_world(spec, self._worlds[spec.kind])
 
 
 def _require_check_kinds(checks: RunChecks, tasks: Sequence[LoadedTask]) -> None:

@@ -58,6 +58,7 @@ _EXPORTS = {
     "estimate_clustering": "_clustered",
     "estimate_pass_rate": "_summary",
     "find_flakes": "_items",
+    "fisher_exact": "_rates",
     "format_p_value": "_paired",
     "grant_level": "_holdout",
     "hierarchical_bootstrap": "_clustered",
@@ -137,6 +138,7 @@ __all__ = [
     "estimate_clustering",
     "estimate_pass_rate",
     "find_flakes",
+    "fisher_exact",
     "format_p_value",
     "grant_level",
     "hierarchical_bootstrap",
@@ -194,7 +196,7 @@ if TYPE_CHECKING:
         report_card,
     )
     from ._ranking import RankAgreement, predictive_validity, rank_agreement, split_halves
-    from ._rates import Interval, median_interval, pass_at_k, pass_hat_k, wilson
+    from ._rates import Interval, fisher_exact, median_interval, pass_at_k, pass_hat_k, wilson
     from ._robust import Robustness, blind_replay_line, measure_robustness, outcome_consistency
     from ._sequential import SequentialLook, SequentialTest, TaskScore, score_tasks, spending_function
     from ._spending import (

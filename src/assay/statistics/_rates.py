@@ -1,4 +1,4 @@
-"""Rates of single tasks, and Wilson's interval.
+"""Rates of single tasks, Wilson's interval, and Fisher's exact test of two rates.
 
 `pass_at_k` and `pass_hat_k` are the unbiased estimators: the average over all ways to draw k of the n attempts that
 were made. (`(c / n) ** k`, sometimes published as pass^k, is biased upwards.)
@@ -106,3 +106,23 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interv
 
     middle = median(ordered)
     return Interval(min(low, middle), max(high, middle))
+
+
+def fisher_exact(passed: int, failed: int, other_passed: int, other_failed: int) -> float:
+    """Returns the two-sided p-value of Fisher's exact test (1922) that two groups have the same rate.
+
+    It sums the probabilities, given the margins, of all tables that are at most as likely as the one found; in
+    integers until the last division. 1 without an observation in one of the groups.
+
+    Raises:
+        ValueError: A count is negative.
+    """
+    if min(passed, failed, other_passed, other_failed) < 0:
+        raise ValueError(f"counts must not be negative, got {passed}, {failed}, {other_passed}, {other_failed}")
+    first, second, passes = passed + failed, other_passed + other_failed, passed + other_passed
+    weights = {
+        at: math.comb(first, at) * math.comb(second, passes - at)
+        for at in range(max(0, passes - second), min(first, passes) + 1)
+    }
+    found = weights[passed]
+    return sum(weight for weight in weights.values() if weight <= found) / sum(weights.values())

@@ -35,17 +35,17 @@ _COUNTED_TESTS = re.compile(rf"(?<!\S)(\d{{1,6}}) {MORE_TESTS}")
 Found = Iterator[TaskFinding]
 
 
-FindMissingSources = Callable[[Path], Iterable[tuple[int, str, str]]]
-"""Returns line, message and fix for each source of COPY or ADD that a Dockerfile's folder lacks, such as
-`assay.environments.workspace.images.find_missing_sources`."""
+FindBuildProblems = Callable[[Path], Iterable[tuple[str, int | None, str, str]]]
+"""Returns rule, line, message and fix for each reason why a folder's Dockerfile cannot be built, such as
+`assay.environments.workspace.images.find_build_problems`."""
 
 
-def lint_task(folder: Path, find_missing_sources: FindMissingSources | None = None) -> tuple[TaskFinding, ...]:
+def lint_task(folder: Path, find_build_problems: FindBuildProblems | None = None) -> tuple[TaskFinding, ...]:
     """Returns all findings on a task folder, errors first.
 
     Args:
         folder: The folder.
-        find_missing_sources: Looks at each Dockerfile's sources; without it, these are not looked at.
+        find_build_problems: Looks at each Dockerfile; without it, only unpinned packages are looked for in these.
 
     Raises:
         UserError: The folder does not exist or cannot be read.
@@ -58,8 +58,8 @@ def lint_task(folder: Path, find_missing_sources: FindMissingSources | None = No
         if parts.config is not None:
             for rule in _RULES:
                 found += rule(parts, parts.config)
-        if find_missing_sources is not None:
-            found += _missing_sources(parts, find_missing_sources)
+        if find_build_problems is not None:
+            found += _build_problems(parts, find_build_problems)
     except OSError as exc:
         raise UserError(f"{exc.filename} cannot be read: {exc.strerror}; check its permissions") from exc
     order = {"error": 0, "warning": 1, "note": 2}
@@ -181,11 +181,11 @@ def _dockerfiles(parts: TaskParts, _: HarborTask) -> Found:
                 yield TaskFinding("unpinned-package", "warning", entry.path, message, fix, line=number)
 
 
-def _missing_sources(parts: TaskParts, find: FindMissingSources) -> Found:
+def _build_problems(parts: TaskParts, find: FindBuildProblems) -> Found:
     for entry in parts.tree.entries:
         if entry.path.rpartition("/")[2] == "Dockerfile":
-            for line, message, fix in find((parts.tree.root / entry.path).parent):
-                yield TaskFinding("missing-source", "error", entry.path, message, fix, line=line)
+            for rule, line, message, fix in find((parts.tree.root / entry.path).parent):
+                yield TaskFinding(rule, "error", entry.path, message, fix, line=line)
 
 
 def _packages(line: str) -> list[str]:

@@ -36,6 +36,9 @@ _ANY_DATE: Final = re.compile(
     re.IGNORECASE,
 )
 
+MOST_ALIKE: Final = 6
+"""Distinct numbers that may be said between the same two words; above, none of them is a statement."""
+
 
 def normalize_text(text: str) -> str:
     """Returns a text with composed characters, so that two encodings of a name are equal, and plain minus signs."""
@@ -101,3 +104,26 @@ def _spellings(day: date) -> list[str]:
             f"(?<!\\d/)0?{one}/0?{two}/{day.year}(?!/)" for one, two in ((day.day, day.month), (day.month, day.day))
         ]
     return found
+
+
+class ReadMessage(NamedTuple):
+    """A text and the values in it."""
+
+    text: str
+    """The normalized text."""
+    numbers: frozenset[Decimal]
+    """All numbers."""
+    stated: frozenset[Decimal]
+    """Numbers without those that are among many between the same words."""
+    dates: frozenset[str]
+
+
+def read_message(text: str) -> ReadMessage:
+    """Reads the values in a text."""
+    text = normalize_text(text)
+    alike: dict[tuple[str, str], set[Decimal]] = {}
+    for number in numbers_in(text):
+        alike.setdefault(number.neighbours, set()).add(number.value)
+    stated = (values for values in alike.values() if len(values) <= MOST_ALIKE)
+    dates = frozenset(dates_in(text))
+    return ReadMessage(text, frozenset().union(*alike.values()), frozenset().union(*stated), dates)

@@ -10,6 +10,7 @@ that several paths share is approached by each of them, and only the distance is
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
@@ -77,7 +78,7 @@ class RouteCheck:
         if not isinstance(calls, list | tuple):
             ruling = Ruling("unknown", None, "the world does not report its calls")
         else:
-            course = follow(machine, start, goal, calls)
+            course = await asyncio.to_thread(follow, machine, start, goal, calls)  # the search may take seconds
             cited.add("audit", ROUTE, course._asdict())
             ruling = _rule(course)
         result = make_result(given, ruling, cited)

@@ -887,14 +887,12 @@ def test_views() -> None:
 FOUND: Calls = [("identify_customer", {})]
 TRANSFER = {"account_id": "ACC-1", "payee_id": "PYE-1", "amount": 1_000}
 SEND: Calls = [("quote_transfer", TRANSFER), ("send_transfer", TRANSFER)]
-ASKED: Calls = [("read_messages", {}), *FOUND]
 PAYEE = {"customer_id": "CUS-1", "account_number": "123"}
 PAYMENT, FEE, ACCOUNT = {"card_payment_id": "CPM-1"}, {"fee_id": "FEE-1"}, {"account_id": "ACC-1"}
 WAIVE: list[tuple[str, dict[str, Any]]] = [("show_fee", FEE), ("waive_fee", FEE)]
 CONTRACTS: list[tuple[str, Calls, Calls]] = [
     ("identify-first", [*FOUND, ("list_accounts", {})], [("list_accounts", {})]),
     ("quote-transfer", [*FOUND, *SEND], [*FOUND, ("quote_transfer", {**TRANSFER, "amount": 900}), SEND[1]]),
-    ("confirm-with-customer", [*ASKED, ("send_message", {}), ("repay_loan", {})], [*ASKED, ("repay_loan", {})]),
     (
         "switch-off-only",
         [*FOUND, ("switch_card_use", {"use": "online", "state": "off"})],

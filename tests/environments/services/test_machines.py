@@ -13,8 +13,9 @@ from assay.environments.services.machines.machine import Machine, Start, State, 
 from assay.environments.services.machines.search import Reach, TooLarge, explore
 from assay.environments.services.pages.site import Site
 from assay.environments.services.served_tools import ServedTools
-from assay.environments.services.world import ServiceWorld
+from assay.environments.services.world import MOST_LOGGED, ServiceWorld
 from assay.http.messages import RequestHead
+from assay.records import canonical_bytes
 
 DOOR: dict[str, Any] = {
     "name": "door",
@@ -100,6 +101,12 @@ def test_a_code_is_another_in_each_world_and_is_demanded() -> None:
     assert code in world.act("look_at_door", {}).content
     world.act("back", {})
     assert not world.act("enter", {CODE: code}).error
+
+
+def test_a_world_logs_too_few_calls_to_find_a_code_by_trying() -> None:
+    code = code_of(make_world({}))
+    most = MOST_LOGGED // len(canonical_bytes({CODE: code}))
+    assert 9 * 10 ** (len(code.removeprefix("PIN-")) - 1) > 1_000 * most
 
 
 def test_a_state_goes_into_no_world_of_another_machine() -> None:

@@ -366,7 +366,11 @@ CONTRACTS: list[tuple[str, Calls, Calls]] = [
     ),
     (
         "urgent-bugs",
-        [("search_issues", {}), ("open_issue", {"kind": "bug", "priority": "urgent"})],
+        [
+            ("search_issues", {}),
+            ("open_issue", {"kind": "bug", "priority": "urgent"}),
+            ("open_issue", {"kind": "task"}),
+        ],
         [("search_issues", {}), ("open_issue", {"kind": "task", "priority": "urgent"})],
     ),
     (
@@ -378,7 +382,7 @@ CONTRACTS: list[tuple[str, Calls, Calls]] = [
     (
         "read-revision",
         [("get_page_revision", {**PAGE, "version": 2}), ("restore_page_revision", {**PAGE, "version": 2})],
-        [("restore_page_revision", {**PAGE, "version": 2})],
+        [("get_page_revision", {"page_id": "PAG-2", "version": 2}), ("restore_page_revision", {**PAGE, "version": 2})],
     ),
     ("comment-on-assignment", [("assign_issue", ISSUE), ("comment_on_issue", ISSUE)], [("assign_issue", ISSUE)]),
     ("read-report", [("get_sprint_report", SPRINT), ("close_sprint", SPRINT)], [("close_sprint", SPRINT)]),

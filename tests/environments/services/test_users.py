@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from assay.environments.services.conversation import Person, conversation
 from assay.environments.services.declaration import Service
+from assay.environments.services.schema import FreeText
 from assay.environments.services.transaction import Generator, Transaction
 from assay.environments.services.users import (
     ChangeOfMind,
@@ -104,11 +105,46 @@ def test_confirms_and_thanks() -> None:
     assert "hank" in said[1]
 
 
-@pytest.mark.parametrize("question", ["I will lend it. Do you agree?", "Is it all right?", "Would you approve that?"])
+CONSENT = (
+    "I will lend it. Do you agree?",
+    "Is it all right?",
+    "Would you approve that?",
+    "Does that look right to you?",
+    "I will lend it, ok?",
+    "Do I have your permission?",
+    "Do I have your go-ahead?",
+    "Please reply with yes to continue.",
+    "Is that what you want?",
+    "So, shall I lend the book which you named?",
+    "When you are ready, shall I lend it?",
+)
+
+
+@pytest.mark.parametrize("question", CONSENT)
 def test_whoever_asks_for_consent_hears_a_yes(question: str) -> None:
     state, said = talk(UserScript("Hi."), question)
     assert re.match("Yes|That is right", said[0])
     assert state.patience == 12
+    assert state.agreed == (1,)
+
+
+@pytest.mark.parametrize("seed", range(9))
+def test_a_yes_is_to_what_the_person_asked_for_and_not_to_more(seed: int) -> None:
+    _, said = talk(UserScript("Lend me a book.", seed=seed), "Would you like me to delete your account as well?")
+    assert "what I asked for" in said[0] or "as far as I asked for it" in said[0]
+
+
+@pytest.mark.parametrize("question", ["What do you want?", "And which one can I lend?", "So, when shall I send it?"])
+def test_no_yes_answers_an_open_question(question: str) -> None:
+    state, said = talk(UserScript("Hi."), question)
+    assert not re.match("Yes|That is right", said[0])
+    assert state.agreed == ()
+
+
+def test_an_answer_that_is_no_yes_is_no_consent() -> None:
+    script = UserScript("Hi.", (EMAIL, TITLE))
+    state, _ = talk(script, "Do you agree on which book?", "I will lend it.", "All is done.", "Do you agree?")
+    assert state.agreed == (4,)
 
 
 def test_a_step_that_names_what_was_told_is_confirmed_and_what_was_not_told_is_answered() -> None:
@@ -248,6 +284,29 @@ def test_admission_tries_requests_for_all_acts() -> None:
     for name in ("all-acts-at-once", "all-acts"):
         assert [call.parsed for call in found[name]] == [{"text": "I need you to switch the radio on."}]
     assert not {"all-acts-at-once", "all-acts"} & set(opened(UserScript("Hi.")).shortcuts(0))
+
+
+@radio.action()
+def call_a_technician(tx: Transaction, summary: FreeText, note: str = "") -> None:
+    """Calls somebody who switches the radio on."""
+    tx.update(tx.get(Radio, 1), is_on=True)
+
+
+@radio.action()
+def order_part(tx: Transaction, part: Literal["tube", "knob"]) -> None:
+    """Orders a part, with which the radio goes on."""
+    tx.update(tx.get(Radio, 1), is_on=True)
+
+
+@pytest.mark.parametrize(("plan", "is_enough"), [("call_a_technician", True), ("current_time", False)])
+def test_admission_tries_a_single_call_with_any_text(plan: str, *, is_enough: bool) -> None:
+    """A plan that changes nothing is passed by doing nothing, and no single call says more."""
+    arguments = {"summary": "The radio is silent."} if is_enough else {}
+    steps = [{"action": plan, "arguments": arguments}]
+    found = ServiceWorld({"services": [f"{__name__}:radio"], "plan": steps}, 0).shortcuts(0)
+    named = {name for name in found if name.startswith("one-call")}
+    assert named == ({"one-call-call_a_technician"} if is_enough else set())
+    assert all(call.parsed != arguments for name in named for call in found[name])
 
 
 def test_empty_messages_are_refused() -> None:

@@ -144,6 +144,23 @@ def test_results_are_json_except_those_that_are_declared_as_text() -> None:
     assert world.database.changes() == ()
 
 
+def test_a_scope_inside_of_a_view_hides_no_write() -> None:
+    database = opened().database
+    before = database.digest()
+
+    def write_and_nest() -> None:
+        with database.reading():
+            database.connection.execute("UPDATE lending_books SET status = 'lost'")
+            for scope in (database.reading(), database.transaction()):
+                with pytest.raises(sqlite3.OperationalError, match="within a transaction"), scope:
+                    pass
+
+    with pytest.raises(PermissionError, match="a view has written"):
+        write_and_nest()
+    assert not database.connection.in_transaction
+    assert database.digest() == before
+
+
 def test_a_view_cannot_write() -> None:
     sly = Service("sly", "Writes in a view.")
 

@@ -42,10 +42,12 @@ class Asker:
         self.messages = messages.split("|")
 
     async def run(self, attempt: Attempt) -> None:
+        (tool,) = (one for one in attempt.tools.specs() if one.description.startswith("Sends a message to the person"))
+        (field,) = tool.parameters["properties"]
         for number, text in enumerate(self.messages):
-            arguments = {"text": text}
+            arguments = {field: text}
             with suppress(AssayError):
-                await attempt.act([ToolCall(f"c{number}", "send_message", json.dumps(arguments), arguments)])
+                await attempt.act([ToolCall(f"c{number}", tool.name, json.dumps(arguments), arguments)])
         attempt.finish("asked")
 
 
@@ -149,6 +151,26 @@ def test_an_attempt_that_broke_so_is_tried_again(tmp_path: Path) -> None:
 
 def test_a_replay_and_a_new_judgement_ask_no_model(tmp_path: Path) -> None:
     run(tmp_path, "Hello.|Your email?")
+    (tmp_path / "user.json").unlink()
+    report = asyncio.run(replay("r", ReplayConfig(all=True, allow_task_code=True), settings(tmp_path), Tally()))
+    assert [(one.problem, one.agrees) for one in report.results] == [(None, True)]
+    judged = asyncio.run(reverify("r", ReverifyConfig(again=1, allow_task_code=True), settings(tmp_path)))
+    assert [one.mark for one in judged.results] == ["agree"]
+
+
+@pytest.mark.parametrize(
+    "disturb", ["failures:rate=0.5", "slow:rate=0.9:timeouts=1.0:made=0.2", "renamed:rate=1", "noise:rate=1"]
+)
+def test_only_messages_that_reach_the_person_behind_disturbances_are_answered(tmp_path: Path, disturb: str) -> None:
+    messages = ["Hello.", "Hello?", "Hello again.", "Your email?", "Your email please?", "Is that your email?"]
+    done = run(tmp_path, "|".join(messages), disturb=disturb)
+    facts = facts_of(done)
+    sent = [call["arguments"]["text"] for call in facts["calls"] if call["action"] == "send_message"]
+    assert [step.actor for step in done.steps].count("user") == len(done.user_calls) == len(sent)
+    assert all(call["code"] is None for call in facts["calls"])
+    assert (sent == messages) == disturb.startswith(("renamed", "noise"))
+    assert [text for text in messages if text in sent] == sent
+    assert facts["summaries"]["conversation"]["checklist"][0]["status"] == "told"
     (tmp_path / "user.json").unlink()
     report = asyncio.run(replay("r", ReplayConfig(all=True, allow_task_code=True), settings(tmp_path), Tally()))
     assert [(one.problem, one.agrees) for one in report.results] == [(None, True)]

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from assay.agents.interface import Attempt, Needs
@@ -189,6 +190,38 @@ async def test_a_harness_is_judged_again_by_what_reached_the_world(tmp_path: Pat
     assert [one.mark for one in report.results] == ["agree"]
     replayed = await replay("r", ReplayConfig(all=True, allow_task_code=True), settings_of(tmp_path), Tally())
     assert "run it again on the recorded replies" in str(replayed.results[0].problem)
+
+
+CONDUCT = """
+contract = "shop"
+[[rules]]
+name = "look-first"
+kind = "precondition"
+when = 'call.name == "cancel_order"'
+require = 'earlier(call.name == "list_orders" and result.ok)'
+[[rules]]
+name = "one-order"
+kind = "governance"
+require = 'count(call.name == "cancel_order" and result.ok) <= 1'
+"""
+
+
+@pytest.mark.parametrize(
+    ("tool", "look", "outcome"),
+    [("list_orders", "", "fail"), ("cancel_order", "service list_orders --limit 1;", "pass")],
+    ids=["looks-in-words-only", "acts-once"],
+)
+async def test_rules_judge_what_reached_the_world_alone(tool: str, look: str, outcome: str, tmp_path: Path) -> None:
+    """A program reports to its model what it likes about the calls of tools of its own."""
+    command = f"{look} service cancel_order --order-id {FIRST} --reason late; echo '[]'"
+    fields = chat(tmp_path, {"tool_calls": [{"name": tool, "arguments": {"command": "echo '[]'"}}]},
+                  {"tool_calls": [{"name": tool, "arguments": {"command": command}}]}, "done")  # fmt: skip
+    task = shop_task()
+    rules = Check("rules", "policy", {"contracts": [CONDUCT]})
+    checks = (*task.task.checks, rules)
+    found = await run(tmp_path, LoadedTask(msgspec.structs.replace(task.task, checks=checks), None), [], **fields)
+    assert [name for name, _, _ in calls_of(found)].count(tool) == 2 + (tool in command)
+    assert found.outcome == outcome
 
 
 @pytest.mark.parametrize(("agent", "replayable"), [("Caller", True), ("ShellCaller", False)])

@@ -366,7 +366,8 @@ class Desk:
             self._seen.clear()  # the policies want it read right before
             self.before[action](self, arguments)
         if self.talks:
-            self.say(f"I am going to do this now: {action.replace('_', ' ')}. Do you agree?")
+            amount = f" {money(arguments['amount'])}" if "amount" in arguments else ""
+            self.say(f"I am going to do this now: {action.replace('_', ' ')}{amount}. Do you agree?")
 
     def forbidden(self, action: str, arguments: Record) -> str:
         """Returns why the policy forbids a call that the tool would carry out, or an empty text."""

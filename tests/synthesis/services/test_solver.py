@@ -15,7 +15,7 @@ from assay.synthesis.services.instruction import write_instruction
 from assay.synthesis.services.walk import PersonFact, Walk
 from assay.verify.answer_check import AnswerCheck
 from assay.verify.interface import WorldInput
-from assay.verify.service_checks import rule_results, trace_of_calls
+from assay.verify.service_checks import PolicyCheck
 from assay.verify.state_check import StateCheck
 from tests.synthesis.services.solver import DESKS, Desk, solve
 
@@ -27,14 +27,9 @@ def passes(task: Task, desk: Desk) -> bool:
     """Returns whether the final state, the answers and the kept rules are those that the task wants."""
     facts = desk.world.facts()
     for check in task.checks:
-        if check.kind == "policy":
-            results = rule_results(check.parameters["contracts"], trace_of_calls(desk.calls), "the policy")
-            if any(result.status != "pass" for result in results):
-                return False
-        elif check.kind in ("state", "answer"):
-            judge = StateCheck() if check.kind == "state" else AnswerCheck()
-            if asyncio.run(judge.judge_world(WorldInput(task, check, facts, None))).verdict.status != "pass":
-                return False
+        judge = {"state": StateCheck, "answer": AnswerCheck, "policy": PolicyCheck}[check.kind]()
+        if asyncio.run(judge.judge_world(WorldInput(task, check, facts, None))).verdict.status != "pass":
+            return False
     return True
 
 
@@ -54,6 +49,30 @@ def test_the_solver_passes_tasks(app: str) -> None:
 def test_who_asks_nothing_passes_no_conversation() -> None:
     for task in mixed("airline"):
         assert not passes(task, DESKS["airline"](task))
+
+
+class SilentDesk(DESKS["bank"]):  # type: ignore[misc]
+    """Reads what the policy wants read, and moves money without a word about it."""
+
+    def prepare(self, action: str, arguments: dict[str, object]) -> None:
+        if action in self.before:
+            self._seen.clear()
+            self.before[action](self, arguments)
+
+
+def test_who_does_not_ask_for_consent_moves_no_money() -> None:
+    tasks = [
+        task
+        for task in ServiceTasks(app="bank", level="persona", kind="possible").tasks(12, seed=7)
+        if any(call["action"] == "send_message" for call in task.environment.parameters["plan"])
+    ]
+    assert len(tasks) >= 3
+    for task in tasks:
+        assert passes(task, solve(task)), task.id
+        silent = SilentDesk(task)
+        silent.solve()
+        assert not silent.problems
+        assert not passes(task, silent), task.id
 
 
 @pytest.mark.parametrize("app", DESKS)

@@ -64,10 +64,12 @@ class Pip(msgspec.Struct, frozen=True, tag="pip"):
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a harness is told of MCP servers."""
 
-    style: Literal["claude", "codex", "gemini", "opencode", "openhands"]
+    style: Literal["claude", "codex", "gemini", "opencode", "openhands", "pi"]
     """Format of an entry (`tool_servers`)."""
     file: str
     """Settings file below home; one of the recipe's own is extended."""
+    files: dict[str, str] = {}
+    """Path below home to text of further files where there are servers."""
     words: tuple[str, ...] = ()
     """Words of the command line where there are servers."""
     env: dict[str, str] = {}

@@ -46,7 +46,7 @@ def add_servers(files: dict[str, str], recipe: Recipe, servers: tuple[ToolServer
             raise UserError(
                 f"{recipe.title} takes MCP servers by {known}; the task's server {server.name!r} is {server.transport}"
             )
-    return {**files, settings.file: _extend(files.get(settings.file, ""), settings, servers)}
+    return {**files, **settings.files, settings.file: _extend(files.get(settings.file, ""), settings, servers)}
 
 
 def _extend(text: str, settings: ServerSettings, servers: Iterable[ToolServer]) -> str:
@@ -59,7 +59,7 @@ def _extend(text: str, settings: ServerSettings, servers: Iterable[ToolServer]) 
 
 
 def _typed(server: ToolServer) -> dict[str, Any]:
-    """Claude Code; an entry without a type is dropped without a message."""
+    """Claude Code, which drops an entry without a type without a message; and the extension for pi."""
     if server.transport == "stdio":
         return {"type": "stdio", "command": server.command[0], "args": list(server.command[1:])}
     return {"type": server.transport, "url": server.url, "headers": server.headers}
@@ -100,6 +100,7 @@ _ENTRIES: Final[dict[str, Callable[[ToolServer], dict[str, Any]]]] = {
     "gemini": _gemini,
     "opencode": _opencode,
     "openhands": _openhands,
+    "pi": _typed,
 }
 
 

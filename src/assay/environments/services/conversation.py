@@ -17,7 +17,7 @@ from .declaration import Service
 from .faithfulness import DialogueTurn, advance
 from .schema import FreeText, Timestamp
 from .transaction import ActionError, Generator, Transaction
-from .users import ChecklistItem, UserAct, UserScript, UserState, begin, checklist_of, reply
+from .users import ChecklistItem, UserAct, UserScript, UserState, begin, checklist_of, read_consent, reply
 
 if TYPE_CHECKING:
     from .world import ServiceWorld
@@ -53,6 +53,8 @@ class ModelUserState(UserState, frozen=True, forbid_unknown_fields=True):
 
     driver: Literal["model"] = "model"
     answer: PendingAnswer | None = None
+    unclear: tuple[int, ...] = ()
+    """Turns at which they may have said yes, in words that the rule of `read_consent` does not decide."""
 
 
 conversation = Service("conversation", "A conversation with the person whom the agent serves.", knobs=ConversationKnobs)
@@ -103,6 +105,10 @@ class ConversationSummary(msgspec.Struct, frozen=True):
     turns: int
     has_left: bool
     checklist: list[ChecklistItem]
+    agreed: tuple[int, ...] = ()
+    """Turns at which the person said yes."""
+    unclear: tuple[int, ...] = ()
+    """Turns at which it is unknown whether a person whom a model drives said yes."""
 
 
 @conversation.view()
@@ -128,7 +134,7 @@ def send_message(tx: Transaction, text: FreeText) -> str:
         if given is None or given.number != tx.count(Message):
             raise ActionError("The person is not there to answer.", "unavailable")
         answer = given.text
-        state = replace(advance(script, state, DialogueTurn(text, answer, has_left=given.leaves)), answer=None)
+        state = _hear(script, state, text, given)
     else:
         state, answer, acts = reply(script, state, text)
     _add(tx, "agent", text)
@@ -144,12 +150,26 @@ def send_message(tx: Transaction, text: FreeText) -> str:
     return answer
 
 
+def _hear(script: UserScript, state: ModelUserState, text: str, given: PendingAnswer) -> ModelUserState:
+    """Returns the state of a person whom a model drives after an answer to a message."""
+    after = advance(script, state, DialogueTurn(text, given.text, has_left=given.leaves))
+    assert isinstance(after, ModelUserState)  # `advance` keeps the kind
+    consent = read_consent(text, given.text)
+    return replace(
+        after,
+        answer=None,
+        agreed=(*after.agreed, after.turn) if consent == "yes" else after.agreed,
+        unclear=(*after.unclear, after.turn) if consent == "unclear" else after.unclear,
+    )
+
+
 @conversation.summary_of_state
 def _summarize(tx: Transaction) -> ConversationSummary:
     """Returns which facts were told, and where."""
     script, state = read_person(tx.get(Person, 1))
     messages = [message.text if message.sender == "user" else None for message in tx.find(Message)]
-    return ConversationSummary(state.turn, state.left, checklist_of(script, state, messages))
+    unclear = state.unclear if isinstance(state, ModelUserState) else ()
+    return ConversationSummary(state.turn, state.left, checklist_of(script, state, messages), state.agreed, unclear)
 
 
 def read_person(person: Person) -> tuple[UserScript, UserState]:

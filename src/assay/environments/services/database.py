@@ -423,8 +423,8 @@ class _Reading:
         self._execute = connection.cursor().execute
 
     def __enter__(self) -> None:
+        self._execute("BEGIN")  # fails inside of another scope, whose count it must not touch
         self._before = self._connection.total_changes  # `PRAGMA query_only` would prepare all statements again
-        self._execute("BEGIN")
 
     def __exit__(self, kind: object, _exc: object, _traceback: object) -> None:
         has_written = self._connection.total_changes != self._before

@@ -52,12 +52,23 @@ Caller = Literal["agent", "user", "system", "other"]
 AGENT: tuple[Role, ...] = ("agent",)
 
 
+class Consent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An action that needs the person's yes before, where the agent is in a conversation with them."""
+
+    action: str
+    amounts: tuple[str, ...] = ()
+    """Arguments in cents that the agent must have said before the yes: 39.90."""
+    words: tuple[str, ...] = ()
+    """Words of which the agent must have said one before the yes; empty for none."""
+
+
 class Policy(msgspec.Struct, frozen=True):
     """Rules that the agent is given as text."""
 
     text: str = ""
     contracts: tuple[str, ...] = ()
     """The rules that can be checked over the log of calls, each a contract in TOML (see `assay.analysis.contracts`)."""
+    consents: tuple[Consent, ...] = ()
 
 
 class Scene(msgspec.Struct, frozen=True):

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 _MOST_PERTURBED: Final = 6
 """Calls of a plan that are varied."""
 _MOST_WANDERINGS: Final = 6
+ONE_CALL: Final = "one-call"
+ALL_ACTS: Final = "all-acts"
+"""First words of the names of shortcuts that are tried although they end in the wanted outcome."""
+_ANY_TEXT: Final = "The request needs somebody else."
 _CLAIMS: Final = (
     "Hello! What can I do for you, and which one do you mean? Please give me all details, your name and address.",
     "Everything has been done as you asked. Is there anything else?",
@@ -97,7 +101,7 @@ def wrong_plans(world: ServiceWorld, plan: Plan, seed: int) -> dict[str, tuple[T
     """Returns variants of the plan whose outcome is another: a write left out, repeated, with another argument, or
     everything after it missing."""
     draw = random.Random(seed)
-    written = writes(world, plan)
+    written = [at for at in writes(world, plan) if plan[at].action != SEND]  # what is said changes no outcome
     right = outcome_key(play(world, plan))
     variants: dict[str, list[PlannedCall]] = {}
     for at in sorted(draw.sample(written, min(_MOST_PERTURBED, len(written)))):
@@ -112,8 +116,9 @@ def wrong_plans(world: ServiceWorld, plan: Plan, seed: int) -> dict[str, tuple[T
 
 def shortcut_calls(world: ServiceWorld, plan: Plan, seed: int) -> dict[str, tuple[ToolCall, ...]]:
     """Returns calls that leave the task undone: each write of the plan alone, tools of other roles, claims that all is
-    done, guessed answers, and random calls. Those that end in the wanted outcome are left out, except requests for
-    everything that the person can do: if these suffice, no look at the problem is needed."""
+    done, guessed answers, and random calls. Those that end in the wanted outcome are left out, except single calls
+    whose arguments need no knowledge, and requests for everything that the person can do: if these suffice, neither a
+    look at the problem nor the request is needed."""
     draw = random.Random(seed)
     actions = world.composition.actions
     right = outcome_key(play(world, plan))
@@ -133,7 +138,29 @@ def shortcut_calls(world: ServiceWorld, plan: Plan, seed: int) -> dict[str, tupl
                 calls.append(call)
         found[f"wandering-{number}"] = calls
     undone = {name: calls for name, calls in found.items() if calls and outcome_key(play(world, calls)) != right}
-    return {name: as_tool_calls(calls) for name, calls in (undone | _blanket_requests(world)).items()}
+    untouched = outcome_key(world)
+    lone = {} if untouched == right else _calls_without_knowledge(world)
+    enough = {name: calls for name, calls in lone.items() if outcome_key(play(world, calls)) == right}
+    return {name: as_tool_calls(calls) for name, calls in (undone | enough | _blanket_requests(world)).items()}
+
+
+def _calls_without_knowledge(world: ServiceWorld) -> dict[str, list[PlannedCall]]:
+    """Returns a single call of each action of the agent whose required arguments are free texts, with any text.
+
+    Left out are messages to the person and actions that take identifiers, numbers or choices.
+    """
+    found = {}
+    for name, action in world.composition.actions.items():
+        schemas = action.parameters.get("properties", {})
+        required = action.parameters.get("required", ())
+        is_free = all(_is_free_text(action, field, schemas[field]) for field in required)
+        if is_for_agents(action) and name != SEND and is_free:
+            found[f"{ONE_CALL}-{name}"] = [PlannedCall(name, dict.fromkeys(required, _ANY_TEXT))]
+    return found
+
+
+def _is_free_text(action: Action, name: str, schema: Mapping[str, Any]) -> bool:
+    return name not in action.takes and schema.get("type") == "string" and not {"enum", "pattern"} & schema.keys()
 
 
 def _blanket_requests(world: ServiceWorld) -> dict[str, list[PlannedCall]]:
@@ -148,8 +175,8 @@ def _blanket_requests(world: ServiceWorld) -> dict[str, list[PlannedCall]]:
     if not texts:
         return {}
     return {
-        "all-acts-at-once": [PlannedCall(SEND, {"text": " ".join(texts)})],
-        "all-acts": [PlannedCall(SEND, {"text": text}) for text in texts],
+        f"{ALL_ACTS}-at-once": [PlannedCall(SEND, {"text": " ".join(texts)})],
+        ALL_ACTS: [PlannedCall(SEND, {"text": text}) for text in texts],
     }
 
 

@@ -26,13 +26,45 @@ _MOODS: Final[tuple[Mood, ...]] = ("calm", "hurried", "upset")
 _AT_ONCE: Final[dict[Mood, int]] = {"calm": 3, "hurried": 1, "upset": 1}
 """Facts that are told, and acts that are done, in answer to one message."""
 _ASKS: Final = re.compile(
-    r"\?|\b(tell|give|send|provide|share|specify|confirm|clarify|need|let me know|which|what|who|when|where)\b", re.I
+    r"\?|\b(tell|give|send|provide|share|specify|confirm|clarify|need|let me know|which|what|who|when|where)\b|"
+    r"\b(say|reply|answer|respond|write|type) (\w+ )?yes\b",
+    re.I,
 )
 _CONFIRMS: Final = re.compile(
     r"\b(confirm|agree|approve|shall (i|we)|should i|may i|can i|do you want|do you wish|would you like|want me to|"
-    r"like me to|go ahead|proceed|are you sure|yes or no|is (that|this|it) (right|correct|ok|fine|all right|alright))",
+    r"like me to|go ahead|proceed|are you sure|yes or no|is (that|this|it) (right|correct|ok|fine|all right|alright)|"
+    r"(looks?|sounds?) (right|correct|good|ok|okay|fine)|are you (ok|okay|fine|happy|comfortable)|consent|permission|"
+    r"authori[sz]e|go-ahead|what you (want|meant|asked)|(say|reply|answer|respond|write|type) (\w+ )?yes|"
+    r"(ok|okay|right|correct|all right|alright) *\?)",
     re.I,
 )
+_IS_OPEN: Final = re.compile(
+    r"\W*(?:(?:and|but|now|okay|ok|please|so|then|well)\b\W*)*"
+    r"(?:(?:how|what|which|who|whom|whose|why)\b|(?:when|where) (?:shall|should|may|can|do|would)\b)",
+    re.I,
+)
+"""A question that no yes answers: `what do you want`."""
+_YES: Final = (
+    "Yes, please go ahead with what I asked for.",
+    "Yes, do that, as far as I asked for it.",
+    "That is right if it is what I asked for, go on.",
+)
+"""They cannot tell a proposal from their own wish, so that a yes is never one to something else."""
+_AGREES: Final = re.compile(
+    r"\W*(?:(?:oh|well|ok|okay|great|perfect|thanks|thank you)\b\W*)*"
+    r"(?:yes|yeah|yep|sure|certainly|absolutely|of course|(?:i|we) (?:agree|confirm|approve|consent)|agreed|confirmed|"
+    r"(?:please )?(?:go ahead|proceed|do (?:it|that|so))|please do|"
+    r"(?:that|this|it)(?: is|'s) (?:right|correct|fine|ok))\b",
+    re.I,
+)
+_REFUSES: Final = re.compile(
+    r"\W*(?:no|nope|stop|never|(?:please )?(?:do not|don't)|(?:i|we) (?:do not|don't|disagree|refuse)|not yet)\b", re.I
+)
+_RESERVES: Final = re.compile(
+    r"\b(?:no|not|never|cannot|but|unless|until|except|only|instead|rather|wait|stop|if|actually|first)\b|n't\b|\?",
+    re.I,
+)
+"""Words with which a yes may be to something else, or to a part."""
 _DONE: Final = re.compile(r"\b(done|completed?|all set|finished|anything else|taken care of|has been)\b", re.I)
 _QUOTED: Final = 300
 LEFT: Final = "(The person has left the conversation.)"
@@ -121,6 +153,8 @@ class UserState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     left: bool = False
     evidence: dict[str, int] = {}
     """Turn at which each fact was told; 0 for the first message."""
+    agreed: tuple[int, ...] = ()
+    """Turns at which they said yes to what they were asked."""
 
 
 class ChecklistItem(msgspec.Struct, frozen=True):
@@ -195,10 +229,9 @@ def reply(script: UserScript, state: UserState, message: str) -> tuple[UserState
     said += corrections
     changes = [change.text for change in script.changes if change.turn == state.turn]
     said += changes
-    if is_settled and not (acts or corrections or changes) and any(_CONFIRMS.search(one) for one in questions):
-        said.insert(
-            0, _pick(script.seed, state.turn, "Yes, please go ahead.", "Yes, do that.", "That is right, go on.")
-        )
+    if is_settled and not (acts or corrections or changes) and any(map(_asks_for_consent, questions)):
+        said.insert(0, _pick(script.seed, state.turn, *_YES))
+        state = replace(state, agreed=(*state.agreed, state.turn))
         is_useful = True
     elif not said and reports_completion(message):
         said.append(
@@ -216,6 +249,19 @@ def reply(script: UserScript, state: UserState, message: str) -> tuple[UserState
 def questions_of(message: str) -> list[str]:
     """Returns the sentences of a message that ask for something, in lower case."""
     return [sentence.lower() for sentence in SENTENCE.findall(message) if _ASKS.search(sentence)]
+
+
+def _asks_for_consent(question: str) -> bool:
+    return _CONFIRMS.search(question) is not None and _IS_OPEN.match(question) is None
+
+
+def read_consent(message: str, answer: str) -> Literal["yes", "no", "unclear"]:
+    """Reads an answer in free words: `yes` where the message asks for consent and the answer begins with a yes and has
+    no reservation; `no` where it refuses, or where neither asks for consent nor gives it; else `unclear`."""
+    is_asked = any(map(_asks_for_consent, questions_of(message)))
+    if _AGREES.match(answer):
+        return "yes" if is_asked and not _RESERVES.search(answer) else "unclear"
+    return "no" if not is_asked or _REFUSES.match(answer) else "unclear"
 
 
 def reports_completion(message: str) -> bool:

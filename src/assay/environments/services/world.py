@@ -292,7 +292,8 @@ class ServiceWorld:
         """The policies of its services, one after the other."""
         policies = [service.policy for service in self.composition.services]
         texts = [policy.text.strip() for policy in policies if policy.text.strip()]
-        return Policy("\n\n".join(texts), tuple(text for policy in policies for text in policy.contracts))
+        contracts = tuple(text for policy in policies for text in policy.contracts)
+        return Policy("\n\n".join(texts), contracts, tuple(one for policy in policies for one in policy.consents))
 
     def specs_for(self, role: Role) -> tuple[ToolSpec, ...]:
         """Returns the tools of a role, in a stable order."""

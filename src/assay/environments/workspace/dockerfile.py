@@ -73,8 +73,17 @@ class Dockerfile(msgspec.Struct, frozen=True):
     escape: str = "\\"
 
 
+class DockerfileError(UserError):
+    """A line that cannot be built; the message begins with `file:line`."""
+
+    def __init__(self, file: str, line: int, problem: str) -> None:
+        super().__init__(f"{file}:{line}: {problem}")
+        self.line = line
+        self.problem = problem
+
+
 def parse(text: str, file: str = "Dockerfile") -> Dockerfile:
-    """Parses a Dockerfile. Raises `UserError` with `file:line` for everything that cannot be built."""
+    """Parses a Dockerfile. Raises `DockerfileError` for the first line that cannot be built."""
     if len(text) > MAX_BYTES:
         _refuse(file, 1, f"longer than {MAX_BYTES} characters")
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
@@ -99,7 +108,7 @@ def parse(text: str, file: str = "Dockerfile") -> Dockerfile:
 
 
 def _refuse(file: str, line: int, problem: str) -> NoReturn:
-    raise UserError(f"{file}:{line}: {problem}")
+    raise DockerfileError(file, line, problem)
 
 
 def _parse_directives(lines: list[str], file: str) -> tuple[str, list[str]]:

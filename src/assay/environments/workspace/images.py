@@ -29,10 +29,18 @@ from assay.environments.workspace import _layers
 from assay.environments.workspace._build import StageBuilder
 from assay.environments.workspace._context import Context, MissingFileError
 from assay.environments.workspace._run import BuildOptions
-from assay.environments.workspace.dockerfile import Dockerfile, Instruction, Stage, expand, parse, split_words
+from assay.environments.workspace.dockerfile import (
+    Dockerfile,
+    DockerfileError,
+    Instruction,
+    Stage,
+    expand,
+    parse,
+    split_words,
+)
 from assay.errors import UserError
 
-__all__ = ["BuildOptions", "build_image", "build_task_image", "find_missing_sources", "import_root"]
+__all__ = ["BuildOptions", "build_image", "build_task_image", "find_build_problems", "import_root"]
 
 HOST_TOOLS = ("scratch", "host-tools")
 
@@ -69,24 +77,29 @@ async def build_image(folder: Path, options: BuildOptions, *, backend: Backend |
         return last.image(file.notes)
 
 
-class MissingSource(NamedTuple):
-    """A source of COPY or ADD that cannot be copied."""
+class BuildProblem(NamedTuple):
+    """Why a Dockerfile cannot be built: it cannot be read, or a source of COPY or ADD cannot be copied."""
 
-    line: int
+    rule: str
+    """`dockerfile` or `missing-source`."""
+    line: int | None
     message: str
     fix: str
 
 
-def find_missing_sources(folder: Path) -> tuple[MissingSource, ...]:
-    """Returns the sources of COPY and ADD that the Dockerfile in `folder` names and the folder lacks; nothing is built.
+def find_build_problems(folder: Path) -> tuple[BuildProblem, ...]:
+    """Returns why the Dockerfile in `folder` cannot be built, as far as that is seen without building it.
 
-    Sources with variables and those of other stages are not looked at, nor is a Dockerfile that cannot be read.
+    These are lines that cannot be read, and sources of COPY and ADD that the folder lacks. Sources with variables and
+    those of other stages are not looked at.
     """
     try:
         file = parse((folder / "Dockerfile").read_text(encoding="utf-8"), f"{folder.name}/Dockerfile")
         context = Context(folder)
-    except (OSError, UnicodeError, UserError):
-        return ()
+    except DockerfileError as exc:
+        return (BuildProblem("dockerfile", exc.line, exc.problem, "correct this line, or name a ready docker_image"),)
+    except (OSError, UnicodeError, UserError) as exc:
+        return (BuildProblem("dockerfile", None, str(exc), "write a text file of instructions, in UTF-8"),)
     found = []
     for instruction in (one for stage in file.stages for one in stage.instructions):
         if instruction.name not in ("COPY", "ADD") or any(flag == "from" for flag, _ in instruction.flags):
@@ -96,10 +109,14 @@ def find_missing_sources(folder: Path) -> tuple[MissingSource, ...]:
                 try:
                     context.match(pattern)
                 except MissingFileError as exc:
-                    found.append(MissingSource(instruction.line, f"{instruction.name}: {exc.problem}", exc.fix))
+                    found.append(_missing(instruction, exc.problem, exc.fix))
                 except (ValueError, OSError) as exc:
-                    found.append(MissingSource(instruction.line, f"{instruction.name}: {exc}", "correct the path"))
+                    found.append(_missing(instruction, str(exc), "correct the path"))
     return tuple(found)
+
+
+def _missing(instruction: Instruction, problem: str, fix: str) -> BuildProblem:
+    return BuildProblem("missing-source", instruction.line, f"{instruction.name}: {problem}", fix)
 
 
 def _sources(instruction: Instruction, escape: str) -> list[str]:

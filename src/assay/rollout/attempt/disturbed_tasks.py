@@ -7,9 +7,11 @@ task it is made of.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from assay.environments.interface import World
@@ -21,7 +23,7 @@ from assay.records import Check, Task, digest_record
 from assay.rollout.recording.task_archive import DISTURBED
 from assay.tasks import LoadedTask
 
-from .disturbed_workspace import SANDBOX_DISTURBANCES
+from .disturbed_workspace import AttackedOutput, ParaphrasedRequest, open_layers
 
 
 def disturb_tasks(tasks: Iterable[LoadedTask], spec: str | None) -> tuple[LoadedTask, ...]:
@@ -33,10 +35,11 @@ def disturb_tasks(tasks: Iterable[LoadedTask], spec: str | None) -> tuple[Loaded
     if not spec:
         return tuple(tasks)
     wrap = parse_wrappers(spec)
-    return tuple(loaded._replace(task=_disturb(loaded.task, wrap)) for loaded in tasks)
+    drawn: Counter[tuple[str, ...]] = Counter()
+    return tuple(loaded._replace(task=_disturb(loaded.task, wrap, drawn)) for loaded in tasks)
 
 
-def _disturb(task: Task, wrap: Sequence[dict[str, Any]]) -> Task:
+def _disturb(task: Task, wrap: Sequence[dict[str, Any]], drawn: Counter[tuple[str, ...]]) -> Task:
     label = task.metadata.get(DISTURBED)
     if label is not None:
         if label.get(WRAP) == list(wrap):
@@ -44,8 +47,9 @@ def _disturb(task: Task, wrap: Sequence[dict[str, Any]]) -> Task:
         raise UserError(f"task {task.id!r} is disturbed already, in another way")
     environment = task.environment
     own = environment.parameters.get(WRAP) or []
-    parameters = {**environment.parameters, WRAP: [*own, *wrap]}
-    digest = digest_record([task.digest, wrap])
+    layers = [_draw_operator(task, layer, drawn) for layer in wrap]
+    parameters = {**environment.parameters, WRAP: [*own, *layers]}
+    digest = digest_record([task.digest, layers])
     made = replace(
         task,
         environment=replace(environment, parameters=parameters),
@@ -55,13 +59,50 @@ def _disturb(task: Task, wrap: Sequence[dict[str, Any]]) -> Task:
     return _disturb_world(made) if environment.kind != "workspace" else _disturb_sandbox(made)
 
 
-def _disturb_sandbox(task: Task) -> Task:
-    """Checks the disturbances. Raises `UserError`."""
+def _draw_operator(task: Task, layer: dict[str, Any], drawn: Counter[tuple[str, ...]]) -> dict[str, Any]:
+    """Returns a layer with the values of the cell of attacks that was drawn least often for the tasks before, where it
+    asks for all; `drawn` counts them. Raises `UserError` if the task has no such cell."""
+    if layer["kind"] != "attack" or "all" not in (layer.get(name) for name in ("where", "form", "harm")):
+        return layer
+    from assay.environments.services.disturbances.attack import Attack  # late: most runs have no services
+    from assay.environments.services.disturbances.world import DisturbedWorld
+    from assay.environments.services.world import ServiceWorld
+
+    if task.environment.kind == "workspace":
+        raise UserError(f"task {task.id!r} has no services, whose attacks alone take `all`")
     try:
-        read_wrappers(task.environment.parameters[WRAP], SANDBOX_DISTURBANCES)
+        ((_, options),) = read_wrappers([layer], {Attack.kind: Attack})
+        world: World = open_world(task.environment)
     except ValueError as exc:
         raise UserError(f"task {task.id!r} cannot be disturbed: {exc}") from exc
-    return task
+    service = world.service if isinstance(world, DisturbedWorld) else world
+    if not isinstance(service, ServiceWorld):
+        raise UserError(f"task {task.id!r} has no services, whose attacks alone take `all`")
+    operators = Attack(options, service).list_operators()
+    service.database.close()
+    if not operators:
+        raise UserError(f"task {task.id!r} cannot be attacked so: no act or no text that its plan reads fits {layer}")
+    chosen = min(operators, key=lambda one: drawn[one])
+    drawn[chosen] += 1
+    asked = {name: value for name, value in chosen._asdict().items() if layer.get(name) == "all"}
+    return {**layer, **asked}
+
+
+def _disturb_sandbox(task: Task) -> Task:
+    """Returns the task with its instruction as the agent reads it, and a check of an attack. Raises `UserError`."""
+    try:
+        layers = open_layers(task)
+    except ValueError as exc:
+        raise UserError(f"task {task.id!r} cannot be disturbed: {exc}") from exc
+    instruction, checks = task.instruction, task.checks
+    for layer in layers:
+        if isinstance(instruction, str):
+            instruction = layer.rewrite(instruction)
+        elif isinstance(layer, ParaphrasedRequest):
+            raise UserError(f"task {task.id!r} cannot be paraphrased: its request is a conversation")
+        if isinstance(layer, AttackedOutput) and all(one.kind != layer.kind for one in checks):
+            checks = (*checks, Check(layer.kind, layer.kind, msgspec.to_builtins(layer.attack)))
+    return replace(task, instruction=instruction, checks=checks)
 
 
 def _disturb_world(task: Task) -> Task:

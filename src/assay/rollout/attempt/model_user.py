@@ -26,6 +26,7 @@ from assay.environments.services.conversation import (
     is_driven_by_model,
     person_of,
 )
+from assay.environments.services.disturbances.world import DisturbedWorld
 from assay.environments.services.faithfulness import DialogueTurn, find_deviations
 from assay.environments.services.users import UserScript
 from assay.environments.services.world import ServiceWorld
@@ -143,17 +144,22 @@ class ModelSpeaker:
 
 
 class RecordedSpeaker:
-    """Repeats the answers of a recorded attempt, each only to the message that it answered."""
+    """Repeats the answers of a recorded attempt, each only to the message that it answered.
 
-    def __init__(self, acts: Iterable[Step | Evidence]) -> None:
+    Args:
+        acts: What was done in the attempt.
+        message_tool: Name by which its agent knew the tool that sends a message; its only argument is the text.
+    """
+
+    def __init__(self, acts: Iterable[Step | Evidence], message_tool: str = SEND) -> None:
         steps = [act for act in acts if isinstance(act, Step)]
         self._replies = [step for step in steps if step.actor == "user"]
         self._questions = [
-            str((call.parsed or {}).get("text"))
+            str(next(iter((call.parsed or {}).values()), None))
             for step in steps
             if step.actor == "agent"
             for call in step.tool_calls
-            if call.name == SEND
+            if call.name == message_tool
         ]
         self._is_answering = False
 
@@ -286,20 +292,28 @@ def attach_user(
     world: World, attempt: LiveAttempt, recorder: Recorder, access: ModelAccess | None, acts: Iterable[Step | Evidence]
 ) -> None:
     """Gives the person of a world their words, where a model drives them: a model's, else those of recorded acts."""
-    if isinstance(world, ServiceWorld) and is_driven_by_model(world):
-        speaker: Speaker = RecordedSpeaker(acts) if access is None else ModelSpeaker(access, attempt, recorder)
-        world.before_message = ModelUser(world, speaker, attempt).answer
+    if is_user_recorded(world):
+        speaker: Speaker = _recorded(world, acts) if access is None else ModelSpeaker(access, attempt, recorder)
+        world.before_message = ModelUser(_service_of(world), speaker, attempt).answer
 
 
 def attach_recorded_user(world: World, acts: Iterable[Step | Evidence]) -> None:
     """Gives the person of a world the recorded answers, without recording them again."""
     if is_user_recorded(world):
-        world.before_message = ModelUser(world, RecordedSpeaker(acts)).answer
+        world.before_message = ModelUser(_service_of(world), _recorded(world, acts)).answer
 
 
-def is_user_recorded(world: World) -> TypeGuard[ServiceWorld]:
+def is_user_recorded(world: World) -> TypeGuard[ServiceWorld | DisturbedWorld]:
     """Returns whether a world's person says what a record holds when calls are done again."""
-    return isinstance(world, ServiceWorld) and is_driven_by_model(world)
+    return isinstance(world, ServiceWorld | DisturbedWorld) and is_driven_by_model(_service_of(world))
+
+
+def _service_of(world: ServiceWorld | DisturbedWorld) -> ServiceWorld:
+    return world.service if isinstance(world, DisturbedWorld) else world
+
+
+def _recorded(world: ServiceWorld | DisturbedWorld, acts: Iterable[Step | Evidence]) -> RecordedSpeaker:
+    return RecordedSpeaker(acts, world.message_tool if isinstance(world, DisturbedWorld) else SEND)
 
 
 def write_role(script: UserScript, *, has_tools: bool) -> str:

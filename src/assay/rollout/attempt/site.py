@@ -7,7 +7,7 @@ verification judges the live sandbox, which is sealed and closed afterwards.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol
 
 import msgspec
@@ -15,14 +15,11 @@ import msgspec
 from assay.agents.interface import Agent, Toolbox, needs_sandbox, sandbox_spec
 from assay.environments.interface import (
     Backend,
-    Episodic,
-    KeepsStates,
     PackedState,
     PacksStates,
     Snapshot,
     Workspace,
     WorkspaceSpec,
-    World,
 )
 from assay.environments.tools import WorkspaceTools
 from assay.errors import EnvironmentFailure, TaskError, boundary
@@ -41,9 +38,7 @@ from assay.verify import (
     CheckResult,
     JudgeRequest,
     RunChecks,
-    WorldRequest,
     verify_outcome,
-    verify_world,
 )
 from assay.verify.as_asked import AsAskedRequest, judge_as_asked, living_spec
 
@@ -121,6 +116,16 @@ class AttemptSite(Protocol):
 
     async def judge(self, task: Task, more: RunChecks = NO_CHECKS) -> tuple[CheckResult, ...]:
         """Judges the sealed state by the task's checks, and then by `more`."""
+        ...
+
+    async def preview(self, task: Task) -> tuple[CheckResult, ...]:
+        """Judges the present state by the task's checks, after ending all processes; the record is unchanged, and the
+        agent may continue. Raises `TaskError` under as-asked verification, which judges the live sandbox once."""
+        ...
+
+    async def fork(self) -> AttemptSite:
+        """Returns the site, to be opened, of a copy of the present state. Raises `TaskError` where states cannot be
+        copied."""
         ...
 
     async def is_host_working(self) -> bool:
@@ -239,15 +244,16 @@ class WorkspaceSite:
     async def judge(self, task: Task, more: RunChecks = NO_CHECKS) -> tuple[CheckResult, ...]:
         if self._unsealed is not None:
             return await self._judge_as_asked(task, self._unsealed)
-        if self._state is None:
-            return ()
+        return () if self._state is None else await self._judge_state(self._state, task, more)
+
+    async def _judge_state(self, state: Snapshot, task: Task, more: RunChecks) -> tuple[CheckResult, ...]:
         resolved = self._preparer.resolved(task)
         request = JudgeRequest(
             task=msgspec.structs.replace(resolved, checks=(*resolved.checks, *more.checks)),
             folder=self._loaded.folder,
             backend=self._backend,
             spec=self._spec,
-            state=self._state,
+            state=state,
             blobs=self._blobs,
             repetitions=self._options.repetitions,
             separate=await self._preparer.separate(self._loaded, resolved),
@@ -267,6 +273,18 @@ class WorkspaceSite:
         from assay.verify.splice.screening import Screen  # late: most runs have none
 
         return Screen(judges, varied.usage.add_command)
+
+    async def preview(self, task: Task) -> tuple[CheckResult, ...]:
+        if self._judges_as_asked:
+            raise TaskError("as-asked verification judges the live sandbox once: no branch can be judged before")
+        state = await self._open().snapshot()
+        try:
+            return await self._judge_state(state, task, NO_CHECKS)
+        finally:
+            await self._backend.release(state)
+
+    async def fork(self) -> AttemptSite:
+        raise TaskError("a branch of a sandbox cannot be forked: start another one, or fork its workspace for a trial")
 
     async def _judge_as_asked(self, task: Task, unsealed: _Unsealed) -> tuple[CheckResult, ...]:
         """Judges in the live sandbox, then seals it; the stored state includes the verifier's own changes."""
@@ -352,77 +370,6 @@ def _find_script_check(loaded: LoadedTask, task: Task, step: TaskStep | None) ->
     if script is None:
         raise TaskError(f"task {loaded.task.id!r} has no test script: as-asked verification needs one")
     return script
-
-
-class WorldCheckpoint(NamedTuple):
-    """The initial state of an attempt in a world, and the digest of its blob."""
-
-    state: bytes
-    digest: str
-
-
-class WorldSite:
-    """An in-process world, which runs no agent code and needs no isolation. `open` creates it with `make`, restores
-    the checkpoint, if given, and calls `join`, by which a simulated person joins it."""
-
-    def __init__(
-        self,
-        make: Callable[[], World],
-        loaded: LoadedTask | None = None,
-        tasks: TaskArchive | None = None,
-        checkpoint: WorldCheckpoint | None = None,
-        join: Callable[[World, LiveAttempt, Recorder], None] | None = None,
-    ) -> None:
-        self.isolation: Isolation | None = NOT_NEEDED
-        self.artifacts: dict[str, str] = {}
-        self._make = make
-        self._tell = (loaded, tasks)
-        self._checkpoint = checkpoint
-        self._join = join
-        self._opened_world: World | None = None
-        self._episode: Episodic | None = None
-
-    @property
-    def _world(self) -> World:
-        if self._opened_world is None:
-            raise EnvironmentFailure("the world is not open")
-        return self._opened_world
-
-    async def open(self, attempt: LiveAttempt, recorder: Recorder) -> None:
-        attempt.tools = self._opened_world = self._make()
-        if self._checkpoint is not None and isinstance(self._opened_world, KeepsStates):
-            self._opened_world.restore(self._checkpoint.state)
-        if self._join is not None:
-            self._join(self._opened_world, attempt, recorder)
-        attempt.episode = self._episode = self._opened_world if isinstance(self._opened_world, Episodic) else None
-
-    def resolved(self, task: Task) -> Task:
-        return task
-
-    async def enter(self, step: TaskStep | None, recorder: Recorder) -> None:
-        (loaded, tasks), self._tell = self._tell, (None, None)
-        if loaded is not None:
-            await record_task(tasks, loaded, recorder)
-        if self._checkpoint is not None:
-            digest = self._checkpoint.digest
-            recorder.evidence("state", WORLD_CHECKPOINT, {"snapshot": digest}, (digest,))
-
-    async def settle(self, recorder: Recorder, step: TaskStep | None, *, last: bool) -> None:
-        if self._episode is not None:
-            recorder.evidence("state", "episode", self._episode.episode())
-        recorder.evidence("state", "facts", {"facts": self._world.facts(), "digest": await self._world.digest()})
-
-    async def judge(self, task: Task, more: RunChecks = NO_CHECKS) -> tuple[CheckResult, ...]:
-        judged = msgspec.structs.replace(task, checks=(*task.checks, *more.checks))
-        facts, digest = self._world.facts(), await self._world.digest()
-        return await verify_world(WorldRequest(judged, facts, digest, more.kinds, more.transcript))
-
-    async def is_host_working(self) -> bool:
-        return False
-
-    async def close(self) -> None:
-        if self._opened_world is not None:
-            await self._opened_world.close()
 
 
 async def record_task(archive: TaskArchive | None, loaded: LoadedTask, recorder: Recorder) -> None:

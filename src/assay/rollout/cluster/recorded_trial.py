@@ -20,6 +20,7 @@ from assay.rollout.config import RunConfig
 from assay.rollout.limits.run_budget import BudgetLimits
 from assay.rollout.plan import PlannedAttempt, attempt_id, attempt_seed, merge_limits
 from assay.rollout.recording.recorder import Recorder
+from assay.rollout.recording.task_archive import undisturbed_digest
 from assay.rollout.schedule.policies import policy_named
 from assay.rollout.schedule.rounds import levels_of
 from assay.store import RunStore
@@ -51,7 +52,7 @@ def attempt_planner(config: RunConfig, agent: str) -> Plan:
             id=attempt_id(loaded.task.id, number),
             loaded=loaded,
             number=number,
-            seed=attempt_seed(config.seed, loaded.task.digest, agent, number),
+            seed=attempt_seed(config.seed, undisturbed_digest(loaded.task), agent, number),
             limits=merge_limits(config.limits, loaded.task.limits),
             extra_config=allocation if config.in_rounds else {},
         )
@@ -159,6 +160,12 @@ class _BoundedSite:
 
     async def judge(self, task: Task, more: RunChecks = NO_CHECKS) -> tuple[CheckResult, ...]:
         return await self._site.judge(task, more)
+
+    async def preview(self, task: Task) -> tuple[CheckResult, ...]:
+        return await self._site.preview(task)
+
+    async def fork(self) -> AttemptSite:
+        return await self._site.fork()
 
     async def is_host_working(self) -> bool:
         return await self._site.is_host_working()

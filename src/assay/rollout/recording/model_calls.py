@@ -5,7 +5,7 @@ Also locates calls made in this process in their conversation; calls through the
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -96,6 +96,8 @@ class CallRecordBuilder:
         """Returns the fields that differ from the parent's, and the names of the shared ones."""
         request = exchange.request
         known = self._fields.get(exchange.parent or "", {})
+        if not request.passthrough and not request.tools and not known:
+            return {}, ()  # without an entry a call has no fields
         if not request.passthrough and len(known) == 1 and known.get("tools") is request.tools:
             self._fields[exchange.id] = known
             return {}, ("tools",)
@@ -170,7 +172,7 @@ def _response(reply: ModelReply) -> dict[str, Any]:
     return {"choices": [choice], "upstream": raw}
 
 
-class CallPosition(NamedTuple):
+class CallPosition(msgspec.Struct, frozen=True, gc=False):
     """A call's position in its conversation, and a copy of its request that the agent cannot change."""
 
     request: ModelRequest
@@ -185,6 +187,8 @@ class CallPosition(NamedTuple):
     shared: int
     placement: Placement | None = None
     """None if the call plainly continues the newest one."""
+    may_change: bool = True
+    """Whether the agent may change an answer in place before it resends it: all but those that ask with a log."""
 
 
 class _Call(msgspec.Struct, gc=False):
@@ -222,7 +226,10 @@ class Conversation:
             log = _continued_log(newest, request.messages)
             if log is not None:
                 kept = ModelRequest(log, newest.tools, request.sampling, passthrough=request.passthrough)
-                return CallPosition(kept, len(log), newest.id, newest.branch, None, None, newest.count + 1)
+                may_change = log is not request.messages
+                return CallPosition(
+                    kept, len(log), newest.id, newest.branch, None, None, newest.count + 1, may_change=may_change
+                )
         return self._locate_in_tree(request)
 
     def placement(self, position: CallPosition) -> Placement:
@@ -259,11 +266,16 @@ class Conversation:
             tools = parent.tool_list
         kept = replace(request, messages=log, tools=tools)
         name = parent.id if parent is not None else None
-        return CallPosition(kept, len(log), name, found.branch, found.cause, found.differs_at, shared, found)
+        may_change = log is not request.messages
+        return CallPosition(
+            kept, len(log), name, found.branch, found.cause, found.differs_at, shared, found, may_change
+        )
 
     def add(self, call_id: str, position: CallPosition, reply: ModelReply | None) -> str:
         """Adds an ended call; returns its branch."""
         branch, answer = position.branch or call_id, reply.message if reply else None
+        if position.may_change and answer is not None:
+            answer = _copied(answer)
         log = position.request.messages
         assert isinstance(log, MessageLog)
         shared = position.shared - 1 if position.placement is None else 0

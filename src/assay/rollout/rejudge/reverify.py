@@ -106,7 +106,7 @@ class _Reverification:
         self._bases: dict[int, str] = {}
         self._shared = SharedResults()
         self._pending: dict[str, Sequence[Body]] = {}
-        self._since = time.monotonic()
+        self._since = asyncio.get_running_loop().time()
         self._rows = self._select_rows()
 
     def _select_rows(self) -> list[AttemptRow]:
@@ -214,13 +214,13 @@ class _Reverification:
         if (judged_with := self._shared.judged_with(row.chain)) is not None:
             data["judged_with"] = judged_with
         self._pending[row.chain] = _bodies([now for _, now in found], data, len(work.known))
-        if len(self._pending) >= COMMIT_EVERY or time.monotonic() - self._since > COMMIT_EVERY_S:
+        if len(self._pending) >= COMMIT_EVERY or asyncio.get_running_loop().time() - self._since > COMMIT_EVERY_S:
             self._commit()
 
     def _commit(self) -> None:
         if self._pending:
             annotate_all(self._settings.store, self._store.run, self._pending)
-        self._pending, self._since = {}, time.monotonic()
+        self._pending, self._since = {}, asyncio.get_running_loop().time()
 
 
 def _earlier_reverifications(bodies: Sequence[Body]) -> list[Evidence]:

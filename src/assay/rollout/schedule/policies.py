@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.errors import UserError
+from assay.misfits import describe_invalid
 from assay.rollout.schedule.allocation import (
     Halving,
     HalvingOptions,
@@ -57,5 +58,5 @@ def policy_named(name: str, options: Mapping[str, Any]) -> Policy:
     try:
         return kind.make(msgspec.convert(dict(options), kind.options, strict=False))
     except msgspec.ValidationError as exc:
-        known = ", ".join(kind.options.__struct_fields__)
-        raise UserError(f"allocate {name!r} does not take these options: {exc}; it takes {known}") from exc
+        field, problem = describe_invalid(exc, kind.options, dict(options), "option")
+        raise UserError(f"allocate {name!r}: {f'{field}: ' if field else ''}{problem}") from exc

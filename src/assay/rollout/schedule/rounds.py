@@ -22,6 +22,7 @@ from assay.rollout.config import RunConfig
 from assay.rollout.limits.early_stop import EARLY_STOP, HOPELESS, StopRule, fit_stop_rule, is_control, longest_lengths
 from assay.rollout.plan import PlannedAttempt, attempt_id, attempt_seed, merge_limits
 from assay.rollout.progress import ForwardedProgress, Progress
+from assay.rollout.recording.task_archive import undisturbed_digest
 from assay.rollout.schedule.allocation import (
     Anchor,
     Grant,
@@ -164,7 +165,7 @@ class _Rounds:
             id=name,
             loaded=loaded,
             number=number,
-            seed=attempt_seed(config.seed, loaded.task.digest, self._resources.agent.name, number),
+            seed=attempt_seed(config.seed, undisturbed_digest(loaded.task), self._resources.agent.name, number),
             limits=merge_limits(config.limits, loaded.task.limits),
             extra_config=extra_config,
             stop=rule,

@@ -1,17 +1,24 @@
-"""Makes a plan keep the policy: reads that a rule demands are put before the write that needs them."""
+"""Makes a plan keep the policy: reads that a rule demands are put before the write that needs them, and so is the
+person's consent."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
+from assay.environments.services.conversation import SEND
 from assay.environments.services.declaration import Action
-from assay.environments.services.plans import PlannedCall, outcome_key, play, play_recorded
+from assay.environments.services.plans import PlannedCall, outcome_key, play
+from assay.environments.services.users import UserScript, begin, reply
 from assay.environments.services.world import ServiceWorld
-from assay.verify.service_checks import RuleResult, rule_results, trace_of_calls
+from assay.verify.logged_calls import calls_of_plan
+from assay.verify.service_checks import RuleResult, rule_results
 
+from .requests import Draft
 from .walk import Walk
 
+_MOST_ASKED: Final = 8
+"""Times that the consent to one write is asked for."""
 _MOST_ADDED: Final = 6
 """Reads that are added to one plan."""
 
@@ -32,9 +39,27 @@ def keep_policy(world: ServiceWorld, walk: Walk, contracts: Sequence[str]) -> Wa
     return None
 
 
+def ask_for_consents(draft: Draft, script: UserScript, actions: Collection[str]) -> tuple[PlannedCall, ...]:
+    """Returns the plan of a draft with a question for the person's consent right before each of these actions."""
+    state, _ = begin(script)
+    plan: list[PlannedCall] = []
+    for call in draft.walk.plan:
+        if call.action in actions and call in draft.walk.writes:
+            wish = draft.wishes[draft.walk.writes.index(call)]
+            text = f"I am going to {wish.text}. Do you agree?"
+            for _ in range(_MOST_ASKED):  # who hears of something that they have not told says that first
+                agreed = state.agreed
+                state, _, _ = reply(script, state, text)
+                plan.append(PlannedCall(SEND, {"text": text}))
+                if state.agreed != agreed:
+                    break
+        plan.append(call)
+    return tuple(plan)
+
+
 def _broken(world: ServiceWorld, plan: Sequence[PlannedCall], contracts: Sequence[str]) -> list[RuleResult]:
-    trace = trace_of_calls(play_recorded(world, plan))
-    return [result for result in rule_results(contracts, trace, "the policy") if result.status != "pass"]
+    calls = calls_of_plan(world, plan)
+    return [result for result in rule_results(contracts, calls, "the policy") if result.status != "pass"]
 
 
 def _with_read(

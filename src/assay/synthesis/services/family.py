@@ -31,7 +31,7 @@ from assay.errors import UserError
 from assay.plugins import load
 from assay.records import Check, EnvironmentSpec, Task, canonical_bytes, digest_record
 
-from .conduct import keep_policy
+from .conduct import ask_for_consents, keep_policy
 from .instruction import (
     LEVELS,
     USER_MODES,
@@ -226,7 +226,6 @@ class ServiceTasks:
     def _task(self, seed: int, number: int, world_seed: int, attempt: int, outcomes: set[bytes]) -> Task | None:
         draw = random.Random(f"{world_seed}/{attempt}")
         descriptions, walker = self._world_of(world_seed)
-        world = descriptions.world
         level = self._levels[number % len(self._levels)]
         kind = self._kinds[number // len(self._levels) % len(self._kinds)]
         if kind == "ambiguous" and level == "persona":
@@ -235,8 +234,22 @@ class ServiceTasks:
             draft = self._draft(descriptions, walker, kind, draw)
         except Unspeakable:
             return None
-        if draft is None:
-            return None
+        return None if draft is None else self._task_of(draft, (seed, number, level, kind), draw, outcomes)
+
+    def _task_of(
+        self, draft: Draft, named: tuple[int, int, Level, Kind], draw: random.Random, outcomes: set[bytes]
+    ) -> Task | None:
+        """Returns the task of a plan in the world that is held; None if it is not sound, or its outcome is known.
+
+        Args:
+            draft: The plan.
+            named: Seed, number, level and kind of the task.
+            draw: Source of randomness.
+            outcomes: Keys of outcomes that other tasks have; those of this one are added.
+        """
+        assert self._held is not None, "a plan is drawn in a world"
+        world = self._held[1].world
+        seed, number, level, kind = named
         asked = draft.asked or draft.walk
         wording = write_instruction(draft.wishes, asked, level, draw.randrange(1_000), self._user)
         done = play(world, draft.walk.plan)
@@ -299,7 +312,10 @@ class ServiceTasks:
             services.append(conversation.name)
             knobs[conversation.name] = {"script": msgspec.to_builtins(wording.script)}
             knobs[conversation.name] |= {"driver": "model"} if self._user == "model" else {}
-        parameters: dict[str, Any] = {"services": services, "plan": msgspec.to_builtins(walk.plan)}
+        plan, consents = walk.plan, done.policy.consents
+        if wording.script is not None and consents:
+            plan = ask_for_consents(draft, wording.script, {consent.action for consent in consents})
+        parameters: dict[str, Any] = {"services": services, "plan": msgspec.to_builtins(plan)}
         if knobs:
             parameters["knobs"] = knobs
         if draft.change:
@@ -309,7 +325,10 @@ class ServiceTasks:
             state["ignored"] = [ANSWERS]
         checks = [Check("state", "state", state)]
         if done.policy.contracts:
-            checks.append(Check("policy", "policy", {"contracts": list(done.policy.contracts)}))
+            rules: dict[str, Any] = {"contracts": list(done.policy.contracts)}
+            if wording.script is not None and consents:
+                rules["consents"] = msgspec.to_builtins(consents)
+            checks.append(Check("policy", "policy", rules))
         if draft.answers:
             checks.append(Check("answer", "answer", {"questions": as_questions(draft.answers)}))
         environment = EnvironmentSpec("sites" if self._has_pages else "services", parameters, done.seed)
@@ -328,7 +347,7 @@ class ServiceTasks:
             digest=digest_record([instruction, environment, checks]),
             tags=("services", level, *more, *names),
             source=f"family services, {'+'.join(names)}, seed {seed}",
-            metadata={"given": round(wording.share_given, 3), "writes": len(walk.writes), "calls": len(walk.plan)},
+            metadata={"given": round(wording.share_given, 3), "writes": len(walk.writes), "calls": len(plan)},
         )
 
 

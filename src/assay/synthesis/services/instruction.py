@@ -151,7 +151,7 @@ def wish_of(
     for name in [name for _, name, _, _ in Formatter().parse(template) if name]:
         if name not in call.arguments:
             raise Unspeakable(f"{call.action} has no value for {name}")
-        spoken = words[name] if name in words else _spoken(descriptions, action, name, call.arguments[name])
+        spoken = words[name] if name in words else speak_value(descriptions, action, name, call.arguments[name])
         noun, label = _nouns(descriptions, action.takes.get(name), str(call.arguments[name]))
         cues = (noun, *noun.split(), label, *label.split(), *name.removesuffix("_id").split("_"))
         slots[name] = Slot(spoken, noun, tuple(dict.fromkeys(cues)))
@@ -231,7 +231,7 @@ def _is_said(fact: PersonFact, text: str) -> bool:
     """Returns whether a text in lower case holds the value of a fact, or its date as people write it."""
     if fact.value.lower() in text:
         return True
-    return fact.kind == "date" and len(fact.value) == len("2026-03-05") and _spoken_date(fact.value).lower() in text
+    return fact.kind == "date" and len(fact.value) == len("2026-03-05") and spoken_date(fact.value).lower() in text
 
 
 def _sentences(facts: Sequence[PersonFact]) -> list[str]:
@@ -258,12 +258,12 @@ def _clause(fact: PersonFact) -> str:
     if fact.kind == "words":
         return f"it is about {fact.value}"
     if fact.kind == "date":
-        return f"it is about {_spoken_date(fact.value)}" + (f" at {fact.value[11:]}" if "T" in fact.value else "")
+        return f"it is about {spoken_date(fact.value)}" + (f" at {fact.value[11:]}" if "T" in fact.value else "")
     return f"the {fact.kind} is {fact.value}"
 
 
-def _spoken(descriptions: Descriptions, action: Action, name: str, value: Any) -> str:
-    """Returns how a person says the value of an argument."""
+def speak_value(descriptions: Descriptions, action: Action, name: str, value: Any) -> str:
+    """Returns how a person says the value of an argument. Raises `Unspeakable`."""
     kind = action.takes.get(name)
     if kind is not None:
         return descriptions.describe(kind, str(value))
@@ -271,7 +271,7 @@ def _spoken(descriptions: Descriptions, action: Action, name: str, value: Any) -
     if unit == "cents" and isinstance(value, int):
         return format_cents(value)
     if unit in ("date", "time") and isinstance(value, str):
-        return _spoken_date(value) + (f" at {value[11:16]}" if unit == "time" else "")
+        return spoken_date(value) + (f" at {value[11:16]}" if unit == "time" else "")
     if unit == "text":
         return f'"{value}"'
     if isinstance(value, bool):
@@ -280,7 +280,7 @@ def _spoken(descriptions: Descriptions, action: Action, name: str, value: Any) -
     return str(value).replace("_", " ") if "enum" in action.parameters["properties"][name] else str(value)
 
 
-def _spoken_date(value: str) -> str:
+def spoken_date(value: str) -> str:
     when = datetime.fromisoformat(value)
     return f"{when.day} {when:%B %Y}"
 

@@ -20,7 +20,7 @@ from assay.environments.services.declaration import Policy, Role, Service
 from assay.environments.services.schema import Cents, Date, FreeText, Timestamp, format_cents, identifier
 from assay.environments.services.transaction import ActionError, Generator, Transaction, shift_time
 
-from ._bank_policy import CONTRACTS, POLICY
+from ._bank_policy import CONSENTS, CONTRACTS, POLICY
 from ._requests import Limit, Offset, find_caller
 from ._words import MONTHS, OFFICE_FIRST_NAMES, OFFICE_SURNAMES, PERSON_EMAIL, PERSON_NAME, phrases, spoken_date
 
@@ -45,7 +45,7 @@ bank = Service(
     "bank",
     "Accounts, cards, payments, loans and fees of a bank's customers.",
     knobs=BankKnobs,
-    policy=Policy(POLICY, CONTRACTS),
+    policy=Policy(POLICY, CONTRACTS, CONSENTS),
 )
 
 ADDRESS: Final = "service@tarnbank.example"

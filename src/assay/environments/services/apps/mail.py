@@ -88,9 +88,10 @@ contract = "mail-availability"
 [[rules]]
 name = "availability-before-inviting"
 kind = "precondition"
-when = 'call.name == "invite_attendee" and call.arguments.email ends_with "@lumenworks.example"'
+when = 'call.name == "invite_attendee" and lower(call.arguments.email) ends_with "@lumenworks.example"'
 require = '''earlier(call.name == "check_availability" and result.ok) and
-latest(call.arguments.email, call.name == "check_availability" and result.ok) == call.arguments.email'''
+latest(lower(call.arguments.email), call.name == "check_availability" and result.ok) ==
+lower(call.arguments.email)'''
 message = "look at the colleague's availability before you invite them"
 """,
     """
@@ -99,13 +100,13 @@ contract = "mail-inside-and-outside"
 name = "guests-are-not-invited"
 kind = "precondition"
 when = 'call.name == "invite_attendee"'
-require = 'call.arguments.email ends_with "@lumenworks.example"'
+require = 'lower(call.arguments.email) ends_with "@lumenworks.example"'
 message = "only colleagues are invited to meetings"
 [[rules]]
 name = "no-filter-for-colleagues"
 kind = "precondition"
 when = 'call.name == "add_filter_rule"'
-require = 'not (call.arguments.sender ends_with "@lumenworks.example")'
+require = 'not (lower(call.arguments.sender) ends_with "@lumenworks.example")'
 message = "mail from colleagues is not filed by a filter"
 """,
     """

@@ -85,7 +85,7 @@ require = 'count(call.name == "open_issue" and result.ok) <= 3'
 [[rules]]
 name = "urgent-bugs"
 kind = "precondition"
-when = 'call.name == "open_issue" and call.arguments.priority == "urgent"'
+when = 'call.name == "open_issue" and known(call.arguments.priority) and call.arguments.priority == "urgent"'
 require = 'call.arguments.kind == "bug"'
 message = "only bugs are urgent"
 """,
@@ -113,6 +113,7 @@ name = "read-revision"
 kind = "precondition"
 when = 'call.name == "restore_page_revision"'
 require = '''earlier(call.name == "get_page_revision" and result.ok) and
+latest(call.arguments.page_id, call.name == "get_page_revision" and result.ok) == call.arguments.page_id and
 latest(call.arguments.version, call.name == "get_page_revision" and result.ok) == call.arguments.version'''
 message = "read the revision before you restore it"
 """,

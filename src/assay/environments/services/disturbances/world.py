@@ -7,14 +7,14 @@ changes that are judged; nothing else that is judged depends on a disturbance.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial, reduce
 from typing import Any, Final
 
 import msgspec
 
 from assay.environments.interface import ToolSpec
-from assay.environments.services.conversation import is_driven_by_model
+from assay.environments.services.conversation import SEND
 from assay.environments.services.declaration import Policy
 from assay.environments.services.outcome import describe_changes
 from assay.environments.services.plans import PlannedCall, as_tool_calls
@@ -87,8 +87,8 @@ class DisturbedWorld:
         self._wrap = msgspec.json.encode(wrap, order="sorted").decode()
         self._code: Code | None = None
         self._trace: list[dict[str, Any]] = []
-        if is_driven_by_model(service):
-            raise ValueError("A person whose words a model chooses is not served behind disturbances: use user=rules")
+        self.before_message: Callable[[dict[str, Any]], Awaitable[None]] | None = None
+        """Awaited with the arguments of each message that reaches the service, by the service's names, before it."""
         specs = read_wrappers(wrap, DISTURBANCES)
         kinds = [spec.kind for spec in specs]
         if twice := [kind for kind in kinds if kinds.count(kind) > 1]:
@@ -110,7 +110,27 @@ class DisturbedWorld:
         return self._specs
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
+        if self.before_message is not None:
+            message = self._find_message(name, arguments)
+            if message is not None:
+                await self.before_message(message)
         return self.act(name, arguments)
+
+    def _find_message(self, name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
+        """Returns the arguments with which a call would send a message to the person; None if it would send none.
+
+        The layers are tried on a fork: what they do depends on the number of the call and their state alone.
+        """
+        if name != self.message_tool:
+            return None
+        trial = self.fork()
+        try:
+            before = trial.service.answered
+            trial.answer(name, arguments)
+            sent = [one for one in trial.service.calls[before:] if one.role == "agent" and one.action == SEND]
+            return sent[0].arguments if sent else None
+        finally:
+            trial.service.database.close()
 
     async def digest(self) -> str | None:
         return self.service.database.digest()
@@ -156,6 +176,7 @@ class DisturbedWorld:
         """Returns an independent world in the same state."""
         other = copy.copy(self)
         other.service = self.service.fork()
+        other.before_message = None
         other._trace = list(self._trace)
         other.layers = tuple(copy.copy(layer) for layer in self.layers)
         for layer in other.layers:
@@ -172,7 +193,7 @@ class DisturbedWorld:
     @property
     def policy(self) -> Policy:
         policy = self.service.policy
-        return Policy(self._outward_text(policy.text), policy.contracts)
+        return msgspec.structs.replace(policy, text=self._outward_text(policy.text))
 
     @property
     def read_only(self) -> frozenset[str]:
@@ -242,6 +263,11 @@ class DisturbedWorld:
     def page_tool(self) -> str:
         """Name of the tool that turns pages, as the layer calls it; empty without one."""
         return next((layer.tool for layer in self.layers if isinstance(layer, Pages)), "")
+
+    @property
+    def message_tool(self) -> str:
+        """Name by which the agent knows the tool that sends a message."""
+        return self.outward(PlannedCall(SEND)).action
 
     def outward(self, call: PlannedCall, *, has_new_names: bool = True) -> PlannedCall:
         """Returns a call of the service's as the agent has to make it next.

@@ -22,6 +22,8 @@ from .machine import Machine, Start, State, Transition, Value, Variable, read_ma
 
 CODE: Final = "code"
 """Argument in which a code is given."""
+_CODES: Final = range(10**8, 10**9)
+"""Numbers of codes: a thousand times as many as an agent can try, because a world logs only so many calls."""
 _ROW: Final = 1
 """Key of the one row of each table."""
 
@@ -78,7 +80,7 @@ class _Rows:
         """Fills the tables of a new world."""
         new.insert(self.progress(_ROW, state.screen, *state.values))
         if self.codes is not None:
-            numbers = new.draw.sample(range(100_000, 900_000), len(self.machine.codes))
+            numbers = new.draw.sample(_CODES, len(self.machine.codes))
             given = (f"{_prefix(name)}{number}" for name, number in zip(self.machine.codes, numbers, strict=True))
             new.insert(self.codes(_ROW, *given))
 
