@@ -391,3 +391,13 @@ def test_applications_of_the_recipe_give_sound_tasks(app: str) -> None:
     for task in tasks:
         assert status(task, play(opened(task), plan_of(task))) == "pass"
         assert status(task, opened(task)) == "fail"
+
+
+def test_consent_is_judged_whoever_drives_the_person() -> None:
+    rules, model = (ServiceTasks(app="bank", level="persona", user=user).tasks(4, 0) for user in ("rules", "model"))
+    found = [[check.parameters.get("consents") for check in task.checks] for task in (*rules, *model)]
+    assert found[:4] == found[4:]
+    assert any(any(consents) for consents in found)
+    assert [task.environment.parameters["plan"] for task in rules] == [
+        task.environment.parameters["plan"] for task in model
+    ]
