@@ -33,7 +33,7 @@ def stats(
         typer.Option(
             "--table",
             help="Tables to show: rates (the default), spending, tasks, grid, flakes, scores, reliability, ranking, "
-            "routes, or all; repeatable.",
+            "routes, economy, or all; repeatable.",
         ),
     ] = None,
     k: Annotated[
@@ -52,7 +52,8 @@ def stats(
     difficulty and discrimination (tasks), rates by agent, model and set-up with explained variance (grid), tasks with
     inconsistent outcomes (flakes), quality of process scores (scores), run-to-run consistency (reliability), and
     predictive validity of the ranking on other tasks; with two runs, on the second (ranking); and on sites of state
-    machines the steps of the shortest way by skill, and at which of them attempts were lost (routes).
+    machines the steps of the shortest way by skill, and at which of them attempts were lost (routes). Of tasks in
+    services that state what they need: reads and messages to the person beyond it (economy).
 
     Examples:
 
@@ -68,7 +69,7 @@ def stats(
     """
     from assay.statistics import summarise
 
-    from .stats_tables import TABLES, TableInput, read_option_levels, read_routes
+    from .stats_tables import TABLES, TableInput, read_economies, read_option_levels, read_routes
 
     chosen = _select_tables(table or [RATES], (RATES, *TABLES))
     settings = settings_with(store)
@@ -76,7 +77,8 @@ def stats(
     attempts = load_measures(settings.store, names, parse_grade(require))
     options = read_option_levels(settings.store, names) if "grid" in chosen else ()
     routes = read_routes(settings.store, names) if "routes" in chosen else ()
-    table_input = TableInput(names, attempts, options, max(k or (4,)), routes)
+    economies = read_economies(settings.store, names) if "economy" in chosen else ()
+    table_input = TableInput(names, attempts, options, max(k or (4,)), routes, economies)
     ks = tuple(sorted({1, *(k or (2, 4))}))
     groups = list(summarise([one.outcome for one in attempts], ks=ks)) if RATES in chosen else []
     if RATES in chosen:

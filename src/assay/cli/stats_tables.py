@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -24,6 +24,7 @@ from assay.statistics import (
     summarise_spending,
 )
 from assay.store import RunStore
+from assay.verify.economy_check import ECONOMY
 from assay.verify.route_check import ROUTE
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from assay.statistics import Amount, RateGrid, ReportCard, TaskCount, VarianceComponent
 
 Rows = list[dict[str, str]]
+Finding = TypeVar("Finding", bound=msgspec.Struct)
 
 
 class RouteLoss(msgspec.Struct, frozen=True):
@@ -44,6 +46,17 @@ class RouteLoss(msgspec.Struct, frozen=True):
     """Empty at the goal."""
 
 
+class Economy(msgspec.Struct, frozen=True):
+    """What one attempt read and asked, and what its task needs."""
+
+    agent: str
+    model: str | None
+    reads: int
+    needed_reads: int
+    questions: int
+    needed_questions: int
+
+
 class TableInput(NamedTuple):
     """Input of every table."""
 
@@ -54,6 +67,8 @@ class TableInput(NamedTuple):
     k: int
     routes: tuple[RouteLoss, ...] = ()
     """Findings of the check `route`, one for each attempt."""
+    economies: tuple[Economy, ...] = ()
+    """Findings of the check `economy`, one for each attempt."""
 
     @property
     def counts(self) -> tuple[TaskCount, ...]:
@@ -84,16 +99,26 @@ def read_option_levels(root: Path, runs: Sequence[str]) -> tuple[str, ...]:
 
 
 def read_routes(root: Path, runs: Sequence[str]) -> tuple[RouteLoss, ...]:
-    """Returns what the check `route` found in each attempt that it judged; other evidence of its kind is left out."""
-    found = []
+    """Returns what the check `route` found in each attempt that it judged."""
+    return _read_findings(root, runs, ROUTE, RouteLoss)
+
+
+def read_economies(root: Path, runs: Sequence[str]) -> tuple[Economy, ...]:
+    """Returns what the check `economy` found in each attempt that it judged."""
+    return _read_findings(root, runs, ECONOMY, Economy)
+
+
+def _read_findings(root: Path, runs: Sequence[str], kind: str, struct: type[Finding]) -> tuple[Finding, ...]:
+    """Returns what a check found in each attempt that it judged; other evidence of its kind is left out."""
+    found: list[Finding] = []
     for run in runs:
         with RunStore.open(root, run) as store:
-            judged = sorted({verdict.chain for verdict in store.judged() if verdict.check == ROUTE})
+            judged = sorted({verdict.chain for verdict in store.judged() if verdict.check == kind})
             for trajectory in map(store.trajectory, judged):
-                first = next((item.data for item in trajectory.evidence if item.kind == ROUTE), None)
+                first = next((item.data for item in trajectory.evidence if item.kind == kind), None)
                 with suppress(msgspec.ValidationError):  # a run that was imported may have any evidence
                     data = {**(first or {}), "agent": trajectory.agent, "model": trajectory.model}
-                    found.append(msgspec.convert(data, RouteLoss))
+                    found.append(msgspec.convert(data, struct))
     return tuple(found)
 
 
@@ -310,6 +335,38 @@ def _route_rows(routes: Any) -> Rows:
     ]
 
 
+def _economies(data: TableInput) -> Any:
+    groups: dict[tuple[str, str | None], list[Economy]] = {}
+    for one in data.economies:
+        groups.setdefault((one.agent, one.model), []).append(one)
+    return [
+        {
+            "agent": agent,
+            "model": model,
+            "attempts": len(mine),
+            "reads": sum(one.reads for one in mine),
+            "needed_reads": sum(one.needed_reads for one in mine),
+            "questions": sum(one.questions for one in mine),
+            "needed_questions": sum(one.needed_questions for one in mine),
+        }
+        for (agent, model), mine in groups.items()
+    ]
+
+
+def _economy_rows(economies: Any) -> Rows:
+    return [
+        {
+            **_who(one["agent"], one["model"]),
+            "attempts": str(one["attempts"]),
+            "reads": f"{one['reads']}, {one['needed_reads']} needed",
+            "excess reads": f"{(one['reads'] - one['needed_reads']) / one['attempts']:+.2f}",
+            "messages": f"{one['questions']}, {one['needed_questions']} needed",
+            "excess messages": f"{(one['questions'] - one['needed_questions']) / one['attempts']:+.2f}",
+        }
+        for one in economies
+    ]
+
+
 TABLES: dict[str, Table] = {
     "spending": Table(_spending, _spending_rows, "no attempt says what it used"),
     "tasks": Table(_tasks, _task_rows, "no task was judged"),
@@ -321,5 +378,6 @@ TABLES: dict[str, Table] = {
         _ranking, _ranking_rows, "a ranking needs three configurations that were judged at the same tasks"
     ),
     "routes": Table(_routes, _route_rows, "no attempt was judged by the check `route`, as those of family:sites are"),
+    "economy": Table(_economies, _economy_rows, "no attempt was judged by the check `economy` (needs=true)"),
 }
 """Tables beside `rates`, in display order."""
