@@ -110,7 +110,8 @@ def load_family_folder(folder: Path) -> tuple[LoadedTask, ...]:
     if other or len(today) != len(named.tasks):
         raise UserError(
             f"{folder / FAMILY_FILE}: the family {named.family!r} makes other tasks today"
-            f"{f', {other[0]} among them' if other else ''}: make the folder again, or use the version of Assay and of its applications that made it"
+            f"{f', {other[0]} among them' if other else ''}: make the folder again, or use the version of Assay and "
+            "of its applications that made it"
         )
     return made
 

@@ -78,10 +78,7 @@ def event_matters(world: ServiceWorld, walk: Walk) -> bool:
 
 def _changed_keys(before: ServiceWorld, after: ServiceWorld) -> set[str]:
     """Returns the keys of the rows, outside of the clock, that differ between two states of a world."""
-    first, second = (
-        {(one.table, one.key): one.after for one in world.database.changes(judged_only=True)}
-        for world in (before, after)
-    )
+    first, second = ({(one.table, one.key): one.after for one in world.database.changes()} for world in (before, after))
     missing = object()
     return {
         str(part)

@@ -17,7 +17,7 @@ class Demands(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     days: int = 0
     """Days that pass between the requests: the person asks for waits of whole days, and what is due happens meanwhile.
-    In every second task it matters to a later request."""
+    In every second task it matters to a later request, if a walk with such an event is found."""
     distractors: int = 0
     """At least so many other records resemble a record that is asked for."""
     reads: int = 0

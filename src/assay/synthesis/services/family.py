@@ -68,6 +68,8 @@ _TRIES: Final = 400
 _BARREN_WORLDS: Final = 3
 """Exhausted worlds in a row after which no more tasks are sought."""
 _TASKS_OF_A_WORLD: Final = 5
+_EVENTFUL_TRIES: Final = 60
+"""Walks drawn for one task before one is taken in which no event matters."""
 _MOST_WRITES: Final = 8
 
 
@@ -88,6 +90,8 @@ class _Place(NamedTuple):
     kind: Kind
     draw: random.Random
     """Source of randomness of the task."""
+    missed: int
+    """Walks drawn for it before."""
     more: random.Random
     """Source of randomness of what the options of `Harder` add."""
 
@@ -221,7 +225,7 @@ class ServiceTasks:
             number = len(made) // _TASKS_OF_A_WORLD + attempts // _TRIES + exhausted
             attempts += 1
             world_seed = self._world_seed(seed, number)
-            place = self._place(seed, len(made), world_seed, attempts)
+            place = self._place(seed, len(made), world_seed, attempts)._replace(missed=missed)
             found = self._made_at(place, world_seed, outcomes, dropped)
             if found and self._harder.distinct:
                 triples = [word_triples(task) for task in found]
@@ -261,7 +265,7 @@ class ServiceTasks:
         if kind == "ambiguous" and level == "persona" and not self._harder.twins:
             level = "implicit"
         words = f"{world_seed}/{attempt}"
-        return _Place(seed, number, level, kind, random.Random(words), random.Random(f"{words}/harder"))
+        return _Place(seed, number, level, kind, random.Random(words), 0, random.Random(f"{words}/harder"))
 
     def _made_at(self, place: _Place, world_seed: int, outcomes: set[bytes], dropped: Counter[str]) -> tuple[Task, ...]:
         """Returns a task, or a pair of twins; empty if this try led to none."""
@@ -341,7 +345,8 @@ class ServiceTasks:
             return "few distractors"
         if harder.reads and needed_reads(world, draft) < harder.reads:
             return "few reads"
-        if harder.days and place.number % 2 == 0 and not event_matters(world, draft.walk):
+        wants_event = harder.days and place.number % 2 == 0 and place.missed < _EVENTFUL_TRIES
+        if wants_event and not event_matters(world, draft.walk):
             return "no event matters"
         return ""
 

@@ -48,7 +48,9 @@ class ServiceSetReport(msgspec.Struct, frozen=True):
     """False if an application is named by its file: `assay run` opens the folder of no such set."""
 
 
-def make_service_set(config: ServiceSetConfig, progress: Callable[[str, int, int], None]) -> ServiceSetReport:
+def make_service_set(
+    config: ServiceSetConfig, progress: Callable[[str, int, int], None] | None = None
+) -> ServiceSetReport:
     """Makes the tasks and writes the folder.
 
     Raises:
@@ -57,7 +59,9 @@ def make_service_set(config: ServiceSetConfig, progress: Callable[[str, int, int
     """
     folder, options = Path(config.out), config.options
     _require_free(folder, config.seed, options)
-    made = ServiceTasks(**options).make(config.count, config.seed, lambda done: progress("tasks", done, config.count))
+    made = ServiceTasks(**options).make(
+        config.count, config.seed, lambda done: progress("tasks", done, config.count) if progress else None
+    )
     if not made.tasks:
         why = ", ".join(f"{count} for {reason}" for reason, count in made.dropped.items())
         raise UserError(f"no task was made{f'; dropped: {why}' if why else ''}: ask for less, or for another kind")

@@ -55,7 +55,7 @@ def shape_person(
         for at in draw.sample(range(len(facts)), len(facts)):
             wrong = _mistake(facts[at], descriptions, asked, draw) if mistaken < harder.wrong else ""
             if wrong:
-                facts[at] = replace(facts[at], wrong=wrong, corrects_at=_NOTICED)
+                facts[at] = replace(facts[at], wrong=wrong, corrects_at=_NOTICED, disclosure="asked")
                 mistaken += 1
         if mistaken < harder.wrong:
             raise Unspeakable("the person knows too few facts to be wrong about")
