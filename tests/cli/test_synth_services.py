@@ -42,6 +42,9 @@ def test_another_set_does_not_replace_one(say: Say) -> None:
     code, _, err = say("synth", "services", "mail", "--out", "set", "--count", "1", "--seed", "1")
     assert code != 0
     assert "made with other options" in err
+    code, _, err = say("lint", "set")
+    assert code != 0
+    assert "it names tasks of a family" in err
 
 
 def test_wrong_options_are_named(say: Say) -> None:

@@ -391,10 +391,10 @@ class ServiceTasks:
         if script is not None and (harder.has_person or harder.needs):
             metadata["mood"] = script.mood
         if harder.needs or harder.reads:
-            needs = {
-                "reads": needed_reads(world, draft),
-                "questions": 0 if script is None else questions_needed(script),
-            }
+            needs = {"reads": needed_reads(world, draft), "questions": 0}
+            if script is not None:
+                agreed = [call for call in draft.walk.writes if call.action in {one.action for one in consents}]
+                needs["questions"] = questions_needed(script) + len(agreed) + (telling is not None)
             metadata["needs"] = needs
             if harder.needs:
                 checks = (Check(ECONOMY, ECONOMY, needs),)
