@@ -179,7 +179,7 @@ def test_distractors_are_in_the_world_and_counted() -> None:
 
 
 def test_reads_that_are_needed_are_counted_without_those_that_can_be_left_out() -> None:
-    assert all(task.metadata["needs"]["reads"] >= 3 for task in made("reads"))  # type: ignore[index,call-overload]
+    assert all(task.metadata["needs"]["reads"] >= 3 for task in made("reads"))
     world = ServiceWorld.of([ovens], 1)
     world.act("wait", {"hours": 24})
     oven = str(next(iter(world.database.rows(world.tables[Oven])))[0])
@@ -226,7 +226,7 @@ def test_who_makes_a_mistake_late_notices_it_at_the_next_message() -> None:
     alone = msgspec.structs.replace(
         script, facts=(msgspec.structs.replace(wrong, disclosure="asked"),), mood="calm", patience=12
     )
-    state, _ = begin(alone)
+    state, said = begin(alone)
     for message in ("Hello?", "Are you there?", f"Which {wrong.cues[0]} do you mean?"):
         state, said, _ = reply(alone, state, message)
     assert wrong.wrong in said
@@ -236,7 +236,7 @@ def test_who_makes_a_mistake_late_notices_it_at_the_next_message() -> None:
 
 
 def test_a_precise_question_is_needed() -> None:
-    options = {"app": "bank", **PERSON, "writes": 2}
+    options: dict[str, Any] = {"app": "bank", **PERSON, "writes": 2}
     (plain,), (precise,) = (ServiceTasks(**options, disclosure=how).tasks(1, 3) for how in ("asked", "precise"))
     vague = "Which details do you want to give me to identify and verify you?"
     told = [reply(script_of(task), begin(script_of(task))[0], vague)[0].told for task in (plain, precise)]
@@ -276,7 +276,7 @@ def test_an_ambiguous_twin_needs_a_question_and_the_plain_one_does_not() -> None
     meant = which.text.removeprefix("I mean ").rstrip(".")
     assert meant not in begin(script_of(one))[1]
     assert meant in begin(script_of(two))[1]
-    assert [task.metadata["needs"]["questions"] for task in (one, two)] == [1, 0]  # type: ignore[index,call-overload]
+    assert [task.metadata["needs"]["questions"] for task in (one, two)] == [1, 0]
     assert which.text in reply(script_of(one), begin(script_of(one))[0], f"Which {which.cues[0]} do you mean?")[1]
 
 

@@ -25,8 +25,7 @@ from assay.settings import Settings
 from assay.store import RunStore
 from assay.synthesis.services.family import ServiceTasks
 from assay.tasks import LoadedTask
-
-from .campaign import APPS, admit_all
+from tests.synthesis.services.campaign import APPS, admit_all
 
 RESULTS = Path(__file__).with_name("harder_results.json")
 PERSON = {"level": "persona"}
