@@ -225,8 +225,10 @@ TABLES = {
             "steps": "steps",
             "CPU ms a step": "cpu_ms_per_step",
             "times the reference": "times_reference",
+            "without comparing": "rest_reference",
             "resident MiB": "resident_mib",
             "KiB a step": "kib_per_step",
+            "its own list, of that": "own_kib",
         },
     ),
     "services": Table(
@@ -246,6 +248,22 @@ TABLES = {
             "client CPU us": "client_cpu_us",
             "wall s": "wall_s",
             "times": "ratio",
+        },
+    ),
+    "cluster": Table(
+        "cluster",
+        {
+            "": "what",
+            "attempts": "attempts",
+            "differing": "differing",
+            "superseded": "superseded",
+            "commands": "coordinators",
+            "granted again s": "granted_again_s",
+            "wall s": "wall_s",
+            "CPU us a turn": "cpu_us_a_turn",
+            "times": "ratio",
+            "command CPU ms": "command_cpu_ms",
+            "MiB": "pss_mib",
         },
     ),
     "store": Table(

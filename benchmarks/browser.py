@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from assay.environments.browser.chromium import Chromium, find_program
-from assay.environments.browser.context import BrowserContext
-from assay.environments.browser.pool import browser_pool, close_browsers
+from assay.environments.browser.pool import close_browsers
 from assay.environments.browser.screen import Screen
 from assay.environments.browser.tools import BrowserTools
 from assay.environments.workspace.choose import choose_backend
@@ -66,8 +65,7 @@ async def serve(_: str, head: RequestHead, __: bytes) -> Response | None:
 
 async def open_tools() -> BrowserTools:
     """Opens the page in a context of its own."""
-    context = await BrowserContext.open(await browser_pool().lease(), serve, VIEW["width"], VIEW["height"])
-    tools = BrowserTools(context, HOME)
+    tools = await BrowserTools.open(serve, HOME, (VIEW["width"], VIEW["height"]))
     tools.on_screen = _forget
     await tools.open_home()
     return tools

@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -42,7 +43,7 @@ from assay.rollout.plan import PlannedAttempt, attempt_id
 from assay.rollout.schedule.policies import policy_named
 from assay.store import RunStore, query, seal
 from assay.store.chain import link_digest
-from assay.store.objects import Publisher, fetch_run, open_place
+from assay.store.objects import Publisher, fetch_runs, open_place
 from assay.tasks import LoadedTask
 from benchmarks._report import Report, Target, options
 from benchmarks.store import attempt_bodies
@@ -112,26 +113,53 @@ def local_folder(folder: Path) -> Iterator[str]:
     yield f"file://{folder}"
 
 
+class SeaweedServer:
+    """A SeaweedFS server with one bucket, which can be killed and started again. `url` names a place in it."""
+
+    url = "s3://bucket/place"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, ports = folder, _free_ports(8)
+        names = ("master", "volume", "filer", "s3")
+        command = [str(WEED), "server", f"-dir={folder}", "-s3", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"]
+        command += ["-volume.max=16", "-master.volumeSizeLimitMB=256", "-s3.cacheCapacityMB=8"]
+        command += ["-s3.port.iceberg=0", "-s3.port.lance=0"]
+        command += [f"-{name}.port={port}" for name, port in zip(names, ports[:4], strict=True)]
+        command += [f"-{name}.port.grpc={port}" for name, port in zip(names, ports[4:], strict=True)]
+        self._command, self.endpoint = command, f"http://127.0.0.1:{ports[3]}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Starts the server and waits until it has the bucket."""
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, cwd=self._folder)
+        _create_bucket(self.endpoint, self._process)
+
+    def kill(self) -> None:
+        """Kills the server."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+
+
 @contextmanager
 def seaweedfs(folder: Path) -> Iterator[str]:
     """A SeaweedFS server with one bucket; its URL. The variables of this process point to it."""
+    with seaweed_server(folder) as server:
+        yield server.url
+
+
+@contextmanager
+def seaweed_server(folder: Path) -> Iterator[SeaweedServer]:
+    """A SeaweedFS server that runs. The variables of this process point to it."""
     folder.mkdir()
-    ports = _free_ports(8)
-    names = ("master", "volume", "filer", "s3")
-    command = [str(WEED), "server", f"-dir={folder}", "-s3", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-volume.max=16"]
-    command += ["-master.volumeSizeLimitMB=256", "-s3.cacheCapacityMB=8", "-s3.port.iceberg=0", "-s3.port.lance=0"]
-    command += [f"-{name}.port={port}" for name, port in zip(names, ports[:4], strict=True)]
-    command += [f"-{name}.port.grpc={port}" for name, port in zip(names, ports[4:], strict=True)]
-    endpoint = f"http://127.0.0.1:{ports[3]}"
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
+    server = SeaweedServer(folder)
     try:
-        _create_bucket(endpoint, process)
-        os.environ |= {"AWS_ENDPOINT_URL": endpoint, "AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any"}
-        yield "s3://bucket/place"
+        server.start()
+        os.environ |= {"AWS_ENDPOINT_URL": server.endpoint, "AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any"}
+        yield server
     finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        server.kill()
 
 
 def _free_ports(count: int) -> list[int]:
@@ -148,7 +176,9 @@ def _create_bucket(endpoint: str, process: subprocess.Popen[bytes], within_s: fl
         try:
             with urllib.request.urlopen(urllib.request.Request(f"{endpoint}/bucket", method="PUT"), timeout=10):
                 return
-        except OSError:
+        except OSError as exc:
+            if isinstance(exc, urllib.error.HTTPError) and exc.code in (403, 409):
+                return  # the server was started again, and has it
             if process.poll() is not None or time.monotonic() > until:
                 raise
             time.sleep(0.3)
@@ -307,11 +337,7 @@ async def _publish(root: Path, url: str) -> None:
 
 
 async def _fetch(url: str, root: Path) -> None:
-    from assay.store.objects import list_published
-
-    place = open_place(url)
-    for run in await list_published(place):
-        await fetch_run(place, run, root)
+    await fetch_runs(open_place(url), root)
 
 
 MEASURES: dict[str, Callable[[str, Size, Path], list[dict[str, Any]]]] = {

@@ -30,5 +30,6 @@ run() {
 "$python" -m tests.synthesis.services.campaign || failed=1
 "$python" -m tests.synthesis.sites.campaign || failed=1
 "$python" -m tests.simulation --seeds 20 --out tests/simulation/results.json || failed=1
+"$python" -m benchmarks.cluster --soak-s "${SOAK_S:-3600}" --into benchmarks/campaign || failed=1
 ASSAY_WHOLE_CAMPAIGNS=1 "$python" -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder || failed=1
 exit $failed

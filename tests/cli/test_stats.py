@@ -43,8 +43,18 @@ def assay(store: Path, *words: str) -> Result:
 @pytest.mark.long
 def test_every_table_is_there_in_every_form(store: Path) -> None:
     told = json.loads(assay(store, "--table", "all", "--json").stdout)
-    names = ["economy", "flakes", "grid", "ranking", "reliability", "routes", "scores", "spending", "tasks"]
-    assert list(told["tables"]) == names
+    assert list(told["tables"]) == [
+        "economy",
+        "flakes",
+        "grid",
+        "picks",
+        "ranking",
+        "reliability",
+        "routes",
+        "scores",
+        "spending",
+        "tasks",
+    ]
     for form in ("text", "markdown", "latex"):
         shown = assay(store, "--table", "all", "--format", form)
         assert shown.exit_code == 0
@@ -124,6 +134,22 @@ def test_the_routes_of_attempts_are_summed_by_skill_and_other_evidence_is_left_o
     rows = json.loads(assay(store, "--table", "routes", "--json").stdout)["tables"]["routes"]
     sums = {row["skill"]: (row["attempts"], row["needed"], row["done"], row["lost"]) for row in rows}
     assert sums == {"follow": (2, 5, 4, 0), "count": (1, 1, 1, 0), "stop": (0, 0, 0, 1)}
+
+
+def test_a_judge_that_says_more_than_is_true_is_reported(store: Path) -> None:
+    with RunStore.open(store, "r") as run:
+        rows = run.attempts()
+    for row in rows:  # the judge of `fair` takes every try for done, that of `strong` is right, and `weak` has none
+        said = {"fair": 1.0, "strong": float(row.outcome == "pass")}.get(row.agent)
+        tries = [{"branch": 0, "score": 0.0}, {"branch": 1, "score": said}]
+        data = {"by": "retry", "judge": row.agent, "privileged": row.agent == "strong", "tries": tries, "picked": 1}
+        broken = {"by": "retry", "tries": "many"}
+        for found in (data, broken):
+            annotate(store, "r", row.chain, [EvidenceAdded(Evidence("e", "audit", "pick", found))])
+    picks = json.loads(assay(store, "--table", "picks", "--json").stdout)["tables"]["picks"]
+    found = {one["agent"]: (one["attempts"], one["said"], one["gap"] > 0, one["overfits"]) for one in picks}
+    assert found == {"fair": (16, 1.0, True, True), "strong": (16, 13 / 16, False, False)}
+    assert "judge overfits" in assay(store, "--table", "picks").stdout
 
 
 def test_the_ranking_of_two_halves_or_of_two_runs(store: Path) -> None:

@@ -45,6 +45,7 @@ SAYS = {
     "site_in_a_browser.py": "HeadlessChrome/",
     "silent_signal.py": "'silent.calls': 2, 'silent.share': 50",
     "trace_a_run.py": "attempt pass\n  open\n  invoke_agent expert\n    execute_tool move\n",
+    "tasks_from_walks.py": "walks, ",
     "tasks_from_calls.py": "runs-runs-perl program passed, 19 of 19 mutants fail, 100 inputs",
     "bike_service.py": "bike BIK-786285: status free -> rented",
     "word_agent.py": "written after 1 step",

@@ -59,6 +59,24 @@ def test_rewritten_arguments_still_go_on_with_the_answer() -> None:
     assert (placement.parent.id, placement.branch, placement.cause, placement.shared_messages) == ("c1", "c1", None, 2)
 
 
+def test_an_answer_that_was_changed_in_place_is_not_gone_on_with() -> None:
+    forest, answer = CallTree(), {"role": "assistant", "content": "as it was"}
+    ask(forest, "c1", [SYSTEM, TASK], answer)
+    answer["content"] = "changed"
+    placement = ask(forest, "c2", [SYSTEM, TASK, answer, TASK], calling("t2"))
+    assert placement.parent is None
+
+
+def test_a_later_answer_of_another_call_is_the_parent() -> None:
+    forest, answer = CallTree(), {"role": "assistant", "content": "yes"}
+    whole = [SYSTEM, TASK, answer, TASK]
+    ask(forest, "c1", whole, answer)
+    ask(forest, "c2", [SYSTEM, TASK], answer)
+    placement = ask(forest, "c3", [*whole, answer, TASK], calling("t3"))
+    assert placement.parent is not None
+    assert placement.parent.id == "c1"
+
+
 def test_what_is_said_again_is_held_once() -> None:
     forest = CallTree()
     grown(forest)

@@ -23,13 +23,28 @@ from typing import Any
 import msgspec
 
 from assay.records import digest_bytes
-from assay.rollout.cluster import coordinator
-from assay.rollout.schedule import allocation
+from assay.rollout.cluster import (
+    agent,
+    commits,
+    coordinator,
+    epochs,
+    objects,
+    patient_store,
+    placement,
+    run_state,
+    transport,
+)
+from assay.rollout.schedule import allocation, policies
 
 from .cluster import SimulationConfig, SimulationResult, simulate
 from .virtual_time import run_virtual
 
 MOST_CPU_US = 100.0
+SIMULATED = (
+    *(agent, commits, coordinator, epochs, objects, patient_store, placement, run_state, transport),
+    *(allocation, policies),
+)
+"""The code that runs in a simulation."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -73,8 +88,7 @@ def read_results(out: Path | None, slots: int, attempts: int, seeds: Sequence[in
 
 def code_digest() -> str:
     """Returns a digest of the simulation and of the code that it runs."""
-    folders = [Path(__file__).parent, Path(coordinator.__file__).parent, Path(allocation.__file__).parent]
-    paths = sorted(path for folder in folders for path in folder.glob("*.py"))
+    paths = [*sorted(Path(__file__).parent.glob("*.py")), *(Path(module.__file__) for module in SIMULATED)]
     return digest_bytes(b"".join(path.read_bytes() for path in paths))
 
 

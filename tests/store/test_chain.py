@@ -28,7 +28,7 @@ from assay.records import (
 )
 from assay.store import Link, verify_links
 from assay.store.chain import decode_event
-from assay.store.run import encode_body
+from assay.store.encoding import encode_body
 from tests.store.chains import make_event
 
 pytestmark = pytest.mark.newest

@@ -298,7 +298,7 @@ def test_the_person_must_hear_the_value_that_the_final_state_holds() -> None:
 def test_near_duplicates_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alike, "NEAR", 0.3)
     family = ServiceTasks(app="shop", level="explicit", writes=1, distinct=True)
-    found = family.make(10, 3)
+    found = family.make_set(10, 3)
     said = [alike.word_triples(task) for task in found.tasks]
     assert found.dropped["near-duplicate"] > 0
     assert not any(alike.is_near(one, said[:at]) for at, one in enumerate(said))

@@ -16,6 +16,7 @@ from assay.records import Check, EnvironmentSpec, Evidence, Oracle, Task, Verdic
 from assay.settings import Settings
 from assay.store import BlobStore
 from assay.verify import JudgeRequest, verify_outcome
+from assay.verify.splice.screening import Screen
 from tests.one_loop import share_loop
 
 
@@ -44,6 +45,7 @@ class Bench:
         self.environment: dict[str, Any] = {}
         self.repetitions = 1
         self.solution: str | None = None
+        self.screen: Screen | None = None
         self.network: Literal["none", "host"] = "none"
         self.blobs = BlobStore(place / "blobs")
         self._place = place
@@ -72,7 +74,9 @@ class Bench:
             self._states.append(state)
         finally:
             await workspace.close()
-        request = JudgeRequest(task, self.folder, self.backend, spec, state, self.blobs, self.repetitions)
+        request = JudgeRequest(
+            task, self.folder, self.backend, spec, state, self.blobs, self.repetitions, screen=self.screen
+        )
         (result,) = await verify_outcome(request)
         return Outcome(result.verdict, result.evidence)
 
@@ -86,7 +90,8 @@ def write(folder: Path, files: dict[str, str]) -> None:
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        if not path.exists() or path.read_text() != text:  # what is the same keeps its time
+            path.write_text(text)
 
 
 @pytest.fixture(scope="session")

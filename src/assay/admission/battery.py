@@ -82,7 +82,7 @@ async def admit(
         "agent": ADMISSION,
         "assay_version": __version__,
     }
-    async with open_resources(config.as_run(), settings, loaded, _agent(config)) as resources:
+    async with open_resources(config.as_run(), settings, loaded, _agent(config), screening=True) as resources:
         if resources.model is not None:
             model = resources.model.backend.name
             progress.inform(estimate_use(settings.store, ReviewAgent.name, model, len(loaded)).sentence())
@@ -113,7 +113,7 @@ async def resume_admission(
             config = msgspec.structs.replace(config, budget_usd=budget.cost_usd, budget_calls=budget.calls)
         loaded = tuple(tasks) if tasks is not None else find_tasks(config.tasks)
         require_same_tasks(store.manifest()["tasks"], loaded)
-        async with open_resources(config.as_run(), settings, loaded, _agent(config)) as resources:
+        async with open_resources(config.as_run(), settings, loaded, _agent(config), screening=True) as resources:
             return await _Battery(store, resources, config, settings).run(loaded, progress, on_report)
 
 

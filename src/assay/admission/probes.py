@@ -45,6 +45,8 @@ NO_SANDBOX = "the task's world runs no agent code: this needs a sandbox"
 ATTEMPTS = 38
 """Planned attempts of a task's battery. Explicit limits of mutants or variants, or shared attempts that do not clear
 their members, may exceed it."""
+SCREENED: frozenset[Group] = frozenset({"null", "cheat", "sensitivity"})
+"""Attempts that should fail: judges that judge many of them may find that they do."""
 _MESSAGE = {"text": " ".join(f"Item{number} is {number}." for number in range(40))}
 """Each number between other words, and as few as an honest agent may say: a small number is not worth a task alone."""
 _ALL_NUMBERS = (ToolCall("c0", SEND, canonical_bytes(_MESSAGE).decode(), _MESSAGE),)
@@ -94,6 +96,7 @@ def plan_attempt(probe: Probe, loaded: LoadedTask, number: int, config: AdmitCon
         verification=probe.verification,
         variation=msgspec.structs.replace(probe.variation, counted=True),
         extra_config=extra_config,
+        screened=probe.group in SCREENED,
     )
 
 

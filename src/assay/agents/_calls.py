@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from assay.environments.interface import ToolSpec
-from assay.records import Observation, ToolCall
+from assay.records import Observation, Task, ToolCall
 
 from ._schema import validate
 
@@ -104,6 +104,13 @@ def text_of(content: Any) -> str:
             part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)
         )
     return ""
+
+
+def instruction_of(task: Task) -> str:
+    """Returns the task's text; for a conversation, the joined texts of its messages."""
+    if isinstance(task.instruction, str):
+        return task.instruction
+    return "\n\n".join(text_of(message.content) for message in task.instruction)
 
 
 def render_observation(observation: Observation, limit: int) -> str:

@@ -19,22 +19,27 @@ _BOUNDS: tuple[tuple[str, str, Callable[[Any, float], bool], tuple[type, ...]], 
     ("minItems", "at least as many items as", lambda value, bound: len(value) >= bound, (list,)),
     ("maxItems", "at most as many items as", lambda value, bound: len(value) <= bound, (list,)),
 )
+_EXACT = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "number": float}
 _BOUND_WORDS = frozenset(word for word, *_ in _BOUNDS)
 _COMBINING_WORDS = frozenset({"allOf", "anyOf", "oneOf"})
+_FURTHER_WORDS = frozenset({"enum", "const"}) | _BOUND_WORDS | _COMBINING_WORDS
+"""Words beside the type and the parts: most schemas have none."""
 
 
 def validate(schema: Mapping[str, Any], value: Any, where: str = "arguments") -> str | None:
     """Returns one sentence for the model about the first violation; None if `value` is valid."""
     wanted = schema.get("type")
-    if wanted is not None and not _is_type(value, wanted):
+    exact = type(wanted) is str and type(value) is _EXACT.get(wanted)
+    if not exact and wanted is not None and not _is_type(value, wanted):
         names = wanted if isinstance(wanted, str) else " or ".join(map(str, wanted))
         return f"{where}: expected {names}, got {_NAMES.get(type(value), 'null')}"
-    found = _enumeration(schema, value, where) or _bounds(schema, value, where)
+    plain = _FURTHER_WORDS.isdisjoint(schema)
+    found = None if plain else _enumeration(schema, value, where) or _bounds(schema, value, where)
     if found is None and isinstance(value, dict):
         found = _object(schema, value, where)
     if found is None and isinstance(value, list) and isinstance(schema.get("items"), dict):
         found = _first(validate(schema["items"], item, f"{where}[{i}]") for i, item in enumerate(value))
-    return found or _combined(schema, value, where)
+    return found or (None if plain else _combined(schema, value, where))
 
 
 def _is_type(value: Any, wanted: Any) -> bool:

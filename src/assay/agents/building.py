@@ -9,8 +9,10 @@ from types import ModuleType
 from typing import Any
 
 from assay.errors import AgentDefinitionError, MissingModelError
-from assay.plugins import call, construct, load
+from assay.plugins import call, construct, load, names
 
+from .branches import uses_branches
+from .combinators.combinator import Combinator, split_options, split_spelling
 from .functions import FunctionAgent
 from .interface import Agent
 
@@ -40,7 +42,12 @@ def build_agent(
         PluginLoadError: Nothing has that name, or it does not import.
     """
     shown = repr(source) if isinstance(source, str) else describe_agent(source)
-    target = load("agents", source) if isinstance(source, str) else source
+    combined = _build_combinator(source, dict(options or {}), model) if isinstance(source, str) else None
+    if combined is not None:
+        target: Any = combined
+        options = None
+    else:
+        target = load("agents", source) if isinstance(source, str) else source
     if isinstance(target, type):
         target = _construct(target, dict(options or {}), shown)
     elif options:
@@ -60,6 +67,24 @@ def build_agent(
         agent = agent.with_name(default_name)
     built: Agent = agent
     return built
+
+
+def _build_combinator(spelling: str, options: dict[str, Any], model: str | None) -> Agent | None:
+    """Returns the agent of a combinator's spelling, `KIND:N:AGENT`; None for any other name."""
+    head, _, rest = spelling.partition(":")
+    if head not in names("agents"):
+        return None
+    kind = load("agents", head)
+    if not (isinstance(kind, type) and issubclass(kind, Combinator)):
+        return None
+    tries, inside = split_spelling(kind, rest)
+    own, *others = split_options(kind, options, len(inside))
+    agents = [build_agent(one, more, model=model) for one, more in zip(inside, others, strict=True)]
+    if any(uses_branches(agent) for agent in agents):
+        raise AgentDefinitionError(
+            f"agent {spelling!r}: a combinator cannot be inside another, since one alone opens branches"
+        )
+    return kind(agents, tries, **own)
 
 
 def has_default_name(agent: Agent) -> bool:

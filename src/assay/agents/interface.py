@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 import msgspec
 
 from assay.environments.interface import ExecResult, Mount, Tools, Workspace, WorkspaceSpec
 from assay.gateway.interface import ModelReply, ModelRequest
 from assay.records import Evidence, Observation, Step, Task, ToolCall
+
+if TYPE_CHECKING:
+    from .branches import Branches
 
 FORK_SHELL = "shell in a fork"
 """Tool call of a step that ran in a fork: not judged, and not repeated by a replay."""
@@ -99,6 +102,8 @@ class Attempt(Protocol):
     after each act; acts after the world's end get errors."""
     prior: Prior | None
     """Recorded attempt to repeat, for replay agents; otherwise None."""
+    branches: Branches | None
+    """Further tries at the task, for an agent that declares `uses_branches = True`; otherwise None."""
 
     async def shell(
         self,

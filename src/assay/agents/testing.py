@@ -46,6 +46,7 @@ from assay.records import (
     digest_record,
 )
 
+from .branches import Branches
 from .interface import FORK_SHELL, Attempt, Endpoint, Prior, Toolbox
 
 ToolFunction = Callable[[dict[str, Any]], "str | Observation"]
@@ -183,6 +184,7 @@ class FakeAttempt(Attempt):
     toolbox: Toolbox = field(default_factory=Toolbox)
     solution: Path | None = None
     prior: Prior | None = None
+    branches: Branches | None = None
     steps: list[Step] = field(default_factory=list)
     """Recorded steps in order."""
     calls: list[ModelCall] = field(default_factory=list)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, wraps
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -37,11 +37,30 @@ class _Identity(Generic[K]):
         return isinstance(other, _Identity) and self.value is other.value
 
 
+def _remember_last(compute: Callable[[K], T]) -> Callable[[K], T]:
+    last: tuple[Any, Any] = (object(), None)  # replaced as a whole: several threads may judge at once
+
+    @wraps(compute)
+    def cached(value: K) -> T:
+        nonlocal last
+        key, result = last
+        if key is not value:
+            result = compute(value)
+            last = (value, result)
+        known: T = result
+        return known
+
+    return cached
+
+
 def cached_by_identity(size: int) -> Callable[[Callable[[K], T]], Callable[[K], T]]:
     """Caches the results of a function of one immutable object that cannot be hashed, for the last `size` objects.
 
     The result is shared: callers must not change it.
     """
+
+    if size == 1:
+        return _remember_last
 
     def decorate(compute: Callable[[K], T]) -> Callable[[K], T]:
         recall = lru_cache(maxsize=size)(lambda key: compute(key.value))

@@ -92,8 +92,10 @@ def known_kind(name: str, arguments: dict[str, Any]) -> ActionKind:
 def words_in(arguments: dict[str, Any], fields: str) -> tuple[str, ...]:
     """Returns every text of the fields for a `command` or `paths`, flattening lists."""
     names = _COMMAND if fields == "command" else _PATHS
+    if arguments.keys().isdisjoint(names):
+        return ()
     found: list[str] = []
-    for field in () if arguments.keys().isdisjoint(names) else names:
+    for field in names:
         value = arguments.get(field)
         if isinstance(value, str):
             found.append(value)

@@ -108,6 +108,8 @@ def _step_actions(step: Step, opened: str | None) -> Iterator[Action]:
 def _output_text(seen: tuple[Observation, ...]) -> str | None:
     if not seen:
         return None
+    if len(seen) == 1 and not seen[0].stderr:
+        return seen[0].content
     return "\n".join(each.content + ("\n" + each.stderr if each.stderr else "") for each in seen)
 
 
@@ -224,7 +226,8 @@ def is_test_run(action: Action) -> bool:
 _NO_FILES = FileUse()
 
 
-def _use(action: Action) -> FileUse:
+def file_use(action: Action) -> FileUse:
+    """Returns the files that an action writes, reads and removes."""
     if action.kind == "tool" and not action.text:
         return _NO_FILES
     if action.kind == "shell" or (action.kind == "finish" and action.command is not None):
@@ -248,14 +251,14 @@ def writing_actions(actions: tuple[Action, ...]) -> tuple[tuple[Action, tuple[st
 
 def written_paths(action: Action) -> tuple[str, ...]:
     """Returns files created or changed, as written: by an edit, redirection, `sed -i`, `cp`, patch, Python text."""
-    return _use(action).written
+    return file_use(action).written
 
 
 def read_paths(action: Action) -> tuple[str, ...]:
     """Returns files and folders read, as written; a shell listing of names (`ls`, `find`) is excluded."""
-    return _use(action).read
+    return file_use(action).read
 
 
 def removed_paths(action: Action) -> tuple[str, ...]:
     """Returns files removed or moved away, as written."""
-    return _use(action).removed
+    return file_use(action).removed

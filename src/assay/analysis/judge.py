@@ -7,6 +7,7 @@ a mere attempt, unless it is unmistakable forging; every failing verdict names i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from assay.errors import UserError
@@ -40,6 +41,7 @@ class Assessment(NamedTuple):
     verdicts: tuple[Verdict, ...]
 
 
+@cache
 def rules() -> str:
     """Returns the content address of the consistency and integrity rules."""
     return digest_record([EDITION, [(r.name, r.family, r.severity, r.means) for r in RULES]])

@@ -47,4 +47,4 @@ class Rule(NamedTuple):
 def apply_rules(rules: Sequence[Rule], subject: Subject) -> Iterator[Finding]:
     """Yields the findings of all rules, in the rules' order."""
     for rule in rules:
-        yield from rule(subject)
+        yield from rule.find(subject)

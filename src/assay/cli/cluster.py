@@ -35,9 +35,10 @@ NodesOption = Annotated[
     str | None,
     typer.Option(
         "--nodes",
-        metavar="N|external",
-        help="Run the attempts in N node processes on this machine, each with --concurrency attempts at once; or wait "
-        "for nodes that you start with `assay node`.",
+        metavar="N|external|ray:ADDRESS",
+        help="Run the attempts in N node processes on this machine, each with --concurrency attempts at once; on a "
+        "cluster of Ray, a node on each machine: ray:HOST:PORT, ray://HOST:PORT (Ray Client), ray:auto, or ray:local, "
+        "which starts Ray here; or wait for nodes that you start with `assay node`.",
         show_default=False,
     ),
 ]
@@ -60,11 +61,13 @@ def read_placement(
     from assay.rollout.cluster.placed_run import PlacedRunOptions
 
     if nodes is None:
-        raise UserError("--place needs --nodes: a number of node processes on this machine, or `external`")
+        raise UserError("--place needs --nodes: a number of node processes on this machine, `external` or `ray:...`")
     if nodes == "external":
         return PlacedRunOptions(place, None, read_node_token(token_file, settings))
+    if nodes.startswith("ray:"):
+        return PlacedRunOptions(place, nodes, read_node_token(token_file, settings))
     if not nodes.isascii() or not nodes.isdigit() or int(nodes) < 1:
-        raise UserError(f"--nodes {nodes}: give a number from 1, or `external`")
+        raise UserError(f"--nodes {nodes}: give a number from 1, `external` or `ray:...`")
     return PlacedRunOptions(place, int(nodes))
 
 
@@ -145,6 +148,15 @@ def status(
     place: PlaceOption = None,
     store: StoreOption = None,
     token_file: TokenFileOption = None,
+    nodes: Annotated[
+        str | None,
+        typer.Option(
+            "--nodes",
+            metavar="ray:ADDRESS",
+            help="The cluster of Ray whose nodes are asked. [default: that of the run, if the store knows it]",
+            show_default=False,
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Shows a run on nodes: decided attempts, what the nodes do now, superseded trials, errors by boundary.
@@ -157,18 +169,23 @@ def status(
       assay status my-run
 
       assay status my-run --place s3://my-bucket/runs --token-file token --json
+
+      assay status my-run --place s3://my-bucket/runs --nodes ray://127.0.0.1:10001
     """
-    from assay.rollout.cluster.placed_run import find_place, local_token_file
+    from assay.rollout.cluster.live_status import open_links
+    from assay.rollout.cluster.placed_run import find_place
     from assay.rollout.cluster.run_status import read_status
     from assay.store.objects import open_place
 
     settings = settings_with(store)
     url = place or find_place(run, settings)
     token = read_node_token(token_file, settings)
-    private = local_token_file(settings, run)
-    if token is None and private.is_file():
-        token = read_node_token(private, settings)
-    found = asyncio.run(read_status(open_place(url), run, token))
+
+    async def read() -> ClusterStatus:
+        async with open_links(run, settings, token, nodes) as connect:
+            return await read_status(open_place(url), run, connect)
+
+    found = asyncio.run(read())
     if as_json:
         emit_json(found)
     else:

@@ -85,12 +85,12 @@ async def _copy_to(root: Path, place: UrlObjectStore, names: list[str]) -> list[
 
 
 async def _copy_from(place: UrlObjectStore, root: Path, names: list[str]) -> list[CopyReport]:
-    from assay.store.objects import fetch_run, list_published
+    from assay.store.objects import fetch_runs
 
-    chosen = names or list(await list_published(place))
-    if not chosen:
+    reports = await fetch_runs(place, root, names, _progress)
+    if not reports:
         raise UserError(f"no runs in {place}: copy one there with `assay store copy FOLDER {place}`")
-    return [await fetch_run(place, name, root, _progress(name)) for name in chosen]
+    return reports
 
 
 def check(url: UrlArgument, as_json: JsonOption = False) -> None:

@@ -33,7 +33,7 @@ def stats(
         typer.Option(
             "--table",
             help="Tables to show: rates (the default), spending, tasks, grid, flakes, scores, reliability, ranking, "
-            "routes, economy, or all; repeatable.",
+            "picks, routes, economy, or all; repeatable.",
         ),
     ] = None,
     k: Annotated[
@@ -51,7 +51,8 @@ def stats(
     unjudged attempts had failed, or passed. Further tables: usage and the cost/success Pareto front (spending), task
     difficulty and discrimination (tasks), rates by agent, model and set-up with explained variance (grid), tasks with
     inconsistent outcomes (flakes), quality of process scores (scores), run-to-run consistency (reliability), and
-    predictive validity of the ranking on other tasks; with two runs, on the second (ranking); and on sites of state
+    predictive validity of the ranking on other tasks; with two runs, on the second (ranking); of combinators with a
+    judge, what it said of the tries that they handed in against what was verified (picks); and on sites of state
     machines the steps of the shortest way by skill, and at which of them attempts were lost (routes). Of tasks in
     services that state what they need: reads and messages to the person beyond it (economy).
 
@@ -69,7 +70,8 @@ def stats(
     """
     from assay.statistics import summarise
 
-    from .stats_tables import TABLES, TableInput, read_economies, read_option_levels, read_routes
+    from .stats_tables import TABLES, TableInput, read_option_levels, read_picks, read_routes
+    from .task_economy import read_economies
 
     chosen = _select_tables(table or [RATES], (RATES, *TABLES))
     settings = settings_with(store)
@@ -77,8 +79,9 @@ def stats(
     attempts = load_measures(settings.store, names, parse_grade(require))
     options = read_option_levels(settings.store, names) if "grid" in chosen else ()
     routes = read_routes(settings.store, names) if "routes" in chosen else ()
+    picks = read_picks(settings.store, names, parse_grade(require)) if "picks" in chosen else ()
     economies = read_economies(settings.store, names) if "economy" in chosen else ()
-    table_input = TableInput(names, attempts, options, max(k or (4,)), routes, economies)
+    table_input = TableInput(names, attempts, options, max(k or (4,)), routes, picks, economies)
     ks = tuple(sorted({1, *(k or (2, 4))}))
     groups = list(summarise([one.outcome for one in attempts], ks=ks)) if RATES in chosen else []
     if RATES in chosen:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from assay.analysis.columns import MEASURES
+from assay.analysis.columns import MEASURES, measure_attempts
 from assay.api.summaries import interval_text
+from assay.records import EvidenceAdded
 from assay.statistics import (
     blind_replay_line,
     build_grid,
     count_by_task,
+    difference_interval,
     find_flakes,
     outcome_consistency,
     predictive_validity,
@@ -23,16 +26,17 @@ from assay.statistics import (
     split_halves,
     summarise_spending,
 )
-from assay.store import RunStore
-from assay.verify.economy_check import ECONOMY
+from assay.store import RunStore, decode_body, final_rows, load_current_verdicts
 from assay.verify.route_check import ROUTE
+
+from .task_economy import Economy, economy_rows, sum_economies
 
 if TYPE_CHECKING:
     from assay.analysis.columns import AttemptMeasures
+    from assay.records import Separation
     from assay.statistics import Amount, RateGrid, ReportCard, TaskCount, VarianceComponent
 
 Rows = list[dict[str, str]]
-Finding = TypeVar("Finding", bound=msgspec.Struct)
 
 
 class RouteLoss(msgspec.Struct, frozen=True):
@@ -46,15 +50,30 @@ class RouteLoss(msgspec.Struct, frozen=True):
     """Empty at the goal."""
 
 
-class Economy(msgspec.Struct, frozen=True):
-    """What one attempt read and asked, and what its task needs."""
+class _RecordedTry(msgspec.Struct, frozen=True):
+    branch: int
+    score: float | None = None
+
+
+class _RecordedPick(msgspec.Struct, frozen=True):
+    by: str
+    tries: tuple[_RecordedTry, ...]
+    judge: str | None = None
+    privileged: bool = False
+    picked: int | None = None
+
+
+class Pick(NamedTuple):
+    """One attempt of a combinator: what its judge said of the try that it handed in, and what was verified."""
 
     agent: str
     model: str | None
-    reads: int
-    needed_reads: int
-    questions: int
-    needed_questions: int
+    task: str
+    judge: str
+    is_privileged: bool
+    tries: int
+    said: float
+    passed: bool
 
 
 class TableInput(NamedTuple):
@@ -67,6 +86,8 @@ class TableInput(NamedTuple):
     k: int
     routes: tuple[RouteLoss, ...] = ()
     """Findings of the check `route`, one for each attempt."""
+    picks: tuple[Pick, ...] = ()
+    """Picks of combinators with a judge, one for each judged attempt."""
     economies: tuple[Economy, ...] = ()
     """Findings of the check `economy`, one for each attempt."""
 
@@ -99,27 +120,46 @@ def read_option_levels(root: Path, runs: Sequence[str]) -> tuple[str, ...]:
 
 
 def read_routes(root: Path, runs: Sequence[str]) -> tuple[RouteLoss, ...]:
-    """Returns what the check `route` found in each attempt that it judged."""
-    return _read_findings(root, runs, ROUTE, RouteLoss)
-
-
-def read_economies(root: Path, runs: Sequence[str]) -> tuple[Economy, ...]:
-    """Returns what the check `economy` found in each attempt that it judged."""
-    return _read_findings(root, runs, ECONOMY, Economy)
-
-
-def _read_findings(root: Path, runs: Sequence[str], kind: str, struct: type[Finding]) -> tuple[Finding, ...]:
-    """Returns what a check found in each attempt that it judged; other evidence of its kind is left out."""
-    found: list[Finding] = []
+    """Returns what the check `route` found in each attempt that it judged; other evidence of its kind is left out."""
+    found = []
     for run in runs:
         with RunStore.open(root, run) as store:
-            judged = sorted({verdict.chain for verdict in store.judged() if verdict.check == kind})
+            judged = sorted({verdict.chain for verdict in store.judged() if verdict.check == ROUTE})
             for trajectory in map(store.trajectory, judged):
-                first = next((item.data for item in trajectory.evidence if item.kind == kind), None)
+                first = next((item.data for item in trajectory.evidence if item.kind == ROUTE), None)
                 with suppress(msgspec.ValidationError):  # a run that was imported may have any evidence
                     data = {**(first or {}), "agent": trajectory.agent, "model": trajectory.model}
-                    found.append(msgspec.convert(data, struct))
+                    found.append(msgspec.convert(data, RouteLoss))
     return tuple(found)
+
+
+def read_picks(root: Path, runs: Sequence[str], require: Separation) -> tuple[Pick, ...]:
+    """Returns what combinators picked by a judge in the judged attempts; a doubtful pass counts as failed."""
+    found = []
+    for run in runs:
+        with RunStore.open(root, run) as store:
+            rows, current = final_rows(store.attempts()), load_current_verdicts(root, run)
+            measured = measure_attempts(rows, current, require=require)
+            for row, one in zip(rows, measured, strict=True):
+                status, pick = one.outcome.status, _read_pick(store, row.chain)
+                if pick is not None and status in ("pass", "fail"):
+                    passed = status == "pass" and not one.outcome.doubtful
+                    found.append(Pick(row.agent, row.model, row.task, *pick, passed))
+    return tuple(found)
+
+
+def _read_pick(store: RunStore, chain: str) -> tuple[str, bool, int, float] | None:
+    """Returns judge, privilege, number of tries and score of the picked try; None without a judged pick."""
+    for link in store.links(chain, b'"kind":"pick"'):
+        body = decode_body(link)
+        if not isinstance(body, EvidenceAdded) or body.evidence.kind != "pick":
+            continue
+        with suppress(msgspec.ValidationError):  # a run that was imported may have any evidence
+            pick = msgspec.convert(body.evidence.data, _RecordedPick)
+            said = next((one.score for one in reversed(pick.tries) if one.branch == pick.picked), None)
+            if pick.judge is not None and said is not None and 0 <= said <= 1:
+                return pick.judge, pick.privileged, len(pick.tries), said
+    return None
 
 
 def _who(agent: str, model: str | None) -> dict[str, str]:
@@ -335,35 +375,49 @@ def _route_rows(routes: Any) -> Rows:
     ]
 
 
-def _economies(data: TableInput) -> Any:
-    groups: dict[tuple[str, str | None], list[Economy]] = {}
-    for one in data.economies:
-        groups.setdefault((one.agent, one.model), []).append(one)
-    return [
-        {
-            "agent": agent,
-            "model": model,
-            "attempts": len(mine),
-            "reads": sum(one.reads for one in mine),
-            "needed_reads": sum(one.needed_reads for one in mine),
-            "questions": sum(one.questions for one in mine),
-            "needed_questions": sum(one.needed_questions for one in mine),
-        }
-        for (agent, model), mine in groups.items()
-    ]
+def _picks(data: TableInput) -> Any:
+    groups: dict[tuple[str, str | None, str, bool], dict[str, list[Pick]]] = {}
+    for one in data.picks:
+        by_task = groups.setdefault((one.agent, one.model, one.judge, one.is_privileged), {})
+        by_task.setdefault(one.task, []).append(one)
+    found = []
+    for (agent, model, judge, is_privileged), by_task in groups.items():
+        gaps = [fmean(one.said - one.passed for one in several) for several in by_task.values()]
+        picks = [one for several in by_task.values() for one in several]
+        interval = difference_interval(gaps)
+        found.append(
+            {
+                "agent": agent,
+                "model": model,
+                "judge": judge,
+                "upper_bound": is_privileged,
+                "attempts": len(picks),
+                "tries": fmean(one.tries for one in picks),
+                "said": fmean(one.said for one in picks),
+                "verified": fmean(one.passed for one in picks),
+                "gap": fmean(gaps),
+                "gap_low": None if interval is None else interval.low,
+                "gap_high": None if interval is None else interval.high,
+                "overfits": interval is not None and interval.low > 0,
+            }
+        )
+    return found
 
 
-def _economy_rows(economies: Any) -> Rows:
+def _pick_rows(picks: Any) -> Rows:
     return [
         {
             **_who(one["agent"], one["model"]),
+            "judge": one["judge"][:40],
             "attempts": str(one["attempts"]),
-            "reads": f"{one['reads']}, {one['needed_reads']} needed",
-            "excess reads": f"{(one['reads'] - one['needed_reads']) / one['attempts']:+.2f}",
-            "messages": f"{one['questions']}, {one['needed_questions']} needed",
-            "excess messages": f"{(one['questions'] - one['needed_questions']) / one['attempts']:+.2f}",
+            "tries": f"{one['tries']:.2f}",
+            "judge says": _number(one["said"]),
+            "verified": _number(one["verified"]),
+            "gap [95%]": f"{one['gap']:+.3f}"
+            + ("" if one["gap_low"] is None else f" [{one['gap_low']:+.3f}, {one['gap_high']:+.3f}]"),
+            "finding": "judge overfits" if one["overfits"] else "upper bound" if one["upper_bound"] else "-",
         }
-        for one in economies
+        for one in picks
     ]
 
 
@@ -377,7 +431,12 @@ TABLES: dict[str, Table] = {
     "ranking": Table(
         _ranking, _ranking_rows, "a ranking needs three configurations that were judged at the same tasks"
     ),
+    "picks": Table(_picks, _pick_rows, "no attempt was of a combinator with a judge, such as best-of:4:AGENT"),
     "routes": Table(_routes, _route_rows, "no attempt was judged by the check `route`, as those of family:sites are"),
-    "economy": Table(_economies, _economy_rows, "no attempt was judged by the check `economy` (needs=true)"),
+    "economy": Table(
+        lambda data: sum_economies(data.economies),
+        economy_rows,
+        "no attempt was judged by the check `economy` (needs=true)",
+    ),
 }
 """Tables beside `rates`, in display order."""

@@ -7,6 +7,8 @@ import shlex
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from assay.synthesis.call_tasks_config import ProgramTasksConfig, QuestionTasksConfig
 from assay.synthesis.config import SynthesisConfig
 from assay.synthesis.services.set_config import ServiceSetConfig
@@ -19,6 +21,7 @@ from .tables import print_rows
 
 if TYPE_CHECKING:
     from assay.synthesis.report import GateRow, ReasonCount, SynthesisReport
+    from assay.synthesis.sites.walk_family import WalkReport
 
 _HELP = """Makes tasks.
 
@@ -29,6 +32,8 @@ Examples:
   assay synth programs ./boltons-26.2.0.tar.gz --language node --out tasks/
 
   assay synth questions ./boltons-26.2.0.tar.gz --out tasks/
+
+  assay synth walks shop --count 20
 
   assay synth services shop mail --out set/ --count 40"""
 MOST_REASONS, LONGEST_REASON = 20, 120
@@ -60,8 +65,6 @@ def repository(config: SynthesisConfig, as_json: JsonOption = False) -> None:
       assay synth repository ./my-repository --out tasks/ --kind commit --requirement attrs==25.4.0
     """
     from pathlib import Path
-
-    import msgspec
 
     from assay.synthesis import write_cost
 
@@ -253,8 +256,6 @@ def services(config: ServiceSetConfig, as_json: JsonOption = False) -> None:
 def _make(config: Any, synthesise: Callable[..., Awaitable[Any]], *, as_json: bool) -> Any:
     from pathlib import Path
 
-    import msgspec
-
     from assay.synthesis import write_cost
 
     from .sandboxed_synthesis import make_in_sandbox
@@ -271,3 +272,75 @@ def _make(config: Any, synthesise: Callable[..., Awaitable[Any]], *, as_json: bo
             f"{cost.cpu_s:.0f} CPU seconds"
         )
     return report
+
+
+class WalkTasksConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options of tasks from walks over pages."""
+
+    app: str
+    """Applications, joined by `+`, such as `shop` or `airline+mail`."""
+    count: int = 10
+    """Number of tasks; fewer if the walks do not suffice."""
+    seed: int = 0
+    """Decides worlds and walks; the family `walks` makes the same tasks of the same seed."""
+    walks: int = 200
+    """Walks in each world."""
+    without_browser: bool = False
+    """Does not carry the reference plans out in a real Chromium."""
+
+
+@app.command()
+@takes_config(WalkTasksConfig, arguments=("app",))
+def walks(config: WalkTasksConfig, as_json: JsonOption = False) -> None:
+    """Makes tasks by interaction first: walks over an application's pages, whose effects are asked for afterwards.
+
+    Prints what the walks share, which branches mean nothing, which effects became no task, and on how many wrong states
+    the rewards were tried. Exits with 1 if a plan does not end in a browser as it does by tools.
+
+    Examples:
+
+      assay synth walks shop --count 20
+
+      assay synth walks tracker+mail --count 10 --walks 500 --seed 3 --without-browser
+    """
+    from assay.synthesis.sites.browser_replay import replay_in_browser
+    from assay.synthesis.sites.walk_family import WalkTasks
+
+    family = WalkTasks(app=config.app, walks=config.walks)
+    tasks, report = family.make(config.count, config.seed)
+    problems = asyncio.run(replay_in_browser(tasks)) if not config.without_browser else {}
+    if as_json:
+        shown = [{"id": task.id, "digest": task.digest, "problem": problems.get(task.id, "")} for task in tasks]
+        emit_json(
+            {
+                **msgspec.to_builtins(report),
+                "saved": report.saved,
+                "made": shown,
+                "replayed": not config.without_browser,
+            }
+        )
+    else:
+        _print_walks(report)
+        if not config.without_browser:
+            console().print(f"{quantity(len(tasks) - len(problems), 'plan')} of {len(tasks)} done in a browser")
+        for name, problem in problems.items():
+            console().print(f"{name}: {problem}")
+        said = f"family:walks,app={config.app},walks={config.walks},n={config.count},seed={config.seed}"
+        say(f"next: assay run {said} --agent oracle --agent null --run proof")
+    if problems:
+        raise SystemExit(1)
+
+
+def _print_walks(report: WalkReport) -> None:
+    console().print(
+        f"{quantity(report.tasks, 'task')} of {quantity(report.effects, 'effect')} in "
+        f"{quantity(report.worlds, 'world')}; each reward failed on its wrong states, {report.wrong_states} in all"
+    )
+    console().print(
+        f"{report.walks} walks of {report.walked} acts: {report.played} were played, the others are shared "
+        f"({report.saved:.0%} saved); {report.nodes} pages, to which {report.merged} further acts led"
+    )
+    rows = [("branch pruned", reason, count) for reason, count in report.pruned.items()]
+    rows += [("effect refused", reason, count) for reason, count in report.refused.items()]
+    if rows:
+        print_rows([{"what": what, "reason": reason, "count": str(count)} for what, reason, count in rows])

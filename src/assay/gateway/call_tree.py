@@ -86,7 +86,9 @@ class _Extension(msgspec.Struct, frozen=True, gc=False):
     @property
     def last_key(self) -> int | None:
         """Returns the hash of all messages; None without one."""
-        return self.key_at(len(self) - 1) if len(self) else None
+        if self.keys:
+            return self.keys[-1]
+        return self.log.key_at(self.length - 1) if self.length else None
 
 
 class CallNode(msgspec.Struct, frozen=True, gc=False):
@@ -151,6 +153,8 @@ class CallTree:
         """The last call of each branch, the branch that was added to last at the end."""
         self._latest: CallNode | None = None
         """The last call with an answer."""
+        self._answer_keys: tuple[int, ...] = ()
+        """Keys of that answer."""
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -164,8 +168,12 @@ class CallTree:
         named_lineage = dict(lineage or {})
         last = self._latest
         leading = 0 if last is None else _common_prefix_length(_messages_of(last), request.messages)
+        follows = False
         if last is not None and leading == last.length:
-            extension = _Extension(last.log, leading, _prefix_keys(request.messages[leading:], last.last_key))
+            new = request.messages[leading:]
+            follows = self._follows_answer(new)
+            first = self._answer_keys[0] if follows else None  # the same text need not be hashed again
+            extension = _Extension(last.log, leading, _prefix_keys(new, last.last_key, first))
         else:
             extension = _Extension(_PrefixLog(), 0, _prefix_keys(request.messages))
         same_tools = last is not None and last.tool_list == request.tools
@@ -175,16 +183,30 @@ class CallTree:
             parent = self._nodes[twin.parent] if twin.parent is not None else None
             shared = _shared_message_count(parent, request.messages)
             return Placement(parent, None, "resample", len(request.messages), shared, extension, tools, named_lineage)
-        parent = self._find_parent(request.messages, extension)
+        parent = last if follows else self._find_parent(request.messages, extension)
         if parent is None:
             cause, differs_at = self._branch_cause(request, extension, named_lineage)
             return Placement(None, None, cause, differs_at, 0, extension, tools, named_lineage)
-        shared = _shared_message_count(parent, request.messages, leading if parent is last else None)
+        shared = (
+            leading + 1
+            if follows
+            else _shared_message_count(parent, request.messages, leading if parent is last else None)
+        )
         if tools != parent.tools:
             return Placement(parent, None, "tools", 0, shared, extension, tools, named_lineage)
         if parent.id in self._continued:
             return Placement(parent, None, "rewritten", parent.length + 1, shared, extension, tools, named_lineage)
         return Placement(parent, parent.branch, None, None, shared, extension, tools, named_lineage)
+
+    def _follows_answer(self, new: Sequence[Message]) -> bool:
+        """Returns whether the messages after those of the latest call begin with its answer, and hold no other: then it
+        is the call with the longest beginning."""
+        last = self._latest
+        if last is None or not new or new[0].get("role") != "assistant" or new[0] != last.answer:
+            return False
+        if any(message.get("role") == "assistant" for message in new[1:]):
+            return False
+        return _assistant_keys(new[0]) == self._answer_keys  # else the answer was changed in place
 
     def locate_next(self, parent: str, count: int, new: Sequence[Message]) -> Placement | None:
         """Returns the placement of a request that resends the latest call's and its answer and goes on: it costs what
@@ -241,7 +263,8 @@ class CallTree:
         if answer is None:
             return node
         before = node.last_key
-        for key in _assistant_keys(answer):
+        self._answer_keys = _assistant_keys(answer)
+        for key in self._answer_keys:
             self._by_answer[hash((before, key))] = call_id
         if parent is not None and placement.cause is None:
             self._continued.add(parent)
@@ -367,14 +390,20 @@ def _messages_of(node: CallNode) -> Sequence[Message]:
     return log.messages if log.base is None and len(log.messages) == node.length else node.messages
 
 
-def _prefix_keys(messages: Sequence[Message], before: int = 0) -> tuple[int, ...]:
-    """Returns one hash per prefix; `before` is the one of the messages before these, 0 without any."""
+def _prefix_keys(messages: Sequence[Message], before: int = 0, first: int | None = None) -> tuple[int, ...]:
+    """Returns one hash per prefix; `before` is the one of the messages before these, 0 without any, and `first` the
+    first message's own, if it is known."""
     found: list[int] = []
     key = before
     for message in messages:
-        key = hash((key, _assistant_keys(message)[0] if message.get("role") == "assistant" else _message_key(message)))
+        own = first if first is not None and not found else _key_of(message)
+        key = hash((key, own))
         found.append(key)
     return tuple(found)
+
+
+def _key_of(message: Message) -> int:
+    return _assistant_keys(message)[0] if message.get("role") == "assistant" else _message_key(message)
 
 
 def _message_key(message: Message) -> int:
@@ -384,10 +413,11 @@ def _message_key(message: Message) -> int:
 
 def _assistant_keys(message: Message) -> tuple[int, ...]:
     """Returns hashes that identify an assistant turn: its call ids, else its text and the call ids in it."""
-    calls = message.get("tool_calls") or ()
-    ids = tuple(sorted(str(call.get("id")) for call in calls if isinstance(call, dict) and call.get("id")))
-    if ids:
-        return (hash(("calls", ids)),)
+    calls = message.get("tool_calls")
+    if calls:
+        ids = tuple(sorted(str(call.get("id")) for call in calls if isinstance(call, dict) and call.get("id")))
+        if ids:
+            return (hash(("calls", ids)),)
     text = content_text(message.get("content")).strip()
     written = tuple(sorted(set(_WRITTEN_ID.findall(text)))) if "call_" in text else ()
     return (hash(("text", text)), hash(("calls", written))) if written else (hash(("text", text)),)

@@ -38,9 +38,10 @@ class MessageLog(list[dict[str, Any]]):
         count: int
         total: _Total
         count, total = self._totals.get(add, (0, initial))
-        for position in range(count, len(self)):
-            total = add(total, self[position])
-        self._totals[add] = (len(self), total)
+        if count != len(self):
+            for message in self[count:] if count else self:
+                total = add(total, message)
+            self._totals[add] = (len(self), total)
         return total
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -17,6 +18,8 @@ _SECRET_HEADERS = {"authorization", "x-api-key", "x-goog-api-key", "cookie", "pr
 _DECODER = msgspec.json.Decoder()
 _VALUE_BYTES = 100
 """Approximate bytes of one decoded JSON value."""
+_PLAIN_TARGET = re.compile(r"/(?!/)[\w./~-]*", re.ASCII)
+"""A path alone, of which `urlsplit` makes nothing else."""
 _NON_STRUCTURAL = bytes(byte for byte in range(256) if byte not in b"[{,")
 
 
@@ -94,12 +97,7 @@ class RequestBody:
 
 def parse_address(head: RequestHead) -> SessionAddress:
     """Parses the address, session id and key. Raises `BadRequest`."""
-    try:
-        parts = urlsplit(head.target)
-        query = dict(parse_qsl(parts.query, keep_blank_values=True, max_num_fields=50)) if parts.query else {}
-    except ValueError as exc:
-        raise BadRequest(f"invalid request URL: {exc}") from exc
-    path = parts.path
+    path, query = _split_target(head.target)
     session: str | None = None
     if path.startswith("/s/"):
         session, _, rest = path[3:].partition("/")
@@ -111,6 +109,17 @@ def parse_address(head: RequestHead) -> SessionAddress:
     key = key or headers.get("x-api-key") or headers.get("x-goog-api-key") or query_key
     public = {name: value for name, value in headers.items() if name not in _SECRET_HEADERS}
     return SessionAddress(RequestTarget(head.method, path, query, public), session, key)
+
+
+def _split_target(target: str) -> tuple[str, dict[str, str]]:
+    """Returns the path and the query."""
+    if _PLAIN_TARGET.fullmatch(target):
+        return target, {}
+    try:
+        parts = urlsplit(target)
+        return parts.path, dict(parse_qsl(parts.query, keep_blank_values=True, max_num_fields=50))
+    except ValueError as exc:
+        raise BadRequest(f"invalid request URL: {exc}") from exc
 
 
 def check_head(head: RequestHead, most_bytes: int) -> None:

@@ -100,8 +100,9 @@ class GatewaySession:
         elif answered.cause is not None and placement.cause is None:
             # Only the tokens showed that the call does not go on with its parent's branch.
             placement = replace(placement, branch=None, cause=answered.cause)
-        call = replace(call, placement=placement)
-        self.call_tree.add(call.id, call.placement, call.parsed.request, answered.reply.message)
+        if placement is not call.placement:
+            call = replace(call, placement=placement)
+        self.call_tree.add(call.id, placement, call.parsed.request, answered.reply.message)
         await self._hooks.after(self._exchange(call, answered, None, raw_response, delivered=delivered))
 
     async def fail(self, call: PendingCall, error: str) -> None:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from assay.analysis.judged_path import judged_path
 from assay.errors import StoreError, UserError
 from assay.gateway.backends import TemplateOptions, template_options
 from assay.gateway.tokens import AttributingRenderer, UncertifiedSpan
@@ -103,6 +104,8 @@ class RunReader:
         self._store = store
         self._config = config
         self.on_left_out = on_left_out
+        self.judged_only = True
+        """Whether attempts with several tries are read without the tries that were not handed in."""
         self.manifest = store.manifest()
         self._tasks = recorded_tasks
         self._later_events = later_events(store.layout.root, store.run)
@@ -270,7 +273,8 @@ class RunReader:
 
     def _load(self, row: AttemptRow) -> Trajectory:
         found = merge_later_events(self._store, row.chain, self._later_events.get(row.chain, ()))
-        return self._tasks.mark_import(found)
+        marked = self._tasks.mark_import(found)
+        return judged_path(marked) if self.judged_only else marked
 
     def _select(self, rows: Sequence[AttemptRow], decided: set[str], heads: Mapping[str, str]) -> list[AttemptRow]:
         """Returns the selected attempts. Raises `UserError` where one is missing or has other events by now."""

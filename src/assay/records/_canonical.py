@@ -48,11 +48,27 @@ def digest_record(record: object) -> str:
 
 def require_finite(value: Any, where: str) -> None:
     """Raises `ValueError` if any number inside plain JSON data is NaN or infinite (JSON has no such numbers)."""
+    if not _is_finite(value):  # the place is put into words for the error alone
+        _raise_not_finite(value, where)
+
+
+def _is_finite(value: Any) -> bool:
+    kind = type(value)
+    if kind is str or kind is int or value is None:
+        return True
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, dict):
+        return all(map(_is_finite, value.values()))
+    return all(map(_is_finite, value)) if isinstance(value, list | tuple) else True
+
+
+def _raise_not_finite(value: Any, where: str) -> None:
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{where} is {value}: only finite numbers can be recorded")
     if isinstance(value, dict):
         for key, item in value.items():
-            require_finite(item, f"{where}.{key}")
+            _raise_not_finite(item, f"{where}.{key}")
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            require_finite(item, f"{where}[{index}]")
+            _raise_not_finite(item, f"{where}[{index}]")

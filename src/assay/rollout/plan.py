@@ -46,6 +46,8 @@ class PlannedAttempt(NamedTuple):
     """Initial snapshot of an in-process world; None is its start."""
     stop: StopRule | None = None
     """Early-stopping rule; None never stops it."""
+    screened: bool = False
+    """True if a judge that also judges other attempts at the task may find that it failed."""
 
     def chain(self, retry: int) -> str:
         """Returns the chain id of one trial."""
@@ -79,6 +81,17 @@ def merge_limits(ours: Limits, theirs: Limits) -> Limits:
         given = [v for v in (getattr(ours, name), getattr(theirs, name)) if v is not None]
         merged[name] = min(given) if given else None
     return Limits(**merged)
+
+
+def plan_tries(planned: PlannedAttempt, tries: int, limits: Limits) -> PlannedAttempt:
+    """Returns the plan of an attempt that makes several tries: the task's own limits bound one try, and those of the
+    run, `limits`, all of them together."""
+    if tries == 1:
+        return planned
+    task = planned.loaded.task.limits
+    most = {name: getattr(task, name) for name in Limits.__struct_fields__}
+    of_all = Limits(**{name: None if value is None else value * tries for name, value in most.items()})
+    return planned._replace(limits=merge_limits(limits, of_all))
 
 
 def plan(tasks: Sequence[LoadedTask], agent: str, attempts: int, *, seed: int, limits: Limits) -> list[PlannedAttempt]:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -65,6 +65,9 @@ from .plan import PlannedAttempt, plan, require_plannable
 from .progress import Progress
 from .run_inputs import RunInputs, find_recorded_tasks, require_user_model, resolve_models
 from .run_manifest import PLACE, count_left, new_run_name, read_manifest, require_complete, require_same_tasks
+
+if TYPE_CHECKING:
+    from assay.verify.splice.screening import ScreeningJudges
 
 
 class RunParts(NamedTuple):
@@ -278,6 +281,8 @@ class RunResources(NamedTuple):
     secrets: dict[str, str]
     user_model: ModelAccess | None = None
     """The model of simulated persons."""
+    screening: ScreeningJudges | None = None
+    """Judges that attempts which ask for it share."""
 
 
 @asynccontextmanager
@@ -289,9 +294,10 @@ async def open_resources(
     model: ModelBackend | None = None,
     *,
     controls: RunControls | None = None,
+    screening: bool = False,
 ) -> AsyncIterator[RunResources]:
     """Opens what attempts at these tasks need, and closes it again; a given `model` stays open. Model calls wait while
-    `controls` are paused.
+    `controls` are paused. With `screening`, attempts that ask for it share judges.
 
     Raises:
         UserError: The configuration cannot work; nothing was started.
@@ -310,7 +316,17 @@ async def open_resources(
     ):
         secrets = {**settings.secrets(), **settings.named(config.pass_env)}
         preparer = Preparer(backend, config, settings) if backend else None
-        yield RunResources(config, agent, access, preparer, secrets, user_model)
+        resources = RunResources(config, agent, access, preparer, secrets, user_model)
+        if backend is None or not screening:
+            yield resources
+            return
+        from assay.verify.splice.screening import ScreeningJudges  # late: most runs have none
+
+        judges = ScreeningJudges(backend)
+        try:
+            yield resources._replace(screening=judges)
+        finally:
+            await judges.close()
 
 
 async def _run(
@@ -368,7 +384,7 @@ class _SiteFactory:
     def __init__(self, resources: RunResources, store: RunStore, tasks: TaskArchive) -> None:
         self._preparer = resources.preparer
         self._blobs, self._repetitions, self._agent = store.blobs, resources.config.repetitions, resources.agent
-        self._user_model, self._tasks = resources.user_model, tasks
+        self._user_model, self._tasks, self._screening = resources.user_model, tasks, resources.screening
         self._worlds: dict[str, Any] = {}
 
     def __call__(self, planned: PlannedAttempt) -> AttemptSite:
@@ -393,6 +409,7 @@ class _SiteFactory:
             variation=planned.variation,
             tasks=self._tasks,
             state=planned.state,
+            screening=self._screening if planned.screened else None,
         )
         return WorkspaceSite(self._required_preparer(loaded), loaded, site_options)
 

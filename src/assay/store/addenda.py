@@ -21,8 +21,8 @@ from assay.records import Body, Event, Noted, canonical_bytes
 
 from .chain import Link, decode_event, link_digest
 from .database import WriterLock, store_errors
+from .encoding import encode_body
 from .layout import Layout
-from .run import encode_body
 from .sealed import SealedRun
 
 

@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
 
 from assay.errors import StoreError
 from assay.records import Body
+
+from .encoding import EncodedBody
 
 if TYPE_CHECKING:
     import asyncio
@@ -23,7 +27,7 @@ class Pending(Protocol):
 
     chain: str
 
-    def pending(self) -> Sequence[Body]:
+    def pending(self) -> Sequence[Body | EncodedBody]:
         """Returns the waiting events, in order; empty where they were committed meanwhile."""
         ...
 
@@ -32,11 +36,12 @@ class Pending(Protocol):
         ...
 
 
-class _Waiting(NamedTuple):
+class _Waiting(msgspec.Struct, frozen=True):
     """One chain's events, and the futures of the callers that wait for them."""
 
     pending: Pending
-    futures: list[asyncio.Future[None]]
+    futures: list[Any]
+    """Of `asyncio.Future`."""
 
     def resolve(self, failure: StoreError | None) -> None:
         """Resolves the futures, except cancelled ones."""
@@ -49,7 +54,7 @@ class _Waiting(NamedTuple):
                 future.set_exception(failure)
 
 
-class _Scheduled(NamedTuple):
+class _Scheduled(msgspec.Struct, frozen=True):
     """One chain's events with a scheduled commit."""
 
     pending: Pending
@@ -63,7 +68,9 @@ class GroupCommit:
     """Combines the transactions of one run. Used on one event loop."""
 
     def __init__(
-        self, append_all: Callable[[Sequence[tuple[str, Sequence[Body]]]], object], is_shared: Callable[[], bool]
+        self,
+        append_all: Callable[[Sequence[tuple[str, Sequence[Body | EncodedBody]]]], object],
+        is_shared: Callable[[], bool],
     ) -> None:
         """`is_shared` returns whether several chains are open, so that others may have events to commit too."""
         self._append_all = append_all

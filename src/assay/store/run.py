@@ -10,7 +10,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Protocol, Self
 
 import msgspec
 
@@ -20,17 +20,16 @@ from assay.records import (
     SCHEMA_VERSION,
     Body,
     Event,
-    ModelCalled,
     Noted,
     Trajectory,
     canonical_bytes,
     digest_bytes,
-    require_finite,
 )
 
 from .assemble import assemble
 from .chain import Link, decode_event, decode_raw, link_digest
 from .database import WriterLock, connect, store_errors
+from .encoding import EncodedBody, encode
 from .group_commit import GroupCommit
 from .layout import Layout, require_no_file
 from .live_run import LiveRun
@@ -39,19 +38,9 @@ from .sealed import SealedRun, VerdictSummary
 
 _INSERT = "INSERT INTO events (chain, idx, type, body, previous, digest) VALUES (?, ?, ?, ?, ?, ?)"
 _UPSERT = "INSERT INTO attempts VALUES (?, ?) ON CONFLICT (chain) DO UPDATE SET row = excluded.row"
-_SHALLOW = 300
-_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[{")
-_TOKENS = ("prompt_token_ids", "completion_token_ids", "logprobs")
-
 
 OnCommitted = Callable[[Body, int], None]
 """Takes a committed event, as reading it gives it, and its encoded size in bytes."""
-
-
-class _Encoded(NamedTuple):
-    raw: bytes
-    body: Body
-    """The body that `raw` decodes to: the given one where that makes no difference."""
 
 
 class _StoredRun(Protocol):
@@ -140,7 +129,7 @@ class RunStore:
         """Calls a function with each event of a chain once it is committed, in order, up to the one that ends it."""
         self._watchers[chain] = on_committed
 
-    def append(self, chain: str, bodies: Sequence[Body]) -> str:
+    def append(self, chain: str, bodies: Sequence[Body | EncodedBody]) -> str:
         """Appends events to a chain in one transaction and returns its new head.
 
         Raises:
@@ -150,7 +139,7 @@ class RunStore:
         (head,) = self.append_all([(chain, bodies)])
         return head
 
-    def append_all(self, batch: Sequence[tuple[str, Sequence[Body]]]) -> list[str]:
+    def append_all(self, batch: Sequence[tuple[str, Sequence[Body | EncodedBody]]]) -> list[str]:
         """Appends events to several chains, each named once, in one transaction; returns their new heads.
 
         Raises:
@@ -160,12 +149,13 @@ class RunStore:
         builders = [self._builders.get(chain) or self._builder(chain) for chain, _ in batch]
         builders = [builder.copy() for builder in builders]  # the old ones stand until all is committed
         rows: list[tuple[Any, ...]] = []
-        watched: list[tuple[OnCommitted, _Encoded]] = []
+        watched: list[tuple[OnCommitted, EncodedBody]] = []
         for (chain, bodies), builder in zip(batch, builders, strict=True):
-            encoded = [_encode(body, chain) for body in bodies]
+            encoded = [encode(body, chain) for body in bodies]
             rows += _link_events(chain, encoded, builder)
-            if chain in self._watchers:
-                watched += [(self._watchers[chain], one) for one in encoded]
+            on_committed = self._watchers.get(chain)
+            if on_committed is not None:
+                watched += [(on_committed, one) for one in encoded]
         sums = [(c, b.encode()) for (c, bodies), b in zip(batch, builders, strict=True) if bodies]
         if rows:
             with store_errors(self.layout.sqlite):
@@ -192,7 +182,7 @@ class RunStore:
         connection, builder = self._writable(), RowBuilder(self.run, chain)
         if self.row(chain) is not None:
             raise StoreError(f"run {self.run!r} has a chain {chain!r} already")
-        encoded = [_Encoded(raw, decode_raw(chain, index, raw)) for index, raw in enumerate(events)]
+        encoded = [EncodedBody(raw, decode_raw(chain, index, raw)) for index, raw in enumerate(events)]
         rows = _link_events(chain, encoded, builder)
         if builder.fields["head"] != head:
             raise StoreError(f"the events of chain {chain} do not give its head: they were changed")
@@ -366,57 +356,15 @@ def _unlink(*paths: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _link_events(chain: str, events: Sequence[_Encoded], builder: RowBuilder) -> list[tuple[Any, ...]]:
+def _link_events(chain: str, events: Sequence[EncodedBody], builder: RowBuilder) -> list[tuple[Any, ...]]:
     """Returns the rows that append events to the chain, and folds them into `builder`."""
     rows: list[tuple[Any, ...]] = []
     head, length = builder.fields["head"] or GENESIS, builder.fields["length"]
-    for raw, body in events:
-        digest = link_digest(chain, length, head, raw)
-        rows.append((chain, length, body.__struct_config__.tag, raw, head, digest))
-        builder.add(body)
+    for one in events:
+        digest = link_digest(chain, length, head, one.raw)
+        rows.append((chain, length, one.body.__struct_config__.tag, one.raw, head, digest))
+        builder.add(one.body)
         head, length = digest, length + 1
     if rows:
         builder.fields["head"], builder.fields["length"] = head, length
     return rows
-
-
-def encode_body(body: Body, chain: str) -> bytes:
-    """Encodes an event's body in canonical bytes that decode to the same value: a float given as `1` is stored as
-    `1.0`.
-
-    NaN would silently become null, so it is rejected. The encoding is decoded again, except for a large, plain call.
-    """
-    return _encode(body, chain).raw
-
-
-def _encode(body: Body, chain: str) -> _Encoded:
-    try:
-        raw = canonical_bytes(body)
-        if b"null" in raw:
-            _require_finite(body)
-        if _is_plain(body, raw):
-            return _Encoded(raw, body)
-        decoded = decode_event(Link(chain, 0, GENESIS, raw, "")).body
-        again = canonical_bytes(decoded)
-        # The given body shares its texts with what the caller holds.
-        return _Encoded(again, body if again == raw and decoded == body else decoded)
-    except (StoreError, ValueError, TypeError, OverflowError, RecursionError) as exc:
-        raise StoreError(f"an event of {chain} cannot be recorded: {exc}") from exc
-
-
-def _require_finite(body: Body) -> None:
-    """Raises `ValueError` for NaN and infinities. Of a call's many tokens only the sums are checked."""
-    if isinstance(body, ModelCalled):
-        tokens = {name: getattr(body.call, name) for name in _TOKENS}
-        require_finite({name: sum(column or ()) for name, column in tokens.items()}, "the sum of the call's tokens")
-        body = ModelCalled(msgspec.structs.replace(body.call, **dict.fromkeys(_TOKENS)))
-    require_finite(msgspec.to_builtins(body), str(body.__struct_config__.tag))
-
-
-def _is_plain(body: Body, raw: bytes) -> bool:
-    """Returns whether a call's numbers are floats, and it has too few brackets to be nested deeply."""
-    if not isinstance(body, ModelCalled):
-        return False
-    call = body.call
-    numbers = (call.started, call.ended, call.cost_usd, *(call.logprobs or ()))
-    return all(type(n) is float or n is None for n in numbers) and len(raw.translate(None, _NO_BRACKETS)) < _SHALLOW

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from assay.environments.interface import Backend, Change, Snapshot, SpillTarget, WorkspaceSpec
 from assay.records import Check, Evidence, Task, Trajectory, Verdict
+
+if TYPE_CHECKING:
+    from assay.verify.splice.screening import Screen
 
 ReadTranscript = Callable[[], Trajectory]
 
@@ -42,6 +45,8 @@ class CheckInput(NamedTuple):
     """Factor of all time limits: above 1 if an earlier run met a limit on a busy host."""
     transcript: ReadTranscript | None = None
     """Reads the attempt's record so far; None where a state without its attempt is judged."""
+    screen: Screen | None = None
+    """Judges that find plain failures faster; None: there are none, or the state is judged for more than that."""
 
 
 class CheckResult(NamedTuple):

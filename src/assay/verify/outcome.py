@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from random import SystemRandom
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -66,6 +66,9 @@ from assay.verify.unjudgeable import (
     replace_result,
 )
 
+if TYPE_CHECKING:
+    from assay.verify.splice.screening import Screen
+
 
 class JudgeRequest(msgspec.Struct, frozen=True):
     """State to be judged, with the task's checks and sandboxes."""
@@ -89,6 +92,8 @@ class JudgeRequest(msgspec.Struct, frozen=True):
     kinds: Mapping[str, OutcomeCheck] = {}
     """Objects that judge, by the kind of their check; other kinds are found by name."""
     transcript: ReadTranscript | None = None
+    """As in `CheckInput`."""
+    screen: Screen | None = None
     """As in `CheckInput`."""
 
 
@@ -138,6 +143,7 @@ async def _judge_with_control(request: JudgeRequest, check: Check, prefix: str) 
     seed = request.seeds.get(check.name) or secrets.token_bytes(SEED_BYTES)
     request = msgspec.structs.replace(request, seeds={**request.seeds, check.name: seed})
     run = await _judge(request, check, prefix)
+    request = msgspec.structs.replace(request, screen=None)
     if failed_on_busy_host(run):
         run = replace_cut_short(run, await _judge(request, check, f"{prefix}repeated.", choose_patience(run)))
     result = run.result
@@ -280,6 +286,7 @@ def _input(request: JudgeRequest, check: Check, prefix: str, patience: float) ->
         seed=request.seeds.get(check.name),
         patience=patience,
         transcript=request.transcript,
+        screen=request.screen if patience == 1.0 else None,
     )
 
 

@@ -53,7 +53,8 @@ from assay.verify.sanitise import (
 )
 from assay.verify.script import recorded
 from assay.verify.separation_plan import SeparationPlan, TestPlan, encode_plan, load_plan
-from assay.verify.splice import NotJoinable, SpliceRequest, configure_splice, run_spliced
+from assay.verify.splice import NotJoinable, SplicedRun, SpliceRequest, configure_splice, run_spliced
+from assay.verify.splice.screening import is_plain
 
 GRACE_S = 20.0
 MOST_REPORT = 96 * 1024 * 1024
@@ -211,16 +212,13 @@ async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: SplicedTests, 
     env = plan.parameters.env
     lent = {name: text for name, text in env.items() if name in plan.parameters.variables}
     again = {**_configuration(given, plan), "one_canary": True} if spliced.confirm else None
-    run = await run_spliced(given, SpliceRequest(plan.mounts, env, lent, configuration, spliced.undoing, again), cited)
-    run.require_planned(spliced.separation, spliced.tests)
-    told = _Run(run.report, run.judge, run.alive)
-    # What the agent's files reach for is nothing to doubt here: none of it is where the tests are.
-    facts = _facts(_of_tests(plan, names), told, ())
-    facts = facts._replace(timed_out=facts.timed_out or "worker_late" in run.marks)
-    ruling = rule(facts)
-    marks = {*run.findings.marks, *ruling.marks, *run.marks, *_no_result(ruling, facts)}
-    part = _Part(ruling, frozenset(marks), names, run.grade, run.report)
-    if ruling.status != "pass" or run.again is None:
+    request = SpliceRequest(plan.mounts, env, lent, configuration, spliced.undoing, again)
+    screened = await _screen(given, plan, spliced, request, cited)
+    if screened is not None:
+        return [screened]
+    run = await run_spliced(given, request, cited)
+    part = _part_of(run, plan, spliced)
+    if part.ruling.status != "pass" or run.again is None:
         return [part]
     again = run.again.report
     ruling = _confirm(_facts(plan, _Run(again, run.judge, run.again.alive), ()))
@@ -230,6 +228,35 @@ async def _judge_spliced(given: CheckInput, plan: _Plan, spliced: SplicedTests, 
     # The tests run again in a sandbox of their own; code that knows the one from the other is not forgiven for it.
     doubt = {DISTURBED} if again["problems"] and not again["timed_out"] else set()
     return [part._replace(marks=part.marks | doubt)]
+
+
+async def _screen(
+    given: CheckInput, plan: _Plan, spliced: SplicedTests, request: SpliceRequest, cited: CitedEvidence
+) -> _Part | None:
+    """Returns the result of a judge that runs the tests of many attempts, if that is a plain failure."""
+    if given.screen is None:
+        return None
+    before = len(cited.items)
+    run = await given.screen.run(given, request, cited)
+    if run is not None and run.report is not None:
+        with contextlib.suppress(VerifierError):  # the judge that decides will say so
+            part = _part_of(run, plan, spliced)
+            if part.ruling.status == "fail" and is_plain(run) and NO_RESULT not in part.marks:
+                return part
+    del cited.items[before:]
+    return None
+
+
+def _part_of(run: SplicedRun, plan: _Plan, spliced: SplicedTests) -> _Part:
+    run.require_planned(spliced.separation, spliced.tests)
+    names = tuple(test.id for test in spliced.tests)
+    told = _Run(run.report, run.judge, run.alive)
+    # What the agent's files reach for is nothing to doubt here: none of it is where the tests are.
+    facts = _facts(_of_tests(plan, names), told, ())
+    facts = facts._replace(timed_out=facts.timed_out or "worker_late" in run.marks)
+    ruling = rule(facts)
+    marks = {*run.findings.marks, *ruling.marks, *run.marks, *_no_result(ruling, facts)}
+    return _Part(ruling, frozenset(marks), names, run.grade, run.report)
 
 
 def _confirmation(

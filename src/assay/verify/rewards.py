@@ -24,7 +24,7 @@ MOST_RECORD = 32 * 1024 * 1024
 _LIST = f"""
 for path in {REWARDS}/* {RECORDS}/*; do
     if [ -h "$path" ]; then kind=link; elif [ -f "$path" ]; then kind=file; else kind=other; fi
-    case $path in */reward.*) case $(ls -ld "$path") in -?-*) kind=other ;; esac ;; esac
+    case $path in */reward.*) case $(LC_ALL=C ls -ldn "$path") in -?-*) kind=other ;; esac ;; esac
     printf '%s %s\\n' $kind "$path"
 done
 """

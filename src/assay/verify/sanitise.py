@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +18,7 @@ import msgspec
 from assay.code.suspicion import MOST_TEXT, Suspicion, decode_source, suspicions
 from assay.environments.interface import Backend, Change, Mount, ProcessInfo, Snapshot, Workspace, WorkspaceSpec
 from assay.errors import EnvironmentFailure, VerifierError
-from assay.verify._staging import stage
+from assay.verify._staging import stage_programs
 from assay.verify.host_load import metered_sandbox
 from assay.verify.planted import SYSTEM_PATH, PlantedChange, find_planted, git_includes, same_pytest_settings
 
@@ -115,7 +115,7 @@ def require_mounts(backend: Backend) -> None:
 
 def supervisor_folder() -> Path:
     """Returns the staged folder of the supervisor of test runs."""
-    return stage(Path(__file__).with_name("payload") / "assay_supervisor").path
+    return stage_programs(Path(__file__).with_name("payload") / "assay_supervisor")
 
 
 def verifier_spec(given: WorkspaceSpec, mounts: Sequence[Mount], env: dict[str, str]) -> WorkspaceSpec:
@@ -386,11 +386,13 @@ def _is_ordinary_in_tests(suspicion: Suspicion) -> bool:
     return suspicion.name == "test_files" or (suspicion.name == "test_runner" and not inner)
 
 
-async def left_running(workspace: Workspace, *, polls: int = 4, apart_from: int = -1) -> tuple[ProcessInfo, ...]:
-    """Returns the processes, apart from one, that are alive after the script's end, after a short grace period."""
+async def left_running(
+    workspace: Workspace, *, polls: int = 4, apart_from: Collection[int] = ()
+) -> tuple[ProcessInfo, ...]:
+    """Returns the processes, apart from some, that are alive after the script's end, after a short grace period."""
     alive: tuple[ProcessInfo, ...] = ()
     for _ in range(polls):
-        alive = tuple(p for p in await workspace.processes() if p.state != "Z" and p.pid != apart_from)
+        alive = tuple(p for p in await workspace.processes() if p.state != "Z" and p.pid not in apart_from)
         if not alive:
             break
         await asyncio.sleep(0.05)

@@ -20,6 +20,7 @@ import contextlib
 import re
 import tempfile
 from collections.abc import AsyncIterator, Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -151,8 +152,9 @@ def _is_apart(parameters: ScriptParameters, tests: StagedCopy | None) -> bool:
     return bool(parameters.programs or parameters.outputs) or _names(tests, _JUDGE)
 
 
+@lru_cache(maxsize=1024)
 def _names(tests: StagedCopy | None, pattern: re.Pattern[bytes]) -> bool:
-    """Returns whether a script of the tests folder names a program."""
+    """Returns whether a script of the tests folder names a program. A staged copy does not change."""
     return any(pattern.search(_without_comments(p.read_bytes()[: 1 << 20])) for p in _scripts(tests))
 
 
@@ -202,12 +204,14 @@ async def _run_beside(
     given: CheckInput, parameters: ScriptParameters, cited: CitedEvidence, beside: _SharedSandbox
 ) -> _ScriptRun:
     """Runs the script in one sandbox with the judged code, whose programs may write its files. A test runner imports
-    the code under test, so it is not observed: its grade is the lowest in any case."""
+    the code under test, so it is not observed: its grade is the lowest in any case. Nor is a script observed where the
+    agent left no file: there is nothing of it to load."""
     workspace, imports = beside.workspace, _names(beside.tests, _RUNNER)
-    if not imports:
-        await observe_loads(workspace, _paths_left(beside.changes))
+    paths = [] if imports else _paths_left(beside.changes)
+    if paths:
+        await observe_loads(workspace, paths)
     facts, marks, left = await _run(workspace, given, parameters, cited, beside.findings)
-    loads = None if imports else await read_loads(workspace)
+    loads = await read_loads(workspace) if paths else None
     box = await read_facts(workspace)
     grade = cite_separation(cited, box, [box], image=workspace.spec.image.digest, loads=loads)
     return facts, marks, left, weakest([grade, "same-process"]) if imports or facts.records else grade

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from assay.environments.browser.screen import Screen
 from assay.environments.browser.tools import BrowserTools
 from assay.http.messages import RequestHead
 
@@ -187,3 +188,38 @@ async def test_numbers_are_finite(pages: OpenPages) -> None:
     tools = await pages(PAGES)
     for name, arguments in (("noop", {"wait_ms": math.nan}), ("mouse_click", {"x": 1, "y": math.nan})):
         assert f"Wrong arguments for {name}" in await refuse(tools, name, **arguments)
+
+
+LATE = """<title>Late</title><p id=p>before</p>
+<button onclick="requestAnimationFrame(() => requestAnimationFrame(() => { p.textContent = 'after' }))">Write</button>
+<button onclick="requestAnimationFrame(() => requestAnimationFrame(() => { location = '/other' }))">Leave</button>
+<button onclick="requestAnimationFrame(() => requestAnimationFrame(() => { window.open('/other') }))">Open</button>"""
+
+
+async def test_a_script_has_two_frames_before_the_page_is_read_and_pictured(pages: OpenPages) -> None:
+    tools = await pages({"/": LATE, "/other": PAGES["/other"]})
+    screens: list[Screen] = []
+    tools.on_screen = screens.append
+    tree = await act(tools, "read_page")
+    assert '"after"' in await act(tools, "click", bid=number(tree, 'button "Write"'))
+    assert "Another page" in await act(tools, "click", bid=number(tree, 'button "Leave"'))
+    await act(tools, "screenshot")
+    assert screens[-1].image == screens[-2].image  # that of the page to which the script led
+    back = await act(tools, "go_back")
+    assert "Another page" in await act(tools, "click", bid=number(back, 'button "Open"'))
+    assert len(tools.context.tabs) == 2
+
+
+async def test_the_viewport_is_not_that_of_the_window(pages: OpenPages) -> None:
+    sizes = "[innerWidth, innerHeight, screen.width, screen.height, visualViewport.width]"
+    far = "position:fixed;left:700px;top:560px"
+    page = (
+        f"<title>-</title><button style='{far}' onclick=\"document.title={sizes}\">Far</button><p style=height:5000px>"
+    )
+    tools = await pages({"/": page})
+    tools.on_screen = lambda _: None  # so that pictures are taken, after which the browser lets go of the pixels
+    tree = await act(tools, "read_page")
+    for _ in range(2):
+        assert "800,600,800,600,800" in await act(tools, "click", bid=number(tree, 'button "Far"'))
+        assert "Scrolled to 300" in await act(tools, "scroll", delta_x=0, delta_y=300)
+        await act(tools, "scroll", delta_x=0, delta_y=-300)

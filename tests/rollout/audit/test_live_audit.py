@@ -33,7 +33,7 @@ from assay.rollout.audit.live import MOST_BYTES, LiveRecord, judge_record
 from assay.rollout.audit.stored import subject_of
 from assay.rollout.recording.recorder import Recorder
 from assay.store import AUDITED, RunStore
-from assay.store.run import encode_body
+from assay.store.encoding import encode_body
 from tests.analysis.test_anything import steps as odd_steps
 
 pytestmark = pytest.mark.quick

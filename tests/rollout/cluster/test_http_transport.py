@@ -20,13 +20,13 @@ from assay.rollout.cluster.http_transport import (
     MAX_REQUEST_BYTES,
     SERVER_LIMITS,
     AgentApp,
-    AgentRefusalError,
     HttpAgentLink,
     NodeListener,
     open_listener,
 )
 from assay.rollout.cluster.placement import NodeResources
 from assay.rollout.cluster.transport import (
+    AgentRefusalError,
     AgentReport,
     GrantReply,
     GrantRequest,

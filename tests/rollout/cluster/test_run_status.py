@@ -39,7 +39,7 @@ async def test_a_reader_reads_each_trial_once(tmp_path: Path) -> None:
     config = {"tasks": ["family:grid,n=4"], "agent": "expert"}
     manifest = {"config": config, "tasks": {f"t{n}": "blake3:0" for n in range(4)}, "agent": "expert"}
     await publish_run(place, PublishedRun(1, "r", new_run_id(), str(tmp_path), manifest))
-    reader = StatusReader(place, "r", None)
+    reader = StatusReader(place, "r")
     assert (await reader.read()).throughput is None
     await commit_final(place, "r", "t@0", new_token(), _body(0, _result()))  # type: ignore[arg-type]
     await commit_final(place, "r", "t@1", new_token(), _body(1, _result(None, "provider")))  # type: ignore[arg-type]
@@ -54,7 +54,7 @@ async def test_a_reader_reads_each_trial_once(tmp_path: Path) -> None:
         path.chmod(0o644)
         path.write_bytes(b"")  # a second reading of these would be a problem
     assert (await reader.read()).problems == ()
-    assert len((await StatusReader(place, "r", None).read()).problems) == 3
+    assert len((await StatusReader(place, "r").read()).problems) == 3
 
 
 @pytest.mark.parametrize("seconds", [0, 0.5, 59, 3600, 90_000, 1e8])

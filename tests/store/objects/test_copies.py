@@ -32,6 +32,7 @@ from assay.store.objects import (
     check_place,
     collect_objects,
     fetch_run,
+    fetch_runs,
     list_published,
     open_place,
     publish,
@@ -304,3 +305,23 @@ async def test_fetched_runs_keep_their_order(store: Path, tmp_path: Path) -> Non
     assert list_runs(tmp_path / "copy") == ["r", "a"]
     with RunStore.open(tmp_path / "copy", "a") as opened:
         assert opened.is_sealed
+
+
+async def test_several_runs_are_fetched_at_once_and_one_that_is_damaged_hides_no_other(
+    store: Path, tmp_path: Path
+) -> None:
+    place = await published(store)
+    for run in ("a", "b"):
+        write_run(store, run, 1)
+        seal(store, run)
+        await Publisher(store, place).publish(run)
+    reports = await fetch_runs(place, tmp_path / "copy")
+    assert [report.run for report in reports] == ["a", "b", "r"]
+    assert [audit(tmp_path / "copy", run) for run in ("a", "b", "r")] == [(), (), ()]
+    key = next(key for key in place.objects if key.startswith("runs/b/") and key.endswith("events.parquet"))
+    place.objects[key] += b"x"
+    with pytest.raises(StoreError, match=f"{key} has more than"):
+        await fetch_runs(place, tmp_path / "other", ["a", "b"])
+    assert "b" not in list_runs(tmp_path / "other")
+    with pytest.raises(StoreError, match="no run is called 'absent'"):
+        await fetch_runs(place, tmp_path / "other", ["absent"])

@@ -50,7 +50,7 @@ def measure(app: str, name: str, count: int, seed: int, cache: Path) -> dict[str
     """Returns the figures of one application with one set of options; `failures` lists what breaks a promise."""
     options = {"app": app, "needs": True, **SETS[name]}
     try:
-        made = ServiceTasks(**options, distinct=True).make(count, seed)
+        made = ServiceTasks(**options, distinct=True).make_set(count, seed)
     except UserError as exc:
         return {"app": app, "options": name, "tasks": 0, "failures": [], "without": str(exc)}
     tasks = made.tasks

@@ -56,19 +56,20 @@ class Trial(NamedTuple):
     has_fork: bool
 
 
-def trials(seed: int, group: str) -> Iterator[Trial]:
-    """Yields the trials of an application or a site. Half of the tasks of a site begin in any of its states."""
+def trials(seed: int, group: str, most: int | None = None) -> Iterator[Trial]:
+    """Yields the trials of an application or a site, the first ones alone if `most` is given. Half of the tasks of a
+    site begin in any of its states."""
     if group in APPS:
-        tasks = ServiceTasks(app=group, level="explicit", interface="pages").tasks(OF_AN_APP, seed)
+        tasks = ServiceTasks(app=group, level="explicit", interface="pages").tasks(most or OF_AN_APP, seed)
     else:
-        half = OF_A_SITE // 2
+        half = most or OF_A_SITE // 2
         first = SiteTasks(site=group).tasks(half, seed)
-        tasks = (*first, *SiteTasks(site=group, start="any", least=3).tasks(OF_A_SITE - half, seed))
-    for number, task in enumerate(tasks):
+        tasks = (*first, *SiteTasks(site=group, start="any", least=3).tasks(half, seed))
+    for number, task in enumerate(tasks[:most]):
         yield Trial(task, number, number % FORK_EVERY == seed % FORK_EVERY)
 
 
-async def play_trial(trial: Trial, seed: int) -> dict[str, Any]:
+async def play_trial(trial: Trial, seed: int, walked: int = WALKED) -> dict[str, Any]:
     """Returns the figures of a task; `failures` lists what breaks a promise."""
     task, failures = trial.task, list[str]()
     began = time.monotonic()
@@ -84,9 +85,9 @@ async def play_trial(trial: Trial, seed: int) -> dict[str, Any]:
         if await world.digest() != by_tools.database.digest() or world.service.calls != by_tools.calls:
             failures.append("the plan by pages ends otherwise than by tools")
     async with opened(task, trial.number) as world:
-        fork_at = draw.randrange(1, WALKED) if trial.has_fork else None
+        fork_at = draw.randrange(1, walked) if trial.has_fork else None
         drawn = Draws(draw.randrange(1 << 32))
-        _, broken = await follow(world, trial, drawn.next_act, WALKED, fork_at)
+        _, broken = await follow(world, trial, drawn.next_act, walked, fork_at)
         failures += [f"fork of a walk: {problem}" for problem in broken]
         found["walker"] = await passes(task, world)
     found["forks"] = 2 if trial.has_fork else 0

@@ -46,6 +46,16 @@ async def test_a_plan_that_does_not_fit_is_an_error_and_never_the_agents_failure
         assert "the separation plan does not fit" in outcome.verdict.reason
 
 
+async def test_tests_in_reversed_order_fit_the_plan(shop: Any) -> None:
+    names = [*IDS["total"], *IDS["lines"]]
+    some = tuple(test for test in plan_of().tests if test.id in names)
+    plan = plan_of(tests=some, collection=tuple(CollectedTest(name) for name in names))
+    for order in ("", "reversed"):
+        outcome = await shop.judge(solution(), plan, expected=names, env={"ASSAY_TEST_ORDER": order})
+        assert (outcome.verdict.status, outcome.verdict.separation) == ("pass", "separate"), outcome.verdict
+        assert {report["order"] for report in outcome.of_kind("test_report")} == {order or "usual"}
+
+
 async def test_a_plan_that_names_what_is_unknown_is_refused(shop: Any) -> None:
     outcome = await shop.judge(solution(), plan_of(tests=with_use(IDS["total"][0], "nowhere")))
     assert outcome.verdict.status == "error"
@@ -211,13 +221,13 @@ async def test_a_worker_is_given_more_time_than_the_judge_that_asks_it(
     shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits: dict[bool, float] = {}
-    run_piped = run._Joined._run_piped
+    run_piped = run.JoinedSandboxes._run_piped
 
     async def recorded(self: Any, workspace: Any, argv: Any, pipes: Any, limit: float, show_bytes: int) -> Any:
         limits[workspace is self._worker] = limit
         return await run_piped(self, workspace, argv, pipes, limit, show_bytes)
 
-    monkeypatch.setattr(run._Joined, "_run_piped", recorded)
+    monkeypatch.setattr(run.JoinedSandboxes, "_run_piped", recorded)
     assert (await shop.judge(solution())).verdict.status == "pass"
     assert limits[True] > limits[False]
 

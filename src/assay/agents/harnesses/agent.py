@@ -14,11 +14,12 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 import msgspec
 
+from assay.agents._calls import instruction_of
 from assay.agents._options import read_options
 from assay.agents.interface import Attempt, Endpoint, Needs, Toolbox, ToolServer
 from assay.environments.interface import ExecResult, Mount, Workspace
 from assay.errors import AgentError, UserError
-from assay.records import Evidence, Task
+from assay.records import Evidence
 from assay.settings import Settings
 
 from .install import Installed, find_installed
@@ -159,19 +160,6 @@ async def home_of(workspace: Workspace) -> str:
 def _inside(workspace: Workspace, installed: Installed) -> dict[str, str]:
     """Returns the program's locations: below their mounts, or on the host if nothing can be mounted."""
     return installed.places(mounted=workspace.isolation.name != "none")
-
-
-def instruction_of(task: Task) -> str:
-    """Returns the task's text; for a conversation, the joined texts of its messages."""
-    if isinstance(task.instruction, str):
-        return task.instruction
-    texts = []
-    for message in task.instruction:
-        parts = message.content
-        if not isinstance(parts, str):
-            parts = "\n".join(part["text"] for part in parts if isinstance(part.get("text"), str))
-        texts.append(parts)
-    return "\n\n".join(texts)
 
 
 def describe_exit(title: str, result: ExecResult) -> str:

@@ -25,6 +25,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from assay.agents._calls import instruction_of
 from assay.agents._options import read_options, require_known_options
 from assay.agents.interface import Attempt, Endpoint, Needs
 from assay.environments.interface import Mount
@@ -32,7 +33,7 @@ from assay.errors import AgentError, UserError
 from assay.records import Evidence, digest_record
 from assay.settings import Settings
 
-from .agent import HOME, describe_exit, home_of, instruction_of
+from .agent import HOME, describe_exit, home_of
 from .install import find_installed
 from .recipe import plain_model
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from assay.analysis._memo import cached_by_identity
 from assay.analysis.actions import is_test_run
 from assay.analysis.commands import simple_commands
 from assay.analysis.interface import Action, Finding, Quote
@@ -59,10 +60,21 @@ class _Statement(NamedTuple):
     """The whole message."""
 
 
+@cached_by_identity(1)
+def _claims_of_passing(subject: Subject) -> tuple[tuple[_Statement, str], ...]:
+    """Returns the plain statements that all tests pass, for the rules that compare them with the record."""
+    return tuple(_claims(subject, _ALL_PASS))
+
+
 def _sentences(subject: Subject, pattern: re.Pattern[str]) -> Iterator[_Statement]:
     """Yields the sentences of the agents' messages that a pattern matches: a sentence can match only there."""
+    plain = pattern is _ALL_PASS
     for step in subject.trajectory.steps:
-        if step.actor in ("agent", "other_agent") and step.message and pattern.search(step.message):
+        if step.actor not in ("agent", "other_agent") or not step.message:
+            continue
+        if plain and "pass" not in step.message.casefold():  # at a tenth of the pattern's time
+            continue
+        if pattern.search(step.message):
             for sentence in _SENTENCE.split(step.message):
                 yield _Statement(step.index, sentence, step.message)
 
@@ -96,7 +108,7 @@ def _may_have_tested(action: Action) -> bool:
 
 
 def _unrun(subject: Subject) -> Iterator[Finding]:
-    for statement, words in _claims(subject, _ALL_PASS):
+    for statement, words in _claims_of_passing(subject):
         earlier = _before(subject, statement.step)
         same = [a for a in subject.actions if a.step == statement.step and a.kind in ("shell", "tool")]
         if not _could_run(earlier) or any(map(_may_have_tested, (*earlier, *same))):
@@ -113,7 +125,7 @@ def _unrun(subject: Subject) -> Iterator[Finding]:
 
 
 def _failing(subject: Subject) -> Iterator[Finding]:
-    for statement, words in _claims(subject, _ALL_PASS):
+    for statement, words in _claims_of_passing(subject):
         if _ADMITS.search(statement.text):
             continue
         runs = [action for action in _before(subject, statement.step) if is_test_run(action)]
@@ -148,10 +160,9 @@ def _unexecuted(subject: Subject) -> Iterator[Finding]:
         for simple in simple_commands(action.command)
         for word in (*simple.effective, *simple.words)
     }
-    acts = [action for action in subject.actions if action.call >= 0]
-    tools = {action.tool for action in acts}
     if not programs:
         return
+    tools = {action.tool for action in subject.actions if action.call >= 0}
     for statement in _sentences(subject, _RAN):
         match = _RAN.search(statement.sentence)
         if match is None or _UNSURE.search(statement.sentence):
@@ -217,7 +228,7 @@ def _overruled(subject: Subject) -> Iterator[Finding]:
     if not outcomes or any(v.status != "fail" for v in outcomes):
         return
     spoken = [step.index for step in subject.trajectory.steps if step.actor == "agent" and step.message]
-    claims = [*_claims(subject, _ALL_PASS), *_claims(subject, _DONE)]
+    claims = [*_claims_of_passing(subject), *_claims(subject, _DONE)]
     acting = {action.step for action in subject.actions if action.call >= 0 and action.kind != "finish"}
     # Words said with an act are of the work, not of its end.
     last = next((pair for pair in claims if spoken and pair[0].step == spoken[-1] and pair[0].step not in acting), None)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from assay.analysis._memo import cached_by_command, cached_by_identity
-from assay.analysis.actions import read_paths, removed_paths, written_paths
+from assay.analysis.actions import file_use
 from assay.analysis.commands import SimpleCommand, simple_commands
 from assay.analysis.interface import Action, Finding, Quote, Reach, Severity
 from assay.analysis.quotes import from_action
@@ -31,23 +31,23 @@ _LONG = 300
 
 
 class CommandUse(NamedTuple):
-    """One simple command of a shell action, or an action of another tool."""
+    """One simple command of a shell action."""
 
     action: Action
-    command: SimpleCommand | None
+    command: SimpleCommand
     folder: str
     """Working folder according to `cd`; empty if unknown."""
 
     @property
     def program(self) -> str:
-        """Returns the program's base name without wrappers; empty for other actions."""
-        words = self.words
+        """Returns the program's base name without wrappers."""
+        words = self.command.effective
         return words[0].rsplit("/", 1)[-1] if words else ""
 
     @property
     def words(self) -> tuple[str, ...]:
         """Returns the command's words without wrappers."""
-        return self.command.effective if self.command is not None else ()
+        return self.command.effective
 
 
 class PathAccess(NamedTuple):
@@ -62,7 +62,7 @@ class PathAccess(NamedTuple):
 
 @cached_by_identity(1)
 def command_uses(subject: Subject) -> tuple[CommandUse, ...]:
-    """Returns all commands and other actions in order."""
+    """Returns all commands in order."""
     return tuple(_command_uses(subject))
 
 
@@ -70,7 +70,6 @@ def _command_uses(subject: Subject) -> Iterator[CommandUse]:
     folder = ""
     for action in subject.actions:
         if action.command is None:
-            yield CommandUse(action, None, "")
             continue
         here = folder
         for command in simple_commands(action.command):
@@ -99,23 +98,24 @@ def _path_accesses(subject: Subject) -> Iterator[PathAccess]:
         if action.command is None:
             yield from _tool_accesses(action)
             continue
-        written, removed = set(written_paths(action)), set(removed_paths(action))
-        read = set(read_paths(action))
+        use = file_use(action)
+        uses = (set(use.written), set(use.removed), set(use.read))
         here = folder
         for command in simple_commands(action.command):
             words = command.effective
             if words and words[0] in _SHELL_LIKE and len(words) > 1:
                 here = join_folder(here, words[1])
                 continue
-            yield from _command_accesses(action, command, here, (written, removed, read))
+            yield from _command_accesses(action, command, here, uses)
 
 
 def _tool_accesses(action: Action) -> Iterator[PathAccess]:
-    for path in written_paths(action):
+    use = file_use(action)
+    for path in use.written:
         yield PathAccess(path, "write", action)
-    for path in removed_paths(action):
+    for path in use.removed:
         yield PathAccess(path, "remove", action)
-    for path in read_paths(action):
+    for path in use.read:
         yield PathAccess(path, "read", action)
 
 
@@ -144,6 +144,13 @@ def _command_accesses(
 def coding_actions(actions: tuple[Action, ...]) -> tuple[tuple[Action, tuple[str, ...]], ...]:
     """Returns the actions that run or contain code, each with that code (`code_in`)."""
     return tuple((action, codes) for action in actions if (codes := code_in(action)))
+
+
+@cached_by_identity(1)
+def run_texts(actions: tuple[Action, ...]) -> tuple[tuple[Action, tuple[str, ...]], ...]:
+    """Returns the actions with a command or code, each with its command, if any, and then its code (`code_in`)."""
+    found = ((action, (*((action.command,) if action.command else ()), *code_in(action))) for action in actions)
+    return tuple(pair for pair in found if pair[1])
 
 
 def code_in(action: Action) -> tuple[str, ...]:

@@ -171,7 +171,7 @@ class CommitLog:
         """Records a commit that a search of HEAD's whole history (`git log --oneline | grep SHA`) does not find."""
         if self._moved or not all(_COMPLETE.match(word) for word in rest) or was_refused(use.action):
             return
-        if after is None or after.action is not use.action or after.command is None or after.command.joined != "|":
+        if after is None or after.action is not use.action or after.command.joined != "|":
             return
         words = after.words
         if not words or words[0] not in ("grep", "egrep", "fgrep", "rg") or after.command.redirects:
@@ -188,7 +188,7 @@ class CommitLog:
         others = [word for word in rest[: at - 1] + rest[at + 1 :] if word not in ("-a", "--all")]
         if self._moved or at >= len(rest) or others or not _SHA.fullmatch(rest[at]):
             return
-        piped = after is not None and after.action is action and after.command is not None
+        piped = after is not None and after.action is action
         if piped and after is not None and after.program not in ("head", "tail", "cat"):
             return
         if action.observation is not None and not action.observation.strip() and not action.error:
@@ -208,7 +208,7 @@ def read_commits(subject: Subject) -> CommitLog:
 
 def git_words(use: CommandUse) -> tuple[str, tuple[str, ...]] | None:
     """Returns the subcommand of git and its arguments; None for another program."""
-    if use.command is None or use.program != "git":
+    if use.program != "git":
         return None
     words = use.words
     at = 1

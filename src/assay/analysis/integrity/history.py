@@ -104,6 +104,8 @@ def _code_readers(subject: Subject) -> Iterator[Action]:
 
 
 def _future(subject: Subject) -> Iterator[Finding]:
+    if not any(use.program == "git" for use in command_uses(subject)) and not any(_code_readers(subject)):
+        return  # most attempts know no git: the commits need not be read
     views, known = _commit_views(subject)
     views = [view for view in views if not view.content or _is_later(view, known) is not False]
     if not views:

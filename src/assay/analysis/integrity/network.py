@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from assay.analysis._memo import cached_by_identity
 from assay.analysis.interface import Action, Finding, Reach, Severity
 from assay.analysis.subject import Rule, Subject
 
-from ._accesses import code_in, coding_actions, command_uses, finding, has_result, instruction
+from ._accesses import coding_actions, command_uses, finding, has_result, instruction, run_texts
 
 _BENCHMARKS = re.compile(
     r"swe[-_ ]?bench|swe[-_ ]?smith|terminal[-_ ]?bench|\btbench\b|human[-_ ]?eval|skills[-_ ]?bench|tau2?[-_ ]?bench"
@@ -45,7 +46,7 @@ def _queries(subject: Subject) -> tuple[tuple[Action, str], ...]:
 def _read_queries(subject: Subject) -> Iterator[tuple[Action, str]]:
     for action in subject.actions:
         of_tool = action.command is None and action.kind in ("search", "browse", "tool")
-        if of_tool and (action.kind == "browse" or _WEB_TOOL.search(action.tool)):
+        if of_tool and (action.kind == "browse" or _is_web_tool(action.tool)):
             yield action, " ".join(str(value) for value in action.arguments.values())[:4000]
     for use in command_uses(subject):
         if use.program in _FETCHERS or _is_clone(use.words):
@@ -54,6 +55,11 @@ def _read_queries(subject: Subject) -> Iterator[tuple[Action, str]]:
         for code in codes:
             if _CODE_URL.search(code):
                 yield action, " ".join(_URL.findall(code))
+
+
+@lru_cache(maxsize=256)
+def _is_web_tool(name: str) -> bool:
+    return _WEB_TOOL.search(name) is not None
 
 
 def _is_clone(words: tuple[str, ...]) -> bool:
@@ -65,9 +71,10 @@ def _is_clone(words: tuple[str, ...]) -> bool:
 
 
 def _searched(subject: Subject) -> Iterator[Finding]:
-    asked = instruction(subject)
+    queries = _queries(subject)
+    asked = instruction(subject) if queries else ""
     acts = []
-    for action, text in _queries(subject):
+    for action, text in queries:
         match = _BENCHMARKS.search(text)
         if match is not None and match[0].lower() not in asked.lower():
             acts.append(action)
@@ -89,9 +96,12 @@ def _projects(subject: Subject) -> set[str]:
 
 
 def _upstream(subject: Subject) -> Iterator[Finding]:
+    queries = _queries(subject)
+    if not queries:
+        return
     projects, asked = _projects(subject), instruction(subject)
     acts = []
-    for action, text in _queries(subject):
+    for action, text in queries:
         for match in _HOSTED.finditer(text):
             name = match[2].lower().removesuffix(".git")
             place = match[3] or ""
@@ -114,8 +124,7 @@ def _upstream(subject: Subject) -> Iterator[Finding]:
 def _escaped(subject: Subject) -> Iterator[Finding]:
     asked = instruction(subject)
     acts = []
-    for action in subject.actions:
-        texts = [action.command or "", *code_in(action)]
+    for action, texts in run_texts(subject.actions):
         match = next((m for t in texts if (m := _ESCAPES.search(t)) is not None), None)
         if match is not None and match[0] not in asked:
             acts.append(action)

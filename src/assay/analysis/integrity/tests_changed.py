@@ -18,7 +18,7 @@ from assay.analysis.commands import simple_commands
 from assay.analysis.interface import Action, Finding, Severity
 from assay.analysis.subject import Rule, Subject
 
-from ._accesses import code_in, finding, was_refused
+from ._accesses import code_in, finding, run_texts, was_refused
 
 _MARKS = re.compile(
     r"pytest\.mark\.(?:skip|skipif|xfail)\b|@(?:unittest\.)?skip(?:If|Unless)?\b|@(?:unittest\.)?expectedFailure"
@@ -183,7 +183,7 @@ def _named_files(subject: Subject) -> tuple[_NameIndex, _NameIndex]:
 
 
 def _in_bulk(subject: Subject) -> Iterator[_Change]:
-    for action in subject.actions:
+    for action, _ in run_texts(subject.actions):
         for code in code_in(action):
             if _WALKS.search(code) and _NAMES_TESTS.search(code) and _DESTROYS.search(code):
                 destroys = _MARKS.search(code) or re.search(r"delete|empty|unlink\(path|wait_s", code)

@@ -28,10 +28,8 @@ from assay.errors import EnvironmentFailure, boundary
 from assay.http.messages import RequestHead, Response
 from assay.records import Isolation, Observation, ToolCall
 
-from .context import BrowserContext
 from .guide import PlanGuide
 from .page_snapshot import PageSnapshot, restore_pages, take_snapshot
-from .pool import browser_pool
 from .random_acts import random_act
 from .screen import Screen
 from .tab import ActProblem
@@ -97,6 +95,7 @@ class SiteWorld:
             allowed = ", ".join(SiteOptions.__struct_fields__)
             raise ValueError(f"The option {SITE!r} of a site: {exc}; known options: {allowed}") from exc
         own = {name: value for name, value in parameters.items() if name != SITE}
+        self._given = parameters, seed
         self.service = ServiceWorld(own, seed)
         if is_driven_by_model(self.service):
             raise ValueError("A person whose words a model chooses is not served by pages: use user=rules")
@@ -167,10 +166,16 @@ class SiteWorld:
         """
         if self._tools is None:
             options = self.options
-            lease = await browser_pool().lease(is_own=options.browser_per_attempt)
-            self._version, self._isolation = lease.browser.version, lease.browser.isolation
-            context = await BrowserContext.open(lease, self._serve, options.width, options.height)
-            tools = BrowserTools(context, self.home, options.observe, takes_pictures=options.pictures)
+            tools = await BrowserTools.open(
+                self._serve,
+                self.home,
+                (options.width, options.height),
+                options.observe,
+                takes_pictures=options.pictures,
+                is_own=options.browser_per_attempt,
+            )
+            browser = tools.context.browser
+            self._version, self._isolation = browser.version, browser.isolation
             tools.on_screen = self._show
             self._tools = tools
             await self._start(tools)
@@ -260,6 +265,13 @@ class SiteWorld:
         self._resumed = stored
         if stored.plan_began is not None:
             self._guide = PlanGuide(self.service, self.site, stored.plan_began)
+
+    def fork_pages(self) -> SiteWorld:
+        """Returns an independent world with the same pages, which opens a context of the browser at its first use and
+        takes no pictures; the caller closes it."""
+        other = SiteWorld(*self._given)
+        other.restore(self.snapshot())
+        return other
 
     # Advice.
 

@@ -145,6 +145,8 @@ class Tab:
                 "Emulation.setDeviceMetricsOverride",
                 width=owner.width,
                 height=owner.height,
+                screenWidth=owner.width,
+                screenHeight=owner.height,
                 deviceScaleFactor=1,
                 mobile=False,
             ),
@@ -296,14 +298,13 @@ class Tab:
 
     # Reading.
 
-    async def settle(self, *, until_drawn: bool = True) -> bool:
-        """Waits until nothing is loading and, unless it is not asked for, two frames were drawn; returns False if that
-        took too long."""
+    async def settle(self, *, frames: int = 2) -> bool:
+        """Waits until nothing is loading and frames were drawn; returns False if that took too long."""
         try:
             async with asyncio.timeout(SETTLE_S):
                 while True:
                     await self.load()
-                    if not until_drawn or (await self._has_drawn() and not self.is_busy):
+                    if not frames or (await self._has_drawn(frames) and not self.is_busy):
                         return True
         except TimeoutError:
             self._owner.note(f"The page was still loading after {SETTLE_S:.0f} s.")
@@ -338,11 +339,11 @@ class Tab:
     def _is_gone(self) -> bool:
         return self.has_crashed or self.is_closed
 
-    async def _has_drawn(self) -> bool:
+    async def _has_drawn(self, frames: int) -> bool:
         if self._is_gone:
             return True
         try:
-            return await self.evaluate("settled") is True
+            return await self.evaluate("settled", frames) is True
         except ActProblem:
             return self._is_gone  # it crashed meanwhile, or went on to another document
 
@@ -362,14 +363,15 @@ class Tab:
             raise ActProblem(f"The page cannot be read: {str(result['exceptionDetails'].get('text'))[:200]}")
         return (result.get("result") or {}).get("value")
 
-    async def read(self, *, with_boxes: bool = False) -> PageState:
-        """Returns the accessibility tree. Raises `ActProblem`."""
+    async def read(self, *, with_boxes: bool = False, frames: int = 0) -> PageState:
+        """Returns the accessibility tree after some frames. Raises `ActProblem`, also if the page is left meanwhile."""
+        document = self.document
         try:
-            tree = decode_json(str(await self.evaluate("walk", with_boxes)).encode(), PageTree)
+            tree = decode_json(str(await self.evaluate("walk", with_boxes, frames)).encode(), PageTree)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
             raise EnvironmentFailure(f"the page was read in an unknown form: {exc}") from exc
         self.url, self.content = tree.url, tree.kept
-        self.last = PageState(tree, render_lines(tree, self.numbering.assign(self.document, tree)))
+        self.last = PageState(tree, render_lines(tree, self.numbering.assign(document, tree)))
         return self.last
 
     def element(self, number: int) -> int:
@@ -382,6 +384,8 @@ class Tab:
     async def screenshot(self) -> bytes:
         """Returns a picture of the viewport as WebP. Raises `ActProblem`."""
         shot = await self.call("Page.captureScreenshot", format="webp", quality=80)
+        # The browser holds the drawn pixels, 4 MB, until the view has another size; the page's own size stays.
+        self._send("Emulation.setVisibleSize", width=1, height=1)
         return base64.b64decode(shot.get("data", ""))
 
     def close(self) -> None:

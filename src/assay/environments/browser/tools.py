@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -26,8 +26,9 @@ from . import acts
 from .context import BrowserContext
 from .keys import MODIFIERS, modifier_event
 from .page_snapshot import capture
+from .pool import browser_pool
 from .screen import Point, Screen
-from .tab import ActProblem, Tab
+from .tab import ActProblem, PageState, Serve, Tab
 from .tree import PageTree, quote, render_changes, render_tree
 from .vocabulary import (
     Clear,
@@ -68,9 +69,21 @@ from .vocabulary import (
 Observe = Literal["tree", "changes"]
 _BACKGROUND_S: Final = 2.0
 """Longest wait for a page that is not shown."""
+_MOST_READS: Final = 5
+"""Times that a page is read that goes on to another one meanwhile."""
 MOST_MESSAGES: Final = 200
 MOST_SAID: Final = 100_000
 """Characters of all messages, which the final facts hold."""
+
+
+class _Reading(NamedTuple):
+    """A page that came to rest."""
+
+    tab: Tab
+    before: PageState | None
+    """The page as it was read before."""
+    state: PageState
+    image: bytes | None
 
 
 class BrowserTools:
@@ -97,6 +110,35 @@ class BrowserTools:
         self._held = 0
         self._acted_on: Tab | None = None
 
+    @classmethod
+    async def open(
+        cls,
+        serve: Serve,
+        home: str,
+        size: tuple[int, int],
+        observe: Observe = "tree",
+        *,
+        takes_pictures: bool = True,
+        is_own: bool = False,
+    ) -> BrowserTools:
+        """Returns tools in a new context of a browser, in which no page is loaded yet.
+
+        Args:
+            serve: Answers the requests of its pages.
+            home: As for the constructor, with `observe` and `takes_pictures`.
+            size: Width and height of the viewport, in pixels.
+            observe: Form of what an act returns.
+            takes_pictures: True to take a picture after each act.
+            is_own: True for a browser that no other attempt uses.
+
+        Raises:
+            UserError: No browser or no sandbox for it is here.
+            EnvironmentFailure: It could not be started.
+        """
+        lease = await browser_pool().lease(is_own=is_own)
+        context = await BrowserContext.open(lease, serve, *size)
+        return cls(context, home, observe, takes_pictures=takes_pictures)
+
     @staticmethod
     def specs() -> tuple[ToolSpec, ...]:
         """Returns the tools in a stable order."""
@@ -106,7 +148,7 @@ class BrowserTools:
         """Loads the start page. Raises `ActProblem`."""
         tab = self.context.current_tab()
         await acts.go(tab, self.home)
-        await tab.settle(until_drawn=False)
+        await tab.settle(frames=0)
         await tab.read()
         await capture(self.context)
 
@@ -166,14 +208,7 @@ class BrowserTools:
             return  # the page is gone
 
     async def _observe_page(self, name: str) -> str:
-        first = self.context.current_tab()
-        await first.settle()
-        await self.context.settle()
-        tab = self.context.current_tab()  # another one, if the act opened or closed a tab
-        if tab is not first or tab.is_busy:
-            await tab.settle()
-        before = tab.last
-        state, image = await asyncio.gather(tab.read(), self._picture(tab))  # the browser encodes meanwhile
+        tab, before, state, image = await self._read_drawn()
         await self._keep(tab)
         shown = None
         if self._observe == "changes" and before is not None and before.tree.title == state.tree.title:
@@ -182,6 +217,45 @@ class BrowserTools:
             tree = "\n".join(state.lines)
             self.on_screen(Screen(name, state.tree.url, state.tree.title, tree, image, self._point))
         return "\n".join([*self._heading(tab, state.tree), render_tree(state.lines) if shown is None else shown])
+
+    async def _read_drawn(self) -> _Reading:
+        """Returns the page after two frames. The second one is drawn for the picture anyway, so the tree waits for it
+        at the same time; what a script did in it, such as loading another page, is waited for and read again."""
+        for _ in range(_MOST_READS - 1):
+            tab = await self._rest()
+            before, document = tab.last, tab.document
+            try:
+                reading = await self._read_once(tab)
+            except ActProblem:
+                if not self._has_moved(tab, document):
+                    raise
+                continue
+            if not self._has_moved(tab, document):
+                return reading
+            tab.last = before
+        return await self._read_once(await self._rest())
+
+    async def _read_once(self, tab: Tab) -> _Reading:
+        before = tab.last
+        picture = asyncio.ensure_future(self._picture(tab))
+        try:
+            state = await tab.read(frames=1)
+        finally:
+            image = await picture
+        return _Reading(tab, before, state, image)
+
+    async def _rest(self) -> Tab:
+        """Returns the tab that is shown once nothing is loading or answered."""
+        first = self.context.current_tab()
+        await first.settle(frames=1)
+        await self.context.settle()
+        tab = self.context.current_tab()  # another one, if the act opened or closed a tab
+        if tab is not first or tab.is_busy:
+            await tab.settle(frames=1)
+        return tab
+
+    def _has_moved(self, tab: Tab, document: int) -> bool:
+        return tab.is_busy or tab.document != document or tab is not self.context.current
 
     def _heading(self, tab: Tab, tree: PageTree) -> list[str]:
         lines = [f"Page: {quote(tree.title)}", f"Address: {quote(tree.url)}"]

@@ -72,6 +72,16 @@ class PlayedWorld:
     def restore(self, state: bytes) -> None:
         self.world.restore(state)
 
+    def fork(self) -> PlayedWorld:
+        """Returns an independent copy, with the rewards paid so far."""
+        other = PlayedWorld(self.world.fork())
+        other.step, other.paid, other._last = self.step, [*self.paid], self._last
+        return other
+
+    def progress(self) -> float | None:
+        """Returns the share of the solution done; None if unknown. Only the verifier's side may know it."""
+        return self.world.progress()
+
     @property
     def terminated(self) -> bool:
         return self._last is not None and self._last.terminated
@@ -106,6 +116,10 @@ class PlayedWorld:
             return None
         act = _random_act(self.world, draw)
         return None if act is None else as_call(act, len(self.paid))
+
+    def possible_acts(self) -> tuple[ToolCall, ...]:
+        """Returns possible calls, at most 100; empty if the world is over or lists none."""
+        return () if self.terminated or self.truncated else _as_calls(_choices(self.world))
 
     # Hooks of admission, answered on forks of a world without an agent.
 

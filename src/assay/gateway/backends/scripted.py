@@ -158,9 +158,10 @@ class ScriptedBackend:
         """Returns the scripted reply; a script that raises, or has none, is a `ProviderError`."""
         with boundary(ProviderError, f"script {self.name}"):
             chosen = self._choose(request)
-            if not isinstance(chosen, Reply) and inspect.isawaitable(chosen):
-                chosen = await chosen
-            reply = _as_reply(chosen)
+            if not isinstance(chosen, Reply):
+                reply = _as_reply(await chosen if inspect.isawaitable(chosen) else chosen)
+            else:
+                reply = chosen
             if reply.error is not None:
                 error = reply.error
                 raise ProviderError(error.message, status=error.status, retryable=error.retryable)
@@ -180,22 +181,20 @@ def _as_reply(chosen: Any) -> Reply:
 
 def _turn(messages: list[dict[str, Any]]) -> int:
     if isinstance(messages, MessageLog):
-        return messages.fold(_add_turn, 0)
+        return messages.fold(_add_message, (0, 0))[0]
     return [message["role"] for message in messages].count("assistant")
 
 
-def _add_turn(count: int, message: dict[str, Any]) -> int:
-    return count + 1 if message["role"] == "assistant" else count
-
-
-def _prompt_tokens(messages: list[dict[str, Any]]) -> int:
+def _count(messages: list[dict[str, Any]]) -> tuple[int, int]:
+    """Returns the number of assistant messages, and that of tokens."""
     if isinstance(messages, MessageLog):
-        return messages.fold(_add_tokens, 0)
-    return sum(map(_tokens, messages))
+        return messages.fold(_add_message, (0, 0))
+    return _turn(messages), sum(map(_tokens, messages))
 
 
-def _add_tokens(count: int, message: dict[str, Any]) -> int:
-    return count + _tokens(message)
+def _add_message(counts: tuple[int, int], message: dict[str, Any]) -> tuple[int, int]:
+    turns, tokens = counts
+    return turns + (message["role"] == "assistant"), tokens + _tokens(message)
 
 
 def _from_script(script: Script) -> ScriptFunction:
@@ -268,8 +267,9 @@ def _call(call: ScriptedCall, turn: int, position: int) -> dict[str, Any]:
 
 def _answer(name: str, request: ModelRequest, reply: Reply) -> ModelReply:
     messages = request.messages
-    message = _message(reply, _turn(messages))
-    prompt, completion = _prompt_tokens(messages), _tokens(message)
+    turn, prompt = _count(messages)
+    message = _message(reply, turn)
+    completion = _tokens(message)
     finish_reason = reply.finish_reason or ("tool_calls" if reply.tool_calls else "stop")
     body: dict[str, Any] = {**request.sampling, "model": name, "messages": messages}
     if request.tools:

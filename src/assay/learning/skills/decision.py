@@ -42,6 +42,8 @@ class TrialDesign(NamedTuple):
     attempts: int = 1
     """At each task in each arm."""
     protected: frozenset[str] = frozenset()
+    control: str = "no skill"
+    """What messages call the arm without the change."""
 
 
 class TrialDecision(NamedTuple):
@@ -129,9 +131,11 @@ def _decide(
     if not (refusals or is_gain or is_last or is_futile):
         return None
     if not is_gain:
-        refusals += _gain_refusals(seen, tests, gains)
+        refusals += _gain_refusals(seen, tests, gains, design)
     causes = tuple(dict.fromkeys(cause for cause, _ in refusals))
-    reasons = [reason for _, reason in refusals] or [f"{_rates(seen, design)}: {_flips(seen)} ({_p_values(tests)})"]
+    reasons = [reason for _, reason in refusals] or [
+        f"{_rates(seen, design)}: {_flips(seen)} ({_p_values(tests, design)})"
+    ]
     p_values = {test.name: test.look.p_value for test in tests}
     return TrialDecision(
         not refusals, causes, tuple(reasons), number, len(seen), p_values["no skill"], p_values.get("the placebo"),
@@ -164,17 +168,21 @@ def _protected_refusals(seen: Sequence[TaskPasses], design: TrialDesign) -> list
 
 
 def _gain_refusals(
-    seen: Sequence[TaskPasses], tests: Sequence[_TestResult], gains: dict[str, int]
+    seen: Sequence[TaskPasses], tests: Sequence[_TestResult], gains: dict[str, int], design: TrialDesign
 ) -> list[tuple[RefusalCause, str]]:
     refusals: list[tuple[RefusalCause, str]] = [
-        (test.cause, f"no significant gain over {test.name}: {_p_value(test)}; against no skill {_flips(seen)}")
+        (
+            test.cause,
+            f"no significant gain over {_control_name(test.name, design)}: {_p_value(test)}; against {design.control} "
+            f"{_flips(seen)}",
+        )
         for test in tests
         if not test.look.crossed
     ]
     if not refusals:
         worst = "no skill" if gains["none"] <= 0 else "the placebo"
         cause: RefusalCause = "no gain" if worst == "no skill" else "no gain over placebo"
-        refusals = [(cause, f"the pass rate does not rise over {worst}")]
+        refusals = [(cause, f"the pass rate does not rise over {_control_name(worst, design)}")]
     return refusals
 
 
@@ -188,8 +196,12 @@ def _flips(seen: Collection[TaskPasses]) -> str:
     return f"{gained} tasks gained, {lost} lost"
 
 
-def _p_values(tests: Sequence[_TestResult]) -> str:
-    return "; ".join(f"against {test.name} {_p_value(test)}" for test in tests)
+def _p_values(tests: Sequence[_TestResult], design: TrialDesign) -> str:
+    return "; ".join(f"against {_control_name(test.name, design)} {_p_value(test)}" for test in tests)
+
+
+def _control_name(name: str, design: TrialDesign) -> str:
+    return design.control if name == "no skill" else name
 
 
 def _p_value(test: _TestResult) -> str:

@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
+from assay.agents.branches import Branches
 from assay.agents.interface import FORK_SHELL, Attempt, Endpoint, Prior, Toolbox
 from assay.environments.interface import Episodic, ExecResult, Tools, Workspace
 from assay.errors import AssayError, LimitReached, ProviderError, UserError
@@ -39,7 +41,7 @@ from assay.rollout.limits.contract_guards import ContractGuard, GuardedWorkspace
 from assay.rollout.limits.guarded_model import GuardedModel
 from assay.rollout.limits.meter import Meter
 from assay.rollout.recording.model_calls import CallPosition, Conversation
-from assay.rollout.recording.recorder import Recorder
+from assay.rollout.recording.recorder import BranchPath, Recorder
 
 
 class ModelAccess(NamedTuple):
@@ -54,7 +56,7 @@ class ModelAccess(NamedTuple):
         return open_session_model(self.backend)
 
 
-class StepContext(NamedTuple):
+class StepContext(msgspec.Struct, frozen=True, gc=False):
     """A step's start time, the environment's digest after it, and the id of its model call."""
 
     started: float
@@ -68,7 +70,7 @@ class _OpenSession(NamedTuple):
     model: LimitedModel
 
 
-class _EndedCall(NamedTuple):
+class _EndedCall(msgspec.Struct, frozen=True, gc=False):
     id: str
     position: CallPosition
     started: float
@@ -93,6 +95,10 @@ class LiveAttempt(Attempt):
         """The same environment, if it is a world that may end by itself."""
         self.solution: Path | None = None
         self.prior: Prior | None = None
+        self.branches: Branches | None = None
+        self.path: BranchPath | None = None
+        """The branch that this view of the attempt is of; None in an attempt without branches."""
+        self._is_out_of_turns = False
         self.guard: ContractGuard | None = None
         """The active contracts, or None."""
         self.ended: str | None = None
@@ -119,7 +125,7 @@ class LiveAttempt(Attempt):
         if self.workspace is None:
             raise UserError(f"the environment {self.task.environment.kind!r} has no shell")
         require_text("the message of shell()", message, optional=True)
-        self.meter.turn()
+        self._begin_turn()
         started = time.time()
         arguments: dict[str, Any] = {"command": command if isinstance(command, str) else list(command)}
         name = "shell" if fork is None else FORK_SHELL
@@ -160,8 +166,18 @@ class LiveAttempt(Attempt):
         require_tool_calls(calls)
         require_text("the message of act()", message, optional=True)
         require_text("the reasoning of act()", reasoning, optional=True)
-        self.meter.turn()
+        self._begin_turn()
         return await self._act(calls, message=message, reasoning=reasoning, call=call)
+
+    def _begin_turn(self) -> None:
+        """Charges a turn. Raises `LimitReached`."""
+        if self.path is not None:
+            most, made = self.task.limits.turns, len(self.path.steps)
+            if most is not None and made >= most:
+                self._is_out_of_turns = True
+                raise LimitReached("turns", made, most)
+            self._recorder.follow(self.path)
+        self.meter.turn()
 
     async def serve(self, name: str, arguments: dict[str, Any]) -> Observation:
         """Executes a call of a program in the sandbox as one recorded step of the agent.
@@ -200,16 +216,19 @@ class LiveAttempt(Attempt):
             self.episode.step = self._recorder.steps
         try:
             for tool_call in calls:
-                known, made = tuple(calls[: len(observations) + 1]), tuple(observations)
-                step = Step(self._recorder.steps, "agent", message, reasoning, known, made, started=started)
-                reason = await self._refusal(step)
+                reason = None
+                if self.guard is not None:
+                    known, made = tuple(calls[: len(observations) + 1]), tuple(observations)
+                    step = Step(self._recorder.steps, "agent", message, reasoning, known, made, started=started)
+                    reason = await self._refusal(step)
                 refused = None if reason is None else Observation(reason, tool_call.id, error=True)
                 observations.append(refused or await self._observe(tool_call))
         finally:
             # A limit or a cancellation in the middle leaves what was observed so far on record.
             state = await self.tools.digest() if len(observations) == len(calls) else None
             self._record(message, reasoning, tuple(calls), tuple(observations), StepContext(started, state, call))
-            self._record_user_steps()
+            if self._user_steps:
+                self._record_user_steps()
         if self.episode is not None:
             self._check_world_end(self.episode)
         return tuple(observations)
@@ -230,6 +249,11 @@ class LiveAttempt(Attempt):
         elif episode.truncated:
             steps = self._recorder.steps
             raise LimitReached("turns", steps, steps)
+
+    @property
+    def is_try_over(self) -> bool:
+        """Returns whether the world's own budget of acts, or the task's limit of turns for one try, is used up."""
+        return self._is_out_of_turns or (self.episode is not None and self.episode.truncated)
 
     async def _refusal(self, step: Step) -> str | None:
         """Returns why the last call of a step under way is refused; None if it is allowed. The calls before it have
@@ -264,7 +288,7 @@ class LiveAttempt(Attempt):
     def say(self, message: str, *, reasoning: str | None = None, call: str | None = None) -> None:
         require_text("the message of say()", message)
         require_text("the reasoning of say()", reasoning, optional=True)
-        self.meter.turn()
+        self._begin_turn()
         self._record(message, reasoning, (), (), StepContext(time.time(), None, call))
 
     def note(self, evidence: Evidence) -> None:
@@ -282,13 +306,16 @@ class LiveAttempt(Attempt):
         self.meter.begin_call()
         position = self._conversation.locate(request)
         call_id, started = self._recorder.begin_call(), time.time()
-        with self.meter.waiting():
+        self.meter.begin_wait()
+        try:
             async with model.slots:
                 try:
                     answered = await self._answer(call_id, request, position)
                 except ProviderError as exc:
                     await self._record_call(_EndedCall(call_id, position, started, error=str(exc)))
                     raise
+        finally:
+            self.meter.end_wait()
         await self._record_call(_EndedCall(call_id, position, started, answered))
         self.meter.charge(answered.reply.usage, answered.reply.cost_usd)
         return call_id, answered.reply

@@ -21,10 +21,10 @@ from assay.environments.services.command import ADDRESS, command_mount, command_
 from assay.environments.services.served_tools import ServedTools
 from assay.environments.services.serving import MCP_PATH, serve_http
 from assay.environments.workspace.session import PATH
-from assay.errors import AssayError, EnvironmentFailure
+from assay.errors import AssayError, EnvironmentFailure, TaskError
 from assay.records import Isolation, Task
 from assay.rollout.attempt.recorded_attempt import LiveAttempt
-from assay.rollout.attempt.site import NO_CHECKS, WorldSite, works_as_control
+from assay.rollout.attempt.site import NO_CHECKS, AttemptSite, WorldSite, works_as_control
 from assay.rollout.recording.recorded_workspace import RecordedWorkspace
 from assay.rollout.recording.recorder import Recorder
 from assay.rollout.recording.task_archive import AGENT_SANDBOX, sandbox_facts
@@ -114,6 +114,14 @@ class ServedWorldSite:
 
     async def judge(self, task: Task, more: RunChecks = NO_CHECKS) -> tuple[CheckResult, ...]:
         return await self._world.judge(task, more)
+
+    async def preview(self, task: Task) -> tuple[CheckResult, ...]:
+        if self._workspace is not None:
+            await self._workspace.kill_all()
+        return await self._world.preview(task)
+
+    async def fork(self) -> AttemptSite:
+        raise TaskError("a world that is served inside a sandbox cannot be forked: take an agent without programs")
 
     async def is_host_working(self) -> bool:
         """Implements `AttemptSite.is_host_working`; a world that breaks does so by itself."""

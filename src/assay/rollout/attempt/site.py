@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol
 
 import msgspec
 
@@ -25,6 +25,7 @@ from assay.environments.interface import (
     World,
 )
 from assay.environments.tools import WorkspaceTools
+from assay.environments.worlds.played import PlayedWorld
 from assay.errors import EnvironmentFailure, TaskError, boundary
 from assay.records import Check, Evidence, Isolation, Task, canonical_bytes
 from assay.rollout.attempt.disturbed_workspace import disturb_workspace
@@ -46,6 +47,9 @@ from assay.verify import (
     verify_world,
 )
 from assay.verify.as_asked import AsAskedRequest, judge_as_asked, living_spec
+
+if TYPE_CHECKING:
+    from assay.verify.splice.screening import Screen, ScreeningJudges
 
 NOT_NEEDED = Isolation("not needed")
 WORLD_CHECKPOINT = "began"
@@ -89,6 +93,8 @@ class SiteOptions(NamedTuple):
     """Archive for the tasks' records and files; None archives none."""
     state: Snapshot | None = None
     """Initial state; None is the task's unmodified image."""
+    screening: ScreeningJudges | None = None
+    """Judges that are shared with other attempts and find plain failures; None: there are none."""
 
 
 class AttemptSite(Protocol):
@@ -116,6 +122,16 @@ class AttemptSite(Protocol):
 
     async def judge(self, task: Task, more: RunChecks = NO_CHECKS) -> tuple[CheckResult, ...]:
         """Judges the sealed state by the task's checks, and then by `more`."""
+        ...
+
+    async def preview(self, task: Task) -> tuple[CheckResult, ...]:
+        """Judges the present state by the task's checks, after ending all processes; the record is unchanged, and the
+        agent may continue. Raises `TaskError` under as-asked verification, which judges the live sandbox once."""
+        ...
+
+    async def fork(self) -> AttemptSite:
+        """Returns the site, to be opened, of a copy of the present state. Raises `TaskError` where states cannot be
+        copied."""
         ...
 
     async def is_host_working(self) -> bool:
@@ -234,25 +250,47 @@ class WorkspaceSite:
     async def judge(self, task: Task, more: RunChecks = NO_CHECKS) -> tuple[CheckResult, ...]:
         if self._unsealed is not None:
             return await self._judge_as_asked(task, self._unsealed)
-        if self._state is None:
-            return ()
+        return () if self._state is None else await self._judge_state(self._state, task, more)
+
+    async def _judge_state(self, state: Snapshot, task: Task, more: RunChecks) -> tuple[CheckResult, ...]:
         resolved = self._preparer.resolved(task)
         request = JudgeRequest(
             task=msgspec.structs.replace(resolved, checks=(*resolved.checks, *more.checks)),
             folder=self._loaded.folder,
             backend=self._backend,
             spec=self._spec,
-            state=self._state,
+            state=state,
             blobs=self._blobs,
             repetitions=self._options.repetitions,
             separate=await self._preparer.separate(self._loaded, resolved),
             kinds=more.kinds,
             transcript=more.transcript,
+            screen=self._screen(),
         )
         results = await verify_outcome(request)
         if not results:
             return ()
         return (*results[:-1], results[-1]._replace(evidence=(*results[-1].evidence, *self._cost_evidence())))
+
+    def _screen(self) -> Screen | None:
+        judges, varied = self._options.screening, self._varied
+        if judges is None or varied is None or not self._options.variation.is_plain:
+            return None
+        from assay.verify.splice.screening import Screen  # late: most runs have none
+
+        return Screen(judges, varied.usage.add_command)
+
+    async def preview(self, task: Task) -> tuple[CheckResult, ...]:
+        if self._judges_as_asked:
+            raise TaskError("as-asked verification judges the live sandbox once: no branch can be judged before")
+        state = await self._open().snapshot()
+        try:
+            return await self._judge_state(state, task, NO_CHECKS)
+        finally:
+            await self._backend.release(state)
+
+    async def fork(self) -> AttemptSite:
+        raise TaskError("a branch of a sandbox cannot be forked: start another one, or fork its workspace for a trial")
 
     async def _judge_as_asked(self, task: Task, unsealed: _Unsealed) -> tuple[CheckResult, ...]:
         """Judges in the live sandbox, then seals it; the stored state includes the verifier's own changes."""
@@ -380,7 +418,9 @@ class WorldSite:
             self._opened_world.restore(self._checkpoint.state)
         if self._join is not None:
             self._join(self._opened_world, attempt, recorder)
-        attempt.episode = self._episode = self._opened_world if isinstance(self._opened_world, Episodic) else None
+        world = self._opened_world
+        if hasattr(world, "episode") and isinstance(world, Episodic):  # the protocol's own look is slow
+            attempt.episode = self._episode = world
 
     def resolved(self, task: Task) -> Task:
         return task
@@ -402,6 +442,27 @@ class WorldSite:
         judged = msgspec.structs.replace(task, checks=(*task.checks, *more.checks))
         facts, digest = self._world.facts(), await self._world.digest()
         return await verify_world(WorldRequest(judged, facts, digest, more.kinds, more.transcript))
+
+    async def preview(self, task: Task) -> tuple[CheckResult, ...]:
+        return await self.judge(task)
+
+    async def fork(self) -> AttemptSite:
+        copy = self._copy_world()
+        return WorldSite(lambda: copy, join=self._join)
+
+    def _copy_world(self) -> World:
+        world = self._world
+        if isinstance(world, PlayedWorld):
+            return world.fork()
+        if not isinstance(world, KeepsStates) or getattr(world, "before_message", None) is not None:
+            raise TaskError(
+                "this world cannot be forked: its states cannot be saved, or a model speaks for a person in it"
+            )
+        copy = self._make()
+        if not isinstance(copy, KeepsStates):
+            raise TaskError("this world cannot be forked: another object of it saves no states")
+        copy.restore(world.snapshot())
+        return copy
 
     async def is_host_working(self) -> bool:
         return False

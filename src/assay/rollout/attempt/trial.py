@@ -6,7 +6,6 @@ An infrastructure failure ends a trial as `broke` without an outcome; it never c
 from __future__ import annotations
 
 import asyncio
-import inspect
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -17,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from assay import __version__
+from assay.agents.branches import UPPER_BOUND, count_tries, is_upper_bound, uses_branches
 from assay.agents.interface import Agent, attempts_task, is_placed, takes_solution
 from assay.crash import describe_crash
 from assay.environments.solution import find_solution_folder
@@ -36,17 +36,19 @@ from assay.errors import (
     boundary,
 )
 from assay.records import AttemptEnded, AttemptStarted, EvidenceAdded, Task, Verdict, VerdictStatus
+from assay.rollout.attempt.agent_call import call_agent
+from assay.rollout.attempt.branches import BranchParts, LiveBranches
 from assay.rollout.attempt.recorded_attempt import LiveAttempt, ModelAccess
 from assay.rollout.attempt.site import NO_CHECKS, AttemptSite
 from assay.rollout.attempt.steps import as_step_result, combine_steps, is_below_minimum, step_tasks
 from assay.rollout.audit.live import LiveRecord, judge_record
 from assay.rollout.config import RunConfig
-from assay.rollout.limits.contract_guards import ActiveContracts
+from assay.rollout.limits.contract_guards import ActiveContracts, ContractGuard
 from assay.rollout.limits.early_stop import EarlyStopper
 from assay.rollout.limits.meter import Meter
 from assay.rollout.limits.run_budget import RunBudget
 from assay.rollout.limits.run_controls import RunControls
-from assay.rollout.plan import PlannedAttempt
+from assay.rollout.plan import PlannedAttempt, plan_tries
 from assay.rollout.recording.recorder import Recorder
 from assay.rollout.recording.redaction import Redactor
 from assay.rollout.telemetry.observer import SILENT, RunObserver, TrialEnding, TrialInfo, TrialObserver
@@ -152,40 +154,13 @@ async def _run_phases(trial: Trial, *, may_retry: bool) -> TrialResult:
         raise
 
 
-async def _run_agent(agent: Agent, attempt: LiveAttempt) -> None:
-    """Awaits the agent in a task of its own, so that an agent that cancels its current task does not cancel the trial.
-
-    Raises `AgentError` if its `run` is not asynchronous, ends the process, or raises `CancelledError` though nothing
-    cancelled the trial, as awaiting a task that was cancelled does.
-    """
-    try:
-        await asyncio.create_task(_await_agent(agent, attempt), name=f"agent {agent.name}")
-    except asyncio.CancelledError as exc:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        raise AgentError(f"agent {agent.name}: raised CancelledError, though nothing cancelled it") from exc
-
-
-async def _await_agent(agent: Agent, attempt: LiveAttempt) -> None:
-    try:
-        running = agent.run(attempt)
-        if not inspect.isawaitable(running):
-            raise AgentError(
-                f"agent {agent.name}: `run` returned {type(running).__name__} at once, so it is not asynchronous: "
-                "write `async def run(self, attempt)`"
-            )
-        await running
-    except SystemExit as exc:
-        raise AgentError(f"agent {agent.name}: called sys.exit({exc.code!r})") from exc
-
-
 class Trial:
     """One trial under way; its methods are its phases, in order."""
 
     def __init__(self, services: Services, planned: PlannedAttempt, retry: int) -> None:
         self.services = services
-        self.planned = planned
+        self.agent = planned.agent or services.agent
+        self.planned = planned = plan_tries(planned, count_tries(self.agent), services.config.limits)
         self.retry = retry
         self.recorder = Recorder(services.store, planned.chain(retry), Redactor(services.secrets))
         self.observer = self.recorder.observer = self._begin_observer()
@@ -195,15 +170,16 @@ class Trial:
         services.store.watch(self.recorder.chain, self.record.add)
         self.meter = Meter(planned.limits, services.budget)
         self.task = planned.loaded.task
-        self.agent = planned.agent or services.agent
-        self.attempt = LiveAttempt(self.task, planned.seed, self.recorder, self.meter, services.model)
+        self.attempt = self._make_attempt(planned.seed)
         if planned.stop is not None:
             stopper = EarlyStopper(planned.stop, self.recorder)
             self.meter.on_turn, self.recorder.on_step = stopper.check, stopper.watch.add_step
         self.site = services.make_site(planned)
+        self.branches: LiveBranches | None = None
+        """For an agent that tries several times."""
         self.ending = _ActingEnd()
         self.verdicts: list[list[Verdict]] = []
-        self.chain_started = False
+        self.chain_started = self.chain_ended = False
         self.unjudgeable: str | None = None
         """The error of the agent's sandbox, if it failed while the host worked."""
         self.executions_before = 0
@@ -241,18 +217,36 @@ class Trial:
         started = self._start_event()
         self.recorder.add(started)
         await self.recorder.commit()
-        self._attach_contracts(started)
-
-    def _attach_contracts(self, started: AttemptStarted) -> None:
-        contracts = self.services.contracts
         try:
-            guard = None if contracts is None else contracts.guard(self.task, self.recorder)
+            guard = self._begin_guard(started)
         except UserError as exc:
             self.ending.record_failure(TaskError(str(exc)))
             return
         if guard is not None:
-            guard.begin(started)
             self.attempt.attach_guard(guard)
+        if uses_branches(self.agent):
+            self.branches = LiveBranches(
+                BranchParts(
+                    self.agent,
+                    self.recorder,
+                    partial(self.services.make_site, self.planned),
+                    self._make_attempt,
+                    partial(self._begin_guard, started),
+                ),
+                self.attempt,
+                self.site,
+            )
+
+    def _make_attempt(self, seed: int) -> LiveAttempt:
+        return LiveAttempt(self.task, seed, self.recorder, self.meter, self.services.model)
+
+    def _begin_guard(self, started: AttemptStarted) -> ContractGuard | None:
+        """Returns a guard by the active contracts; None without any. Raises `UserError` for an invalid contract."""
+        contracts = self.services.contracts
+        guard = None if contracts is None else contracts.guard(self.task, self.recorder)
+        if guard is not None:
+            guard.begin(started)
+        return guard
 
     def _start_event(self) -> AttemptStarted:
         model = self.services.model if self.agent.needs_model else None
@@ -262,7 +256,7 @@ class Trial:
             attempt=self.planned.id,
             task=self.task.id,
             task_digest=self.task.digest,
-            agent=self.agent.name + asked,
+            agent=self.agent.name + (UPPER_BOUND if is_upper_bound(self.agent) else "") + asked,
             model=model.backend.name if model else None,
             seed=self.planned.seed,
             number=self.planned.number,
@@ -279,6 +273,8 @@ class Trial:
     async def run_steps(self) -> None:
         """Acts, settles and judges, step by step; an ordinary task is one step."""
         parts = step_tasks(self.planned.loaded)
+        if self.branches is not None and parts[0][0] is not None:
+            self.ending.record_failure(TaskError(f"{self.agent.name} tries a task as a whole, and this one has steps"))
         for number, (step, task) in enumerate(parts):
             if self.ending.broke in UNJUDGED:
                 return
@@ -333,7 +329,9 @@ class Trial:
         """Runs the agent under the limits."""
         self.executions_before = self.recorder.executions
         self.attempt.ended = None  # what the step before ended with says nothing of this one
+        self.attempt.branches = self.branches
         problem = await self._act_under_limits()
+        stopped = await self._take_adopted_branch()
         # What its model calls met goes before what its program made of that.
         cause = await self.attempt.close_endpoint() or problem
         if self.meter.refused is not None:
@@ -348,7 +346,15 @@ class Trial:
             else:
                 self.ending.record_failure(cause)
         else:
-            self.ending.ended = self.attempt.ended
+            self.ending.ended, self.ending.stopped = self.attempt.ended, stopped
+
+    async def _take_adopted_branch(self) -> str | None:
+        """Continues with the adopted branch's site and attempt; returns the world's limit that stopped it."""
+        if self.branches is None:
+            return None
+        chosen = await self.branches.finish()
+        self.site, self.attempt = chosen.site, chosen.attempt
+        return chosen.ending.stopped
 
     async def _act_under_limits(self) -> AssayError | None:
         """Returns the failure or limit that ended acting; None if the agent ended by itself."""
@@ -359,7 +365,7 @@ class Trial:
             async with wall, act_timeout:
                 self.attempt.set_act_timeout(act_timeout)
                 with self._stoppable(wall), boundary(AgentError, f"agent {self.agent.name}"):
-                    await _run_agent(self.agent, self.attempt)
+                    await call_agent(self.agent, self.attempt)
         except TimeoutError:
             return out_of_time if wall.expired() else None
         except LimitReached as exc:
@@ -435,8 +441,9 @@ class Trial:
         return "aborted" if aborted else "cancelled"
 
     def mark_interrupted(self, why: str) -> None:
-        """Leaves the chain open with a note; `resume` keeps it and starts another trial."""
-        if not self.chain_started:
+        """Leaves the chain open with a note; `resume` keeps it and starts another trial. A chain that has its end is
+        left as it is."""
+        if not self.chain_started or self.chain_ended:
             return
         self.recorder.note("interrupted", {"cause": why})
         self.recorder.flush()
@@ -446,10 +453,23 @@ class Trial:
         try:
             with boundary(EnvironmentFailure, "closing the place"):
                 await self.attempt.close_endpoint()
+                if self.branches is not None:
+                    await self.branches.close_all()
                 await self.site.close()
         except BoundaryError as exc:
             if self.chain_started:
                 self.recorder.note("not released", {"broke": exc.name, "error": str(exc)[:500]})
+
+    async def _commit_end(self) -> None:
+        """Commits the end together with events of other attempts. A cancellation meanwhile comes too late for this
+        trial: its end is committed, and an abort of this attempt alone is ignored."""
+        try:
+            await self.recorder.commit()
+        except asyncio.CancelledError:
+            self.recorder.flush()
+            task = asyncio.current_task()
+            if self.cancellation_cause() != "aborted" or (task is not None and task.cancelling() > 1):
+                raise
 
     async def end(self, *, may_retry: bool) -> TrialResult:
         """Closes the chain and returns the result."""
@@ -464,8 +484,9 @@ class Trial:
         if not retry:
             await judge_record(self.recorder, self.record, end)
         self.recorder.add(end)
+        self.chain_ended = True
         with self.observer.phase("commit"):
-            self.recorder.flush()
+            await self._commit_end()
         outcomes = [v for judged in self.verdicts for v in judged if v.kind == "outcome"]
         scores = [v.score for v in outcomes if v.score is not None]
         outcome = worst_outcome(v.status for v in outcomes)

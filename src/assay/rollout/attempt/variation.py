@@ -54,6 +54,11 @@ class Variation(msgspec.Struct, frozen=True):
     counted: bool = False
     """Record the CPU seconds of all commands in the attempt's sandboxes."""
 
+    @property
+    def is_plain(self) -> bool:
+        """True if the sandboxes are those of an attempt without a variation, and the verifier's are not measured."""
+        return self == Variation(self.name, counted=self.counted)
+
 
 def clock_variation(name: str, time: str) -> Variation | None:
     """Returns a variation in which every program sees another clock; None if libfaketime is not installed.

@@ -10,7 +10,7 @@ Invariant: findings and verdicts are those of `assay audit` on the stored record
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -59,13 +59,15 @@ class LiveRecord:
 
     def add(self, body: Body, size: int) -> None:
         """Adds a committed event of `size` encoded bytes."""
-        if self.dropped or (isinstance(body, Noted) and body.name == CALL_BEGUN):
+        if self.bytes > MOST_BYTES:
             return
         if isinstance(body, ModelCalled):
             self._bodies.append(_summarize_call(body.call))
             return
         if isinstance(body, StepAdded):
             self._actions.add(body.step)
+        elif isinstance(body, Noted) and body.name == CALL_BEGUN:
+            return
         self.bytes += size
         self._bodies.append(body)
         if self.bytes > MOST_BYTES:
@@ -79,7 +81,7 @@ class LiveRecord:
         return Subject(trajectory, self._actions.actions, texts_of(recorder.store.blobs))
 
 
-class _CallSummary(NamedTuple):
+class _CallSummary(msgspec.Struct, frozen=True, gc=False):
     """Contains what rules read of a call: its name, its place, and the tool messages in its request. A whole
     `ModelCall` takes three times the memory of it, and a long attempt has as many as steps."""
 
@@ -100,8 +102,8 @@ class _CallSummary(NamedTuple):
 def _summarize_call(call: ModelCall) -> _CallSummary:
     messages = call.request.get("messages")
     given = messages if isinstance(messages, list) else []
-    results = tuple(m for m in given if isinstance(m, dict) and m.get("role") == "tool")
-    return _CallSummary(call.id, call.dialect, call.model, results, call.lineage, call.actor)
+    results = [m for m in given if isinstance(m, dict) and m.get("role") == "tool"]
+    return _CallSummary(call.id, call.dialect, call.model, tuple(results), call.lineage, call.actor)
 
 
 async def judge_record(recorder: Recorder, record: LiveRecord, end: AttemptEnded) -> None:

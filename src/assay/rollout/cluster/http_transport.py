@@ -16,7 +16,7 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -29,22 +29,22 @@ from assay.http.metrics import MetricsRegistry
 from assay.http.server import ResponseWriter, ServerLimits
 from assay.http.tls import client_tls, is_loopback, server_tls
 
-from .transport import AgentLink, AgentReport, GrantReply, GrantRequest, PollRequest, UnreachableAgentError
+from .transport import (
+    AgentLink,
+    AgentReport,
+    BackoffLink,
+    GrantReply,
+    GrantRequest,
+    PollRequest,
+    Reply,
+    UnreachableAgentError,
+    decode_reply,
+)
 
 MAX_REQUEST_BYTES = 8 << 20
 MAX_REPLY_BYTES = 64 << 20
 SERVER_LIMITS = ServerLimits(header_s=10.0, body_s=30.0, connections=64)
 CLIENT_LIMITS = ClientLimits(connect_s=10.0, exchange_s=30.0, most_bytes=MAX_REPLY_BYTES)
-IGNORED_AFTER = 10
-"""Failed calls in a row after which an agent is called less often."""
-SKIPPED_CALLS = 10
-"""Calls of an ignored agent that fail without a request, before the next that makes one."""
-
-_Reply = TypeVar("_Reply", AgentReport, GrantReply)
-
-
-class AgentRefusalError(UnreachableAgentError):
-    """The agent answered that it does not serve this caller: a wrong token, or another version."""
 
 
 class NodeListener(NamedTuple):
@@ -135,8 +135,8 @@ class _AgentCall:
         self._body.drain()
 
 
-class HttpAgentLink:
-    """Calls one agent over HTTP. An agent that failed several times in a row is called less often."""
+class HttpAgentLink(BackoffLink):
+    """Calls one agent over HTTP."""
 
     def __init__(self, name: str, url: str, token: str, certificate: str | None = None) -> None:
         """Creates a link, which connects at its first call.
@@ -159,51 +159,22 @@ class HttpAgentLink:
         except ssl.SSLError as exc:
             raise ValueError(f"an invalid certificate: {exc}") from exc
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        self.name, self.url = name, url
-        self._poll = HttpClient(f"{url}/v1/poll", headers, CLIENT_LIMITS, tls)
-        self._grant = HttpClient(f"{url}/v1/grant", headers, CLIENT_LIMITS, tls)
-        self._failures = self._skipped = 0
-        self.problem: str | None = None
-        """The error of the last call that failed; None after a good one."""
-        self.is_refused = False
-        """True if the agent answered the last call with a refusal."""
-
-    async def poll(self, request: PollRequest) -> AgentReport:
-        return await self._call(self._poll, request, AgentReport)
-
-    async def grant(self, request: GrantRequest) -> GrantReply:
-        return await self._call(self._grant, request, GrantReply)
+        super().__init__(name)
+        self.url = url
+        self._clients = {
+            AgentReport: HttpClient(f"{url}/v1/poll", headers, CLIENT_LIMITS, tls),
+            GrantReply: HttpClient(f"{url}/v1/grant", headers, CLIENT_LIMITS, tls),
+        }
 
     async def close(self) -> None:
-        """Closes the connections. Idempotent."""
-        await self._poll.close()
-        await self._grant.close()
+        for client in self._clients.values():
+            await client.close()
 
-    async def _call(self, client: HttpClient, request: PollRequest | GrantRequest, kind: type[_Reply]) -> _Reply:
-        if self._failures >= IGNORED_AFTER and self._skipped < SKIPPED_CALLS:
-            self._skipped += 1
-            raise UnreachableAgentError(self.problem or f"agent {self.name} does not answer")
-        self._skipped = 0
-        self._failures += 1  # also where the call is cancelled because it takes too long
+    async def _exchange(self, request: PollRequest | GrantRequest, kind: type[Reply]) -> Reply:
         try:
-            reply = await self._exchange(client, request, kind)
-        except UnreachableAgentError as exc:
-            self.problem, self.is_refused = str(exc), isinstance(exc, AgentRefusalError)
-            raise
-        self._failures, self.problem, self.is_refused = 0, None, False
-        return reply
-
-    async def _exchange(self, client: HttpClient, request: PollRequest | GrantRequest, kind: type[_Reply]) -> _Reply:
-        try:
-            async with client.post(msgspec.json.encode(request), {}) as response:
+            async with self._clients[kind].post(msgspec.json.encode(request), {}) as response:
                 status, body = response.status, await response.read()
         except (OSError, TimeoutError, ResponseTooLargeError) as exc:
             what = type(exc).__name__ if not str(exc) else str(exc)
             raise UnreachableAgentError(f"agent {self.name} at {self.url} cannot be reached: {what}") from exc
-        if status != 200:
-            text = body[:300].decode("utf-8", "replace")
-            raise AgentRefusalError(f"agent {self.name} at {self.url} refused a call ({status}): {text}")
-        try:
-            return msgspec.json.decode(body, type=kind)
-        except (msgspec.DecodeError, ValueError, RecursionError) as exc:
-            raise AgentRefusalError(f"agent {self.name} at {self.url} sent an invalid reply: {exc}") from exc
+        return decode_reply(f"agent {self.name} at {self.url}", status, body, kind)

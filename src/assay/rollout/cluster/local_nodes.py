@@ -3,6 +3,9 @@
 A node reads its orders as one line of JSON from standard input, so that no token is in an argument or a variable. When
 that pipe closes, because the command ended in whatever way, the node uploads what is under way and leaves.
 
+With `--detach` a node leaves its parent's process tree, and reports its URL and its end as lines of JSON: an actor of
+Ray starts it so (`ray_actor.py`).
+
 A node that a signal kills or that crashes is started again, a bounded number of times; one that was told to leave, or
 that ends with an error of its own, is not: the error would be the same.
 """
@@ -12,11 +15,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 
@@ -25,6 +30,9 @@ from assay.rollout.telemetry.opening import LOSS_PREFIX
 from assay.settings import Settings
 
 from .node_config import NodeConfig
+
+if TYPE_CHECKING:
+    from .place_records import AgentAnnouncement
 
 DRAIN_S = 10.0
 MOST_LOG_BYTES = 2_000
@@ -44,8 +52,51 @@ class NodeOrders(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     config: NodeConfig
     token: str
-    store: str
-    cache: str
+    store: str | None
+    """Folder of the node's store; None: that of the machine's variables, else a new one in its folder for temporary
+    files."""
+    cache: str | None
+    """None: that of the machine's variables."""
+    address: str | None = None
+    """Is announced in the place instead of the node's URL."""
+
+
+class NodeEnd(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The end of a detached node."""
+
+    code: int | None
+    """Exit code; None if it was killed."""
+    error: str = ""
+
+
+class NodeReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A line that a detached node writes."""
+
+    url: str | None = None
+    """Where it listens."""
+    end: NodeEnd | None = None
+
+
+class Restarts:
+    """Decides whether a node that ended is started again, and when."""
+
+    def __init__(self, first_wait_s: float = RESTART_WAIT_S) -> None:
+        self._first_wait_s, self.count = first_wait_s, 0
+        """Restarts in a row."""
+
+    def next_wait(self, code: int | None, lived_s: float) -> float | None:
+        """Returns the seconds to wait before a restart; None if the node is not started again.
+
+        Args:
+            code: Its exit code; None or below 0 if it was killed.
+            lived_s: Seconds for which it lived.
+        """
+        if lived_s >= STABLE_S:
+            self.count = 0
+        if code in (0, FAILED) or self.count >= MOST_RESTARTS:
+            return None
+        self.count += 1
+        return self._first_wait_s * 2.0 ** (self.count - 1)
 
 
 class LocalNodes:
@@ -113,18 +164,16 @@ class LocalNodes:
         raise EnvironmentFailure(f"all local nodes have ended; their logs are in {self._folder}")
 
     async def _watch(self, number: int) -> None:
-        clock, restarts = asyncio.get_running_loop().time, 0
+        clock, restarts = asyncio.get_running_loop().time, Restarts(self._restart_wait_s)
         while True:
             began = clock()
             code = await self.processes[number].wait()
-            if clock() - began >= STABLE_S:
-                restarts = 0
-            again = code not in (0, FAILED) and restarts < MOST_RESTARTS
-            restarts += 1
-            self._report(number, code, f"it is started again ({restarts} of {MOST_RESTARTS})" if again else None)
-            if not again:
+            wait_s = restarts.next_wait(code, clock() - began)
+            again = None if wait_s is None else f"it is started again ({restarts.count} of {MOST_RESTARTS})"
+            self._report(number, code, again)
+            if wait_s is None:
                 return
-            await asyncio.sleep(self._restart_wait_s * 2.0 ** (restarts - 1))
+            await asyncio.sleep(wait_s)
             await self._start(number)
 
     def _report(self, number: int, code: int, remedy: str | None) -> None:
@@ -167,7 +216,7 @@ class LocalNodes:
                     self._warn(f"local node {number}: {line}")
 
 
-async def _serve(orders: NodeOrders) -> int:
+async def _serve(orders: NodeOrders, report: Callable[[NodeReport], None]) -> int:
     from .node import LeaveRequest, serve_node  # late: the parent needs no agent
 
     leave = LeaveRequest()
@@ -181,24 +230,67 @@ async def _serve(orders: NodeOrders) -> int:
     loop.add_reader(pipe, on_closed)
     loop.add_signal_handler(signal.SIGTERM, lambda: leave.set("told"))
     settings = Settings.from_environment()
-    settings = msgspec.structs.replace(settings, store=Path(orders.store), cache=Path(orders.cache))
-    return await serve_node(orders.config, orders.token, settings, leave)
+    if orders.cache is not None:
+        settings = msgspec.structs.replace(settings, cache=Path(orders.cache))
+    with contextlib.ExitStack() as stack:
+        store = orders.store or Settings.named(["ASSAY_STORE"]).get("ASSAY_STORE")
+        if store is None:
+            store = tempfile.mkdtemp(prefix="assay-node-")
+            stack.callback(_remove_without_trials, Path(store) / "nodes" / orders.config.run)
+        settings = msgspec.structs.replace(settings, store=Path(store))
+
+        def on_open(announced: AgentAnnouncement) -> None:
+            report(NodeReport(url=announced.url))
+
+        return await serve_node(orders.config, orders.token, settings, leave, on_open, orders.address)
 
 
-def main() -> int:
+def _remove_without_trials(folder: Path) -> None:
+    """Removes the temporary store of a node, unless trials are left in it."""
+    if not folder.is_dir() or not any(folder.iterdir()):
+        shutil.rmtree(folder.parent.parent, ignore_errors=True)
+
+
+def main(words: Sequence[str] = ()) -> int:
     """Runs one node by the orders on standard input; returns the exit code."""
+    report = _detach() if "--detach" in words else _discard
     line = bytearray()
     while not line.endswith(b"\n"):  # unbuffered, so that the closing of the pipe stays to be seen
         piece = os.read(sys.stdin.fileno(), 1 << 16)
         if not piece:
             return 0
         line += piece
+    code, error = FAILED, ""
     try:
-        return min(1, asyncio.run(_serve(msgspec.json.decode(line, type=NodeOrders))))
+        code = min(1, asyncio.run(_serve(msgspec.json.decode(line, type=NodeOrders), report)))
     except AssayError as exc:
+        error = str(exc)
         sys.stderr.write(f"assay: {exc}\n")
-        return FAILED
+    report(NodeReport(end=NodeEnd(code, error)))
+    return code
+
+
+def _discard(_: NodeReport) -> None:
+    """Drops the report of a node whose parent waits for its exit code."""
+
+
+def _detach() -> Callable[[NodeReport], None]:
+    """Goes on in a child in a session of its own; returns what writes reports to standard output, which no program that
+    the node starts inherits."""
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    output = os.dup(1)
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.close(null)
+
+    def write(report: NodeReport) -> None:
+        with contextlib.suppress(OSError):  # the actor is gone
+            os.write(output, msgspec.json.encode(report) + b"\n")
+
+    return write
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -81,6 +81,7 @@ class _OpenNode(NamedTuple):
     agent: NodeAgent
     listener: NodeListener
     announcement: AgentAnnouncement
+    address: str | None
     metrics: MetricsRegistry
 
 
@@ -102,8 +103,17 @@ async def serve_node(
     settings: Settings,
     leave: LeaveRequest,
     on_open: Callable[[AgentAnnouncement], None] = lambda _: None,
+    address: str | None = None,
 ) -> int:
-    """Runs trials until the run is complete or `leave` is set; `on_open` gets what the node announced.
+    """Runs trials until the run is complete or `leave` is set.
+
+    Args:
+        config: The node.
+        token: What callers show.
+        settings: Where the node's store and cache are.
+        leave: Tells the node to leave.
+        on_open: Gets the announcement of the node, with the URL at which it listens.
+        address: Is announced instead of that URL.
 
     Returns:
         The number of trials that could not be uploaded in time; they stay in the node's folder.
@@ -139,7 +149,7 @@ async def serve_node(
                 declare_agent_metrics(metrics.registry, agent)
                 if resources.model is not None:
                     declare_gateway_metrics(metrics.registry, resources.model.gateway_handle.load)
-                node = _OpenNode(config, place, agent, listener, announcement, metrics.registry)
+                node = _OpenNode(config, place, agent, listener, announcement, address, metrics.registry)
                 await _serve(node, token, leave, on_open)
     if not agent.leases:
         shutil.rmtree(root, ignore_errors=True)
@@ -225,7 +235,8 @@ async def _serve(
     try:
         async with HttpServer(AgentApp(node.agent, token, node.metrics), SERVER_LIMITS) as server:
             await server.listen(node.listener.socket, node.listener.tls)
-            await announce_agent(node.place, node.announcement)
+            announced = msgspec.structs.replace(node.announcement, url=node.address or node.announcement.url)
+            await announce_agent(node.place, announced)
             on_open(node.announcement)
             await asyncio.wait({serving, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if leaving.done():

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -23,6 +23,7 @@ from assay.store.objects.interface import ObjectStore
 from .commits import Name, Token
 from .http_transport import HttpAgentLink
 from .objects import create_or_read, list_pages, object_name, read_object, run_prefix
+from .transport import BackoffLink
 
 MOST_RECORD_BYTES = 1 << 26
 MOST_AGENTS = 10_000
@@ -49,7 +50,8 @@ class AgentAnnouncement(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     run: Name
     agent: Name
     """Unique for each start of a node."""
-    url: Annotated[str, msgspec.Meta(pattern=r"\Ahttps?://[^/?#\s]+\Z", max_length=300)]
+    url: Annotated[str, msgspec.Meta(pattern=r"\A(?:https?|ray)://[^/?#\s]+\Z", max_length=300)]
+    """`http://HOST:PORT` or `https://HOST:PORT`; `ray://ACTOR` for a node that an actor of Ray started."""
     slots: Annotated[int, msgspec.Meta(ge=1)]
     isolation: tuple[str, ...] = ()
     """Names of the sandbox backends that work there."""
@@ -163,20 +165,39 @@ def new_run_id() -> str:
     return secrets.token_hex(16)
 
 
+class Connect(Protocol):
+    """Makes links to announced agents."""
+
+    def __call__(self, agent: AgentAnnouncement) -> BackoffLink | None:
+        """Returns a link; None for an agent that this process cannot call. Raises `ValueError` for a bad address."""
+        ...
+
+
+def connect_http(token: str | None) -> Connect:
+    """Returns what makes links over HTTP, for agents that have this token; None calls no agent."""
+
+    def connect(agent: AgentAnnouncement) -> BackoffLink | None:
+        if token is None or agent.url.startswith("ray:"):
+            return None
+        return HttpAgentLink(agent.agent, agent.url, token, agent.certificate)
+
+    return connect
+
+
 class AnnouncedAgents:
-    """The directory of a run's announced agents, reached over HTTP."""
+    """The directory of a run's announced agents."""
 
     def __init__(
-        self, objects: ObjectStore, run: str, token: str, warn: Callable[[str], None] = lambda _: None
+        self, objects: ObjectStore, run: str, connect: Connect, warn: Callable[[str], None] = lambda _: None
     ) -> None:
-        self._objects, self._run, self._token, self._warn = objects, run, token, warn
+        self._objects, self._run, self._connect, self._warn = objects, run, connect, warn
         self.announced: dict[str, AgentAnnouncement] = {}
         """By key."""
-        self.links: dict[str, HttpAgentLink] = {}
-        """By the agent's name."""
+        self.links: dict[str, BackoffLink] = {}
+        """By the agent's name; of those that this process can call."""
         self._ignored: set[str] = set()
 
-    def agents(self) -> Mapping[str, HttpAgentLink]:
+    def agents(self) -> Mapping[str, BackoffLink]:
         return self.links
 
     async def refresh(self) -> None:
@@ -187,12 +208,14 @@ class AnnouncedAgents:
             try:
                 if isinstance(record, StoreError):
                     raise record
-                self.links[record.agent] = HttpAgentLink(record.agent, record.url, self._token, record.certificate)
+                link = self._connect(record)
             except (StoreError, ValueError) as exc:
                 self._ignored.add(key)
                 self._warn(f"a node is ignored: {key}: {exc}")
             else:
                 self.announced[key] = record
+                if link is not None:
+                    self.links[record.agent] = link
 
     async def watch(self, every_s: float) -> None:
         """Reads new announcements for ever, and reports each agent that refuses calls once."""

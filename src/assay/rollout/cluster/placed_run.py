@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,10 +38,21 @@ from .epochs import read_rounds
 from .fetch_trials import fetch_trials
 from .local_nodes import DRAIN_S, LocalNodes, NodeOrders
 from .node_config import NodeConfig
-from .place_records import AnnouncedAgents, PublishedRun, new_run_id, publish_end, publish_run, read_published
+from .place_records import (
+    AnnouncedAgents,
+    Connect,
+    PublishedRun,
+    connect_http,
+    new_run_id,
+    publish_end,
+    publish_run,
+    read_published,
+)
+from .ray_nodes import RayConnection, RayNodes, connect_ray, require_address
 from .recorded_trial import cluster_run
 from .run_state import ClusterRun, LeaseTimes, RunState
 
+RAY_TIMES = CoordinatorConfig(poll_s=1.0, answer_s=0.95, misses=20)
 LOCAL_TIMES = CoordinatorConfig(poll_s=0.5, answer_s=0.45, misses=10)
 EXTERNAL_TIMES = CoordinatorConfig(poll_s=2.0, answer_s=1.9, misses=15)
 ADDED_KEYS = ("run", "schema_version", "created")
@@ -55,8 +66,8 @@ class PlacedRunOptions(NamedTuple):
 
     place: str | None
     """URL of the object storage; None: the folder `objects` of the store, for local nodes."""
-    nodes: int | None
-    """Number of local nodes; None: nodes that others start with `assay node`."""
+    nodes: int | str | None
+    """Number of local nodes; `ray:...`: nodes on a cluster of Ray; None: nodes that others start with `assay node`."""
     token: str | None = None
     """Token of nodes that others start."""
     times: CoordinatorConfig | None = None
@@ -69,8 +80,8 @@ class RunPlacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     url: str
     id: str
     """Id of the published run."""
-    nodes: int | None
-    """Local nodes; None: nodes that others start."""
+    nodes: int | str | None
+    """As in `PlacedRunOptions`."""
 
 
 def resolve_place(place: str | None, settings: Settings) -> str:
@@ -222,8 +233,12 @@ def require_sendable(config: RunConfig, parts: RunParts) -> None:
 
 def _require_token(options: PlacedRunOptions) -> None:
     if options.nodes is not None:
-        if options.nodes < 1:
-            raise UserError(f"--nodes {options.nodes}: give a number from 1, or `external`")
+        if isinstance(options.nodes, str):
+            require_address(options.nodes)
+            if options.place is None and options.nodes != "ray:local":
+                raise UserError(f"--nodes {options.nodes} needs --place, which all machines of the cluster can reach")
+        elif options.nodes < 1:
+            raise UserError(f"--nodes {options.nodes}: give a number from 1, `external` or `ray:...`")
         return
     if options.place is None:
         raise UserError("--nodes external needs --place, which all nodes can reach")
@@ -238,6 +253,19 @@ def _require_token(options: PlacedRunOptions) -> None:
 def local_token_file(settings: Settings, run: str) -> Path:
     """Returns the path of the token of a run's local nodes, so that `assay status` can ask them."""
     return settings.store / "nodes" / run / "token"
+
+
+def ray_address_file(settings: Settings, run: str) -> Path:
+    """Returns the path of the address of a run's cluster of Ray, so that `assay status` can ask its nodes."""
+    return local_token_file(settings, run).with_name("ray-address")
+
+
+class _OpenNodes(NamedTuple):
+    """How a command reaches the nodes of its run."""
+
+    connect: Connect
+    watch: Callable[[], Coroutine[Any, Any, None]] | None
+    """Starts nodes, and reports and replaces those that end; None where others do."""
 
 
 class _PlacedRun:
@@ -272,46 +300,72 @@ class _PlacedRun:
         self._remove_leftovers()
 
     async def _coordinate(self) -> RunEnd:
-        options, run = self._options, self._run
-        token = options.token if options.nodes is None else load_token(local_token_file(self._settings, run.name))
-        assert token is not None  # `_require_token`
-        times = options.times or (EXTERNAL_TIMES if options.nodes is None else LOCAL_TIMES)
-        directory = AnnouncedAgents(self._place, run.name, token, self._progress.warn)
-        coordinator = Coordinator(self._place, [run], directory, times, progress=self._progress)
-        async with self._nodes(token) as watched, contextlib.aclosing(directory):
-            await directory.refresh()
-            serving = asyncio.create_task(coordinator.serve())
-            tasks: set[asyncio.Task[Any]] = {serving, asyncio.create_task(directory.watch(times.poll_s))}
-            if watched is not None:
-                tasks.add(asyncio.create_task(watched.watch()))
-            try:
-                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.wait(tasks)
+        run = self._run
+        times = self._options.times or self._default_times()
+        async with self._nodes() as opened:
+            directory = AnnouncedAgents(self._place, run.name, opened.connect, self._progress.warn)
+            coordinator = Coordinator(self._place, [run], directory, times, progress=self._progress)
+            async with contextlib.aclosing(directory):
+                await directory.refresh()
+                serving = asyncio.create_task(coordinator.serve())
+                tasks: set[asyncio.Task[Any]] = {serving, asyncio.create_task(directory.watch(times.poll_s))}
+                if opened.watch is not None:
+                    tasks.add(asyncio.create_task(opened.watch()))
+                try:
+                    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    for task in tasks:
+                        task.cancel()
+                    await asyncio.wait(tasks)
             for task in sorted(done, key=lambda one: one is not serving):
                 ends: dict[str, RunEnd] = task.result()
                 if task is serving:
                     return ends[run.name]
         raise AssertionError("a watch has ended without an error")
 
+    def _default_times(self) -> CoordinatorConfig:
+        if isinstance(self._options.nodes, str):
+            return RAY_TIMES
+        return EXTERNAL_TIMES if self._options.nodes is None else LOCAL_TIMES
+
     @contextlib.asynccontextmanager
-    async def _nodes(self, token: str) -> AsyncIterator[LocalNodes | None]:
-        """Starts local nodes, if the run has some."""
-        if self._options.nodes is None:
+    async def _nodes(self) -> AsyncIterator[_OpenNodes]:
+        """Starts the nodes of the run, unless others do."""
+        nodes, run = self._options.nodes, self._run.name
+        if nodes is None:
             self._progress.inform(
-                f"waiting for nodes: start each with `assay node {self._run.name} --place {self._place} --token-file "
-                "FILE`"
+                f"waiting for nodes: start each with `assay node {run} --place {self._place} --token-file FILE`"
             )
-            yield None
+            yield _OpenNodes(connect_http(self._options.token), None)
             return
-        folder = local_token_file(self._settings, self._run.name).parent
-        config = NodeConfig(run=self._run.name, place=str(self._place), drain_s=DRAIN_S)
-        store, cache = self._settings.store.absolute(), self._settings.cache.absolute()
-        orders = NodeOrders(config, token, str(store), str(cache))
-        async with LocalNodes(self._options.nodes, orders, folder, self._progress.warn) as nodes:
-            yield nodes
+        config = NodeConfig(run=run, place=str(self._place), drain_s=DRAIN_S)
+        store, cache = str(self._settings.store.absolute()), str(self._settings.cache.absolute())
+        private = local_token_file(self._settings, run)
+        if isinstance(nodes, int):
+            token = load_token(private)
+            async with LocalNodes(
+                nodes, NodeOrders(config, token, store, cache), private.parent, self._progress.warn
+            ) as local:
+                yield _OpenNodes(connect_http(token), local.watch)
+            return
+        orders = NodeOrders(config, "", store, cache) if nodes == "ray:local" else NodeOrders(config, "", None, None)
+        async with self._ray_nodes(nodes, orders) as opened:
+            yield opened
+
+    @contextlib.asynccontextmanager
+    async def _ray_nodes(self, nodes: str, orders: NodeOrders) -> AsyncIterator[_OpenNodes]:
+        label = read_label(self._store)
+        assert label is not None  # both entries wrote or read it
+        address = ray_address_file(self._settings, self._run.name)
+        async with RayConnection(nodes) as connection:
+            address.parent.mkdir(parents=True, exist_ok=True)
+            address.write_text(connection.address, encoding="utf-8")
+            try:
+                async with RayNodes(connection, orders, label.id, self._progress.warn) as placed:
+                    self._progress.inform(f"nodes are started on {connection.address}")
+                    yield _OpenNodes(connect_ray(self._options.token), placed.watch)
+            finally:
+                address.unlink(missing_ok=True)
 
     async def _fetch(self, *, is_complete: bool) -> None:
         state = RunState(self._run, 0, LeaseTimes())

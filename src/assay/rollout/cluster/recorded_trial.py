@@ -160,6 +160,12 @@ class _BoundedSite:
     async def judge(self, task: Task, more: RunChecks = NO_CHECKS) -> tuple[CheckResult, ...]:
         return await self._site.judge(task, more)
 
+    async def preview(self, task: Task) -> tuple[CheckResult, ...]:
+        return await self._site.preview(task)
+
+    async def fork(self) -> AttemptSite:
+        return await self._site.fork()
+
     async def is_host_working(self) -> bool:
         return await self._site.is_host_working()
 

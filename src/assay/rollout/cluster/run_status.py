@@ -20,10 +20,9 @@ from assay.store.objects.interface import ObjectStore, ObjectStoreError
 
 from .commits import TrialRecord, list_finals, read_record
 from .epochs import count_epochs
-from .http_transport import HttpAgentLink
 from .objects import list_pages, run_prefix
-from .place_records import AgentAnnouncement, AnnouncedAgents, has_ended, read_published
-from .transport import AgentReport, PollRequest, UnreachableAgentError
+from .place_records import AgentAnnouncement, AnnouncedAgents, Connect, connect_http, has_ended, read_published
+from .transport import AgentReport, BackoffLink, PollRequest, UnreachableAgentError
 
 PATIENCE_S = 30.0
 ANSWER_S = 5.0
@@ -40,7 +39,8 @@ class NodeStatus(msgspec.Struct, frozen=True):
     url: str
     slots: int
     state: Literal["answers", "silent", "not asked"]
-    """`silent`: it has left, or cannot be reached. `not asked`: the run has ended, or a token is missing."""
+    """`silent`: it has left, or cannot be reached. `not asked`: the run has ended, or this process cannot call the
+    node, because a token or the connection to Ray is missing."""
     running: int | None = None
     waiting: int | None = None
     uploading: int | None = None
@@ -108,17 +108,17 @@ class _ReadTrial(NamedTuple):
     broke: str | None
 
 
-async def read_status(place: ObjectStore, run: str, token: str | None) -> ClusterStatus:
+async def read_status(place: ObjectStore, run: str, connect: Connect | None = None) -> ClusterStatus:
     """Returns the state of a run; reads all its trials. See `StatusReader.read`."""
-    return await StatusReader(place, run, token).read()
+    return await StatusReader(place, run, connect).read()
 
 
 class StatusReader:
     """Reads the state of a run, repeatedly; a trial that was read is not read again."""
 
-    def __init__(self, place: ObjectStore, run: str, token: str | None) -> None:
-        """Creates a reader. `token` is that of the run's nodes; None asks none."""
-        self._place, self._run, self._token = place, run, token
+    def __init__(self, place: ObjectStore, run: str, connect: Connect | None = None) -> None:
+        """Creates a reader. `connect` reaches the run's nodes; None asks none."""
+        self._place, self._run, self._connect = place, run, connect or connect_http(None)
         self._trials: dict[str, _ReadTrial] = {}
         """By key."""
         self._answered: dict[str, float] = {}
@@ -187,13 +187,13 @@ class StatusReader:
         return [self._trials[entry.key] for entry in entries if entry.key in self._trials]
 
     async def _ask_nodes(self, problems: list[str], *, ended: bool) -> list[NodeStatus]:
-        token = None if ended else self._token
-        directory = AnnouncedAgents(self._place, self._run, token or "", problems.append)
+        connect = connect_http(None) if ended else self._connect
+        directory = AnnouncedAgents(self._place, self._run, connect, problems.append)
         await directory.refresh()
         try:
             async with asyncio.TaskGroup() as group:
                 asked = [
-                    group.create_task(_ask_node(one, None if token is None else directory.links[one.agent]))
+                    group.create_task(_ask_node(one, directory.links.get(one.agent)))
                     for one in directory.announced.values()
                 ]
         finally:
@@ -232,7 +232,7 @@ def _count(values: Iterable[Any]) -> dict[str, int]:
     return dict(sorted(Counter(values).items()))
 
 
-async def _ask_node(announced: AgentAnnouncement, link: HttpAgentLink | None) -> NodeStatus:
+async def _ask_node(announced: AgentAnnouncement, link: BackoffLink | None) -> NodeStatus:
     status = NodeStatus(announced.agent, announced.url, announced.slots, "not asked")
     if link is None:
         return status

@@ -19,6 +19,9 @@ from .objects import answered, read_object
 MOST_BLOB_BYTES = 5 << 30
 """The largest object that S3 takes in one request."""
 
+INLINE_EVENTS = 500
+"""Up to which the blobs of a chain are found at once, in 10 microseconds an event; another connection takes 400."""
+
 
 class BlobUploader:
     """Puts the blobs of a node's chains into the place. An instance is the `store_blobs` of `LocalTrials`."""
@@ -29,7 +32,11 @@ class BlobUploader:
 
     async def __call__(self, chain: str) -> tuple[str, ...]:
         """Uploads what is not there yet, however long the place does not answer; returns the digests."""
-        digests = await asyncio.to_thread(_read_digests, self._store.layout.root, self._store.run, chain)
+        row = self._store.row(chain)
+        if row is not None and row.length <= INLINE_EVENTS:
+            digests = chain_blobs(self._store, chain)
+        else:
+            digests = await asyncio.to_thread(_read_digests, self._store.layout.root, self._store.run, chain)
         await transfer([one for one in digests if one not in self._shared], self._upload)
         return tuple(digests)
 

@@ -6,8 +6,9 @@ Durations are sent, never times of day: the clocks of nodes differ.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -19,10 +20,18 @@ from .placement import NodeResources
 
 Ending = Literal["final", "superseded", "retry", "crashed", "interrupted", "returned"]
 NO_USE = ModelUse()
+IGNORED_AFTER = 10
+"""Failed calls in a row after which an agent is called less often."""
+SKIPPED_CALLS = 10
+"""Calls of an ignored agent that fail without a request, before the next that makes one."""
 
 
 class UnreachableAgentError(EnvironmentFailure):
     """An agent did not answer. What was asked of it may have been done."""
+
+
+class AgentRefusalError(UnreachableAgentError):
+    """The agent answered that it does not serve this caller: a wrong token, or another version."""
 
 
 class LeaseRef(NamedTuple):
@@ -151,3 +160,56 @@ class AgentDirectory(Protocol):
     def agents(self) -> Mapping[str, AgentLink]:
         """Returns the agents that exist now, by name; must not block."""
         ...
+
+
+Reply = TypeVar("Reply", AgentReport, GrantReply)
+
+
+class BackoffLink(ABC):
+    """An `AgentLink` that calls its agent less often after several calls in a row failed."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._failures = self._skipped = 0
+        self.problem: str | None = None
+        """The error of the last call that failed; None after a good one."""
+        self.is_refused = False
+        """True if the agent answered the last call with a refusal."""
+
+    async def poll(self, request: PollRequest) -> AgentReport:
+        return await self._call(request, AgentReport)
+
+    async def grant(self, request: GrantRequest) -> GrantReply:
+        return await self._call(request, GrantReply)
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Closes the connections. Idempotent."""
+
+    @abstractmethod
+    async def _exchange(self, request: PollRequest | GrantRequest, kind: type[Reply]) -> Reply:
+        """Makes one call. Raises `UnreachableAgentError`."""
+
+    async def _call(self, request: PollRequest | GrantRequest, kind: type[Reply]) -> Reply:
+        if self._failures >= IGNORED_AFTER and self._skipped < SKIPPED_CALLS:
+            self._skipped += 1
+            raise UnreachableAgentError(self.problem or f"agent {self.name} does not answer")
+        self._skipped = 0
+        self._failures += 1  # also where the call is cancelled because it takes too long
+        try:
+            reply = await self._exchange(request, kind)
+        except UnreachableAgentError as exc:
+            self.problem, self.is_refused = str(exc), isinstance(exc, AgentRefusalError)
+            raise
+        self._failures, self.problem, self.is_refused = 0, None, False
+        return reply
+
+
+def decode_reply(agent: str, status: int, body: bytes, kind: type[Reply]) -> Reply:
+    """Returns an agent's reply to a call over HTTP. Raises `AgentRefusalError` for a refusal or an invalid one."""
+    if status != 200:
+        raise AgentRefusalError(f"{agent} refused a call ({status}): {body[:300].decode('utf-8', 'replace')}")
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, ValueError, RecursionError) as exc:
+        raise AgentRefusalError(f"{agent} sent an invalid reply: {exc}") from exc

@@ -37,7 +37,7 @@ from assay.rollout.exchange.sources import ImportSource, SourceWalk, choose_form
 from assay.rollout.recording.redaction import Redactor
 from assay.settings import Settings
 from assay.store import AUDITED, Layout, RunStore
-from assay.store.run import encode_body
+from assay.store.encoding import encode_body
 from assay.verdicts import IMPORTED, is_imported
 
 BATCH_BYTES, BATCH_S = 4 << 20, 0.5

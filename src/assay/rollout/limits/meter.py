@@ -120,6 +120,18 @@ class Meter:
         if self.on_turn is not None:
             self.on_turn()
 
+    def is_spent(self) -> bool:
+        """Returns whether a limit of the attempt allows no further turn or call."""
+        if self.limits.calls is not None and self.calls_begun >= self.limits.calls:
+            return True
+        try:
+            self.check_turns()
+            self.check_time()
+            self.check_use()
+        except LimitReached:
+            return True
+        return False
+
     def begin_wait(self) -> None:
         """Starts waiting time, up to the matching `end_wait`; overlapping waits count once."""
         if not self._waiting:

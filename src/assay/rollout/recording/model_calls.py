@@ -5,7 +5,7 @@ Also locates calls made in this process in their conversation; calls through the
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -96,6 +96,8 @@ class CallRecordBuilder:
         """Returns the fields that differ from the parent's, and the names of the shared ones."""
         request = exchange.request
         known = self._fields.get(exchange.parent or "", {})
+        if not request.passthrough and not request.tools and not known:
+            return {}, ()  # without an entry a call has no fields
         if not request.passthrough and len(known) == 1 and known.get("tools") is request.tools:
             self._fields[exchange.id] = known
             return {}, ("tools",)
@@ -170,7 +172,7 @@ def _response(reply: ModelReply) -> dict[str, Any]:
     return {"choices": [choice], "upstream": raw}
 
 
-class CallPosition(NamedTuple):
+class CallPosition(msgspec.Struct, frozen=True, gc=False):
     """A call's position in its conversation, and a copy of its request that the agent cannot change."""
 
     request: ModelRequest

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from assay.analysis.judged_path import BRANCH
 from assay.errors import escape_surrogates
 from assay.gateway.interface import Exchange
 from assay.records import (
@@ -33,12 +34,31 @@ from assay.rollout.recording.model_calls import CallRecordBuilder
 from assay.rollout.recording.redaction import Redactor
 from assay.rollout.telemetry.observer import SILENT, TrialObserver
 from assay.store import RunStore
+from assay.store.encoding import EncodedBody
 
 BATCH = 16
 """Largest number of events in a transaction."""
 CALL_BEGUN = "call begun"
 PATIENCE_S = 0.02
 """Seconds that an event waits for others before it is committed."""
+
+
+class BranchPath:
+    """Steps of one branch of an attempt, from the start to its present state.
+
+    Steps of several branches are recorded one after the other. Where a step does not follow the one before it in the
+    record, evidence of kind `branch` precedes it: `branch` is the number, `at` the index of the next step, and `after`
+    that of the step whose state it acts in (absent: the start).
+    """
+
+    def __init__(self, number: int, steps: Sequence[Step] = ()) -> None:
+        self.number = number
+        self.steps = list(steps)
+
+    @property
+    def last(self) -> int:
+        """Returns the index of the latest step; -1 at the start."""
+        return self.steps[-1].index if self.steps else -1
 
 
 class Recorder:
@@ -57,9 +77,11 @@ class Recorder:
         self.on_step: Callable[[Step], None] | None = None
         """Called with each recorded step of the agent."""
         self.observer: TrialObserver = SILENT
+        self.path: BranchPath | None = None
+        """The branch that acts; None in an attempt without branches."""
         self._evidence = 0
         self._calls = 0
-        self._pending: list[Body] = []
+        self._pending: list[Body | EncodedBody] = []
         self._since = 0.0
         """Time at which the oldest pending event was recorded."""
         self._call_notes: dict[str, Body] = {}
@@ -70,13 +92,13 @@ class Recorder:
 
         `clean` skips redaction of known secrets.
         """
-        self._enqueue(_encodable(body if clean else self._clean(body)))
+        self._enqueue(_encode_escaped(body if clean else self._clean(body)))
         if len(self._pending) >= BATCH or time.monotonic() - self._since > self.patience_s:
             self.flush()
         else:
             self.store.group_commit.schedule(self, self.patience_s)
 
-    def _enqueue(self, body: Body) -> None:
+    def _enqueue(self, body: Body | EncodedBody) -> None:
         if not self._pending:
             self._since = time.monotonic()
         self._pending.append(body)
@@ -103,7 +125,7 @@ class Recorder:
         if self._pending:
             await self.store.group_commit.commit(self)
 
-    def pending(self) -> Sequence[Body]:
+    def pending(self) -> Sequence[Body | EncodedBody]:
         return self._pending
 
     def committed(self) -> None:
@@ -113,9 +135,19 @@ class Recorder:
         """Adds a step of the agent. `clean` as in `add`."""
         self.steps += 1
         self.add(StepAdded(step), clean=clean)
+        if self.path is not None:
+            self.path.steps.append(step)
         if self.on_step is not None:
             self.on_step(step)
         self.observer.on_step(step)
+
+    def follow(self, path: BranchPath) -> None:
+        """Records the next steps as those of a branch."""
+        if self.path is path:
+            return
+        self.path = path
+        if path.last != self.steps - 1:
+            self.evidence("audit", BRANCH, branch_data(path, self.steps))
 
     def evidence(self, channel: Channel, kind: str, data: dict[str, object], blobs: tuple[str, ...] = ()) -> str:
         """Adds evidence and returns its id."""
@@ -156,7 +188,8 @@ class Recorder:
         """Adds an ended model call, redacted and without its parent's content, and commits."""
         call = self._keeper.keep(exchange, state, actor)
         begun = self._call_notes.pop(exchange.id, None)
-        self._pending = [one for one in self._pending if one is not begun]
+        if begun is not None:
+            self._pending = [one for one in self._pending if one is not begun]
         self._enqueue(ModelCalled(call))
         self.observer.on_call(call)
         await self.commit()
@@ -170,16 +203,22 @@ class Recorder:
         self.add(Noted(name, data, time.time()))
 
 
-def _encodable(body: Body) -> Body:
-    """Returns the event with lone surrogates escaped: an agent's or a check's text may hold one, and the store refuses
-    it. Of a model call the gateway parsed every text."""
+def branch_data(path: BranchPath, at: int) -> dict[str, object]:
+    """Returns the data of evidence about a branch at a place of the record."""
+    data: dict[str, object] = {"branch": path.number, "at": at}
+    return data | ({"after": path.last} if path.steps else {})
+
+
+def _encode_escaped(body: Body) -> Body | EncodedBody:
+    """Returns the event encoded, with lone surrogates escaped: an agent's or a check's text may hold one, and the store
+    refuses it. Of a model call the gateway parsed every text."""
     if isinstance(body, ModelCalled):
         return body
     try:
-        canonical_bytes(body)
+        return EncodedBody(canonical_bytes(body), body)
     except UnicodeEncodeError:
-        return msgspec.convert(_escape(msgspec.to_builtins(body)), type(body))
-    return body
+        escaped: Body = msgspec.convert(_escape(msgspec.to_builtins(body)), type(body))
+        return escaped
 
 
 def _escape(value: Any) -> Any:

@@ -183,6 +183,8 @@ class Redactor:
         return value
 
     def _find_known(self, data: bytes) -> list[_Hit]:
+        if not self._secrets:
+            return []
         odd = b"\\" in data and _ODD_ESCAPE.search(data) is not None
         near = self._secrets if odd else [known for known in self._secrets if known.core in data]
         if not near:

@@ -17,6 +17,7 @@ from assay import __version__
 from assay.agents.interface import Agent, Attempt, takes_solution
 from assay.agents.replay import ActionReplayer, ContinueAgent, ReplayAgent, SuffixAgent
 from assay.analysis.attribution import Attribution, attribute_by_replay
+from assay.analysis.judged_path import has_branches
 from assay.environments.interface import Snapshot
 from assay.errors import UserError
 from assay.plugins import construct, load
@@ -145,6 +146,8 @@ async def _rewind_attempts(
         for row in select_attempts(store, config):
             trajectory = store.trajectory(row.chain)
             problem = replay_obstacle(trajectory)
+            if has_branches(trajectory):
+                problem = "it tried several times: rewind an attempt of the agent that it tried"
             if problem is not None:
                 raise UserError(f"{row.attempt} cannot be rewound: {problem}")
             rewinding = _Rewind(store, row, tasks.of(trajectory), config, then)

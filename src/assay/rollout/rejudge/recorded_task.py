@@ -15,6 +15,7 @@ import msgspec
 
 from assay.agents.interface import Prior
 from assay.agents.replay import own_command
+from assay.analysis.judged_path import judged_path
 from assay.environments.solution import SOLUTION
 from assay.errors import StoreError, UserError
 from assay.records import Event, Evidence, EvidenceAdded, Step, StepAdded, Trajectory
@@ -196,12 +197,13 @@ def sandbox_steps(trajectory: Trajectory) -> set[int]:
 
 def priors_of(store: RunStore, chain: str) -> tuple[Prior, ...]:
     """Returns the recorded acts of an attempt, one `Prior` per part of its task, split where the state was sealed."""
+    judged = _judged_steps(store, chain)
     parts: list[list[Step | Evidence]] = [[]]
     marked = False
     for event in store.events(chain):
         act = _act(event)
         marked = marked or (isinstance(event.body, EvidenceAdded) and event.body.evidence.kind == "place")
-        if act is None:
+        if act is None or (judged is not None and isinstance(act, Step) and act.index not in judged):
             continue
         if not marked and isinstance(act, Evidence) and act.data.get("target") == SOLUTION:
             # An older record, which does not say what was done beside steps: this was, and its bytes were not kept.
@@ -217,6 +219,13 @@ def priors_of(store: RunStore, chain: str) -> tuple[Prior, ...]:
         write_tree(store.blobs, listing, target)
 
     return tuple(Prior(tuple(part), store.blobs.get, tree) for part in parts)
+
+
+def _judged_steps(store: RunStore, chain: str) -> frozenset[int] | None:
+    """Returns the indexes of the steps that were judged; None for all, in an attempt without branches."""
+    if next(iter(store.links(chain, b'"kind":"branch')), None) is None:
+        return None
+    return frozenset(step.index for step in judged_path(store.trajectory(chain)).steps)
 
 
 def _act(event: Event) -> Step | Evidence | None:

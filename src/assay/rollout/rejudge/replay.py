@@ -15,6 +15,7 @@ import msgspec
 from assay import __version__
 from assay.agents.replay import ReplayAgent
 from assay.analysis.causes import Cause, DivergenceFacts, Signature, cause_of, signature
+from assay.analysis.judged_path import has_branches, judged_path
 from assay.analysis.replayed import Comparison, Manifest, PathDifference, compare
 from assay.analysis.volatile import Volatile, compile_patterns, is_volatile_path
 from assay.environments.interface import Change
@@ -124,7 +125,7 @@ def select_attempts(store: RunStore, config: ReplayConfig) -> list[AttemptRow]:
 
 
 def _load_source(store: RunStore, row: AttemptRow, tasks: RecordedTasks) -> _ReplaySource:
-    trajectory = store.trajectory(row.chain)
+    trajectory = judged_path(store.trajectory(row.chain))
     problem = replay_obstacle(trajectory)
     try:
         return _ReplaySource(row, trajectory, None if problem else tasks.of(trajectory), problem)
@@ -141,6 +142,8 @@ def replay_obstacle(trajectory: Trajectory) -> str | None:
     fork = trajectory.started.config.get("fork")
     if isinstance(fork, dict):
         return f"it began in the middle of {fork.get('chain')}: replay that, or judge this with `assay verify --again`"
+    if has_branches(trajectory) and any(item.kind == "place" for item in trajectory.evidence):
+        return "it tried several times in sandboxes, whose acts beside steps the record does not tell apart"
     if variation_of(trajectory) is not None:
         return f"it acted under a variation ({variation_of(trajectory)}): only its run makes that again"
     if any(call.raw_request is not None for call in trajectory.calls):

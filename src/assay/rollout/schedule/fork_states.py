@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from assay.agents.interface import FORK_SHELL, Prior
 from assay.agents.replay import own_command
+from assay.analysis.judged_path import has_branches
 from assay.environments.interface import KeepsStates, Snapshot, Tools, Workspace
 from assay.environments.tools import WorkspaceTools
 from assay.environments.worlds.opening import open_world
@@ -43,7 +44,7 @@ def path_of(trajectory: Trajectory, score: float | None) -> StatePath:
 
 
 def _is_fully_recorded(trajectory: Trajectory) -> bool:
-    if any(step.actor != "agent" for step in trajectory.steps):
+    if any(step.actor != "agent" for step in trajectory.steps) or has_branches(trajectory):
         return False
     if any(call.raw_request is not None for call in trajectory.calls):
         return False  # a program in the sandbox acted, with tools of its own

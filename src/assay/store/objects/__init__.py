@@ -3,7 +3,7 @@
 from .check import ObjectCheckReport, check_place
 from .collect import CollectReport, collect_objects
 from .create_only import require_create_only
-from .fetch import fetch_run
+from .fetch import fetch_run, fetch_runs
 from .index import IndexEntry, RunIndex, append_manifest, list_published, read_index
 from .interface import ObjectEntry, ObjectStore, ObjectStoreError
 from .places import UrlObjectStore, is_url, open_place
@@ -25,6 +25,7 @@ __all__ = [
     "check_place",
     "collect_objects",
     "fetch_run",
+    "fetch_runs",
     "is_url",
     "list_published",
     "open_place",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 import msgspec
@@ -24,8 +25,11 @@ from assay.store.sealed import file_digest
 from .index import IndexEntry, RunIndex, blob_entry, list_published, manifest_key, read_index
 from .interface import ObjectStore
 from .publish import CopyReport
-from .transfer import Progress, read_verified, transfer, write_in_thread
+from .transfer import Flight, Progress, read_verified, transfer, write_in_thread
 
+RUNS_AT_ONCE = 8
+_INLINE_BYTES = 64 << 10
+"""Up to which a write takes less time than handing it to a thread and back."""
 PARTIAL = "sealed.fetched.tmp"
 """The folder of a run that is being fetched; an old one is removed by `gc`."""
 
@@ -40,15 +44,41 @@ async def fetch_run(
             holds a live or another run of that name, or addenda that the place does not list.
         ObjectStoreError: The place cannot be reached; what was fetched stays.
     """
-    layout = Layout(root, run)
-    index = await read_index(place, run)
+    return await _fetch(place, await read_index(place, run), root, progress, Flight())
+
+
+async def fetch_runs(
+    place: ObjectStore, root: Path, runs: Iterable[str] = (), progress: Callable[[str], Progress] = lambda _: _ignore
+) -> list[CopyReport]:
+    """Fetches several runs at once, by default all, each as `fetch_run` does; returns their reports in order.
+
+    Raises:
+        StoreError, ObjectStoreError: As `fetch_run`, for the first run that fails; whole runs stay.
+    """
+    published = await list_published(place)
+    chosen, reports, flight = list(runs) or list(published), dict[str, CopyReport](), Flight()
+
+    async def fetch(run: str) -> None:
+        index = await read_index(place, run, published.get(run, 0))
+        reports[run] = await _fetch(place, index, root, progress(run), flight)
+
+    await transfer(chosen, fetch, at_once=RUNS_AT_ONCE)
+    return [reports[run] for run in chosen]
+
+
+def _ignore(_done: int, _total: int) -> None:
+    """Takes the progress of a run that is not shown."""
+
+
+async def _fetch(place: ObjectStore, index: RunIndex, root: Path, progress: Progress, flight: Flight) -> CopyReport:
+    layout = Layout(root, index.run)
     if not index.is_complete:
         raise StoreError(await _unknown_run(place, index))
     with store_errors(layout.folder):
         layout.folder.mkdir(parents=True, exist_ok=True)
     lock = WriterLock(layout.lock)
     try:
-        return await _Fetch(place, index, layout, progress).run()
+        return await _Fetch(place, index, layout, progress, flight).run()
     finally:
         lock.release()
 
@@ -61,8 +91,9 @@ async def _unknown_run(place: ObjectStore, index: RunIndex) -> str:
 
 
 class _Fetch:
-    def __init__(self, place: ObjectStore, index: RunIndex, layout: Layout, progress: Progress) -> None:
+    def __init__(self, place: ObjectStore, index: RunIndex, layout: Layout, progress: Progress, flight: Flight) -> None:
         self._place, self._index, self._layout, self._progress = place, index, layout, progress
+        self._flight = flight
         self._sealed = layout.sealed if layout.is_sealed else layout.folder / PARTIAL
         self._total, self._done = len(index.files) + len(index.blobs), 0
         self._sent = self._bytes_sent = 0
@@ -71,7 +102,7 @@ class _Fetch:
         missing = await asyncio.to_thread(self._missing_files)
         self._done = len(self._index.files) - len(missing)
         await self._fetch_blobs()
-        await transfer([e for e in missing if not _is_addendum(e)], self._fetch_file, size=lambda entry: entry.size)
+        await self._transfer([e for e in missing if not _is_addendum(e)], self._fetch_file)
         addenda = [(entry, await self._read(entry)) for entry in missing if _is_addendum(entry)]
         await self._fetch_blobs()  # the folder's garbage collection may have removed some that waited long
         if self._sealed != self._layout.sealed:
@@ -130,10 +161,17 @@ class _Fetch:
             await write_in_thread(blobs.put, await self._read(entry))
             self._count(entry)
 
-        await transfer(missing, fetch, size=lambda entry: entry.size)
+        await self._transfer(missing, fetch)
+
+    async def _transfer(self, entries: list[IndexEntry], work: Callable[[IndexEntry], Awaitable[None]]) -> None:
+        await transfer(entries, work, size=lambda entry: entry.size, flight=self._flight)
 
     async def _fetch_file(self, entry: IndexEntry) -> None:
-        await write_in_thread(_write, self._path(entry), await self._read(entry))
+        data = await self._read(entry)
+        if entry.size <= _INLINE_BYTES:
+            _write(self._path(entry), data)
+        else:
+            await write_in_thread(_write, self._path(entry), data)
         self._count(entry)
 
     async def _read(self, entry: IndexEntry) -> bytes:

@@ -65,7 +65,7 @@ class UrlObjectStore:
             if attempt:
                 await asyncio.sleep(FIRST_DELAY_S * 2 ** (attempt - 1) * random.uniform(0.5, 1.5))
             try:
-                await obstore.put_async(self._once, key, data, mode="create")
+                await obstore.put_async(self._once, key, data, mode="create", use_multipart=False)
             except AlreadyExistsError:
                 if await self._is_decided(key, data, failure):
                     return False

@@ -22,15 +22,22 @@ T = TypeVar("T")
 
 
 async def transfer(
-    items: Iterable[T], work: Callable[[T], Awaitable[None]], *, size: Callable[[T], int] = lambda _: 0
+    items: Iterable[T],
+    work: Callable[[T], Awaitable[None]],
+    *,
+    size: Callable[[T], int] = lambda _: 0,
+    at_once: int = AT_ONCE,
+    flight: Flight | None = None,
 ) -> None:
-    """Does work for each item, 16 at once and with at most `BYTES_AT_ONCE` of `size` in flight.
+    """Does work for each item, `at_once` at a time and with at most `BYTES_AT_ONCE` of `size` in flight.
+
+    Transfers that share a `flight` share that bound.
 
     Raises:
         Exception: The first failure of the work, after the work under way was cancelled.
     """
     waiting = iter(items)
-    flight = _Flight()
+    flight = flight or Flight()
 
     async def take() -> None:
         for item in waiting:
@@ -43,7 +50,7 @@ async def transfer(
 
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(AT_ONCE):
+            for _ in range(at_once):
                 group.create_task(take())
     except ExceptionGroup as failed:  # not `except*`: early releases of Python 3.11 wrap what it raises
         raise failed.exceptions[0] from None
@@ -59,7 +66,7 @@ async def write_in_thread(function: Callable[..., object], *arguments: Any) -> N
         raise
 
 
-class _Flight:
+class Flight:
     """Bounds the bytes in flight."""
 
     def __init__(self) -> None:

@@ -81,7 +81,7 @@ class MadeTasks(NamedTuple):
     """Number of plans by what they were dropped for; those that are unsound are not counted."""
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """Where in a set a task stands, and with what it is drawn."""
 
     seed: int
@@ -212,9 +212,9 @@ class ServiceTasks:
         return resembling_knobs(self._services, self._given_knobs) if self._harder.distractors else self._given_knobs
 
     def tasks(self, n: int, seed: int) -> tuple[Task, ...]:
-        return self.make(n, seed).tasks
+        return self.make_set(n, seed).tasks
 
-    def make(self, n: int, seed: int, progress: Callable[[int], None] = lambda _: None) -> MadeTasks:
+    def make_set(self, n: int, seed: int, progress: Callable[[int], None] = lambda _: None) -> MadeTasks:
         """Returns at most `n` tasks, and how many plans were dropped; `progress` is told how many there are."""
         made: list[Task] = []
         outcomes: set[bytes] = set()
@@ -258,16 +258,16 @@ class ServiceTasks:
         words = f"{'+'.join(service.name for service in self._services)}/{seed}/{number}"
         return int.from_bytes(blake3(words.encode()).digest()[:6], "big")
 
-    def _place(self, seed: int, number: int, world_seed: int, attempt: int) -> _Place:
+    def _place(self, seed: int, number: int, world_seed: int, attempt: int) -> Place:
         turn = number // 2 if self._harder.twins else number
         level = self._levels[turn % len(self._levels)]
         kind = self._kinds[turn // len(self._levels) % len(self._kinds)]
         if kind == "ambiguous" and level == "persona" and not self._harder.twins:
             level = "implicit"
         words = f"{world_seed}/{attempt}"
-        return _Place(seed, number, level, kind, random.Random(words), 0, random.Random(f"{words}/harder"))
+        return Place(seed, number, level, kind, random.Random(words), 0, random.Random(f"{words}/harder"))
 
-    def _made_at(self, place: _Place, world_seed: int, outcomes: set[bytes], dropped: Counter[str]) -> tuple[Task, ...]:
+    def _made_at(self, place: Place, world_seed: int, outcomes: set[bytes], dropped: Counter[str]) -> tuple[Task, ...]:
         """Returns a task, or a pair of twins; empty if this try led to none."""
         descriptions, walker = self._world_of(world_seed)
         try:
@@ -280,7 +280,7 @@ class ServiceTasks:
             return ()
 
     def _twins(
-        self, place: _Place, descriptions: Descriptions, walker: Walker, outcomes: set[bytes], dropped: Counter[str]
+        self, place: Place, descriptions: Descriptions, walker: Walker, outcomes: set[bytes], dropped: Counter[str]
     ) -> tuple[Task, ...]:
         count = self._writes or place.draw.choice((1, 2, 3))
         if place.kind == "ambiguous":
@@ -300,7 +300,7 @@ class ServiceTasks:
 
     def _task(
         self,
-        place: _Place,
+        place: Place,
         descriptions: Descriptions,
         draft: Draft,
         outcomes: set[bytes],
@@ -338,7 +338,7 @@ class ServiceTasks:
         )
         return build_task(shared, planned, world, done)
 
-    def _too_easy(self, world: ServiceWorld, draft: Draft, place: _Place) -> str:
+    def _too_easy(self, world: ServiceWorld, draft: Draft, place: Place) -> str:
         """Returns why a draft is not as hard as the options say; empty if it is."""
         harder = self._harder
         if harder.distractors and most_distractors(world, draft.walk.writes) < harder.distractors:
@@ -352,7 +352,7 @@ class ServiceTasks:
 
     def _planned(
         self,
-        place: _Place,
+        place: Place,
         world: ServiceWorld,
         done: ServiceWorld,
         draft: Draft,
@@ -403,7 +403,7 @@ class ServiceTasks:
             metadata,
         )  # fmt: skip
 
-    def _draft(self, descriptions: Descriptions, walker: Walker, place: _Place) -> Draft | None:
+    def _draft(self, descriptions: Descriptions, walker: Walker, place: Place) -> Draft | None:
         """Returns a plan of a kind that keeps the policy, and its wishes. Raises `Unspeakable`."""
         kind, draw = place.kind, place.draw
         count = self._writes or draw.choice((1, 2, 3))

@@ -158,7 +158,7 @@ def wish_of(
     for name in [name for _, name, _, _ in Formatter().parse(template) if name]:
         if name not in call.arguments:
             raise Unspeakable(f"{call.action} has no value for {name}")
-        spoken = words[name] if name in words else _spoken(descriptions, action, name, call.arguments[name])
+        spoken = words[name] if name in words else speak_value(descriptions, action, name, call.arguments[name])
         noun, label = _nouns(descriptions, action.takes.get(name), str(call.arguments[name]))
         cues = (noun, *noun.split(), label, *label.split(), *name.removesuffix("_id").split("_"))
         slots[name] = Slot(spoken, noun, tuple(dict.fromkeys(cues)))
@@ -277,8 +277,8 @@ def _clause(fact: PersonFact) -> str:
     return f"the {fact.kind} is {fact.value}"
 
 
-def _spoken(descriptions: Descriptions, action: Action, name: str, value: Any) -> str:
-    """Returns how a person says the value of an argument."""
+def speak_value(descriptions: Descriptions, action: Action, name: str, value: Any) -> str:
+    """Returns how a person says the value of an argument. Raises `Unspeakable`."""
     kind = action.takes.get(name)
     if kind is not None:
         return descriptions.describe(kind, str(value))

@@ -59,7 +59,7 @@ def make_service_set(
     """
     folder, options = Path(config.out), config.options
     _require_free(folder, config.seed, options)
-    made = ServiceTasks(**options).make(
+    made = ServiceTasks(**options).make_set(
         config.count, config.seed, lambda done: progress("tasks", done, config.count) if progress else None
     )
     if not made.tasks:

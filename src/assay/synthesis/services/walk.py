@@ -155,6 +155,37 @@ class Walker:
         self._draw = draw
         return self._arguments(action, (), wish)
 
+    def draw_value(self, action: Action, name: str, draw: random.Random) -> Any:
+        """Returns a value of one argument by its schema; None without one."""
+        self._draw = draw
+        return self._value(action, name, action.parameters["properties"][name], ())
+
+    def draw_known(self, view: Action, draw: random.Random) -> dict[str, Any]:
+        """Returns what a person might give to a view: values of one row of what it gives, of which they know names,
+        addresses, dates and words, but no generated identifier. Arguments without such a value are absent."""
+        tables = [
+            table
+            for table in self._world.composition.tables
+            if any(column.identifier in view.gives for column in table.columns if column.prefix)
+        ]
+        row = self._draw_row(draw.choice(tables), draw) if tables else None
+        found: dict[str, Any] = {}
+        for name, schema in view.parameters.get("properties", {}).items():
+            kind, rows = view.takes.get(name), [] if row is None else [row]
+            options: list[Any] = []
+            if kind is not None:
+                if kind not in self._world.composition.prefixes:
+                    options = [value for of_kind, value in _cells(rows) if of_kind == kind]
+            elif schema.get("type") == "string" and "enum" not in schema:
+                options = _matching(rows, schema["pattern"]) if "pattern" in schema else _phrases(rows)
+            if options:
+                found[name] = draw.choice(options)
+        return found
+
+    def _draw_row(self, table: Table, draw: random.Random) -> Row | None:
+        rows = list(self._world.database.rows(table))
+        return (table, draw.choice(rows)) if rows else None
+
     def _arguments(self, action: Action, used: Sequence[str], wish: str) -> PlannedCall | None:
         required = set(action.parameters.get("required", ()))
         spoken = set(re.findall(r"{(\w+)", wish))

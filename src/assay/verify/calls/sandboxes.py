@@ -11,7 +11,7 @@ import msgspec
 
 from assay.environments.interface import Backend, ExecResult, Mount, Snapshot, Workspace, WorkspaceSpec
 from assay.errors import EnvironmentFailure, VerifierError
-from assay.verify._staging import stage
+from assay.verify._staging import stage_programs
 from assay.verify.sanitise import PYTHON, has_tool_layer, opened, require_mounts, verifier_spec
 
 from .answers import LATE, MAX_REPLY_BYTES, Answer, read_answers
@@ -51,7 +51,7 @@ class RecordRequest(msgspec.Struct, frozen=True):
 
 def payload_folder() -> Path:
     """Returns a copy of the payload folder that a sandbox may mount."""
-    return stage(Path(__file__).parents[1] / "payload").path
+    return stage_programs(Path(__file__).parents[1] / "payload")
 
 
 def calls_spec(given: WorkspaceSpec) -> WorkspaceSpec:

@@ -109,7 +109,7 @@ class Client:
     """Calls entry points at the worker.
 
     Args:
-        descriptors: For reading from and writing to the worker; made non-blocking.
+        descriptors: For reading from and writing to the worker; made non-blocking. None: `attach` gives them.
         package: Import name of the package under test.
         classes: As in `Decoder`.
         call_timeout_s: Time limit of one answer.
@@ -118,7 +118,7 @@ class Client:
 
     def __init__(
         self,
-        descriptors: tuple[int, int],
+        descriptors: tuple[int, int] | None,
         package: str,
         classes: dict[tuple[str, str], frozenset[str]],
         call_timeout_s: float,
@@ -128,9 +128,8 @@ class Client:
         self.classes = classes
         self.calls = 0
         self.moved = MovedObjects()
-        self._reads, self._writes = descriptors
-        for fd in descriptors:
-            os.set_blocking(fd, False)
+        if descriptors is not None:
+            self.attach(descriptors)
         self._timeout_s = call_timeout_s
         self._report = report
         self._token = ""
@@ -143,6 +142,12 @@ class Client:
         self._originals: dict[tuple[str, str], _Original] = {}
 
     # Workers
+
+    def attach(self, descriptors: tuple[int, int]) -> None:
+        """Sets the descriptors of the worker."""
+        self._reads, self._writes = descriptors
+        for fd in descriptors:
+            os.set_blocking(fd, False)
 
     def end_test(self) -> None:
         """Ends the worker of the test that is over; the next call gets a fresh one."""

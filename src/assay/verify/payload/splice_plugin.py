@@ -37,11 +37,11 @@ class SplicePlugin:
     Args:
         config: `package`, `entries`, `tests` (id to uses), `guards`, `classes`, `guard_classes`, `sources` and
             `call_timeout_s`, from the plan.
-        descriptors: For reading from and writing to the worker.
+        descriptors: For reading from and writing to the worker; None: `attach` gives them, before the first test.
         tell: Sends a message to the supervisor.
     """
 
-    def __init__(self, config: dict[str, Any], descriptors: tuple[int, int], tell: Callable[..., None]) -> None:
+    def __init__(self, config: dict[str, Any], descriptors: tuple[int, int] | None, tell: Callable[..., None]) -> None:
         self._tell = tell
         self._test = ""
         self._uses: dict[str, dict[str, Any]] = config["tests"]
@@ -53,6 +53,7 @@ class SplicePlugin:
             for name in ("classes", "guard_classes")
         )
         self._client = Client(descriptors, config["package"], self._classes, config["call_timeout_s"], self._report)
+        self.attach = self._client.attach
         functions = {"is_active": self.is_active, "call": self.call, "iterate": self.iterate}
         splice_import.install(config["entries"], config["sources"], functions, self._problem)
 

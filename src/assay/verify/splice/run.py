@@ -30,7 +30,7 @@ from assay.environments.interface import (
 )
 from assay.errors import AssayError, VerifierError
 from assay.records import Separation
-from assay.verify._staging import stage
+from assay.verify._staging import stage_programs
 from assay.verify.cited_evidence import CitedEvidence
 from assay.verify.interface import CheckInput
 from assay.verify.sanitise import (
@@ -58,6 +58,8 @@ GRACE_S = 20.0
 MAX_REPORT = 60 << 20
 MAX_WORKER_TEXT = 16 << 10
 WORKER_GRACE_S = 5.0
+PIPES = 3
+"""Pipe ends that the judge gets for one run."""
 
 
 class NotJoinable(VerifierError):
@@ -87,6 +89,8 @@ class SplicedRun(NamedTuple):
     grade: Separation
     again: ConfirmingRun | None = None
     """A run of the same tests in one process with the code under test; None if there was none."""
+    program: str = "runner.py"
+    """The judge's supervisor."""
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -117,7 +121,7 @@ class SplicedRun(NamedTuple):
     def cite(self, cited: CitedEvidence) -> None:
         tail = str(self.report["tail"]) if self.report else self.judge.stderr[-4000:]
         shown = msgspec.structs.replace(self.judge, stdout=tail[-10_000:], stderr="")
-        cited.execution([PYTHON, f"{SUPERVISOR}/runner.py", "judge"], "", shown)
+        cited.execution([PYTHON, f"{SUPERVISOR}/{self.program}", "judge"], "", shown)
         if self.worker is not None:
             ended = msgspec.structs.replace(self.worker, stdout="", stderr=self.worker.stderr[-1000:])
             cited.execution([PYTHON, f"{PROGRAMS}/splice_worker.py"], "", ended)
@@ -172,14 +176,12 @@ async def run_spliced(given: CheckInput, request: SpliceRequest, cited: CitedEvi
         EnvironmentFailure: A sandbox failed; never the agent's failure.
         NotJoinable: A sandbox cannot be joined by pipes.
     """
-    programs = Mount(str(stage(Path(__file__).parents[1] / "payload").path), PROGRAMS)
-    judge_spec = verifier_spec(given.spec, [*request.mounts, programs], request.env)
-    worker_spec = _worker_spec(given.spec, programs, request.worker_env)
+    judge_spec, worker_spec = sandboxes_of(given, request)
     async with opened(given.backend, judge_spec) as judge, opened(given.backend, worker_spec, given.state) as worker:
         findings = await inspect_changes(worker, request.undoing)
         cited.findings(findings)
         await judge.write(CONFIGURATION, json.dumps({**request.configuration, "again": request.again}).encode())
-        joined = _Joined(judge, worker, given, request, findings, cited)
+        joined = JoinedSandboxes(judge, worker, given, request, findings, cited)
         try:
             run = await joined.run()
         finally:
@@ -188,13 +190,20 @@ async def run_spliced(given: CheckInput, request: SpliceRequest, cited: CitedEvi
     return run
 
 
+def sandboxes_of(given: CheckInput, request: SpliceRequest) -> tuple[WorkspaceSpec, WorkspaceSpec]:
+    """Returns the specifications of the judge's sandbox and of the worker's."""
+    programs = Mount(str(stage_programs(Path(__file__).parents[1] / "payload")), PROGRAMS)
+    judge = verifier_spec(given.spec, [*request.mounts, programs], request.env)
+    return judge, _worker_spec(given.spec, programs, request.worker_env)
+
+
 def _worker_spec(given: WorkspaceSpec, programs: Mount, env: dict[str, str]) -> WorkspaceSpec:
     """The verifier's clean environment without its user, its folders and its runner."""
     clean_env = verifier_spec(given, (), env).env
     return msgspec.structs.replace(given, env=clean_env, mounts=(*given.mounts, programs))
 
 
-class _Joined:
+class JoinedSandboxes:
     """Two sandboxes that are joined by pipes. The judge's reports come over a third one."""
 
     def __init__(
@@ -230,29 +239,40 @@ class _Joined:
     async def run(self) -> SplicedRun:
         """Runs both programs until the judge has told its report; the worker is given a moment and then killed. What
         passed then runs again."""
+        failed: list[Exception] = []
         try:
-            async with asyncio.TaskGroup() as group:
-                answering = group.create_task(self._run_worker())
-                asking = group.create_task(self._run_judge())
-                reader = await self._open_reports()
-                text = await _read_line(reader)
-                report = _decode_report(text)
-                self._close(self._calls[1])
-                done, _ = await asyncio.wait([answering], timeout=WORKER_GRACE_S)
-                await self._worker.kill_all()  # what it started may hold its pipes
-                alive = () if report is None else await left_running(self._judge, apart_from=report["supervisor"])
-                image = self._given.spec.image.digest
-                grade = await cite_open_sandboxes(self._cited, self._judge, [self._worker], image=image, pipes=3)
-                again = None if report is None or alive else await self._run_again(report, reader)
-                await self._judge.kill_all()  # whatever it still waits for or tells
-                judged = await asking
-        except* AssayError as failures:  # one of them is the cause, and callers know single ones
-            raise failures.exceptions[0] from None
+            return await self._run_both()
+        except* AssayError as failures:
+            failed += failures.exceptions
+        raise failed[0]  # callers know single ones, and what is raised above would be in a group
+
+    async def _run_both(self) -> SplicedRun:
+        async with asyncio.TaskGroup() as group:
+            answering = group.create_task(self._run_worker())
+            asking = group.create_task(self._run_judge())
+            reader = await self._open_reports()
+            text = await _read_line(reader)
+            report = _decode_report(text)
+            self._close(self._calls[1])
+            done, _ = await asyncio.wait([answering], timeout=WORKER_GRACE_S)
+            await self._worker.kill_all()  # what it started may hold its pipes
+            alive = () if report is None else await left_running(self._judge, apart_from=_own_processes(report))
+            grade = await self._cite_sandboxes()
+            again = None if report is None or alive else await self._run_again(report, reader)
+            await self._end_judge()
+            judged = await asking
         if report is None:
             judged = msgspec.structs.replace(judged, stderr=text.decode(errors="replace"))
         else:
             judged = msgspec.structs.replace(judged, exit_code=0, timed_out=False)
         return SplicedRun(report, judged, answering.result() if done else None, alive, self._findings, grade, again)
+
+    async def _cite_sandboxes(self) -> Separation:
+        image = self._given.spec.image.digest
+        return await cite_open_sandboxes(self._cited, self._judge, [self._worker], image=image, pipes=PIPES)
+
+    async def _end_judge(self) -> None:
+        await self._judge.kill_all()  # whatever it still waits for or tells
 
     async def _run_again(self, report: dict[str, Any], reader: asyncio.StreamReader) -> ConfirmingRun | None:
         """Has the tests run once more, if all passed and may be confirmed here. What takes much longer than the first
@@ -271,7 +291,7 @@ class _Joined:
             return None
         if told is None:
             return None
-        return ConfirmingRun(told, await left_running(self._judge, apart_from=report["supervisor"]))
+        return ConfirmingRun(told, await left_running(self._judge, apart_from=_own_processes(report)))
 
     async def _run_worker(self) -> ExecResult:
         configuration = self._request.configuration
@@ -316,6 +336,11 @@ class _Joined:
         return reader
 
 
+def _own_processes(report: dict[str, Any]) -> set[int]:
+    """Returns the judge's own processes that outlive a run."""
+    return {report["supervisor"], report.get("waiting", -1)}
+
+
 async def _read_line(reader: asyncio.StreamReader) -> bytes:
     """Returns a line without its end; what there is, if that does not come or is too long."""
     try:
@@ -338,6 +363,8 @@ def compare_collection(plan: SeparationPlan, tests: Sequence[TestPlan], report: 
     wanted = {test.id for test in tests}
     recorded = [item for item in plan.collection if item.id in wanted]
     found = report.get("items", [])
+    if report.get("order") == "reversed":
+        found = found[::-1]
     for expected, item in zip(recorded, found, strict=False):
         if (expected.id, list(expected.marks), expected.parameters) != (item["id"], item["marks"], item["parameters"]):
             return f"collected otherwise than recorded: {item['id']}"[:300]

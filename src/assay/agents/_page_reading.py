@@ -1,0 +1,158 @@
+"""Reads goals and pages for a search: which values a request wants, what a tree shows, what can be done there. Pure.
+
+A page is read from the text of its accessibility tree alone, as an agent sees it. An act is a link, or a form with one
+choice of values and its button.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+_WISH: Final = re.compile(r"^- ([^:\n]+): (.+)$", re.MULTILINE)
+_TITLE: Final = re.compile(r"current screen is “([^”]+)”")
+_TEXT: Final = r'"(?:[^"\\]|\\.)*"'
+_PART: Final = re.compile(rf"(?:\[(\d+)\] )?([a-z]+) ({_TEXT})?((?: [a-z]+={_TEXT}| [a-z0-9]+)*)")
+_CODE: Final = re.compile(r"[A-Z][A-Z-]*-\d{3,}")
+_IRREVERSIBLE: Final = re.compile(
+    r"\b(send|submit|pay|buy|order|place|book|delete|close|begin anew|transfer|cancel)\b", re.IGNORECASE
+)
+_NAMELESS: Final = frozenset({"alert", "dialog"})
+_CONFIRMS: Final = ("Confirm", "Yes")
+_MOST_CHOICES: Final = 12
+"""Choices of values of one form."""
+
+
+class Goal(NamedTuple):
+    """What a request wants."""
+
+    title: str
+    """Heading of the last page; empty if any will do."""
+    wishes: Mapping[str, str]
+    """Values by name, in lower case."""
+
+
+class Part(NamedTuple):
+    """An element in the tree."""
+
+    depth: int
+    number: str
+    role: str
+    name: str
+    rest: str
+
+    def field(self, name: str) -> str:
+        """Returns a further text of the element, such as its value or options; empty without it."""
+        found = re.search(rf" {name}=({_TEXT})", self.rest)
+        return "" if found is None else _unquote(found[1])
+
+
+class PageView(NamedTuple):
+    """A page as a search sees it."""
+
+    heading: str
+    values: Mapping[str, str]
+    """What the page shows by name, in lower case."""
+    codes: frozenset[str]
+    parts: tuple[Part, ...]
+
+
+class Act(NamedTuple):
+    """Calls of the browser's tools that are one step of a search."""
+
+    about: str
+    calls: tuple[tuple[str, Mapping[str, Any]], ...]
+
+    @property
+    def is_irreversible(self) -> bool:
+        """True if its words say that it cannot be taken back."""
+        return bool(_IRREVERSIBLE.search(self.about.partition(":")[0]))
+
+
+def read_goal(instruction: str) -> Goal:
+    """Returns the wanted values and heading of a request."""
+    text = instruction.partition("\n\n")[0]
+    title = _TITLE.search(text)
+    wishes = {name.strip().lower(): value.strip().lower() for name, value in _WISH.findall(text)}
+    return Goal("" if title is None else title[1], wishes)
+
+
+def read_view(tree: str) -> PageView:
+    """Returns what a tree shows."""
+    parts: list[Part] = []
+    for line in tree.splitlines():
+        depth = len(line) - len(line.lstrip(" "))
+        if line.strip().partition(" ")[0] in _NAMELESS:
+            parts.append(Part(depth, "", line.strip().partition(" ")[0], "", ""))
+            continue
+        for found in _PART.finditer(line.strip()):
+            number, role, name, rest = found.groups()
+            if name is not None or number is not None:
+                parts.append(Part(depth, number or "", role, _unquote(name or '""'), rest))
+    heading = next((part.name for part in parts if part.role == "heading" and "level 1" in part.rest), "")
+    values: dict[str, str] = {}
+    for part, after in itertools.pairwise(parts):
+        if part.role == "term" and after.role == "definition":
+            values[part.name.lower()] = after.name.lower()
+    return PageView(heading, values, frozenset(_CODE.findall(tree)), tuple(parts))
+
+
+def _unquote(text: str) -> str:
+    try:
+        return str(msgspec.json.decode(text))
+    except msgspec.DecodeError:
+        return text
+
+
+def acts_on(view: PageView, codes: Sequence[str]) -> Iterator[Act]:
+    """Yields what can be done on a page: its forms with each choice of values, and its links where it has no form."""
+    start = next((at for at, part in enumerate(view.parts) if part.role == "heading" and "level 1" in part.rest), 0)
+    forms = [at for at, part in enumerate(view.parts) if part.role == "form" and at >= start]
+    for at in forms:
+        yield from _acts_of_form(view.parts, at, codes)
+    seen: set[str] = set()
+    for part in view.parts[start:] if not forms else ():
+        if part.role == "link" and part.name not in seen:
+            seen.add(part.name)
+            yield Act(part.name, (("click", {"bid": part.number}),))
+
+
+def _acts_of_form(parts: Sequence[Part], at: int, codes: Sequence[str]) -> Iterator[Act]:
+    inside = list(itertools.takewhile(lambda part: part.depth > parts[at].depth, parts[at + 1 :]))
+    button = next((part for part in inside if part.role == "button"), None)
+    if button is None:
+        return
+    choices: list[list[tuple[str, tuple[str, Mapping[str, Any]]]]] = []
+    radios = [part for part in inside if part.role == "radio"]
+    if radios:
+        choices.append([(part.name, ("click", {"bid": part.number})) for part in radios])
+    for part in inside:
+        if part.role == "combobox":
+            options = [option for option in part.field("options").split(" | ") if option]
+            choices.append([(o, ("select_option", {"bid": part.number, "options": o})) for o in options])
+        elif part.role in ("textbox", "searchbox"):
+            choices.append([(code, ("fill", {"bid": part.number, "value": code})) for code in codes])
+    for chosen in itertools.islice(itertools.product(*choices), _MOST_CHOICES):
+        words = ", ".join(text for text, _ in chosen)
+        about = parts[at].name + (f": {words}" if words else "")
+        yield Act(about, (*(call for _, call in chosen), ("click", {"bid": button.number})))
+
+
+def confirmation(view: PageView) -> tuple[str, Mapping[str, Any]] | None:
+    """Returns the click that says yes, where a page asks whether to do what was sent; None where it does not."""
+    if "confirm" not in view.heading.lower() and not any(part.role == "dialog" for part in view.parts):
+        return None
+    button = next((part for part in view.parts if part.role == "button" and part.name in _CONFIRMS), None)
+    return None if button is None else ("click", {"bid": button.number})
+
+
+def distance(goal: Goal, first: Mapping[str, str], known: Mapping[str, str], heading: str) -> int:
+    """Returns an estimate of the steps that are left: wishes that are not seen to hold, values that changed and should
+    not have, and the last page."""
+    missing = sum(known.get(name) != value for name, value in goal.wishes.items())
+    spoilt = sum(name not in goal.wishes and known.get(name) != value for name, value in first.items())
+    return 2 * missing + 2 * spoilt + (bool(goal.title) and heading != goal.title)

@@ -1,0 +1,112 @@
+"""The combinators: `best-of`, `retry`, `verify-then-retry`, `vote` and `cascade`.
+
+Which one pays depends on the judge. `best-of` and `retry` turn luck into success if the judge is right, and into a
+larger gap between what the judge says and what is true if it is not: `assay stats --table picks` shows that gap.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from assay.agents.branches import Branch
+from assay.records import Message, Task
+
+from .combinator import Combinator, PlainOptions, Trying
+
+
+class BestOfAgent(Combinator):
+    """Tries N times from the start and hands in the try with the best score, the earliest of equals."""
+
+    kind = "best-of"
+
+    async def combine(self, trying: Trying) -> None:
+        for number in range(self.tries):
+            branch = await trying.open(number)
+            judgement = await trying.run(self.agents[0], branch)
+            await trying.keep_best(branch, 0.0 if judgement is None else judgement.score)
+
+
+class RetryAgent(Combinator):
+    """Tries up to N times from the start, until the judge takes a try for done; else hands in the best score."""
+
+    kind = "retry"
+
+    async def combine(self, trying: Trying) -> None:
+        for number in range(self.tries):
+            branch = await trying.open(number)
+            judgement = await trying.run(self.agents[0], branch)
+            await trying.keep_best(branch, 0.0 if judgement is None else judgement.score)
+            if trying.is_accepted(judgement):
+                return
+
+
+class VerifyThenRetryAgent(Combinator):
+    """Lets the agent continue in the state that it left, up to N times, with what the judge found missing added to the
+    task, until the judge takes it for done or the world is over."""
+
+    kind = "verify-then-retry"
+
+    async def combine(self, trying: Trying) -> None:
+        branch = trying.branches.first
+        task = branch.attempt.task
+        for number in range(self.tries):
+            branch.attempt.seed = trying.seed(number)
+            judgement = await trying.run(self.agents[0], branch)
+            trying.adopt(branch)
+            is_over = branch.ending.stopped is not None or _is_world_over(branch)
+            if judgement is None or trying.is_accepted(judgement) or is_over:
+                break
+            branch.attempt.task = _with_advice(task, judgement.feedback)
+        branch.attempt.task = task
+
+
+class VoteAgent(Combinator):
+    """Tries N times from the start and hands in a final state that most tries share, the earliest of equals."""
+
+    kind = "vote"
+    Options = PlainOptions
+
+    async def combine(self, trying: Trying) -> None:
+        tried: list[tuple[Branch, str]] = []
+        for number in range(self.tries):
+            branch = await trying.open(number)
+            await trying.run(self.agents[0], branch)
+            tried.append((branch, await _final_state(branch)))
+            counts = Counter(state for _, state in tried)
+            most = max(counts.values())
+            trying.adopt(next(one for one, state in tried if counts[state] == most))
+
+
+class CascadeAgent(Combinator):
+    """Lets a cheap agent try, and an expensive one from the start only if the judge does not take that for done."""
+
+    kind = "cascade"
+    agents_inside = 2
+
+    async def combine(self, trying: Trying) -> None:
+        for number, agent in enumerate(self.agents):
+            branch = await trying.open(number)
+            judgement = await trying.run(agent, branch)
+            await trying.keep_best(branch, 0.0 if judgement is None else judgement.score)
+            if trying.is_accepted(judgement):
+                return
+
+
+def _is_world_over(branch: Branch) -> bool:
+    return bool(getattr(branch.attempt.tools, "terminated", False))
+
+
+async def _final_state(branch: Branch) -> str:
+    workspace = branch.attempt.workspace
+    digest = await branch.attempt.tools.digest() if workspace is None else await workspace.digest()
+    return digest or f"branch {branch.number}"
+
+
+def _with_advice(task: Task, feedback: str) -> Task:
+    """Returns the task with a judge's findings after its instruction."""
+    advice = f"An earlier try was not accepted. {feedback}".strip()
+    if isinstance(task.instruction, str):
+        return msgspec.structs.replace(task, instruction=f"{task.instruction}\n\n{advice}\n")
+    return msgspec.structs.replace(task, instruction=(*task.instruction, Message("user", advice)))

@@ -1,0 +1,205 @@
+"""What combinators have in common: their spelling, the needs of the agents inside, and the record of what was picked.
+
+`KIND:N:AGENT` names a combinator of N tries by one agent, `cascade:CHEAP,EXPENSIVE` one of two agents; an agent inside
+may be a combinator's spelling, but only the outermost one opens branches. Options that a combinator does not have are
+those of the agents inside; in a cascade `1.NAME` and `2.NAME` address one of the two.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+
+from assay.agents._options import read_options
+from assay.agents.branches import Branch, Branches
+from assay.agents.interface import Agent, Attempt, Needs, attempts_task, is_placed, takes_solution
+from assay.environments.interface import Mount
+from assay.errors import AgentError, OptionError
+from assay.records import Evidence
+
+from .judges import Judge, TryScore, read_judge
+
+PICK = "pick"
+"""Kind of the evidence about what a combinator tried and picked."""
+MOST_TRIES = 1_000
+
+
+class JudgedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Options of a combinator with a judge."""
+
+    judge: str = ""
+    """Judge of a finished try: `verdict` (the task's own verifier: an upper bound), `model`, `command:...` (in a fork
+    of the sandbox; done if it exits with 0), or `path/to/file.py:function` of a `FinishedTry`. Required."""
+    accept: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
+    """Least score at which a try counts as done."""
+
+
+class PlainOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A combinator without options of its own."""
+
+
+class Try(msgspec.Struct, frozen=True):
+    """One try, in the evidence `pick`."""
+
+    branch: int
+    agent: str
+    score: float | None
+    """The judge's; None if it was not judged."""
+    steps: int
+    ended: str | None
+    stopped: str | None
+
+
+class Combinator:
+    """Base of combinators.
+
+    Args:
+        agents: The agents inside.
+        tries: Number of tries.
+        options: The combinator's own options.
+    """
+
+    name: str
+    kind: ClassVar[str]
+    Options: ClassVar[type[msgspec.Struct]] = JudgedOptions
+    agents_inside: ClassVar[int] = 1
+    """2: spelled `KIND:FIRST,SECOND`, without a number."""
+    uses_branches = True
+
+    def __init__(self, agents: Sequence[Agent], tries: int, **options: Any) -> None:
+        inside = ",".join(agent.name for agent in agents)
+        self.name = f"{self.kind}:{inside}" if self.agents_inside > 1 else f"{self.kind}:{tries}:{inside}"
+        self.agents, self.tries = tuple(agents), tries
+        self.options = own = read_options(self.Options, options, self.kind)
+        judged = own if isinstance(own, JudgedOptions) else None
+        self.judge: Judge | None = None if judged is None else read_judge(judged.judge, self.kind)
+        self.accept = 1.0 if judged is None else judged.accept
+        self.upper_bound = self.judge is not None and self.judge.is_privileged
+        self.needs_model = any(a.needs_model for a in agents) or (self.judge is not None and self.judge.needs_model)
+        self.takes_solution = any(map(takes_solution, agents))
+        self.attempts_task = all(map(attempts_task, agents))
+        placed = [agent for agent in agents if is_placed(agent)]
+        self.mounts: tuple[Mount, ...] = tuple(dict.fromkeys(mount for agent in placed for mount in agent.mounts))
+        self.needs = _join_needs([agent.needs for agent in placed])
+
+    async def run(self, attempt: Attempt) -> None:
+        """Tries, judges and adopts; what was tried is recorded even where a limit ends it."""
+        if attempt.branches is None:
+            raise AgentError(f"{self.name} opens branches of an attempt, and this one has none: use it by itself")
+        trying = Trying(self, attempt, attempt.branches)
+        try:
+            await self.combine(trying)
+        finally:
+            trying.record()
+
+    async def combine(self, trying: Trying) -> None:
+        """Makes the tries of one attempt and adopts one."""
+        raise NotImplementedError
+
+
+class Trying:
+    """The tries of one attempt under way."""
+
+    def __init__(self, combinator: Combinator, attempt: Attempt, branches: Branches) -> None:
+        self.branches = branches
+        self.best: Branch | None = None
+        """The adopted branch."""
+        self._combinator, self._attempt = combinator, attempt
+        self._tries: list[Try] = []
+        self._picked: int | None = None
+        self._best_score = -1.0
+
+    def seed(self, number: int) -> int:
+        """Returns the seed of a try; that of the first is the attempt's, so that one try is the plain agent."""
+        return self._attempt.seed if number == 0 else random.Random(f"{self._attempt.seed}/{number}").getrandbits(63)
+
+    async def open(self, number: int) -> Branch:
+        """Opens the branch of a try."""
+        return self.branches.first if number == 0 else await self.branches.start(seed=self.seed(number))
+
+    async def run(self, agent: Agent, branch: Branch) -> TryScore | None:
+        """Lets an agent act in a branch and returns the judge's answer; None without a judge."""
+        steps = len(branch.steps)
+        ending = await self.branches.run(agent, branch)
+        made = Try(branch.number, agent.name, None, len(branch.steps) - steps, ending.ended, ending.stopped)
+        self._tries.append(made)
+        judge = self._combinator.judge
+        if judge is None:
+            return None
+        judgement = await judge.judge(self.branches, branch)
+        self._tries[-1] = msgspec.structs.replace(made, score=judgement.score)
+        return judgement
+
+    def is_accepted(self, judgement: TryScore | None) -> bool:
+        """Returns whether the judge takes a try for done."""
+        return judgement is not None and judgement.score >= self._combinator.accept
+
+    async def keep_best(self, branch: Branch, score: float) -> None:
+        """Adopts a branch if its score is above that of the adopted one, and closes the other."""
+        if score <= self._best_score:
+            await self.branches.close(branch)
+            return
+        before, self.best, self._best_score = self.best, branch, score
+        self.adopt(branch)
+        if before is not None and before is not branch:
+            await self.branches.close(before)
+
+    def adopt(self, branch: Branch) -> None:
+        """Makes a branch's state the attempt's result."""
+        self.branches.adopt(branch)
+        self._picked = branch.number
+
+    def record(self) -> None:
+        """Records the tries and the pick."""
+        judge = self._combinator.judge
+        data = {
+            "by": self._combinator.kind,
+            "judge": None if judge is None else judge.name,
+            "privileged": judge is not None and judge.is_privileged,
+            "accept": self._combinator.accept,
+            "tries": msgspec.to_builtins(self._tries),
+            "picked": self._picked,
+        }
+        self._attempt.note(Evidence(PICK, "audit", PICK, data))
+
+
+def split_spelling(kind: type[Combinator], rest: str) -> tuple[int, tuple[str, ...]]:
+    """Returns the number of tries and the agents of what follows `KIND:` in a spelling. Raises `OptionError`."""
+    if kind.agents_inside > 1:
+        parts = tuple(part.strip() for part in rest.split(",", kind.agents_inside - 1))
+        if len(parts) < kind.agents_inside or not all(parts):
+            raise OptionError(f"agent {kind.kind}:{rest}: write {kind.kind}:CHEAP,EXPENSIVE, two agents")
+        return len(parts), parts
+    number, _, agent = rest.partition(":")
+    if not (number.isascii() and number.isdigit() and 1 <= int(number) <= MOST_TRIES and agent):
+        raise OptionError(
+            f"agent {kind.kind}:{rest}: write {kind.kind}:N:AGENT, with N tries from 1 to {MOST_TRIES}, for example "
+            f"{kind.kind}:4:loop"
+        )
+    return int(number), (agent,)
+
+
+def split_options(kind: type[Combinator], options: dict[str, Any], agents: int) -> list[dict[str, Any]]:
+    """Returns the combinator's own options, and those of each agent inside."""
+    own = set(kind.Options.__struct_fields__)
+    found: list[dict[str, Any]] = [{} for _ in range(agents + 1)]
+    for name, value in options.items():
+        place, _, rest = name.partition(".")
+        if name in own:
+            found[0][name] = value
+        elif agents > 1 and place.isdigit() and 1 <= int(place) <= agents and rest:
+            found[int(place)][rest] = value
+        else:
+            for inside in found[1:]:
+                inside.setdefault(name, value)
+    return found
+
+
+def _join_needs(needs: Sequence[Needs]) -> Needs:
+    if not needs:
+        return Needs()
+    largest = {name: max(getattr(one, name) for one in needs) for name in Needs.__struct_fields__ if name != "tmpfs"}
+    return Needs(**largest, tmpfs=tuple(dict.fromkeys(folder for one in needs for folder in one.tmpfs)))

@@ -1,0 +1,127 @@
+"""Memory of verified attempts, as agents read it: records of a file, filters, and retrieval by BM25.
+
+A memory file holds one record an attempt, written by `assay memory add`; each item of it names the step that it is of.
+Passing attempts give items of kind `success`, failing ones `place`: what followed an act. An item is used only for the
+task that it is of, unless the agent's options say otherwise: the texts of two tasks may be alike where nothing else is.
+
+Retrieval is the BM25 of SQLite's full-text index (FTS5), which the standard library brings.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from assay.errors import UserError
+from assay.records import digest_record
+
+_FILE_BYTES = 256 << 20
+_QUERY_WORDS = 64
+_WORD = re.compile(r"\w+")
+Scope = Literal["same-task", "any"]
+
+
+class MemoryItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What an act led to."""
+
+    kind: Literal["success", "place"]
+    """`success` on the way of a verified pass; `place` elsewhere."""
+    when: str
+    """The observation before the act."""
+    act: str
+    """Name and arguments of the call."""
+    what: str
+    """The observation after it."""
+    step: int
+    """Index of the step in the attempt."""
+
+
+class MemoryRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The items of one verified attempt, and the digest of the record before it in the file."""
+
+    run: str
+    attempt: str
+    head: str
+    """Head of the attempt's chain, which proves what the items are taken from."""
+    task: str
+    task_digest: str
+    passed: bool
+    items: tuple[MemoryItem, ...]
+    previous: str = ""
+
+    @property
+    def digest(self) -> str:
+        """Returns the content address."""
+        return digest_record(msgspec.to_builtins(self))
+
+
+class RecalledItem(NamedTuple):
+    """An item that a query found."""
+
+    item: MemoryItem
+    record: MemoryRecord
+    score: float
+    """BM25; larger is better."""
+
+
+def read_memory(path: Path) -> tuple[MemoryRecord, ...]:
+    """Reads the records of a memory file; a last line without a newline is ignored.
+
+    Raises:
+        UserError: The file is missing, too large, or does not hold memory records in an unbroken chain.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(_FILE_BYTES + 1)
+    except OSError as exc:
+        raise UserError(f"memory {path} cannot be read ({exc.strerror}): `assay memory add` writes one") from exc
+    if len(data) > _FILE_BYTES:
+        raise UserError(f"memory {path} is larger than {_FILE_BYTES >> 20} MiB, the limit: begin another one")
+    records, previous = list[MemoryRecord](), ""
+    for number, line in enumerate(data.split(b"\n")[:-1], 1):
+        try:
+            record = msgspec.json.decode(line, type=MemoryRecord)
+        except (msgspec.DecodeError, RecursionError) as exc:
+            raise UserError(f"memory {path}, line {number}: {exc}") from exc
+        if record.previous != previous:
+            raise UserError(f"memory {path}, line {number}: a line before it was changed, added or removed")
+        previous = record.digest
+        records.append(record)
+    return tuple(records)
+
+
+def select_records(records: Iterable[MemoryRecord], task_digest: str, scope: Scope) -> list[MemoryRecord]:
+    """Returns the records that may be used for a task: its own, or in scope `any` all of them."""
+    return [record for record in records if scope == "any" or record.task_digest == task_digest]
+
+
+class MemoryIndex:
+    """Full-text index of items, in memory."""
+
+    def __init__(self, records: Sequence[MemoryRecord]) -> None:
+        self._items = [(item, record) for record in records for item in record.items]
+        self._connection = sqlite3.connect(":memory:", check_same_thread=False)
+        self._connection.execute("CREATE VIRTUAL TABLE items USING fts5(text)")
+        rows = [(number, f"{item.when}\n{item.act}\n{item.what}") for number, (item, _) in enumerate(self._items)]
+        self._connection.executemany("INSERT INTO items(rowid, text) VALUES (?, ?)", rows)
+
+    def search(self, query: str, most: int) -> list[RecalledItem]:
+        """Returns the items that fit a query best, successes first among equals, the latest first after that.
+
+        Words are joined by OR; operators of the index's query language have no effect.
+        """
+        words = list(dict.fromkeys(_WORD.findall(query.lower())))[:_QUERY_WORDS]
+        if not words or most < 1:
+            return []
+        quoted = " OR ".join(f'"{word}"' for word in words)
+        rows = self._connection.execute(
+            "SELECT rowid, bm25(items) FROM items WHERE items MATCH ? ORDER BY bm25(items) LIMIT ?", (quoted, most * 8)
+        )
+        found = [(-score, *self._items[number], number) for number, score in rows]
+        found.sort(key=lambda one: (-round(one[0], 9), one[1].kind != "success", -one[3]))
+        return [RecalledItem(item, record, score) for score, item, record, _ in found[:most]]

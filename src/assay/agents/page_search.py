@@ -1,0 +1,176 @@
+"""Agent that searches a site on forks, best first, and carries out the best plan that it found.
+
+Each step is tried in a fork of the pages and of what is behind them, so nothing that is tried happens in the attempt.
+States that were reached before are not opened again. An act whose words say that it cannot be taken back (send, pay,
+delete, ...) is refused until the end: it may only be the last of a plan that reaches the goal, and nothing is searched
+behind it. Pages are read and estimates are made from the text of the tree and the instruction alone, without a model;
+the estimate knows requests for named values and a last page, as the family `sites` makes them.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
+
+import msgspec
+
+from assay.environments.interface import World
+from assay.errors import TaskError
+from assay.records import Evidence, ToolCall, canonical_bytes
+
+from ._options import read_options
+from ._page_reading import Act, Goal, PageView, acts_on, confirmation, distance, read_goal, read_view
+from .interface import Attempt
+
+_STEP = 0.6
+"""Cost of a step beside the estimate of what is left."""
+
+
+@runtime_checkable
+class ForksPages(Protocol):
+    """World in a browser that can be forked."""
+
+    def fork_pages(self) -> World:
+        """Returns an independent world with the same pages; the caller closes it."""
+
+
+class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    forks: Annotated[int, msgspec.Meta(ge=1)] = 150
+    """Forks that may be opened."""
+
+
+class _Node(NamedTuple):
+    world: World
+    view: PageView
+    first: Mapping[str, str]
+    """Values as they were seen first on the way."""
+    known: Mapping[str, str]
+    """Values as they were seen last on the way."""
+    codes: frozenset[str]
+    plan: tuple[tuple[str, Mapping[str, Any]], ...]
+    steps: int
+
+
+class PageSearchAgent:
+    """Searches on forks. Option: `forks`, how many may be opened."""
+
+    name = "page-search"
+    needs_model = False
+
+    def __init__(self, **options: Any) -> None:
+        self._options = read_options(_Options, options, self.name)
+
+    async def run(self, attempt: Attempt) -> None:
+        """Raises `TaskError` if the environment is not a site in a browser."""
+        if not isinstance(attempt.tools, ForksPages):
+            raise TaskError(
+                f"agent {self.name!r} searches sites in a browser alone, and task {attempt.task.id!r} is in an "
+                f"environment {attempt.task.environment.kind!r}: take tasks of the family sites"
+            )
+        (shown,) = await attempt.act([_as_call(0, "read_page", {})])
+        search = _Search(read_goal(str(attempt.task.instruction)), self._options.forks)
+        try:
+            plan = await search.find(attempt.tools.fork_pages(), shown.content)
+        finally:
+            await search.close()
+            attempt.note(Evidence("search", "audit", "page_search", search.counts()))
+        for number, (name, arguments) in enumerate(plan, 1):
+            await attempt.act([_as_call(number, name, arguments)])
+            if attempt.ended is not None:
+                return
+        attempt.finish("the goal was reached" if search.is_found else "the goal was not found; nothing final was done")
+
+
+def _as_call(number: int, name: str, arguments: Mapping[str, Any]) -> ToolCall:
+    given = dict(arguments)
+    return ToolCall(f"s{number}", name, canonical_bytes(given).decode(), given)
+
+
+class _Search:
+    """Search of one attempt."""
+
+    def __init__(self, goal: Goal, forks: int) -> None:
+        self._goal, self._most = goal, forks
+        self._open: dict[int, World] = {}
+        self._seen: set[tuple[Any, ...]] = set()
+        self._forks = self._merged = self._failed = self._refused = 0
+        self.is_found = False
+
+    def counts(self) -> dict[str, Any]:
+        """Returns what the search did, as evidence."""
+        return {
+            "forks": self._forks,
+            "states": len(self._seen),
+            "merged": self._merged,
+            "failed": self._failed,
+            "irreversible_refused": self._refused,
+            "found": self.is_found,
+        }
+
+    async def close(self) -> None:
+        """Closes the worlds that are still open."""
+        for world in tuple(self._open.values()):
+            await self._close(world)
+
+    async def _close(self, world: World) -> None:
+        self._open.pop(id(world), None)
+        await world.close()
+
+    async def find(self, world: World, shown: str) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+        """Returns the calls of a plan that reaches the goal; none if no plan was found. Takes the world over."""
+        self._open[id(world)] = world
+        view = read_view(shown)
+        waiting: list[tuple[float, int, _Node]] = []
+        order = itertools.count()
+        heapq.heappush(waiting, (0.0, 0, _Node(world, view, {}, {}, view.codes, (), 0)))
+        while waiting and self._forks < self._most:
+            node = heapq.heappop(waiting)[2]
+            for act in acts_on(node.view, sorted(node.codes)):
+                if self._forks >= self._most:
+                    break
+                child = await self._try(node, act)
+                if child is None:
+                    continue
+                left = distance(self._goal, child.first, child.known, child.view.heading)
+                if not left and self._goal.wishes.keys() <= child.known.keys():
+                    self.is_found = True
+                    return child.plan
+                if act.is_irreversible:
+                    self._refused += 1
+                    await self._close(child.world)
+                    continue
+                heapq.heappush(waiting, (left + _STEP * child.steps, next(order) + 1, child))
+            await self._close(node.world)
+        return ()
+
+    async def _try(self, node: _Node, act: Act) -> _Node | None:
+        """Does an act in a fork; returns the node, or None if it failed or led to a known state."""
+        assert isinstance(node.world, ForksPages), "a fork is of the same kind"
+        world = node.world.fork_pages()
+        self._open[id(world)] = world
+        self._forks += 1
+        plan, view = list(node.plan), node.view
+        has_failed = False
+        calls = list(act.calls)
+        while calls and not has_failed:
+            name, arguments = calls.pop(0)
+            observation = await world.call(name, dict(arguments))
+            plan.append((name, arguments))
+            has_failed, view = observation.error, read_view(observation.content)
+            asked = None if calls or len(plan) - len(node.plan) > len(act.calls) else confirmation(view)
+            calls += [asked] if asked is not None else []
+        if has_failed or any(part.role == "alert" for part in view.parts):
+            self._failed += 1
+            await self._close(world)
+            return None
+        first = {**view.values, **node.first}
+        known, codes = {**node.known, **view.values}, node.codes | view.codes
+        key = (await world.digest(), view.heading, codes)
+        if key in self._seen:
+            self._merged += 1
+            await self._close(world)
+            return None
+        self._seen.add(key)
+        return _Node(world, view, first, known, codes, tuple(plan), node.steps + 1)

@@ -1,0 +1,101 @@
+"""Value of a state that is learnt from texts: a linear model over the words of an observation.
+
+Words of the instruction are replaced by their place in it, so that "You carry: crown" in a task that asks for the crown
+is the same feature as "You carry: lamp" where the lamp is asked for. A feature is such a word with the opening words of
+its sentence. No world object is read here. The weights are a JSON file; reading one executes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from assay.errors import UserError
+from assay.records import digest_record
+
+_WORD = re.compile(r"[A-Za-z0-9_@#$*.|+-]+")
+_SENTENCE = re.compile(r"[.;\n]+")
+_FILE_BYTES = 16 << 20
+MOST_FEATURES = 200
+"""Features of one text; the rest of a long text is ignored."""
+
+
+class TextValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Weights of features; the score is the logistic of their sum."""
+
+    bias: float
+    repeated: float
+    """Weight of the logarithm of how often the text was seen in this attempt."""
+    weights: dict[str, float]
+
+    @property
+    def digest(self) -> str:
+        """Returns the content address."""
+        return digest_record(msgspec.to_builtins(self))
+
+    def score(self, brief: str, text: str, seen: int) -> float:
+        """Returns the estimated value, in (0, 1), of a state that shows `text` for the `seen`-th time."""
+        total = self.bias + self.repeated * math.log(max(1, seen))
+        total += sum(self.weights.get(feature, 0.0) for feature in text_features(brief, text))
+        return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, total))))
+
+
+def text_features(brief: str, text: str) -> set[str]:
+    """Returns the features of an observation for the task that `brief` describes."""
+    places = brief_places(brief)
+    found = set[str]()
+    for feature in _features(places, text):
+        found.add(feature)
+        if len(found) >= MOST_FEATURES:
+            break
+    return found
+
+
+def brief_places(brief: str) -> dict[str, str]:
+    """Returns the place of each word in the instruction's first sentence, at its first occurrence."""
+    first = next((part for part in _SENTENCE.split(brief) if part.strip()), "")
+    places: dict[str, str] = {}
+    for number, word in enumerate(_WORD.findall(first)):
+        places.setdefault(word.lower(), f"@{number}")
+    return places
+
+
+def _features(places: dict[str, str], text: str) -> Iterator[str]:
+    for sentence in _SENTENCE.split(text):
+        words = [word.lower() for word in _WORD.findall(sentence)]
+        if not words:
+            continue
+        opening = " ".join(words[:2])
+        yield opening
+        for word in words[1:]:
+            place = places.get(word)
+            if place is not None:
+                yield f"{opening}: {place}"
+                if word not in words[:2]:
+                    yield f"has {place}"
+
+
+def read_text_value(path: Path) -> TextValue:
+    """Reads the weights of a value. Raises `UserError` for a file that holds none."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_FILE_BYTES + 1)
+        if len(data) > _FILE_BYTES:
+            raise UserError(f"value {path} is larger than {_FILE_BYTES >> 20} MiB, the limit")
+        found = msgspec.json.decode(data, type=TextValue)
+    except OSError as exc:
+        raise UserError(
+            f"value {str(path)!r} is neither progress, novelty nor a file that can be read ({exc.strerror}); "
+            "`assay learn-value RUN --output FILE` writes one"
+        ) from exc
+    except (msgspec.DecodeError, RecursionError) as exc:
+        raise UserError(
+            f"{path} holds no learnt value: {exc}; `assay learn-value RUN --output FILE` writes one"
+        ) from exc
+    if not all(map(math.isfinite, (found.bias, found.repeated, *found.weights.values()))):
+        raise UserError(f"{path} holds a weight that is no number: learn it again")
+    return found

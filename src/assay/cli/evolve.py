@@ -1,0 +1,68 @@
+"""`assay evolve`: a better configuration of an agent, decided on tasks that the search never saw."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from .options import read_recipe
+from .output import emit_json, plain, say
+from .shared import JsonOption, StoreOption, settings_with
+from .tables import print_rows
+from .training import RecipeArgument, SetOption
+
+if TYPE_CHECKING:
+    from assay.learning.evolution.evolve import EvaluatedOptions
+
+
+def evolve(
+    recipe: RecipeArgument, changes: SetOption = None, store: StoreOption = None, as_json: JsonOption = False
+) -> None:
+    """Searches an agent's options, and keeps the winner only if it holds on tasks that the search never saw.
+
+    The search compares means on [search] tasks; the gate is a paired test on [gate] tasks, whose error budget it
+    spends (`assay skills holdouts`). Repeat the command to continue an interrupted search. Exits with 1 where the
+    present configuration stays.
+
+    Examples:
+
+      assay evolve recipes/evolve_search.toml
+
+      assay evolve recipes/evolve_search.toml --set search.method=halving --set name=halved --json
+    """
+    from assay.learning.evolution.evolve import evolve as run
+    from assay.learning.evolution.recipe import EvolveRecipe
+
+    found = asyncio.run(run(read_recipe(recipe, EvolveRecipe, changes or [], {}), settings_with(store), say))
+    if as_json:
+        emit_json(found)
+    else:
+        ordered = sorted(found.candidates, key=lambda one: (-one.tasks, -one.rate))
+        print_rows([_row(one) for one in ordered])
+        base, winner = found.claimed
+        typer.echo(plain(f"claimed by the search: {base:.3f} to {winner:.3f}"))
+        if found.held_out is not None:
+            typer.echo(plain(f"on held-out tasks: {found.held_out[0]:.3f} to {found.held_out[1]:.3f}"))
+        typer.echo(plain(f"{'accepted' if found.accepted else 'refused'}: {_options(found.winner)}"))
+        for reason in found.reasons:
+            typer.echo(plain(f"  {reason}"))
+        say(f"ledger: {found.ledger}")
+    if not found.accepted:
+        raise typer.Exit(1)
+
+
+def _options(options: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sorted(options.items())) or "no option"
+
+
+def _row(one: EvaluatedOptions) -> dict[str, str]:
+    return {
+        "options": _options(one.options),
+        "tasks": str(one.tasks),
+        "passed": f"{one.rate:.3f}",
+        "turns": "-" if one.turns is None else f"{one.turns:.1f}",
+        "front": "yes" if one.on_front else "-",
+        "run": one.run,
+    }

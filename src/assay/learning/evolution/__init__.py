@@ -1,0 +1,1 @@
+"""Search over an agent's configuration, with a gate on tasks that the search never saw."""

@@ -1,0 +1,256 @@
+"""Evolves an agent's configuration: a free search on some tasks, then one gate on others.
+
+The search compares means, as often as it likes; what it claims is printed beside what the gate measured. The gate is
+that of skills without the placebo: a paired sequential test of the winner against the present configuration on tasks
+that the search never saw, whose error budget is spent and counted in the ledger of holdouts. Every candidate is an
+ordinary run, so that an interrupted search continues, and comes to the same result, by the same command.
+
+`STORE/evolution/NAME.jsonl` is the ledger: one chained record for each evaluation, and one for the decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from assay.analysis.columns import measure_attempts
+from assay.errors import StoreError, UserError
+from assay.learning.skills.chained_file import ChainedFile
+from assay.learning.skills.decision import TaskPasses, TrialDesign, decide_trial
+from assay.learning.skills.holdouts import HoldoutLedger, HoldoutUse
+from assay.learning.skills.trial import split_looks
+from assay.learning.trainer.rollouts import complete_run, count_outcomes
+from assay.records import digest_record
+from assay.rollout.config import RunConfig
+from assay.settings import Settings
+from assay.store import RunStore, final_rows, load_current_verdicts
+from assay.tasks import LoadedTask, find_tasks
+
+from .recipe import EvolveGateOptions, EvolveRecipe, EvolveSearchOptions
+
+Report = Callable[[str], None]
+_LEAST_TASKS = 4
+"""Tasks of the first rung of successive halving."""
+
+
+class EvolutionEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One record of a ledger."""
+
+    kind: Literal["candidate", "gate"]
+    recipe: str
+    """Digest of the recipe."""
+    options: dict[str, Any]
+    runs: tuple[str, ...]
+    tasks: int
+    rate: float
+    """Share of passed attempts, mean over tasks; an attempt without a verdict counts as failed."""
+    turns: float | None
+    accepted: bool | None = None
+    """The gate's decision; None for a candidate."""
+    reasons: tuple[str, ...] = ()
+    previous: str = ""
+
+    @property
+    def digest(self) -> str:
+        """Returns the content address."""
+        return digest_record(self)
+
+
+class EvaluatedOptions(NamedTuple):
+    """One evaluated configuration of the search."""
+
+    options: dict[str, Any]
+    run: str
+    tasks: int
+    rate: float
+    turns: float | None
+    on_front: bool = False
+    """True if none on as many tasks has a higher rate at no more turns, or fewer turns at no lower rate."""
+
+
+class EvolveReport(msgspec.Struct, frozen=True):
+    """The result of a search."""
+
+    name: str
+    base: dict[str, Any]
+    winner: dict[str, Any]
+    claimed: tuple[float, float]
+    """Rates of base and winner on the tasks of the search: the winner's is too high, by the choice."""
+    held_out: tuple[float, float] | None
+    """The same on the tasks of the gate; None if the search found nothing better."""
+    accepted: bool
+    reasons: tuple[str, ...]
+    candidates: tuple[EvaluatedOptions, ...]
+    ledger: str
+
+
+async def evolve(recipe: EvolveRecipe, settings: Settings, report: Report = lambda _: None) -> EvolveReport:
+    """Searches, gates, and records both.
+
+    Raises:
+        UserError: Tasks of the gate are among those of the search, the holdout is used up, or the name belongs to
+            another recipe.
+        StoreError: The ledger is damaged.
+    """
+    search, held_out = find_tasks(recipe.search.tasks), find_tasks(recipe.gate.tasks)
+    both = {one.task.digest for one in search} & {one.task.digest for one in held_out}
+    if both:
+        raise UserError(
+            f"{len(both)} tasks of the gate are tasks of the search: take another seed of the family for [gate]"
+        )
+    return await _Evolution(recipe, settings, report).run(search, held_out)
+
+
+class _Evolution:
+    def __init__(self, recipe: EvolveRecipe, settings: Settings, report: Report) -> None:
+        self._recipe, self._settings, self._report = recipe, settings, report
+        self._ledger = ChainedFile(settings.store / "evolution" / f"{recipe.name}.jsonl", EvolutionEntry)
+        self._found: dict[tuple[str, int], EvaluatedOptions] = {}
+        others = {entry.recipe for entry in self._ledger.read()} - {recipe.digest}
+        if others:
+            raise UserError(f"{self._ledger.path} is of another recipe: give this one another name")
+
+    async def run(self, search: Sequence[LoadedTask], held_out: Sequence[LoadedTask]) -> EvolveReport:
+        ways = {"coordinate": self._by_coordinate, "halving": self._by_halving}
+        base = await self._evaluate(self._recipe.base, search)
+        winner = await ways[self._recipe.search.method](search)
+        nothing = "no candidate is better on the tasks of the search: nothing to decide"
+        decided: tuple[bool, tuple[str, ...]] = (False, (nothing,))
+        rates: tuple[float, float] | None = None
+        if digest_record(winner.options) != digest_record(base.options) and winner.rate > base.rate:
+            decided, rates = await self._gate(winner, held_out)
+        recipe = self._recipe
+        return EvolveReport(
+            recipe.name, recipe.base, winner.options, (base.rate, winner.rate), rates, *decided,
+            _mark_front(list(self._found.values())), str(self._ledger.path),
+        )  # fmt: skip
+
+    async def _by_coordinate(self, tasks: Sequence[LoadedTask]) -> EvaluatedOptions:
+        best = await self._evaluate(self._recipe.base, tasks)
+        for _ in range(self._recipe.search.sweeps):
+            for option, values in self._recipe.space.items():
+                for value in values:
+                    other = await self._evaluate({**best.options, option: value}, tasks)
+                    best = other if other.rate > best.rate else best
+        return best
+
+    async def _by_halving(self, tasks: Sequence[LoadedTask]) -> EvaluatedOptions:
+        left = list(self._recipe.combinations())
+        rungs = max(1, (len(left) - 1).bit_length())
+        for rung in range(rungs):
+            number = max(_LEAST_TASKS, round(len(tasks) / 2 ** (rungs - 1 - rung)))
+            made = [await self._evaluate(options, tasks[:number]) for options in left]
+            made.sort(key=lambda one: (-one.rate, one.turns or 0.0))
+            left = [one.options for one in made[: max(1, (len(made) + 1) // 2)]]
+        return await self._evaluate(left[0], tasks)
+
+    async def _evaluate(self, options: dict[str, Any], tasks: Sequence[LoadedTask]) -> EvaluatedOptions:
+        digest = digest_record(options)
+        known = self._found.get((digest, len(tasks)))
+        if known is not None:
+            return known
+        run = f"{self._recipe.name}-{digest[7:15]}-{len(tasks)}"
+        self._report(f"{run}: {len(tasks)} tasks, {_show(options)}")
+        rate, turns = await self._run_arm(options, tasks, run, self._recipe.search)
+        self._append(EvolutionEntry("candidate", self._recipe.digest, options, (run,), len(tasks), rate, turns))
+        made = self._found[digest, len(tasks)] = EvaluatedOptions(options, run, len(tasks), rate, turns)
+        return made
+
+    async def _run_arm(
+        self,
+        options: dict[str, Any],
+        tasks: Sequence[LoadedTask],
+        run: str,
+        on: EvolveSearchOptions | EvolveGateOptions,
+    ) -> tuple[float, float | None]:
+        """Makes one run; returns the share of passed attempts and the mean turns."""
+        attempts = on.attempts
+        config = RunConfig(
+            tasks=on.tasks, agent=self._recipe.agent, agent_options=options, model=self._recipe.model, run=run,
+            attempts=attempts, seed=on.seed, concurrency=self._recipe.concurrency,
+        )  # fmt: skip
+        await complete_run(config, self._settings, tasks=tasks)
+        passed = sum(one.passed for one in count_outcomes(self._settings, run))
+        current = load_current_verdicts(self._settings.store, run)
+        with RunStore.open(self._settings.store, run) as store:
+            used = [one.used["turns"] for one in measure_attempts(final_rows(store.attempts()), current)]
+        return passed / (len(tasks) * attempts), sum(used) / len(used) if used else None
+
+    async def _gate(
+        self, winner: EvaluatedOptions, tasks: Sequence[LoadedTask]
+    ) -> tuple[tuple[bool, tuple[str, ...]], tuple[float, float]]:
+        recipe, gate = self._recipe, self._recipe.gate
+        ordered = sorted({one.task.digest: one for one in tasks}.values(), key=lambda one: one.task.digest)
+        use = self._spend(winner, ordered)
+        design = TrialDesign(use.alpha, len(ordered), gate.attempts, control="the present configuration")
+        arms = {"base": recipe.base, "winner": winner.options}
+        runs, looks, decision = list[str](), list[list[TaskPasses]](), None
+        for number, part in enumerate(split_looks(ordered, gate.looks), 1):
+            passes: dict[str, dict[str, int]] = {}
+            for arm, options in arms.items():
+                run = f"{recipe.name}-gate-{use.digest[7:15]}-{arm}-{number}"
+                self._report(f"look {number} of {gate.looks}: {arm}, {len(part)} tasks")
+                await self._run_arm(options, part, run, gate)
+                passes[arm] = self._count_passes(part, run, unjudged_pass=arm == "base")
+                runs.append(run)
+            looks.append([TaskPasses(one.task.id, *(passes[arm][one.task.id] for arm in arms)) for one in part])
+            decision = decide_trial(looks, design)
+            if decision is not None:
+                break
+        if decision is None:
+            raise StoreError(f"the gate of {recipe.name} ended without a decision")
+        seen = [one for look in looks for one in look]
+        total = len(seen) * gate.attempts
+        rates = (sum(one.none for one in seen) / total, sum(one.skill for one in seen) / total)
+        self._append(
+            EvolutionEntry(
+                "gate", recipe.digest, winner.options, tuple(runs), len(seen), rates[1], None, decision.accepted,
+                decision.reasons,
+            )
+        )  # fmt: skip
+        return (decision.accepted, decision.reasons), rates
+
+    def _count_passes(self, tasks: Sequence[LoadedTask], run: str, *, unjudged_pass: bool) -> dict[str, int]:
+        """Returns passes by task; an attempt without a verdict counts against the winner, in both arms."""
+        counts, passes = {one.task: one for one in count_outcomes(self._settings, run)}, {}
+        for one in tasks:
+            found = counts.get(one.task.id)
+            passed, judged = (0, 0) if found is None else (found.passed, found.judged)
+            unjudged = max(0, self._recipe.gate.attempts - judged)
+            passes[one.task.id] = passed + (unjudged if unjudged_pass else 0)
+        return passes
+
+    def _spend(self, winner: EvaluatedOptions, tasks: Sequence[LoadedTask]) -> HoldoutUse:
+        return HoldoutLedger(self._settings.store).spend(
+            [one.task.digest for one in tasks],
+            self._recipe.gate.alpha,
+            skill=f"evolve:{self._recipe.name}",
+            version=digest_record(winner.options),
+            design=self._recipe.digest,
+        )
+
+    def _append(self, entry: EvolutionEntry) -> None:
+        """Adds a record, unless a search that was interrupted wrote the same."""
+        with self._ledger.locked() as append:
+            entries = self._ledger.read()
+            if not any((one.kind, one.runs) == (entry.kind, entry.runs) for one in entries):
+                append(msgspec.structs.replace(entry, previous=entries[-1].digest if entries else ""))
+
+
+def _mark_front(found: Sequence[EvaluatedOptions]) -> tuple[EvaluatedOptions, ...]:
+    marked = []
+    for one in found:
+        same = [other for other in found if other.tasks == one.tasks and other.turns is not None]
+        beaten = any(
+            other.rate >= one.rate and other.turns <= one.turns and (other.rate, other.turns) != (one.rate, one.turns)
+            for other in same
+            if one.turns is not None and other.turns is not None
+        )
+        marked.append(one._replace(on_front=not beaten))
+    return tuple(marked)
+
+
+def _show(options: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sorted(options.items())) or "no option"

@@ -1,0 +1,95 @@
+"""The recipe of `assay evolve`; imports nothing heavy, so that `--help` stays fast."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from assay.errors import UserError
+from assay.records import digest_record
+
+MOST_CANDIDATES = 500
+Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
+Count = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class EvolveSearchOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[search]`: where and how configurations are compared; nothing of it decides."""
+
+    tasks: tuple[str, ...]
+    """Tasks of the search: task folders, or families as `family:NAME,n=60,seed=1`."""
+    method: Literal["coordinate", "halving"] = "coordinate"
+    """`coordinate`: one option after the other, the best value of each is kept. `halving`: all combinations on a part
+    of the tasks, the better half on twice as many, and so on."""
+    attempts: Count = 1
+    """Attempts at each task."""
+    sweeps: Count = 1
+    """Times that `coordinate` goes over all options."""
+    seed: int = 0
+    """Seed of the runs, the same for all candidates."""
+
+
+class EvolveGateOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[gate]`: the one decision, on tasks that the search never saw."""
+
+    tasks: tuple[str, ...]
+    """Held-out tasks."""
+    attempts: Count = 1
+    """Attempts at each task with each of the two configurations."""
+    looks: Annotated[int, msgspec.Meta(ge=1, le=20)] = 3
+    """Times the result is looked at."""
+    alpha: Share = 0.05
+    """Level that is asked of the tasks' error budget. A configuration that is no better is accepted in at most 0.6 of
+    it."""
+    seed: int = 1
+    """Seed of the runs, the same for both configurations."""
+
+
+class EvolveRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What may change, where it is searched, and where it is decided."""
+
+    name: str
+    """Name of the search: of its ledger, and the beginning of its runs' names."""
+    agent: str
+    """Agent, as `assay run --agent` takes it."""
+    search: EvolveSearchOptions
+    gate: EvolveGateOptions
+    space: dict[str, list[Any]]
+    """Options of the agent that may change, each with its values."""
+    base: dict[str, Any] = {}
+    """Options of the present configuration, the one to beat."""
+    model: str | None = None
+    """Model of the agent, if it needs one."""
+    concurrency: Count = 4
+    """Attempts at a time."""
+
+    def __post_init__(self) -> None:
+        """Rejects a search that cannot work."""
+        if not self.name.replace("-", "").isalnum() or len(self.name) > 30:
+            raise UserError(f"name is {self.name!r}: take at most 30 letters, digits and hyphens")
+        empty = [option for option, values in self.space.items() if not values]
+        if not self.space or empty:
+            raise UserError(f"space has no values{f' for {empty[0]!r}' if empty else ''}: write option = [value, ...]")
+        size = 1
+        for values in self.space.values():
+            size *= len(values)
+        if self.search.method == "halving" and size > MOST_CANDIDATES:
+            raise UserError(f"space has {size:,} combinations; at most {MOST_CANDIDATES}: take method = 'coordinate'")
+
+    @property
+    def digest(self) -> str:
+        """Returns the content address."""
+        return digest_record(msgspec.to_builtins(self))
+
+    def combinations(self) -> Iterator[dict[str, Any]]:
+        """Yields the base and then all combinations of the space, without repetition."""
+        seen = set[str]()
+        products = itertools.product(*self.space.values())
+        for options in (self.base, *({**self.base, **dict(zip(self.space, one, strict=True))} for one in products)):
+            digest = digest_record(options)
+            if digest not in seen:
+                seen.add(digest)
+                yield options

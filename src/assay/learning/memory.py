@@ -1,0 +1,102 @@
+"""Writes memory files from verified attempts.
+
+An attempt is remembered once, by the head of its chain, after the chain verified. Doubted passes, unjudged and broken
+attempts are left out: what they say cannot be trusted. Of a passing attempt, the steps of its judged way are
+`success`; all other steps of an attempt are `place`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from assay.agents.explorer import describe_act
+from assay.agents.memory import MemoryItem, MemoryRecord
+from assay.analysis.judged_path import judged_path
+from assay.learning.curation.lessons import opening_for
+from assay.learning.reading import RunReader
+from assay.learning.rows_config import RowsConfig
+from assay.learning.skills.chained_file import ChainedFile
+from assay.records import Trajectory
+from assay.settings import Settings
+from assay.verdicts import trust_of
+
+MOST_TEXT = 4_000
+"""Characters of an observation that an item keeps, its end: where the present state is shown."""
+
+
+class MemoryChange(NamedTuple):
+    """What an addition to a memory came to."""
+
+    added: int
+    passed: int
+    """Of the added attempts."""
+    items: int
+    known: int
+    """Attempts that were in the memory already."""
+    left_out: int
+    """Attempts that are doubted, unjudged or broken."""
+
+
+def add_to_memory(file: Path, runs: Sequence[str], settings: Settings) -> MemoryChange:
+    """Adds the verified attempts of runs to a memory file.
+
+    Raises:
+        UserError: A run is unknown.
+        StoreError: A run is not what was recorded, or the file is damaged or cannot be written.
+    """
+    memory = ChainedFile(file, MemoryRecord)
+    added = passed = items = known = left_out = 0
+    with memory.locked() as append:
+        records = memory.read()
+        heads, previous = {record.head for record in records}, records[-1].digest if records else ""
+        for run in runs:
+            with RunReader.open(settings, run, RowsConfig()) as reader:
+                for trajectory in reader.trajectories():
+                    kind = trust_of(trajectory).outcome_class
+                    if kind not in ("pass", "fail"):
+                        left_out += 1
+                        continue
+                    if trajectory.head in heads:
+                        known += 1
+                        continue
+                    record = remember(reader, trajectory, passed=kind == "pass", previous=previous)
+                    append(record)
+                    heads.add(record.head)
+                    previous = record.digest
+                    added, passed, items = added + 1, passed + record.passed, items + len(record.items)
+    return MemoryChange(added, passed, items, known, left_out)
+
+
+def remember(reader: RunReader, trajectory: Trajectory, *, passed: bool, previous: str) -> MemoryRecord:
+    """Returns the record of one attempt."""
+    opening = opening_for(reader, trajectory).messages
+    before = "\n".join(str(m["content"]) for m in opening if m["role"] == "user")[-MOST_TEXT:]
+    way = {step.index for step in judged_path(trajectory).steps} if passed else set()
+    items = []
+    for step in trajectory.steps:
+        for call, seen in zip(step.tool_calls, step.observations, strict=False):
+            if step.actor != "agent" or call.error is not None:
+                continue
+            after = seen.content[-MOST_TEXT:]
+            kind: Literal["success", "place"] = "success" if step.index in way else "place"
+            items.append(MemoryItem(kind, before, describe_act(call)[:MOST_TEXT], after, step.index))
+            before = after
+    return MemoryRecord(
+        trajectory.run, trajectory.attempt, trajectory.head, trajectory.task, trajectory.task_digest, passed,
+        tuple(items), previous,
+    )  # fmt: skip
+
+
+def summarise_memory(records: Sequence[MemoryRecord]) -> list[dict[str, str | int]]:
+    """Returns attempts, passes and items by task."""
+    found: dict[str, dict[str, str | int]] = {}
+    for record in records:
+        row = found.setdefault(
+            record.task_digest, {"task": record.task, "attempts": 0, "passed": 0, "items": 0, "latest": ""}
+        )
+        for name, amount in (("attempts", 1), ("passed", int(record.passed)), ("items", len(record.items))):
+            row[name] = int(row[name]) + amount
+        row["latest"] = f"{record.run}:{record.attempt}"
+    return list(found.values())

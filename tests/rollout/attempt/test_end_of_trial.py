@@ -1,0 +1,93 @@
+"""A trial that is cancelled while its end is committed has ended: nothing follows its end, and it is not run again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.agents.building import build_agent
+from assay.agents.interface import Attempt
+from assay.records import AttemptEnded
+from assay.rollout import RunConfig, Tally
+from assay.rollout.limits.run_controls import RunControls
+from assay.rollout.plan import plan
+from assay.rollout.runs import make_services, open_resources
+from assay.rollout.schedule.runner import run_plan
+from assay.rollout.telemetry.observer import SILENT, TrialInfo
+from assay.settings import Settings
+from assay.store import AttemptRow, RunStore
+from tests.rollout.counting import counting_task
+
+pytestmark = pytest.mark.quick
+
+
+class Done:
+    """Ends at once."""
+
+    name = "done"
+    needs_model = False
+
+    async def run(self, attempt: Attempt) -> None:
+        attempt.finish("done")
+
+
+class AtCommit:
+    """Does something as the end of the first trial is committed. Observes nothing else."""
+
+    def __init__(self, act: Callable[[TrialInfo], object]) -> None:
+        self._act = act
+        self._info: TrialInfo | None = None
+
+    def begin_trial(self, trial: TrialInfo) -> AtCommit:
+        self._info = self._info or trial
+        return self
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        if name == "commit" and self._act is not None:
+            act, self._act = self._act, None  # type: ignore[assignment]
+            act(self._info)  # type: ignore[arg-type]
+        yield
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(SILENT, name)
+
+
+async def run_two(
+    root: Path, act: Callable[[TrialInfo], object], controls: RunControls
+) -> tuple[list[AttemptRow], int]:
+    """Returns the rows of two attempts, and how many of them the run counted as done."""
+    config = RunConfig(tasks=("-",), agent=f"{__file__}:Done", run="two", concurrency=2)
+    tasks, agent = [counting_task("t0"), counting_task("t1")], build_agent(config.agent, {})
+    settings, tally = Settings(cache=root / "cache", store=root / "store"), Tally()
+    async with open_resources(config, settings, tasks, agent) as resources:
+        with RunStore.create(settings.store, "two", {}) as store:
+            services = make_services(store, resources, None)._replace(observer=AtCommit(act), controls=controls)
+            await run_plan(services, plan(tasks, agent.name, 1, seed=0, limits=config.limits), tally)
+            for row in store.attempts():
+                assert isinstance(list(store.events(row.chain))[-1].body, AttemptEnded)
+            return store.attempts(), tally.done
+
+
+def cancel_current(_: TrialInfo) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+
+
+async def test_a_cancelled_trial_keeps_its_end(tmp_path: Path) -> None:
+    rows, done = await run_two(tmp_path, cancel_current, RunControls(2))
+    assert [(row.ended, row.interrupted, row.retry) for row in rows] == [("done", False, 0)] * 2
+    assert done == 1  # the run was told of the other one alone
+
+
+async def test_an_abort_that_comes_too_late_is_ignored(tmp_path: Path) -> None:
+    controls = RunControls(2)
+    rows, done = await run_two(tmp_path, lambda trial: controls.abort(trial.run, trial.attempt), controls)
+    assert [(row.ended, row.interrupted, row.retry) for row in rows] == [("done", False, 0)] * 2
+    assert done == 2

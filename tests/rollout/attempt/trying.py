@@ -1,0 +1,58 @@
+"""Agents and judges for tests of combinators: a first command or act depends on the attempt's seed."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from assay.agents.combinators.judges import FinishedTry
+from assay.agents.interface import Attempt
+from assay.gateway.interface import ModelRequest
+from assay.records import ToolCall
+
+
+class Guesser:
+    """Writes `done` or something else into the answer, by its seed; a share of `luck` is right."""
+
+    name = "guesser"
+    needs_model = False
+
+    def __init__(self, luck: float = 0.5, text: str = "done") -> None:
+        self._luck, self._text = float(luck), text
+
+    async def run(self, attempt: Attempt) -> None:
+        is_right = random.Random(attempt.seed).random() < self._luck
+        await attempt.shell(f"echo {self._text if is_right else 'wrong'} > answer", timeout_s=30)
+        attempt.finish("guessed")
+
+
+class AdviceReader:
+    """Adds what the task's text asks for, and what an advice in it asks for."""
+
+    name = "advice-reader"
+    needs_model = False
+
+    async def run(self, attempt: Attempt) -> None:
+        by = 4 if "missing" in str(attempt.task.instruction) else 6
+        await attempt.act([ToolCall("t", "add", f'{{"by": {by}}}', {"by": by})])
+        attempt.finish("added")
+
+
+def content_judge(done: FinishedTry) -> tuple[float, str]:
+    """Trusts what the last observation says."""
+    total = done.steps[-1].observations[0].content
+    return float("10" in total), f"missing: 10, and it says {total}"
+
+
+def broken_judge(done: FinishedTry) -> float:
+    """Returns no score."""
+    return 7.0
+
+
+def mover_and_judge(request: ModelRequest) -> dict[str, Any] | str:
+    """Moves once, and takes a move to the left for done."""
+    if request.messages[0]["content"].startswith("You judge"):
+        return "YES." if '"left"' in request.messages[-1]["content"] else "No. Go left."
+    asked = str(request.messages)
+    direction = "left" if random.Random(asked + str(request.sampling)).random() < 0.5 else "up"
+    return {"tool_calls": [{"name": "move", "arguments": {"direction": direction}}]}
