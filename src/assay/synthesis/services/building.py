@@ -22,7 +22,7 @@ from assay.records import Check, EnvironmentSpec, Task, digest_record
 from .days import WAIT
 from .instruction import Level, UserMode, Wording
 from .requests import Draft, Kind, as_questions, with_refusal
-from .told import TellingRequest
+from .value_requests import TellingRequest
 
 _PAGES: Final = (
     "The applications are web pages, and you use them by a browser. Begin with `read_page`: it shows the start page."

@@ -59,8 +59,8 @@ from .requests import (
     guess_probability,
     is_known_in,
 )
-from .told import TellingRequest, draw_telling
 from .twins import Twin, draw_ambiguous_twins, draw_declined_twins
+from .value_requests import TellingRequest, draw_telling
 from .walk import Walker
 
 _TRIES: Final = 400
@@ -73,7 +73,7 @@ _EVENTFUL_TRIES: Final = 60
 _MOST_WRITES: Final = 8
 
 
-class MadeTasks(NamedTuple):
+class GeneratedTasks(NamedTuple):
     """Tasks, and why other plans were dropped."""
 
     tasks: tuple[Task, ...]
@@ -81,7 +81,7 @@ class MadeTasks(NamedTuple):
     """Number of plans by what they were dropped for; those that are unsound are not counted."""
 
 
-class Place(NamedTuple):
+class Assignment(NamedTuple):
     """Where in a set a task stands, and with what it is drawn."""
 
     seed: int
@@ -94,6 +94,8 @@ class Place(NamedTuple):
     """Walks drawn for it before."""
     more: random.Random
     """Source of randomness of what the options of `Harder` add."""
+    twin: Twin | None = None
+    """The twin that the task is."""
 
 
 class ServiceTasks:
@@ -214,7 +216,7 @@ class ServiceTasks:
     def tasks(self, n: int, seed: int) -> tuple[Task, ...]:
         return self.make_set(n, seed).tasks
 
-    def make_set(self, n: int, seed: int, progress: Callable[[int], None] = lambda _: None) -> MadeTasks:
+    def make_set(self, n: int, seed: int, progress: Callable[[int], None] = lambda _: None) -> GeneratedTasks:
         """Returns at most `n` tasks, and how many plans were dropped; `progress` is told how many there are."""
         made: list[Task] = []
         outcomes: set[bytes] = set()
@@ -225,7 +227,7 @@ class ServiceTasks:
             number = len(made) // _TASKS_OF_A_WORLD + attempts // _TRIES + exhausted
             attempts += 1
             world_seed = self._world_seed(seed, number)
-            place = self._place(seed, len(made), world_seed, attempts)._replace(missed=missed)
+            place = self._assign(seed, len(made), world_seed, attempts)._replace(missed=missed)
             found = self._made_at(place, world_seed, outcomes, dropped)
             if found and self._harder.distinct:
                 triples = [word_triples(task) for task in found]
@@ -242,7 +244,7 @@ class ServiceTasks:
             if missed == _TRIES:
                 missed = 0
                 exhausted, barren = exhausted + 1, barren + 1
-        return MadeTasks(tuple(made[:n]), dropped)
+        return GeneratedTasks(tuple(made[:n]), dropped)
 
     def _world_of(self, world_seed: int) -> tuple[Descriptions, Walker]:
         """Returns what draws and describes in a world; that of the last one is held, because it is asked often."""
@@ -258,16 +260,18 @@ class ServiceTasks:
         words = f"{'+'.join(service.name for service in self._services)}/{seed}/{number}"
         return int.from_bytes(blake3(words.encode()).digest()[:6], "big")
 
-    def _place(self, seed: int, number: int, world_seed: int, attempt: int) -> Place:
+    def _assign(self, seed: int, number: int, world_seed: int, attempt: int) -> Assignment:
         turn = number // 2 if self._harder.twins else number
         level = self._levels[turn % len(self._levels)]
         kind = self._kinds[turn // len(self._levels) % len(self._kinds)]
         if kind == "ambiguous" and level == "persona" and not self._harder.twins:
             level = "implicit"
         words = f"{world_seed}/{attempt}"
-        return Place(seed, number, level, kind, random.Random(words), 0, random.Random(f"{words}/harder"))
+        return Assignment(seed, number, level, kind, random.Random(words), 0, random.Random(f"{words}/harder"))
 
-    def _made_at(self, place: Place, world_seed: int, outcomes: set[bytes], dropped: Counter[str]) -> tuple[Task, ...]:
+    def _made_at(
+        self, place: Assignment, world_seed: int, outcomes: set[bytes], dropped: Counter[str]
+    ) -> tuple[Task, ...]:
         """Returns a task, or a pair of twins; empty if this try led to none."""
         descriptions, walker = self._world_of(world_seed)
         try:
@@ -280,7 +284,7 @@ class ServiceTasks:
             return ()
 
     def _twins(
-        self, place: Place, descriptions: Descriptions, walker: Walker, outcomes: set[bytes], dropped: Counter[str]
+        self, place: Assignment, descriptions: Descriptions, walker: Walker, outcomes: set[bytes], dropped: Counter[str]
     ) -> tuple[Task, ...]:
         count = self._writes or place.draw.choice((1, 2, 3))
         if place.kind == "ambiguous":
@@ -290,8 +294,8 @@ class ServiceTasks:
         made: list[Task] = []
         fresh = [set(outcomes) for _ in twins or ()]  # the outcome may be the same for both
         for at, twin in enumerate(twins or ()):
-            mine = place._replace(number=place.number + at)
-            task = self._task(mine, descriptions, twin.draft, fresh[at], dropped, twin)
+            mine = place._replace(number=place.number + at, twin=twin)
+            task = self._task(mine, descriptions, twin.draft, fresh[at], dropped)
             if task is None:
                 return ()
             made.append(task)
@@ -300,15 +304,14 @@ class ServiceTasks:
 
     def _task(
         self,
-        place: Place,
+        place: Assignment,
         descriptions: Descriptions,
         draft: Draft,
         outcomes: set[bytes],
         dropped: Counter[str],
-        twin: Twin | None = None,
     ) -> Task | None:
         """Returns the task of a draft; None if it is not sound, or not as hard as wanted. Raises `Unspeakable`."""
-        world, harder = descriptions.world, self._harder
+        world, harder, twin = descriptions.world, self._harder, place.twin
         asked = draft.asked or draft.walk
 
         def shape(script: UserScript) -> UserScript:
@@ -329,7 +332,7 @@ class ServiceTasks:
         if reason := self._too_easy(world, draft, place):
             dropped[reason] += 1
             return None
-        planned = self._planned(place, world, done, draft, wording, tuple(orders.values()), twin)
+        planned = self._planned(place, world, done, draft, wording, tuple(orders.values()))
         if planned is None:
             return None
         outcomes.update(orders)
@@ -338,7 +341,7 @@ class ServiceTasks:
         )
         return build_task(shared, planned, world, done)
 
-    def _too_easy(self, world: ServiceWorld, draft: Draft, place: Place) -> str:
+    def _too_easy(self, world: ServiceWorld, draft: Draft, place: Assignment) -> str:
         """Returns why a draft is not as hard as the options say; empty if it is."""
         harder = self._harder
         if harder.distractors and most_distractors(world, draft.walk.writes) < harder.distractors:
@@ -352,16 +355,15 @@ class ServiceTasks:
 
     def _planned(
         self,
-        place: Place,
+        place: Assignment,
         world: ServiceWorld,
         done: ServiceWorld,
         draft: Draft,
         wording: Wording,
         orders: Sequence[Sequence[PlannedCall]],
-        twin: Twin | None,
     ) -> Planned | None:
         """Returns a sound plan with what it says to the person; None if there is nothing to tell, or no consent."""
-        harder = self._harder
+        harder, twin = self._harder, place.twin
         telling: TellingRequest | None = None
         script = wording.script
         if harder.tell and script is not None:
@@ -403,7 +405,7 @@ class ServiceTasks:
             metadata,
         )  # fmt: skip
 
-    def _draft(self, descriptions: Descriptions, walker: Walker, place: Place) -> Draft | None:
+    def _draft(self, descriptions: Descriptions, walker: Walker, place: Assignment) -> Draft | None:
         """Returns a plan of a kind that keeps the policy, and its wishes. Raises `Unspeakable`."""
         kind, draw = place.kind, place.draw
         count = self._writes or draw.choice((1, 2, 3))

@@ -71,7 +71,7 @@ def _values(table: Table, change: RowChange) -> Iterator[TellingRequest]:
         value = change.after[column.name]
         if value is None or (change.before is not None and change.before[column.name] == value):
             continue
-        shown = _shown(column, value)
+        shown = _format_cell(column, value)
         if shown is None:
             continue
         words = column.name.replace("_", " ").removesuffix(" cents")
@@ -83,7 +83,7 @@ def _values(table: Table, change: RowChange) -> Iterator[TellingRequest]:
         yield TellingRequest(wish, cell, shown[0], shown[1])
 
 
-def _shown(column: Column, value: str | int) -> tuple[Literal["number", "date"], str] | None:
+def _format_cell(column: Column, value: str | int) -> tuple[Literal["number", "date"], str] | None:
     """Returns kind and words of an amount or a date; None for other values, which have too many spellings, and for
     nought, which is the first guess."""
     if column.unit == "cents" and isinstance(value, int):
