@@ -259,9 +259,9 @@ def test_twins_share_their_requests_but_for_one() -> None:
     for name in ("ambiguous", "impossible", "forbidden"):
         pairs = [made(name)[:2], made(name)[2:]]
         assert [[task.metadata["twin"] for task in pair] for pair in pairs] == [[name, "plain"]] * 2
-        assert len({task.metadata["pair"] for task in made(name)}) == 2
+        assert len({task.metadata["twins"] for task in made(name)}) == 2
         for one, two in pairs:
-            assert one.metadata["pair"] == two.metadata["pair"]
+            assert one.metadata["twins"] == two.metadata["twins"]
             assert one.environment.seed == two.environment.seed
             declines = [any(call.action == "decline_request" for call in plan_of(task)) for task in (one, two)]
             assert declines == [name != "ambiguous", False]

@@ -16,7 +16,8 @@ from assay.synthesis.services import requests
 from assay.synthesis.services.family import ServiceTasks
 from assay.verify.answer_check import AnswerCheck
 from assay.verify.interface import WorldInput
-from assay.verify.service_checks import rule_results, trace_of_calls
+from assay.verify.logged_calls import trace_of_calls
+from assay.verify.service_checks import rule_results
 from assay.verify.state_check import StateCheck
 from assay.verify.submitted_answers import CREDIT
 from tests.synthesis.test_service_tasks import TANKS

@@ -26,7 +26,8 @@ from assay.synthesis.services.family import ServiceTasks
 from assay.synthesis.services.instruction import USER_MODES
 from assay.synthesis.services.walk import Walker
 from assay.verify.interface import WorldInput
-from assay.verify.service_checks import rule_results, trace_of_calls
+from assay.verify.logged_calls import trace_of_calls
+from assay.verify.service_checks import rule_results
 from assay.verify.state_check import StateCheck
 from scripts.make_reference import ROOT
 

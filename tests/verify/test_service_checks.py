@@ -19,13 +19,13 @@ from assay.settings import Settings
 from assay.store import RunStore
 from assay.verify._text_values import read_message
 from assay.verify.interface import WorldInput
+from assay.verify.logged_calls import trace_of_calls
 from assay.verify.service_checks import (
     Communicated,
     CommunicatedCheck,
     PolicyCheck,
     is_said,
     rule_results,
-    trace_of_calls,
 )
 from tests.analysis.made import trajectory
 

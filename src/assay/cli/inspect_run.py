@@ -14,7 +14,7 @@ from assay.records import VerdictAdded, pair_observations
 from assay.verdicts import assess
 
 from .output import console, emit_json, plain, quantity, say
-from .shared import JsonOption, StoreOption, pick_run, settings_with
+from .shared import JsonOption, StoreOption, TaskCodeOption, pick_run, settings_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,9 +53,12 @@ def show(
     run: Annotated[str | None, typer.Option("--run", help="Name of the run; default: the newest one.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Do not cut long outputs.")] = False,
     store: StoreOption = None,
+    allow_task_code: TaskCodeOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Shows one attempt: steps, commands, outputs, changed files, each verdict with its evidence, and triage signals.
+
+    At tasks of services it also shows each clause of the instruction with what judges it.
 
     Examples:
 
@@ -68,6 +71,7 @@ def show(
     from assay.store import RunStore, check_rows, current_verdicts_by_chain
 
     from .cards import print_audit_findings
+    from .service_tables import clause_lines, clause_objects, clause_results
 
     settings = settings_with(store)
     with RunStore.open(settings.store, pick_run(run, settings)) as opened:
@@ -85,14 +89,25 @@ def show(
             }
             found = _signals_of(trajectory)
             more = {} if found is None else {"signals": found}
+            clauses = clause_objects(clause_results(trajectory, opened, allow_task_code=allow_task_code))
+            judged_by = {"clauses": clauses} if clauses else {}
             differs = {"differing": checked.differing[chain]} if checked.differing else {}
             emit_json(
-                {**msgspec.to_builtins(trajectory), **trust_fields, **more, **differs, "standing": stands[row.chain]}
+                {
+                    **msgspec.to_builtins(trajectory),
+                    **trust_fields,
+                    **more,
+                    **differs,
+                    **judged_by,
+                    "standing": stands[row.chain],
+                }
             )
             return
         if warning := checked.warning():
             say(f"warning: {warning}")
         show_trajectory(trajectory, opened, output_chars=10**9 if full else SHOWN)
+        for line in clause_lines(clause_results(trajectory, opened, allow_task_code=allow_task_code)):
+            console().print(_block(line))
         _print_signals(_signals_of(trajectory))
         print_audit_findings(settings.store, trajectory, trust)
 

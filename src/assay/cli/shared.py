@@ -29,6 +29,13 @@ RequireOption = Annotated[
         "or unknown.",
     ),
 ]
+TaskCodeOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-task-code",
+        help="Also compare attempts with recorded tasks that name Python code, which then runs in this process.",
+    ),
+]
 RunArgument = Annotated[
     str | None, typer.Argument(help="Name of the run; default: the newest one.", show_default=False)
 ]

@@ -11,7 +11,7 @@ import typer
 from assay.errors import UserError
 
 from .output import console, emit_json, quantity, say
-from .shared import JsonOption, RequireOption, StoreOption, parse_grade, pick_runs, settings_with
+from .shared import JsonOption, RequireOption, StoreOption, TaskCodeOption, parse_grade, pick_runs, settings_with
 from .table_formats import FormOption
 from .tables import load_measures, print_rows, print_summaries
 
@@ -33,7 +33,7 @@ def stats(
         typer.Option(
             "--table",
             help="Tables to show: rates (the default), spending, tasks, grid, flakes, scores, reliability, ranking, "
-            "picks, routes, economy, or all; repeatable.",
+            "picks, instructions, pairs, clauses, routes, economy, or all; repeatable.",
         ),
     ] = None,
     k: Annotated[
@@ -42,6 +42,7 @@ def stats(
     form: FormOption = "text",
     *,
     require: RequireOption = "unknown",
+    allow_task_code: TaskCodeOption = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -52,9 +53,11 @@ def stats(
     difficulty and discrimination (tasks), rates by agent, model and set-up with explained variance (grid), tasks with
     inconsistent outcomes (flakes), quality of process scores (scores), run-to-run consistency (reliability), and
     predictive validity of the ranking on other tasks; with two runs, on the second (ranking); of combinators with a
-    judge, what it said of the tries that they handed in against what was verified (picks); and on sites of state
-    machines the steps of the shortest way by skill, and at which of them attempts were lost (routes). Of tasks in
-    services that state what they need: reads and messages to the person beyond it (economy).
+    judge, what it said of the tries that they handed in against what was verified (picks); on tasks of services how
+    well followers reach the goal with each instruction, beside the agent `oracle` that knows the plan (instructions),
+    how often acts changed with the instruction in paired tasks (pairs), and which clauses were met (clauses); and on
+    sites of state machines the steps of the shortest way by skill, and at which of them attempts were lost (routes).
+    Of tasks in services that state what they need: reads and messages to the person beyond it (economy).
 
     Examples:
 
@@ -70,6 +73,7 @@ def stats(
     """
     from assay.statistics import summarise
 
+    from .service_tables import SERVICE_TABLES, ServedAttempt, read_served
     from .stats_tables import TABLES, TableInput, read_option_levels, read_picks, read_routes
     from .task_economy import read_economies
 
@@ -79,9 +83,15 @@ def stats(
     attempts = load_measures(settings.store, names, parse_grade(require))
     options = read_option_levels(settings.store, names) if "grid" in chosen else ()
     routes = read_routes(settings.store, names) if "routes" in chosen else ()
+    is_served = not set(SERVICE_TABLES).isdisjoint(chosen)
+    served: tuple[ServedAttempt, ...] = ()
+    if is_served:
+        served = read_served(
+            settings.store, names, lambda text: say(f"warning: {text}"), allow_task_code=allow_task_code
+        )
     picks = read_picks(settings.store, names, parse_grade(require)) if "picks" in chosen else ()
     economies = read_economies(settings.store, names) if "economy" in chosen else ()
-    table_input = TableInput(names, attempts, options, max(k or (4,)), routes, picks, economies)
+    table_input = TableInput(names, attempts, options, max(k or (4,)), routes, picks, served, economies)
     ks = tuple(sorted({1, *(k or (2, 4))}))
     groups = list(summarise([one.outcome for one in attempts], ks=ks)) if RATES in chosen else []
     if RATES in chosen:

@@ -29,6 +29,7 @@ from assay.statistics import (
 from assay.store import RunStore, decode_body, final_rows, load_current_verdicts
 from assay.verify.route_check import ROUTE
 
+from . import service_tables
 from .task_economy import Economy, economy_rows, sum_economies
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ class TableInput(NamedTuple):
     """Findings of the check `route`, one for each attempt."""
     picks: tuple[Pick, ...] = ()
     """Picks of combinators with a judge, one for each judged attempt."""
+    served: tuple[service_tables.ServedAttempt, ...] = ()
+    """Attempts at tasks of services, compared with their plans."""
     economies: tuple[Economy, ...] = ()
     """Findings of the check `economy`, one for each attempt."""
 
@@ -432,6 +435,21 @@ TABLES: dict[str, Table] = {
         _ranking, _ranking_rows, "a ranking needs three configurations that were judged at the same tasks"
     ),
     "picks": Table(_picks, _pick_rows, "no attempt was of a combinator with a judge, such as best-of:4:AGENT"),
+    "instructions": Table(
+        lambda data: service_tables.instructions(data.served, data.counts),
+        service_tables.instruction_rows,
+        "no follower was judged at a task of services: run an agent beside `oracle`, the control",
+    ),
+    "pairs": Table(
+        lambda data: service_tables.pairs(data.served),
+        service_tables.pair_rows,
+        "no agent was run at both tasks of a pair, as `assay synth twins` makes them",
+    ),
+    "clauses": Table(
+        lambda data: service_tables.clauses(data.served),
+        service_tables.clause_rows,
+        "no attempt is at a task of services with a plan",
+    ),
     "routes": Table(_routes, _route_rows, "no attempt was judged by the check `route`, as those of family:sites are"),
     "economy": Table(
         lambda data: sum_economies(data.economies),

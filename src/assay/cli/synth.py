@@ -18,6 +18,7 @@ from .output import console, emit_json, quantity, say
 from .plain_typer import plain_typer
 from .shared import JsonOption
 from .tables import print_rows
+from .task_variants import augment, rewrite, twins
 
 if TYPE_CHECKING:
     from assay.synthesis.report import GateRow, ReasonCount, SynthesisReport
@@ -35,7 +36,9 @@ Examples:
 
   assay synth walks shop --count 20
 
-  assay synth services shop mail --out set/ --count 40"""
+  assay synth services shop mail --out set/ --count 40
+
+  assay synth rewrite family:services,app=shop,level=implicit,n=20 --model openai:NAME --out rewritten.jsonl"""
 MOST_REASONS, LONGEST_REASON = 20, 120
 app = plain_typer(help=_HELP, no_args_is_help=True)
 
@@ -251,6 +254,10 @@ def services(config: ServiceSetConfig, as_json: JsonOption = False) -> None:
     )
     source = config.out if report.is_runnable else shlex.quote(report.family)
     say(f"next: assay run {source} --agent oracle --agent null --run proof; assay admit {source}")
+
+
+for _variant in (rewrite, twins, augment):
+    app.command()(_variant)
 
 
 def _make(config: Any, synthesise: Callable[..., Awaitable[Any]], *, as_json: bool) -> Any:

@@ -62,8 +62,17 @@ def names_family(folder: Path) -> bool:
 
 
 def names_family_code(name: str) -> bool:
-    """Returns whether the name of tasks stands for a family that is Python code, not an installed plugin."""
-    return name.startswith(PREFIX) and names_code("tasks", name.removeprefix(PREFIX).partition(",")[0])
+    """Returns whether the name of tasks stands for a family that is Python code, not an installed plugin, or names
+    code in one of its options: `app=file.py:shop`, or `allow_code=true` for tasks of a file."""
+    if not name.startswith(PREFIX):
+        return False
+    family, *pairs = name.removeprefix(PREFIX).split(",")
+    values = [part for pair in pairs for part in pair.partition("=")[2].split("+")]
+    return (
+        names_code("tasks", family)
+        or any(names_code("services", value) for value in values)
+        or any(pair.partition("=")[0].strip() == "allow_code" for pair in pairs)
+    )
 
 
 def task_count(name: str) -> int:

@@ -22,7 +22,9 @@ from assay.store import BlobStore, restore_body, restore_messages, restore_reque
 pytestmark = pytest.mark.newest
 SECRET = "upstream-secret-0123456789"
 TOOLS = ([], [{"type": "function", "function": {"name": "a"}}], [{"type": "function", "function": {"name": "b"}}])
-ACTS = st.sampled_from(["say", "tool", "again", "fail", "echo differs", "drop", "edit in place", "tools", "fresh"])
+ACTS = st.sampled_from(
+    ["say", "tool", "again", "fail", "echo differs", "drop", "edit in place", "edit the answer", "tools", "fresh"]
+)
 
 
 def reply(text: str, tool: str | None = None) -> ModelReply:
@@ -70,9 +72,10 @@ class Talk:
         answer = None if fail else reply(f"answer {name}", f"t{name}" if tool else None)
         branch = self.conversation.add(name, standing, answer)
         links = {"parent": standing.parent, "branch": branch, "shared_messages": standing.shared}
-        self.calls[name] = self.keeper.keep(exchange(name, standing.request, answer, **links))
+        # Committed before the agent gets the answer.
+        self.calls[name] = copy.deepcopy(self.keeper.keep(exchange(name, standing.request, answer, **links)))
         if answer is not None:
-            self.messages.append(copy.deepcopy(answer.message))
+            self.messages.append(answer.message)
             self.messages.append({"role": "tool", "tool_call_id": f"t{name}", "content": "ok"} if tool else user(name))
 
     def act(self, what: str) -> None:
@@ -82,6 +85,8 @@ class Talk:
             del self.messages[1:3]
         elif what == "edit in place":
             self.messages[0]["content"] += "!"
+        elif what == "edit the answer" and len(self.messages) > 2:
+            self.messages[-2]["content"] = "trimmed"
         elif what == "tools":
             self.tools = TOOLS[(len(self.calls) + 1) % 3]
         elif what == "fresh":

@@ -29,6 +29,9 @@ ROOTS: Final[dict[str, dict[str, str]]] = {
         "arguments": "the parsed arguments, with the tool's own fields",
         "raw": "the arguments as they were written",
         "malformed": "whether the arguments did not parse",
+        "role": "who called, by the log of a world of services: agent, user, other or system; missing elsewhere",
+        "at": "the time of that world's clock before the call, as 2026-03-02T09:00; missing elsewhere",
+        "minutes": "the minutes of that clock since the first call of the log; missing elsewhere",
     },
     "act": {
         "kind": "shell, read, edit, search, browse, think, say, finish or tool",

@@ -187,6 +187,8 @@ class CallPosition(msgspec.Struct, frozen=True, gc=False):
     shared: int
     placement: Placement | None = None
     """None if the call plainly continues the newest one."""
+    may_change: bool = True
+    """Whether the agent may change an answer in place before it resends it: all but those that ask with a log."""
 
 
 class _Call(msgspec.Struct, gc=False):
@@ -224,7 +226,10 @@ class Conversation:
             log = _continued_log(newest, request.messages)
             if log is not None:
                 kept = ModelRequest(log, newest.tools, request.sampling, passthrough=request.passthrough)
-                return CallPosition(kept, len(log), newest.id, newest.branch, None, None, newest.count + 1)
+                may_change = log is not request.messages
+                return CallPosition(
+                    kept, len(log), newest.id, newest.branch, None, None, newest.count + 1, may_change=may_change
+                )
         return self._locate_in_tree(request)
 
     def placement(self, position: CallPosition) -> Placement:
@@ -261,11 +266,16 @@ class Conversation:
             tools = parent.tool_list
         kept = replace(request, messages=log, tools=tools)
         name = parent.id if parent is not None else None
-        return CallPosition(kept, len(log), name, found.branch, found.cause, found.differs_at, shared, found)
+        may_change = log is not request.messages
+        return CallPosition(
+            kept, len(log), name, found.branch, found.cause, found.differs_at, shared, found, may_change
+        )
 
     def add(self, call_id: str, position: CallPosition, reply: ModelReply | None) -> str:
         """Adds an ended call; returns its branch."""
         branch, answer = position.branch or call_id, reply.message if reply else None
+        if position.may_change and answer is not None:
+            answer = _copied(answer)
         log = position.request.messages
         assert isinstance(log, MessageLog)
         shared = position.shared - 1 if position.placement is None else 0

@@ -8,10 +8,11 @@ from typing import Any, Final
 
 from assay.environments.services.conversation import SEND
 from assay.environments.services.declaration import Action
-from assay.environments.services.plans import PlannedCall, outcome_key, play, play_recorded
+from assay.environments.services.plans import PlannedCall, outcome_key, play
 from assay.environments.services.users import UserScript, begin, reply
 from assay.environments.services.world import ServiceWorld
-from assay.verify.service_checks import RuleResult, rule_results, trace_of_calls
+from assay.verify.logged_calls import calls_of_plan
+from assay.verify.service_checks import RuleResult, rule_results
 
 from .requests import Draft
 from .walk import Walk
@@ -61,8 +62,8 @@ def ask_for_consents(draft: Draft, script: UserScript, actions: Collection[str])
 
 def broken_rules(world: ServiceWorld, plan: Sequence[PlannedCall], contracts: Sequence[str]) -> list[RuleResult]:
     """Returns the rules that a plan does not keep."""
-    trace = trace_of_calls(play_recorded(world, plan))
-    return [result for result in rule_results(contracts, trace, "the policy") if result.status != "pass"]
+    calls = calls_of_plan(world, plan)
+    return [result for result in rule_results(contracts, calls, "the policy") if result.status != "pass"]
 
 
 def _with_read(

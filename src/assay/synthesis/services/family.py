@@ -30,6 +30,7 @@ from assay.verify.economy_check import ECONOMY
 from .alike import is_near, most_distractors, word_triples
 from .building import Planned, TaskSet, accepted_orders, build_task
 from .conduct import ask_for_consents, keep_policy
+from .counterparts import Twin, draw_ambiguous_twins, draw_declined_twins
 from .days import WAIT, draw_waits, event_matters, walk_over_days, with_wait
 from .family_options import read_harder, require_interface, require_types, resembling_knobs
 from .instruction import (
@@ -59,7 +60,6 @@ from .requests import (
     guess_probability,
     is_known_in,
 )
-from .twins import Twin, draw_ambiguous_twins, draw_declined_twins
 from .value_requests import TellingRequest, draw_telling
 from .walk import Walker
 
@@ -387,7 +387,7 @@ class ServiceTasks:
         checks: tuple[Check, ...] = ()
         if twin is not None:
             tags += (twin.name,) if twin.name == "plain" else ()
-            metadata |= {"pair": f"{place.seed}-{place.number // 2}", "twin": twin.name}
+            metadata |= {"twins": f"{place.seed}-{place.number // 2}", "twin": twin.name}
         if harder.distractors:
             metadata["distractors"] = most_distractors(world, draft.walk.writes)
         if script is not None and (harder.has_person or harder.needs):

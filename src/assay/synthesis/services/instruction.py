@@ -246,7 +246,7 @@ def _is_said(fact: PersonFact, text: str) -> bool:
     """Returns whether a text in lower case holds the value of a fact, or its date as people write it."""
     if fact.value.lower() in text:
         return True
-    return fact.kind == "date" and len(fact.value) == len("2026-03-05") and _spoken_date(fact.value).lower() in text
+    return fact.kind == "date" and len(fact.value) == len("2026-03-05") and spoken_date(fact.value).lower() in text
 
 
 def _sentences(facts: Sequence[PersonFact]) -> list[str]:
@@ -273,7 +273,7 @@ def _clause(fact: PersonFact) -> str:
     if fact.kind == "words":
         return f"it is about {fact.value}"
     if fact.kind == "date":
-        return f"it is about {_spoken_date(fact.value)}" + (f" at {fact.value[11:]}" if "T" in fact.value else "")
+        return f"it is about {spoken_date(fact.value)}" + (f" at {fact.value[11:]}" if "T" in fact.value else "")
     return f"the {fact.kind} is {fact.value}"
 
 
@@ -286,7 +286,7 @@ def speak_value(descriptions: Descriptions, action: Action, name: str, value: An
     if unit == "cents" and isinstance(value, int):
         return format_cents(value)
     if unit in ("date", "time") and isinstance(value, str):
-        return _spoken_date(value) + (f" at {value[11:16]}" if unit == "time" else "")
+        return spoken_date(value) + (f" at {value[11:16]}" if unit == "time" else "")
     if unit == "text":
         return f'"{value}"'
     if isinstance(value, bool):
@@ -295,7 +295,7 @@ def speak_value(descriptions: Descriptions, action: Action, name: str, value: An
     return str(value).replace("_", " ") if "enum" in action.parameters["properties"][name] else str(value)
 
 
-def _spoken_date(value: str) -> str:
+def spoken_date(value: str) -> str:
     when = datetime.fromisoformat(value)
     return f"{when.day} {when:%B %Y}"
 

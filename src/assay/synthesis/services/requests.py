@@ -13,12 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from assay.environments.services.declaration import Question
-from assay.environments.services.plans import PlannedCall, answer_in, foreign_plan, identifiers, play_recorded
+from assay.environments.services.plans import PlannedCall, answer_in, foreign_plan, identifiers
 from assay.environments.services.ticket import Reason, answer_question, decline_request
 from assay.environments.services.transaction import Code
 from assay.environments.services.world import ServiceWorld
 from assay.records import canonical_bytes
-from assay.verify.service_checks import rule_results, texts_of_one_call_rules, trace_of_calls
+from assay.verify.logged_calls import calls_of_plan
+from assay.verify.service_checks import rule_results, texts_of_one_call_rules
 
 from .instruction import Descriptions, Unspeakable, Wish, wish_of, write_change
 from .walk import LastWrite, PersonFact, Walk, Walker, row_of
@@ -284,7 +285,7 @@ def generated_arguments(world: ServiceWorld, call: PlannedCall) -> Iterator[tupl
 
 def _is_forbidden(world: ServiceWorld, call: PlannedCall) -> bool:
     """Returns whether a rule forbids the call whatever came before it."""
-    results = rule_results(world.policy.contracts, trace_of_calls(play_recorded(world, [call])), "the policy")
+    results = rule_results(world.policy.contracts, calls_of_plan(world, [call]), "the policy")
     return any(result.status == "fail" and result.is_of_one_call for result in results)
 
 

@@ -1,101 +1,197 @@
-"""Pairs of tasks that share their requests but for one.
+"""Pairs of tasks in one world and one wording that differ in one slot or one act, so that the right acts differ.
 
-In the first of a pair one request is ambiguous (which record is meant is told when it is asked for), impossible, or
-forbidden; in the second it can be done as it is said. Who always asks, or always declines, passes one of them.
+An agent that follows the instruction acts otherwise in the twin; one that follows habit acts alike in both. The facts
+by which records are found are the same in both, so that nothing but the changed words tells them apart.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import permutations
+from string import Formatter
+from typing import Any, Final, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
-from assay.environments.services.plans import play
-from assay.environments.services.users import Fact, UserScript
+from assay.environments.services.plans import PlannedCall, identifiers, outcome_key, play
+from assay.environments.services.transaction import shift_time
+from assay.records import Task
 
 from .conduct import keep_policy
-from .instruction import Descriptions, Wish, script_of, wish_of
-from .requests import Draft, Kind, Trial, ambiguous_argument, draw_declined, draw_possible
-from .walk import TRIES, Walker
+from .planned import PlannedTask, UnsuitableError, derive_task
+from .walk import Walker
+
+PAIR: Final = "pair"
+"""Key of the metadata of both tasks of a pair."""
+_OTHERS: Final = 6
+"""Other values of one argument that are tried."""
+_MOST_ORDERED: Final = 3
 
 
-class Twin(NamedTuple):
-    """One of a pair."""
+class TwinsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Tasks that are paired."""
 
-    name: str
-    """Its kind, or `plain`."""
-    draft: Draft
-    script: UserScript | None = None
-    """The person's script where it is not that of every task."""
+    tasks: tuple[str, ...]
+    """Tasks: `family:services,app=shop,n=20`, with kind=possible and the levels explicit or implicit."""
+    out: str
+    """File that both tasks of each pair are written to, one a line; `family:written,path=FILE` reads it."""
+    seed: int = 0
+    """Decides which slot or act is changed."""
 
 
-def draw_declined_twins(
-    descriptions: Descriptions, walker: Walker, kind: Kind, writes: int, draw: random.Random
-) -> tuple[Twin, Twin] | None:
-    """Returns a draft one of whose requests must be declined, and its twin in which the same action, on other records,
-    can be done; None if this try led to none. Raises `Unspeakable`."""
-    world = descriptions.world
-    contracts = world.policy.contracts
-    first = draw_declined(descriptions, walker, kind, writes, draw)
-    kept = None if first is None else keep_policy(world, first.walk, contracts)
-    if first is None or kept is None:
-        return None
-    first = first._replace(walk=kept)
-    done = [call for call in first.walk.writes if call in first.walk.plan]
-    (declined,) = (call for call in first.walk.writes if call not in done)
-    at = first.walk.writes.index(declined)
-    action = world.composition.actions[declined.action]
-    trial = Trial(play(world, done))
-    for _ in range(TRIES):
-        call = walker.arguments(action, action.wish, draw)
-        if call is None or not trial.is_accepted(call) or call in done:
+class TwinsReport(msgspec.Struct, frozen=True):
+    """Result of pairing tasks."""
+
+    pairs: int
+    changed: dict[str, int]
+    """Pairs by what was changed: `act`, or the name of the argument."""
+    tried: int
+    """Changes that were tried."""
+    without: dict[str, int]
+    """Tasks without a twin, by reason."""
+
+
+class PairedAct(msgspec.Struct, frozen=True):
+    """What the metadata of a paired task says."""
+
+    pair: str
+    """Id of the pair's first task."""
+    changed: str
+    right: PlannedCall
+    """The act that this task asks for."""
+    other: PlannedCall
+    """The act that its twin asks for in its place."""
+
+
+class _Change(NamedTuple):
+    part: str
+    call: PlannedCall
+
+
+def pair_tasks(tasks: Iterable[Task], seed: int) -> tuple[tuple[Task, ...], TwinsReport]:
+    """Returns each task that has a twin, followed by the twin, and what was tried."""
+    made: list[Task] = []
+    changed: dict[str, int] = {}
+    without: dict[str, int] = {}
+    tried = 0
+    for task in tasks:
+        try:
+            finder = _TwinFinder(PlannedTask(task), seed)
+        except UnsuitableError as exc:
+            without[str(exc)] = without.get(str(exc), 0) + 1
             continue
-        walk = walker.with_reads([*done[:at], call, *done[at:]])
-        walk = None if walk is None else keep_policy(world, walk, contracts)
-        if walk is not None:
-            wishes = (*first.wishes[:at], wish_of(descriptions, call), *first.wishes[at + 1 :])
-            return Twin(kind, first), Twin("plain", Draft(walk, wishes))
-    return None
+        found = finder.find()
+        tried += finder.tried
+        if found is None:
+            reason = "no other slot or act is asked for with the same facts"
+            without[reason] = without.get(reason, 0) + 1
+            continue
+        part, pair = found
+        changed[part] = changed.get(part, 0) + 1
+        made += pair
+    return tuple(made), TwinsReport(len(made) // 2, changed, tried, without)
 
 
-def draw_ambiguous_twins(
-    descriptions: Descriptions, walker: Walker, writes: int, draw: random.Random
-) -> tuple[Twin, Twin] | None:
-    """Returns two drafts of the same walk: in the script of the first, the last request fits several records, and the
-    person says which one is meant when asked; in the other, they say it at once. None if this try led to none.
+class _TwinFinder:
+    """Looks for the twin of one task. Raises `UnsuitableError`."""
 
-    Raises:
-        Unspeakable: An argument cannot be described.
-    """
-    world = descriptions.world
-    drawn = draw_possible(walker, writes, draw)
-    walk = None if drawn is None else keep_policy(world, drawn.walk, world.policy.contracts)
-    if walk is None:
+    def __init__(self, planned: PlannedTask, seed: int) -> None:
+        self._planned = planned
+        self._world = planned.world
+        self._wishes = planned.require_wishes()
+        self._walker = Walker(self._world)
+        walk = self._walker.with_reads(planned.acts)
+        if walk is None:
+            raise UnsuitableError("the reads of its plan are not found again")
+        self._known = walk.known
+        self._right = outcome_key(play(self._world, planned.plan))
+        self._draw = random.Random(f"{planned.task.digest}/{seed}")
+        self.tried = 0
+
+    def find(self) -> tuple[str, tuple[Task, Task]] | None:
+        """Returns what was changed, and both tasks; None without a twin."""
+        changes = [(at, change) for at, act in enumerate(self._planned.acts) for change in self._changes(act)]
+        self._draw.shuffle(changes)
+        for at, change in changes:
+            self.tried += 1
+            twin = self._twin(at, change)
+            if twin is not None:
+                return change.part, twin
         return None
-    last = walk.writes[-1]
-    first = ambiguous_argument(descriptions, Trial(world), last)
-    then = None if first is None else ambiguous_argument(descriptions, Trial(play(world, walk.writes[:-1])), last)
-    if first is None or then is None or first.name != then.name or len({*first.records} & {*then.records}) < 2:
-        return None
-    wishes = [wish_of(descriptions, call) for call in walk.writes]
-    slot = wishes[-1].slots.get(first.name)
-    if slot is None or not slot.noun:
-        return None
-    owner = walker.path_to(*first.owner)
-    if owner is None:
-        return None
-    draft = Draft(walk, tuple(wishes))
-    vague = [*wishes[:-1], wish_of(descriptions, last, words={first.name: first.words})]
-    plain = script_of(wishes, walk.known, draw.randrange(1_000), is_vague=False)
-    told = [replace(fact, disclosure="open") for fact in plain.facts]
-    at_once = {fact.value for fact in owner[1]}
-    later = [one if any(value in one.text for value in at_once) else replace(one, disclosure="asked") for one in told]
-    which = Fact(f"{len(wishes)} {first.name}", f"I mean {slot.spoken}.", (*slot.cues, "which"))
-    ambiguous = replace(plain, goal=_goal(plain, vague), facts=(which, *later))
-    return Twin("ambiguous", draft, ambiguous), Twin("plain", draft, replace(plain, facts=tuple(told)))
 
+    def _changes(self, act: PlannedCall) -> Iterator[_Change]:
+        actions = self._world.composition.actions
+        action = actions[act.action]
+        spoken = {name for _, name, *_ in Formatter().parse(action.wish) if name}
+        for name in sorted(spoken):
+            for value in self._other_values(act, name):
+                yield _Change(name, PlannedCall(act.action, act.arguments | {name: value}))
+        for other in actions.values():
+            needed = set(other.parameters.get("required", ()))
+            same = {name for _, name, *_ in Formatter().parse(other.wish or "") if name} == spoken
+            if other.wish and other.name != action.name and same and needed <= act.arguments.keys():
+                given = {n: v for n, v in act.arguments.items() if n in other.parameters.get("properties", {})}
+                yield _Change("act", PlannedCall(other.name, given))
 
-def _goal(script: UserScript, wishes: Sequence[Wish]) -> str:
-    return script_of(wishes, (), script.seed, is_vague=False).goal
+    def _other_values(self, act: PlannedCall, name: str) -> Sequence[Any]:
+        action, value = self._world.composition.actions[act.action], act.arguments[name]
+        schema = action.parameters["properties"][name]
+        if name in action.takes:
+            others = [one for one in identifiers(self._world, action.takes[name]) if one != value]
+            return self._draw.sample(others, min(_OTHERS, len(others)))
+        if "enum" in schema:
+            return [one for one in schema["enum"] if one != value]
+        if isinstance(value, bool):
+            return [not value]
+        if isinstance(value, int):
+            return [value + step for step in (1, 7, -1) if value + step > 0]
+        try:
+            return [shift_time(value, days=days) for days in (1, 3)]
+        except (ValueError, TypeError):
+            return []
+
+    def _twin(self, at: int, change: _Change) -> tuple[Task, Task] | None:
+        planned, call = self._planned, change.call
+        wish = planned.wish(call)
+        old = self._wishes[at].text
+        if wish is None or wish.text == old:
+            return None
+        texts = [form for form in (old, old[:1].upper() + old[1:]) if planned.wording.count(form) == 1]
+        acts = [*planned.acts[:at], call, *planned.acts[at + 1 :]]
+        walk = self._walker.with_reads(acts)
+        if len(texts) != 1 or walk is None or walk.known != self._known:
+            return None
+        walk = keep_policy(self._world, walk, self._world.policy.contracts)
+        if walk is None or not self._is_sound(walk.plan, acts):
+            return None
+        new = wish.text if texts[0] == old else wish.text[:1].upper() + wish.text[1:]
+        wording = planned.wording.replace(texts[0], new)
+        mine = PairedAct(planned.task.id, change.part, planned.acts[at], call)
+        twins = msgspec.structs.replace(mine, right=call, other=planned.acts[at])
+        original = replace(planned.task, metadata={**planned.task.metadata, PAIR: msgspec.to_builtins(mine)})
+        twin = derive_task(
+            planned,
+            "twin",
+            instruction=planned.with_wording(wording),
+            plan=walk.plan,
+            outcome_of=walk.plan,
+            metadata={PAIR: msgspec.to_builtins(twins)},
+        )
+        return original, twin
+
+    def _is_sound(self, plan: Sequence[PlannedCall], acts: Sequence[PlannedCall]) -> bool:
+        """Returns whether a plan is accepted, changes what the original does not, and has one outcome in any order."""
+        world = self._world
+        done = play(world, plan)
+        reads = [call for call in plan if world.composition.actions[call.action].reads_only]
+        key = outcome_key(done)
+        if any(call.code is not None for call in done.calls[len(world.calls) :]):
+            return False
+        if key in (self._right, outcome_key(play(world, reads))):
+            return False
+        if len(acts) > _MOST_ORDERED:
+            return True
+        others = [play(world, [*reads, *order]) for order in permutations(acts)]
+        return all(outcome_key(one) == key for one in others if all(call.code is None for call in one.calls))
