@@ -46,6 +46,8 @@ def test_a_family_that_makes_other_tasks_is_refused(tmp_path: Path) -> None:
         {"options": {"app": "../evil.py:app"}},
         {"options": {"knobs": {"a": ["module:name"]}}},
         {"options": {"a/b": 1}},
+        {"options": {"app": "shop+evil.py"}},
+        {"options": {"allow_code": True}},
     ],
 )
 def test_a_file_that_names_code_is_not_opened(tmp_path: Path, fields: dict[str, object]) -> None:

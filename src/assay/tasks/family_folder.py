@@ -24,8 +24,9 @@ from .load import LoadedTask
 
 FAMILY_FILE: Final = "family.json"
 MOST_BYTES: Final = 64 << 20
-_WORD: Final = re.compile(r"[\w.+ -]*", re.ASCII)
-"""What a text in a file of options may be: no slash and no colon, so that it names no code and no path."""
+_WORD: Final = re.compile(r"(?!allow_code$)[\w+ -]*", re.ASCII)
+"""What a text in a file of options may be: no slash, colon or dot, so that it names no code and no path; nor the option
+that permits code."""
 
 
 class NamedTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
