@@ -33,7 +33,7 @@ def stats(
         typer.Option(
             "--table",
             help="Tables to show: rates (the default), spending, tasks, grid, flakes, scores, reliability, ranking, "
-            "picks, instructions, pairs, clauses, routes, or all; repeatable.",
+            "picks, instructions, pairs, clauses, routes, economy, or all; repeatable.",
         ),
     ] = None,
     k: Annotated[
@@ -57,6 +57,7 @@ def stats(
     well followers reach the goal with each instruction, beside the agent `oracle` that knows the plan (instructions),
     how often acts changed with the instruction in paired tasks (pairs), and which clauses were met (clauses); and on
     sites of state machines the steps of the shortest way by skill, and at which of them attempts were lost (routes).
+    Of tasks in services that state what they need: reads and messages to the person beyond it (economy).
 
     Examples:
 
@@ -74,6 +75,7 @@ def stats(
 
     from .service_tables import SERVICE_TABLES, ServedAttempt, read_served
     from .stats_tables import TABLES, TableInput, read_option_levels, read_picks, read_routes
+    from .task_economy import read_economies
 
     chosen = _select_tables(table or [RATES], (RATES, *TABLES))
     settings = settings_with(store)
@@ -88,7 +90,8 @@ def stats(
             settings.store, names, lambda text: say(f"warning: {text}"), allow_task_code=allow_task_code
         )
     picks = read_picks(settings.store, names, parse_grade(require)) if "picks" in chosen else ()
-    table_input = TableInput(names, attempts, options, max(k or (4,)), routes, picks, served)
+    economies = read_economies(settings.store, names) if "economy" in chosen else ()
+    table_input = TableInput(names, attempts, options, max(k or (4,)), routes, picks, served, economies)
     ks = tuple(sorted({1, *(k or (2, 4))}))
     groups = list(summarise([one.outcome for one in attempts], ks=ks)) if RATES in chosen else []
     if RATES in chosen:

@@ -30,6 +30,7 @@ from assay.store import RunStore, decode_body, final_rows, load_current_verdicts
 from assay.verify.route_check import ROUTE
 
 from . import service_tables
+from .task_economy import Economy, economy_rows, sum_economies
 
 if TYPE_CHECKING:
     from assay.analysis.columns import AttemptMeasures
@@ -90,6 +91,8 @@ class TableInput(NamedTuple):
     """Picks of combinators with a judge, one for each judged attempt."""
     served: tuple[service_tables.ServedAttempt, ...] = ()
     """Attempts at tasks of services, compared with their plans."""
+    economies: tuple[Economy, ...] = ()
+    """Findings of the check `economy`, one for each attempt."""
 
     @property
     def counts(self) -> tuple[TaskCount, ...]:
@@ -448,5 +451,10 @@ TABLES: dict[str, Table] = {
         "no attempt is at a task of services with a plan",
     ),
     "routes": Table(_routes, _route_rows, "no attempt was judged by the check `route`, as those of family:sites are"),
+    "economy": Table(
+        lambda data: sum_economies(data.economies),
+        economy_rows,
+        "no attempt was judged by the check `economy` (needs=true)",
+    ),
 }
 """Tables beside `rates`, in display order."""
