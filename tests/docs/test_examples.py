@@ -25,6 +25,7 @@ SAYS = {
     "compare_attempts.py": "then rm test_cart.py: 0 passed, 2 failed",
     "curate_a_run.py": "{'pairs': 13, 'salvage': 13}",
     "csv_format.py": "unreadable: conversation 1 who is it?",
+    "harder_tasks.py": "over-specification {'mean': 0.",
     "import_runs.py": "0 read, 1 there already, 1 unreadable",
     "counter_world.py": "count-from-5 pass all 1 facts hold",
     "export_for_trainers.py": "openai: 5 examples",

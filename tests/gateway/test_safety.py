@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -67,9 +68,12 @@ class Server(NamedTuple):
 
 
 def sent(there: socket.socket, data: bytes) -> tuple[int, bytes]:
-    """Sends what the server takes, and reads its answer's status (0 where there was none) and body."""
+    """Sends until the server answers, as clients do whose request may be refused early: on a busy host the rest takes
+    longer than a server waits. Reads the answer's status (0 where there was none) and body."""
+    rest = memoryview(data)
     with suppress(BrokenPipeError, ConnectionResetError):
-        there.sendall(data)
+        while rest and not select.select([there], [], [], 0)[0]:
+            rest = rest[there.send(rest[: 1 << 20]) :]
     answer = received(there)
     head, _, body = answer.partition(b"\r\n\r\n")
     return int(head.split()[1]) if head else 0, body

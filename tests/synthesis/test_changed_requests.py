@@ -69,7 +69,7 @@ def test_the_first_request_alone_or_beside_the_other_fails() -> None:
                     assert status(task, fork) == "fail"
 
 
-@pytest.mark.parametrize("options", [{"kind": "question"}, {"level": "persona"}])
+@pytest.mark.parametrize("options", [{"kind": "question"}, {"kind": "possible+impossible"}])
 def test_what_cannot_be_changed_is_refused(options: dict[str, str]) -> None:
     with pytest.raises(UserError, match="changed=true"):
         ServiceTasks(app=APP, changed=True, **options)

@@ -42,10 +42,14 @@ def lint(
 
 
 def _task_folders(paths: list[Path]) -> list[Path]:
+    from assay.tasks.sources import names_family
+
     found: list[Path] = []
     for path in paths:
         if str(path).startswith("family:"):
             raise UserError(f"{path}: a family has no task folders to lint")
+        if names_family(path):
+            raise UserError(f"{path}: it names tasks of a family, which has no task folders to lint")
         inner = [] if (path / "task.toml").exists() else sorted(p.parent for p in path.glob("*/task.toml"))
         found += inner or [path]
     return found

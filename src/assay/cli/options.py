@@ -35,6 +35,7 @@ _SINGULAR = {
     "credit_options": "--credit-option",
     "families": "--family",
     "kinds": "--kind",
+    "knobs": "--knob",
     "policies": "--policy",
     "releases": "--release",
     "renderers": "--renderer",

@@ -30,6 +30,7 @@ from assay.store import RunStore, decode_body, final_rows, load_current_verdicts
 from assay.verify.route_check import ROUTE
 
 from . import process_tables, service_tables
+from .task_economy import Economy, economy_rows, sum_economies
 
 if TYPE_CHECKING:
     from assay.analysis.columns import AttemptMeasures
@@ -91,6 +92,8 @@ class TableInput(NamedTuple):
     """Picks of combinators with a judge, one for each judged attempt."""
     served: tuple[service_tables.ServedAttempt, ...] = ()
     """Attempts at tasks of services, compared with their plans."""
+    economies: tuple[Economy, ...] = ()
+    """Findings of the check `economy`, one for each attempt."""
     processes: tuple[ProcessMeasures, ...] = ()
     """Conversations and tool use of attempts on services."""
     message_cost: float = 0.0
@@ -463,5 +466,10 @@ TABLES: dict[str, Table] = {
         "no attempt on services has recorded its facts",
     ),
     "routes": Table(_routes, _route_rows, "no attempt was judged by the check `route`, as those of family:sites are"),
+    "economy": Table(
+        lambda data: sum_economies(data.economies),
+        economy_rows,
+        "no attempt was judged by the check `economy` (needs=true)",
+    ),
 }
 """Tables beside `rates`, in display order."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import msgspec
 
 from assay.synthesis.call_tasks_config import ProgramTasksConfig, QuestionTasksConfig
 from assay.synthesis.config import SynthesisConfig
+from assay.synthesis.services.set_config import ServiceSetConfig
 
 from .options import takes_config
 from .output import console, emit_json, quantity, say
@@ -33,6 +35,8 @@ Examples:
   assay synth questions ./boltons-26.2.0.tar.gz --out tasks/
 
   assay synth walks shop --count 20
+
+  assay synth services shop mail --out set/ --count 40
 
   assay synth rewrite family:services,app=shop,level=implicit,n=20 --model openai:NAME --out rewritten.jsonl"""
 MOST_REASONS, LONGEST_REASON = 20, 120
@@ -204,6 +208,52 @@ def questions(config: QuestionTasksConfig, as_json: JsonOption = False) -> None:
     report = _make(config, synthesise_questions, as_json=as_json)
     if not as_json:
         print_rows([{"kind": kind, "questions": str(count)} for kind, count in report.asked.items()])
+
+
+@app.command()
+@takes_config(ServiceSetConfig, arguments=("apps",))
+def services(config: ServiceSetConfig, as_json: JsonOption = False) -> None:
+    """Makes tasks in stateful applications: requests from walks over their actions, judged by what the data became.
+
+    APPS are the names of services (`assay plugins`), of which several share one world. The folder gets one file,
+    `family.json`: the options, and each task with its digest. `assay run FOLDER` makes the same tasks again from it.
+
+    Examples:
+
+      assay synth services shop --out set/ --count 40
+
+      assay synth services airline mail --out set/ --days 3 --distractors 2 --reads 4
+
+      assay synth services bank --out set/ --level persona --mood mixed --disclosure precise --wrong 1 --tell
+
+      assay synth services shop --out set/ --level persona --kind ambiguous --twins
+
+      assay synth services console --out set/ --knob console.bad_releases=3 --knob console.decoys=100
+    """
+    from assay.synthesis import make_service_set
+
+    from .sandboxed_synthesis import ProgressLines
+
+    report = make_service_set(config, ProgressLines())
+    if as_json:
+        emit_json(report)
+        return
+    print_rows(
+        [
+            {"knob": name, "value": value, "tasks": str(count)}
+            for name, values in report.knobs.items()
+            for value, count in values.items()
+        ]
+    )
+    made = f"{quantity(len(report.tasks), 'task')} of {report.wanted}"
+    easy = "".join(f", {quantity(count, 'plan')} for {reason}" for reason, count in report.too_easy.items())
+    console().print(f"{made} in {report.file}; left out: {quantity(report.near_duplicates, 'near-duplicate')}{easy}")
+    console().print(
+        f"over-specification: {report.given['mean']:.3f} of the arguments are in the text on average (median "
+        f"{report.given['median']:.3f}); {report.given['share']:.1%} of the tasks give away half or more"
+    )
+    source = config.out if report.is_runnable else shlex.quote(report.family)
+    say(f"next: assay run {source} --agent oracle --agent null --run proof; assay admit {source}")
 
 
 for _variant in (rewrite, twins, augment):

@@ -13,10 +13,12 @@ _EXPORTS = {
     "ProgramTasksConfig": "call_tasks_config",
     "QuestionReport": "question_tasks",
     "QuestionTasksConfig": "call_tasks_config",
+    "ServiceSetConfig": "services.set_config",
     "SynthesisConfig": "config",
     "SynthesisCost": "cost",
     "SynthesisReport": "report",
     "count_reasons": "report",
+    "make_service_set": "services.making",
     "synthesise": "repository",
     "synthesise_programs": "program_tasks",
     "synthesise_questions": "question_tasks",
@@ -30,10 +32,12 @@ __all__ = [
     "ProgramTasksConfig",
     "QuestionReport",
     "QuestionTasksConfig",
+    "ServiceSetConfig",
     "SynthesisConfig",
     "SynthesisCost",
     "SynthesisReport",
     "count_reasons",
+    "make_service_set",
     "synthesise",
     "synthesise_programs",
     "synthesise_questions",
@@ -48,5 +52,7 @@ if TYPE_CHECKING:
     from .question_tasks import QuestionReport, synthesise_questions
     from .report import SynthesisReport, count_reasons
     from .repository import FROM_JOURNAL, synthesise
+    from .services.making import make_service_set
+    from .services.set_config import ServiceSetConfig
 
 __getattr__ = lazy_getattr(__name__, _EXPORTS)

@@ -1,6 +1,7 @@
 """Resolves task names: a folder, or `family:NAME,n=20,seed=3,key=value`.
 
-Commas need no quoting in any shell. `n` and `seed` select tasks; every other key is an option of the family.
+Commas need no quoting in any shell. `n` and `seed` select tasks; every other key is an option of the family. A value
+may be JSON with commas of its own: `knobs={"shop":{"orders":90},"mail":{"messages":20}}`, quoted for the shell.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from assay.pairs import read_pairs
 from assay.plugins import names_code
 
 from .families import family_tasks
+from .family_folder import FAMILY_FILE, load_family_folder, read_family_folder
 from .load import LoadedTask, load_tasks, require_distinct
 
 PREFIX = "family:"
@@ -34,8 +36,9 @@ def find_tasks(names: Iterable[str]) -> tuple[LoadedTask, ...]:
     """Loads named tasks: folders first, then families, each in the given order.
 
     Args:
-        names: Task folders, folders of task folders, or `family:NAME`: a family by its short name, as `module:Class`,
-            or as `path/file.py`. Then `,n=` how many (default 10), `,seed=` (default 0), and the family's options.
+        names: Task folders, folders of task folders or with a `family.json`, or `family:NAME`: a family by its short
+            name, as `module:Class`, or as `path/file.py`. Then `,n=` how many (default 10), `,seed=` (default 0), and
+            the family's options.
 
     Raises:
         UserError: A name is wrong, a folder or family does not exist, a task has errors, or two share an id.
@@ -43,11 +46,19 @@ def find_tasks(names: Iterable[str]) -> tuple[LoadedTask, ...]:
     """
     named = list(dict.fromkeys(names))  # what is named twice is meant once
     families = [_taken_apart(name) for name in named if name.startswith(PREFIX)]
-    loaded = list(load_tasks([Path(name) for name in named if not name.startswith(PREFIX)]))
+    folders = [Path(name) for name in named if not name.startswith(PREFIX)]
+    loaded = list(load_tasks(path for path in folders if not names_family(path)))
+    for folder in filter(names_family, folders):
+        loaded += load_family_folder(folder)
     for family in families:
         loaded += family_tasks(family.name, family.number, family.seed, family.options)
     require_distinct(loaded)
     return tuple(loaded)
+
+
+def names_family(folder: Path) -> bool:
+    """Returns whether a folder names tasks of a family instead of holding them."""
+    return (folder / FAMILY_FILE).is_file() and not (folder / "task.toml").is_file()
 
 
 def names_family_code(name: str) -> bool:
@@ -70,11 +81,13 @@ def task_count(name: str) -> int:
     if name.startswith(PREFIX):
         return _taken_apart(name).number
     folder = Path(name)
+    if names_family(folder):
+        return len(read_family_folder(folder).tasks)
     return max(1, sum(1 for path in folder.iterdir() if (path / "task.toml").is_file())) if folder.is_dir() else 1
 
 
 def _taken_apart(text: str) -> _Family:
-    name, *pairs = text.removeprefix(PREFIX).split(",")
+    name, *pairs = _split(text.removeprefix(PREFIX))
     if not name:
         raise UserError(f"{text!r} names no family: {_FORM}; `assay plugins` lists families")
     options = read_pairs(pairs, repr(text), _FORM)
@@ -83,3 +96,20 @@ def _taken_apart(text: str) -> _Family:
         if type(number) is not int or not least <= number <= (MOST if key == "n" else 2**63 - 1):
             raise UserError(f"{key}={number} in {text!r}: expected a whole number, at least {least}; {_FORM}")
     return _Family(name, count, seed, options)
+
+
+def _split(text: str) -> list[str]:
+    """Returns the parts between commas that are outside of JSON's brackets; between all, if a bracket is left open."""
+    parts, depth, is_quoted, is_escaped = [""], 0, False, False
+    for character in text:
+        if character == "," and depth == 0:
+            parts.append("")
+            continue
+        parts[-1] += character
+        if is_quoted:
+            is_quoted, is_escaped = is_escaped or character != '"', not is_escaped and character == "\\"
+        elif depth and character == '"':
+            is_quoted = True
+        else:
+            depth += (character in "{[") - (character in "}]")
+    return parts if depth == 0 and not is_quoted else text.split(",")

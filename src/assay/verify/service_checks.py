@@ -30,6 +30,7 @@ from assay.analysis.contracts.syntax import walk
 from assay.analysis.contracts.trace import RecordedTrace
 from assay.environments.services.conversation import SEND
 from assay.environments.services.declaration import Consent
+from assay.environments.services.schema import format_cents
 from assay.errors import TaskError, UserError
 from assay.records import VerdictStatus
 from assay.verify._consent import find_unagreed
@@ -56,13 +57,24 @@ class PolicyParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Actions before which the person must have said yes, by the world's own account of the conversation."""
 
 
+class Cell(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A value that the attempt brought about: a column of the only row of its table that was added or changed."""
+
+    table: str
+    column: str
+    unit: str = "number"
+    """`cents` for an amount, which people say in whole units."""
+
+
 class Communicated(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A fact that the person must be told."""
 
-    value: str
+    value: str = ""
     kind: Literal["number", "text", "date"] = "text"
     tolerance: str = "0"
     """Largest difference of a number, as a decimal."""
+    cell: Cell | None = None
+    """Where the final state holds the value; then `value` is empty."""
 
 
 class CommunicatedParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -115,13 +127,41 @@ class CommunicatedCheck:
             raise TaskError(f"check {given.check.name!r} names no fact")
         if not isinstance(given.facts.get("calls"), list | tuple):
             return make_result(given, Ruling("unknown", None, "the world does not report its calls"), cited)
+        facts = [_with_value(fact, given.facts) for fact in parameters.facts]
+        if None in facts:
+            reason = "the final state does not hold what the person must be told"
+            return make_result(given, Ruling("fail", 0.0, reason), cited)
+        wanted = [fact for fact in facts if fact is not None]
         said = "\n".join(_agent_messages(given.facts))
         message = read_message(said)
-        missing = [fact.value for fact in parameters.facts if not is_said(fact, message)]
-        guessed = guessed_kinds(parameters.facts, message)
+        missing = [fact.value for fact in wanted if not is_said(fact, message)]
+        guessed = guessed_kinds(wanted, message)
         data = {"missing": missing, "guessed": guessed, "said": said[-4000:], "characters": len(said)}
         cited.add("audit", "communicated", data)
-        return make_result(given, _rule_communicated(parameters.facts, missing, guessed), cited)
+        return make_result(given, _rule_communicated(wanted, missing, guessed), cited)
+
+
+def _with_value(fact: Communicated, facts: Mapping[str, Any]) -> Communicated | None:
+    """Returns a fact with its value, read from the net changes where they hold it; None where they do not.
+
+    Raises:
+        TaskError: The fact names a value and a place of it.
+    """
+    if fact.cell is None:
+        return fact
+    if fact.value:
+        raise TaskError("a fact that the person must be told has a value and a cell: give one of them")
+    changes = facts.get("changes")
+    rows = [
+        one["after"]
+        for one in (changes if isinstance(changes, list | tuple) else ())
+        if isinstance(one, Mapping) and one.get("table") == fact.cell.table and isinstance(one.get("after"), Mapping)
+    ]
+    value = rows[0].get(fact.cell.column) if len(rows) == 1 else None
+    if value is None:
+        return None
+    is_amount = fact.cell.unit == "cents" and isinstance(value, int)
+    return msgspec.structs.replace(fact, value=format_cents(value) if is_amount else str(value), cell=None)
 
 
 def _rule_communicated(facts: Sequence[Communicated], missing: Sequence[str], guessed: Mapping[str, int]) -> Ruling:
@@ -149,6 +189,11 @@ def is_said(fact: Communicated, message: ReadMessage) -> bool:
     if not words:
         raise TaskError("a fact that the person must be told is empty")
     return re.search(rf"(?<!\w){words}(?!\w)", message.text, re.IGNORECASE) is not None
+
+
+def is_said_in(fact: Communicated, text: str) -> bool:
+    """Returns whether a text holds a fact, as `is_said`."""
+    return is_said(fact, read_message(text))
 
 
 def guessed_kinds(facts: Sequence[Communicated], message: ReadMessage) -> dict[str, int]:

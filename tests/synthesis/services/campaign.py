@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import re
 import statistics
 import subprocess
 import sys
@@ -34,6 +33,7 @@ from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.statistics import wilson
 from assay.store import RunStore
+from assay.synthesis.services.alike import is_near, word_triples
 from assay.synthesis.services.family import ServiceTasks
 from assay.tasks import LoadedTask
 from assay.verify.interface import WorldInput
@@ -41,8 +41,6 @@ from assay.verify.state_check import StateCheck
 
 APPS = ("airline", "bank", "console", "mail", "shop", "tracker")
 RESULTS = Path(__file__).with_name("results.json")
-NEAR = 0.95
-"""Share of word triples that two wordings have in common from which they are near-duplicates."""
 
 
 def measure(app: str, count: int, seed: int, dialogues: int, cache: Path) -> dict[str, Any]:
@@ -56,7 +54,7 @@ def measure(app: str, count: int, seed: int, dialogues: int, cache: Path) -> dic
         settings = Settings(cache=cache, store=Path(store))
         for agent in ("oracle", "null"):
             passed[agent] = asyncio.run(_passes(app, count, seed, agent, settings))
-        admitted = asyncio.run(_admit(tasks, settings))
+        admitted = asyncio.run(admit_all(tasks, settings))
     failures += [f"not admitted: {task}" for task, found in admitted.items() if not found["admitted"]]
     near = list(_near_duplicates(tasks))
     failures += [f"near-duplicates: {one} and {two}" for one, two in near]
@@ -95,7 +93,7 @@ async def _passes(app: str, count: int, seed: int, agent: str, settings: Setting
         return sum(row.outcome == "pass" for row in store.attempts())
 
 
-async def _admit(tasks: Sequence[Task], settings: Settings) -> dict[str, dict[str, Any]]:
+async def admit_all(tasks: Sequence[Task], settings: Settings) -> dict[str, dict[str, Any]]:
     """Returns by task what admission found."""
     config = AdmitConfig(tasks=("given",), run="admission", n=1)
     done = await admit(config, settings, Tally(), tasks=[LoadedTask(task, None) for task in tasks])
@@ -118,19 +116,11 @@ async def _admit(tasks: Sequence[Task], settings: Settings) -> dict[str, dict[st
 
 
 def _near_duplicates(tasks: Sequence[Task]) -> Iterator[tuple[str, str]]:
-    shingles = [(task.id, _shingles(task)) for task in tasks]
+    shingles = [(task.id, word_triples(task)) for task in tasks]
     for at, (one, first) in enumerate(shingles):
         for two, second in shingles[at + 1 :]:
-            if len(first & second) >= NEAR * len(first | second):
+            if is_near(first, [second]):
                 yield one, two
-
-
-def _shingles(task: Task) -> set[tuple[str, ...]]:
-    """Returns the word triples of what the person says."""
-    script = task.environment.parameters.get("knobs", {}).get("conversation", {}).get("script")
-    said = str(task.instruction).partition("\n\nPolicy of")[0] if script is None else json.dumps(script)
-    words = re.findall(r"\w+", said.lower())
-    return {tuple(words[at : at + 3]) for at in range(len(words) - 2)}
 
 
 def _dialogue(task: Task) -> str:

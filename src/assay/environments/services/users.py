@@ -83,7 +83,7 @@ class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     wrong: str = ""
     """Sentence given at first instead, by mistake; a second question, or `corrects_at`, brings the right one."""
     corrects_at: int | None = None
-    """Turn at which the person notices the mistake without being asked."""
+    """Turn at which the person notices the mistake without being asked; one that they made later, at the next turn."""
 
 
 class ChangeOfMind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -219,13 +219,14 @@ def reply(script: UserScript, state: UserState, message: str) -> tuple[UserState
     said: list[str] = []
     is_settled = all(fact.name in state.told for fact in asked)  # who names a fact again to confirm a step hears a yes
     is_useful = bool(acts) or not is_settled
+    earlier = state.mistaken
     state, answers = _answer(state, asked, script.seed)
     said += answers
     if acts:
         said.append(_pick(script.seed, state.turn, "I have done that now.", "OK, I did it.", "Done on my side."))
     if len(acts) < len(numbers):
         said.append(f"That was too much at once: I did the first {len(acts)}, tell me the rest again.")
-    state, corrections = _correct(state, script.facts)
+    state, corrections = _correct(state, script.facts, earlier)
     said += corrections
     changes = [change.text for change in script.changes if change.turn == state.turn]
     said += changes
@@ -300,9 +301,14 @@ def _answer(state: UserState, asked: Sequence[Fact], seed: int) -> tuple[UserSta
     return state, [*said, *sentences]
 
 
-def _correct(state: UserState, facts: Sequence[Fact]) -> tuple[UserState, list[str]]:
-    """Corrects mistakes that the person notices at this turn."""
-    due = [fact for fact in facts if fact.name in state.mistaken and fact.corrects_at == state.turn]
+def _correct(state: UserState, facts: Sequence[Fact], earlier: Sequence[str]) -> tuple[UserState, list[str]]:
+    """Corrects mistakes that the person notices at this turn; `earlier` were made at turns before."""
+    noticed = [fact for fact in facts if fact.name in state.mistaken and fact.corrects_at is not None]
+    due = [
+        fact
+        for fact in noticed
+        if fact.corrects_at == state.turn or (fact.name in earlier and (fact.corrects_at or 0) < state.turn)
+    ]
     left = tuple(name for name in state.mistaken if all(name != fact.name for fact in due))
     state, sentences = _tell(replace(state, mistaken=left), due)
     return state, [f"Sorry, I got that wrong. {sentence}" for sentence in sentences]

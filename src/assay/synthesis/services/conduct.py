@@ -27,7 +27,7 @@ def keep_policy(world: ServiceWorld, walk: Walk, contracts: Sequence[str]) -> Wa
     """Returns the walk with the reads that its policy demands; None if no read makes the plan keep it."""
     plan = list(walk.plan)
     for _ in range(_MOST_ADDED + 1):
-        broken = _broken(world, plan, contracts)
+        broken = broken_rules(world, plan, contracts)
         if not broken:
             return walk._replace(plan=tuple(plan))
         if any(result.status == "unknown" or not result.broken for result in broken):
@@ -39,13 +39,14 @@ def keep_policy(world: ServiceWorld, walk: Walk, contracts: Sequence[str]) -> Wa
     return None
 
 
-def ask_for_consents(draft: Draft, script: UserScript, actions: Collection[str]) -> tuple[PlannedCall, ...]:
-    """Returns the plan of a draft with a question for the person's consent right before each of these actions."""
+def ask_for_consents(draft: Draft, script: UserScript, actions: Collection[str]) -> tuple[PlannedCall, ...] | None:
+    """Returns the plan of a draft with a question for the person's consent right before each of these actions; None if
+    they agree to none of many."""
     state, _ = begin(script)
     plan: list[PlannedCall] = []
     for call in draft.walk.plan:
         if call.action in actions and call in draft.walk.writes:
-            wish = draft.wishes[draft.walk.writes.index(call)]
+            wish = draft.final_wishes[draft.walk.writes.index(call)]
             text = f"I am going to {wish.text}. Do you agree?"
             for _ in range(_MOST_ASKED):  # who hears of something that they have not told says that first
                 agreed = state.agreed
@@ -53,11 +54,14 @@ def ask_for_consents(draft: Draft, script: UserScript, actions: Collection[str])
                 plan.append(PlannedCall(SEND, {"text": text}))
                 if state.agreed != agreed:
                     break
+            else:
+                return None
         plan.append(call)
     return tuple(plan)
 
 
-def _broken(world: ServiceWorld, plan: Sequence[PlannedCall], contracts: Sequence[str]) -> list[RuleResult]:
+def broken_rules(world: ServiceWorld, plan: Sequence[PlannedCall], contracts: Sequence[str]) -> list[RuleResult]:
+    """Returns the rules that a plan does not keep."""
     calls = calls_of_plan(world, plan)
     return [result for result in rule_results(contracts, calls, "the policy") if result.status != "pass"]
 
@@ -78,7 +82,7 @@ def _with_read(
             if before.peek(call.action, call.arguments).error:
                 continue
             candidate = [*plan[:at], call, *plan[at:]]
-            found = _broken(world, candidate, contracts)
+            found = broken_rules(world, candidate, contracts)
             if sum(len(result.broken) or 1 for result in found) < now and outcome_key(play(world, candidate)) == right:
                 return candidate
     return None

@@ -9,29 +9,30 @@ that the world accepts is acceptable. The same `n`, `seed` and options give the 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from itertools import combinations, permutations
 from typing import Any, Final, NamedTuple
 
-import msgspec
 from blake3 import blake3
 
 from assay.environments.services.composition import compose
-from assay.environments.services.conversation import conversation
 from assay.environments.services.declaration import Service
-from assay.environments.services.disturbances.changed import Changed
-from assay.environments.services.outcome import as_json, expected_changes
 from assay.environments.services.plans import PlannedCall, foreign_plan, outcome_key, play
-from assay.environments.services.plans import writes as written_at
-from assay.environments.services.ticket import ANSWERS, ticket
+from assay.environments.services.ticket import ticket
+from assay.environments.services.users import UserScript
 from assay.environments.services.world import ServiceWorld
-from assay.environments.wrapping import WRAP
 from assay.errors import UserError
 from assay.plugins import load
-from assay.records import Check, EnvironmentSpec, Task, canonical_bytes, digest_record
+from assay.records import Check, Task, canonical_bytes
+from assay.verify.economy_check import ECONOMY
 
+from .alike import is_near, most_distractors, word_triples
+from .building import Planned, TaskSet, accepted_orders, build_task
 from .conduct import ask_for_consents, keep_policy
+from .counterparts import Twin, draw_ambiguous_twins, draw_declined_twins
+from .days import WAIT, draw_waits, event_matters, walk_over_days, with_wait
+from .family_options import read_harder, require_interface, require_types, resembling_knobs
 from .instruction import (
     LEVELS,
     USER_MODES,
@@ -43,12 +44,13 @@ from .instruction import (
     wish_of,
     write_instruction,
 )
+from .needs import needed_reads
+from .person import change_mind, questions_needed, shape_person
 from .requests import (
     KINDS,
     MOST_GUESSED,
     Draft,
     Kind,
-    as_questions,
     draw_changed,
     draw_declined,
     draw_possible,
@@ -57,8 +59,8 @@ from .requests import (
     generated_arguments,
     guess_probability,
     is_known_in,
-    with_refusal,
 )
+from .value_requests import TellingRequest, draw_telling
 from .walk import Walker
 
 _TRIES: Final = 400
@@ -66,25 +68,34 @@ _TRIES: Final = 400
 _BARREN_WORLDS: Final = 3
 """Exhausted worlds in a row after which no more tasks are sought."""
 _TASKS_OF_A_WORLD: Final = 5
+_EVENTFUL_TRIES: Final = 60
+"""Walks drawn for one task before one is taken in which no event matters."""
 _MOST_WRITES: Final = 8
-_PAGES: Final = (
-    "The applications are web pages, and you use them by a browser. Begin with `read_page`: it shows the start page."
-)
-_MOST_PERMUTED: Final = 3
-"""Writes of which each order is tried; of more, only the orders that exchange two of them."""
 
 
-class _Planned(NamedTuple):
-    """A sound plan and its wording."""
+class GeneratedTasks(NamedTuple):
+    """Tasks, and why other plans were dropped."""
+
+    tasks: tuple[Task, ...]
+    dropped: Mapping[str, int]
+    """Number of plans by what they were dropped for; those that are unsound are not counted."""
+
+
+class Assignment(NamedTuple):
+    """Where in a set a task stands, and with what it is drawn."""
 
     seed: int
     number: int
     level: Level
     kind: Kind
-    draft: Draft
-    wording: Wording
-    orders: Sequence[Sequence[PlannedCall]]
-    """Plans of different outcomes that the person may as well mean, the draft's first."""
+    draw: random.Random
+    """Source of randomness of the task."""
+    missed: int
+    """Walks drawn for it before."""
+    more: random.Random
+    """Source of randomness of what the options of `Harder` add."""
+    twin: Twin | None = None
+    """The twin that the task is."""
 
 
 class ServiceTasks:
@@ -96,13 +107,15 @@ class ServiceTasks:
         kind: Kinds of requests, joined by `+`, in turn: `possible`; `impossible`, `forbidden` or `ambiguous`, in which
             one request must be declined; `question`; or `mixed` for all that the applications have.
         changed: Whether the person changes one request in the middle of the work: the first write is stopped with the
-            message, and the changed request is what is judged. For kind=possible and the levels explicit and implicit.
+            message, or with level=persona they say so in the conversation; the changed request is what is judged. For
+            kind=possible; level=mixed then is explicit and implicit.
         user: Person of the level `persona`: `rules` tells facts when asked, `oracle` tells everything in the first
             message, with `none` the instruction holds everything, and with `model` a model chooses the words
             (`--user-model`). The requests are the same in each.
         writes: Number of requests of a task; 0 draws one, two or three.
         interface: How the agent reaches the applications: `tools`, or `pages` in a browser. The tasks are the same.
-        knobs: Options of the applications' generators, as a table by application (from Python only).
+        knobs: Options of the applications' generators, as a table by application.
+        **harder: Fields of `Harder`.
     """
 
     def __init__(
@@ -116,11 +129,12 @@ class ServiceTasks:
         changed: bool = False,
         interface: str = "tools",
         knobs: Mapping[str, Mapping[str, Any]] | None = None,
+        **harder: Any,
     ) -> None:
-        _require_types(
+        require_types(
             app=app, level=level, kind=kind, user=user, writes=writes, changed=changed, interface=interface, knobs=knobs
         )
-        _require_interface(interface, user=user, changed=changed)
+        require_interface(interface, user=user, changed=changed)
         if level not in (*LEVELS, "mixed"):
             raise UserError(f"level={level} of the family 'services': expected {', '.join(LEVELS)} or mixed")
         if not 0 <= writes <= _MOST_WRITES:
@@ -136,16 +150,20 @@ class ServiceTasks:
             raise UserError("app= of the family 'services': name an application, as app=shop or app=shop+mail")
         self._levels: tuple[Level, ...] = tuple(one for one in LEVELS if level in (one, "mixed"))
         if changed:
-            if kind != "possible" or level == "persona":
-                raise UserError("changed=true of the family 'services' needs kind=possible, level=explicit or implicit")
-            self._levels = tuple(one for one in self._levels if one != "persona")
+            if kind != "possible":
+                raise UserError("changed=true of the family 'services' needs kind=possible")
+            if level == "mixed":
+                self._levels = tuple(one for one in self._levels if one != "persona")
         self._changed = changed
+        self._harder = read_harder(
+            harder, level=level, kind=kind, user=user, changed=changed, pages=interface == "pages"
+        )
         self._has_pages = interface == "pages"
         self._kind = kind
         self._user: UserMode = next(mode for mode in USER_MODES if mode == user)
         self._writes = writes
         self._held: tuple[int, Descriptions, Walker] | None = None
-        self._knobs = {name: dict(table) for name, table in (knobs or {}).items()}
+        self._given_knobs = {name: dict(table) for name, table in (knobs or {}).items()}
 
     @cached_property
     def _services(self) -> tuple[Service, ...]:
@@ -181,7 +199,7 @@ class ServiceTasks:
             lacking["forbidden"] = "have no rule that forbids a call by itself"
         if not any(service.questions for service in self._services):
             lacking["question"] = "declare no questions"
-        if self._levels == ("persona",):
+        if self._levels == ("persona",) and not self._harder.twins:
             lacking["ambiguous"] = "are served for a person who can be asked (level=persona)"
         if self._kind == "mixed":
             return tuple(kind for kind in KINDS if kind not in lacking)
@@ -191,23 +209,42 @@ class ServiceTasks:
             raise UserError(f"kind={wrong[0]} of the family 'services': the applications {named} {lacking[wrong[0]]}")
         return kinds
 
+    @cached_property
+    def _knobs(self) -> Mapping[str, Mapping[str, Any]]:
+        return resembling_knobs(self._services, self._given_knobs) if self._harder.distractors else self._given_knobs
+
     def tasks(self, n: int, seed: int) -> tuple[Task, ...]:
+        return self.make_set(n, seed).tasks
+
+    def make_set(self, n: int, seed: int, progress: Callable[[int], None] = lambda _: None) -> GeneratedTasks:
+        """Returns at most `n` tasks, and how many plans were dropped; `progress` is told how many there are."""
         made: list[Task] = []
         outcomes: set[bytes] = set()
+        dropped: Counter[str] = Counter()
+        said: list[frozenset[tuple[str, ...]]] = []
         missed = attempts = exhausted = barren = 0
         while len(made) < n and barren < _BARREN_WORLDS:
             number = len(made) // _TASKS_OF_A_WORLD + attempts // _TRIES + exhausted
             attempts += 1
-            task = self._task(seed, len(made), self._world_seed(seed, number), attempts, outcomes)
-            if task is not None:
-                made.append(task)
+            world_seed = self._world_seed(seed, number)
+            place = self._assign(seed, len(made), world_seed, attempts)._replace(missed=missed)
+            found = self._made_at(place, world_seed, outcomes, dropped)
+            if found and self._harder.distinct:
+                triples = [word_triples(task) for task in found]
+                if is_near(triples[0], said):
+                    dropped["near-duplicate"] += 1
+                    found = ()
+                said += triples if found else []
+            if found:
+                made += found
+                progress(len(made))
                 missed = barren = 0
                 continue
             missed += 1
             if missed == _TRIES:
                 missed = 0
                 exhausted, barren = exhausted + 1, barren + 1
-        return tuple(made)
+        return GeneratedTasks(tuple(made[:n]), dropped)
 
     def _world_of(self, world_seed: int) -> tuple[Descriptions, Walker]:
         """Returns what draws and describes in a world; that of the last one is held, because it is asked often."""
@@ -223,49 +260,161 @@ class ServiceTasks:
         words = f"{'+'.join(service.name for service in self._services)}/{seed}/{number}"
         return int.from_bytes(blake3(words.encode()).digest()[:6], "big")
 
-    def _task(self, seed: int, number: int, world_seed: int, attempt: int, outcomes: set[bytes]) -> Task | None:
-        draw = random.Random(f"{world_seed}/{attempt}")
-        descriptions, walker = self._world_of(world_seed)
-        level = self._levels[number % len(self._levels)]
-        kind = self._kinds[number // len(self._levels) % len(self._kinds)]
-        if kind == "ambiguous" and level == "persona":
+    def _assign(self, seed: int, number: int, world_seed: int, attempt: int) -> Assignment:
+        turn = number // 2 if self._harder.twins else number
+        level = self._levels[turn % len(self._levels)]
+        kind = self._kinds[turn // len(self._levels) % len(self._kinds)]
+        if kind == "ambiguous" and level == "persona" and not self._harder.twins:
             level = "implicit"
+        words = f"{world_seed}/{attempt}"
+        return Assignment(seed, number, level, kind, random.Random(words), 0, random.Random(f"{words}/harder"))
+
+    def _made_at(
+        self, place: Assignment, world_seed: int, outcomes: set[bytes], dropped: Counter[str]
+    ) -> tuple[Task, ...]:
+        """Returns a task, or a pair of twins; empty if this try led to none."""
+        descriptions, walker = self._world_of(world_seed)
         try:
-            draft = self._draft(descriptions, walker, kind, draw)
+            if not self._harder.twins:
+                draft = self._draft(descriptions, walker, place)
+                task = None if draft is None else self._task(place, descriptions, draft, outcomes, dropped)
+                return () if task is None else (task,)
+            return self._twins(place, descriptions, walker, outcomes, dropped)
         except Unspeakable:
-            return None
-        return None if draft is None else self._task_of(draft, (seed, number, level, kind), draw, outcomes)
+            return ()
 
-    def _task_of(
-        self, draft: Draft, named: tuple[int, int, Level, Kind], draw: random.Random, outcomes: set[bytes]
+    def _twins(
+        self, place: Assignment, descriptions: Descriptions, walker: Walker, outcomes: set[bytes], dropped: Counter[str]
+    ) -> tuple[Task, ...]:
+        count = self._writes or place.draw.choice((1, 2, 3))
+        if place.kind == "ambiguous":
+            twins = draw_ambiguous_twins(descriptions, walker, count, place.draw)
+        else:
+            twins = draw_declined_twins(descriptions, walker, place.kind, count, place.draw)
+        made: list[Task] = []
+        fresh = [set(outcomes) for _ in twins or ()]  # the outcome may be the same for both
+        for at, twin in enumerate(twins or ()):
+            mine = place._replace(number=place.number + at, twin=twin)
+            task = self._task(mine, descriptions, twin.draft, fresh[at], dropped)
+            if task is None:
+                return ()
+            made.append(task)
+        outcomes.update(*fresh)
+        return tuple(made)
+
+    def _task(
+        self,
+        place: Assignment,
+        descriptions: Descriptions,
+        draft: Draft,
+        outcomes: set[bytes],
+        dropped: Counter[str],
     ) -> Task | None:
-        """Returns the task of a plan in the world that is held; None if it is not sound, or its outcome is known.
-
-        Args:
-            draft: The plan.
-            named: Seed, number, level and kind of the task.
-            draw: Source of randomness.
-            outcomes: Keys of outcomes that other tasks have; those of this one are added.
-        """
-        assert self._held is not None, "a plan is drawn in a world"
-        world = self._held[1].world
-        seed, number, level, kind = named
+        """Returns the task of a draft; None if it is not sound, or not as hard as wanted. Raises `Unspeakable`."""
+        world, harder, twin = descriptions.world, self._harder, place.twin
         asked = draft.asked or draft.walk
-        wording = write_instruction(draft.wishes, asked, level, draw.randrange(1_000), self._user)
+
+        def shape(script: UserScript) -> UserScript:
+            if twin is not None and twin.script is not None:
+                script = twin.script
+            requests = tuple(zip(asked.writes, draft.wishes, strict=True))
+            shaped = shape_person(script, harder, descriptions, requests, place.more)
+            return change_mind(shaped, draft.change, place.more) if draft.change else shaped
+
+        wording = write_instruction(draft.wishes, asked, place.level, place.draw.randrange(1_000), self._user, shape)
         done = play(world, draft.walk.plan)
         if outcome_key(done) in outcomes or any(call.code is not None for call in done.calls):
             return None
-        orders = {outcome_key(done): draft.walk.plan} if draft.answers else _accepted_orders(world, draft.walk.plan)
+        is_fixed = bool(draft.answers) or harder.days > 0
+        orders = {outcome_key(done): draft.walk.plan} if is_fixed else accepted_orders(world, draft.walk.plan)
         if orders is None or not outcomes.isdisjoint(orders) or not self._is_sound(world, draft, wording, set(orders)):
             return None
+        if reason := self._too_easy(world, draft, place):
+            dropped[reason] += 1
+            return None
+        planned = self._planned(place, world, done, draft, wording, tuple(orders.values()))
+        if planned is None:
+            return None
         outcomes.update(orders)
-        planned = _Planned(seed, number, level, kind, draft, wording, tuple(orders.values()))
-        return self._build_task(planned, world, done)
+        shared = TaskSet(
+            self._apps, self._services, self._world_services, self._knobs, self._user, has_pages=self._has_pages
+        )
+        return build_task(shared, planned, world, done)
 
-    def _draft(self, descriptions: Descriptions, walker: Walker, kind: Kind, draw: random.Random) -> Draft | None:
+    def _too_easy(self, world: ServiceWorld, draft: Draft, place: Assignment) -> str:
+        """Returns why a draft is not as hard as the options say; empty if it is."""
+        harder = self._harder
+        if harder.distractors and most_distractors(world, draft.walk.writes) < harder.distractors:
+            return "few distractors"
+        if harder.reads and needed_reads(world, draft) < harder.reads:
+            return "few reads"
+        wants_event = harder.days and place.number % 2 == 0 and place.missed < _EVENTFUL_TRIES
+        if wants_event and not event_matters(world, draft.walk):
+            return "no event matters"
+        return ""
+
+    def _planned(
+        self,
+        place: Assignment,
+        world: ServiceWorld,
+        done: ServiceWorld,
+        draft: Draft,
+        wording: Wording,
+        orders: Sequence[Sequence[PlannedCall]],
+    ) -> Planned | None:
+        """Returns a sound plan with what it says to the person; None if there is nothing to tell, or no consent."""
+        harder, twin = self._harder, place.twin
+        telling: TellingRequest | None = None
+        script = wording.script
+        if harder.tell and script is not None:
+            telling = draw_telling(done, f"{canonical_bytes(script).decode()} {draft.change}", place.more)
+            if telling is None:
+                return None
+            wording = wording.with_sentence(telling.wish)
+            script = wording.script
+        plan, consents = draft.walk.plan, done.policy.consents
+        if script is not None and consents:
+            with_consents = ask_for_consents(draft, script, {consent.action for consent in consents})
+            if with_consents is None:
+                return None
+            plan = with_consents
+        if telling is not None:
+            plan = (*plan, telling.message)
+        tags = tuple(tag for tag, is_so in (("days", harder.days), ("tell", telling)) if is_so)
+        metadata: dict[str, Any] = {}
+        if harder.days:
+            metadata["event"] = event_matters(world, draft.walk)
+        checks: tuple[Check, ...] = ()
+        if twin is not None:
+            tags += (twin.name,) if twin.name == "plain" else ()
+            metadata |= {"twins": f"{place.seed}-{place.number // 2}", "twin": twin.name}
+        if harder.distractors:
+            metadata["distractors"] = most_distractors(world, draft.walk.writes)
+        if script is not None and (harder.has_person or harder.needs):
+            metadata["mood"] = script.mood
+        if harder.needs or harder.reads:
+            needs = {"reads": needed_reads(world, draft), "questions": 0}
+            if script is not None:
+                agreed = [call for call in draft.walk.writes if call.action in {one.action for one in consents}]
+                needs["questions"] = questions_needed(script) + len(agreed) + (telling is not None)
+            metadata["needs"] = needs
+            if harder.needs:
+                checks = (Check(ECONOMY, ECONOMY, needs),)
+        return Planned(
+            place.seed, place.number, place.level, place.kind, draft, wording, plan, orders, telling, checks, tags,
+            metadata,
+        )  # fmt: skip
+
+    def _draft(self, descriptions: Descriptions, walker: Walker, place: Assignment) -> Draft | None:
         """Returns a plan of a kind that keeps the policy, and its wishes. Raises `Unspeakable`."""
+        kind, draw = place.kind, place.draw
         count = self._writes or draw.choice((1, 2, 3))
-        if self._changed:
+        waits: tuple[int, ...] = ()
+        if self._harder.days:
+            waits = draw_waits(self._harder.days, count, place.more)
+            walk = walk_over_days(walker, waits, draw)
+            draft = None if walk is None else Draft(walk)
+        elif self._changed:
             draft = draw_changed(descriptions, walker, count, draw)
         elif kind == "possible":
             draft = draw_possible(walker, count, draw)
@@ -279,13 +428,16 @@ class ServiceTasks:
             draft = None if walk is None else draft._replace(walk=walk)
         if draft is None or draft.wishes:
             return draft
-        return draft._replace(wishes=tuple(wish_of(descriptions, call) for call in draft.walk.writes))
+        wishes = tuple(wish_of(descriptions, call) for call in draft.walk.writes)
+        if waits:
+            wishes = tuple(with_wait(wish, days) for wish, days in zip(wishes, waits, strict=True))
+        return draft._replace(wishes=wishes)
 
     def _is_sound(self, world: ServiceWorld, draft: Draft, wording: Wording, keys: set[bytes]) -> bool:
         """Returns whether reading, and the plan in another world, do not lead to one of the outcomes, and the text
         holds no generated identifier."""
         plan, actions = draft.walk.plan, world.composition.actions
-        reads = [call for call in plan if actions[call.action].reads_only]
+        reads = [call for call in plan if actions[call.action].reads_only or call.action == WAIT]
         if not keys.isdisjoint((outcome_key(world), outcome_key(play(world, reads)))):
             return False
         said = wording.text if wording.script is None else canonical_bytes(wording.script).decode()
@@ -300,127 +452,3 @@ class ServiceTasks:
             return not is_guessed and not is_known_in(elsewhere, world, draft)
         blind = play(world, foreign_plan(world, elsewhere, plan))  # the same plan, if the request names all of it
         return keys.isdisjoint((outcome_key(play(elsewhere, plan)), outcome_key(blind)))
-
-    def _build_task(self, planned: _Planned, world: ServiceWorld, done: ServiceWorld) -> Task:
-        """Builds the task of a plan, which was played from `world` to `done`."""
-        seed, number, level, kind, draft, wording, orders = planned
-        walk = draft.walk
-        services, knobs = [*self._apps], dict(self._knobs)
-        if self._world_services != self._services:
-            services.append(ticket.name)
-        if wording.script is not None:
-            services.append(conversation.name)
-            knobs[conversation.name] = {"script": msgspec.to_builtins(wording.script)}
-            knobs[conversation.name] |= {"driver": "model"} if self._user == "model" else {}
-        plan, consents = walk.plan, done.policy.consents
-        if wording.script is not None and consents:
-            plan = ask_for_consents(draft, wording.script, {consent.action for consent in consents})
-        parameters: dict[str, Any] = {"services": services, "plan": msgspec.to_builtins(plan)}
-        if knobs:
-            parameters["knobs"] = knobs
-        if draft.change:
-            parameters[WRAP] = [{"kind": Changed.kind, "text": draft.change}]
-        state: dict[str, Any] = {"outcomes": list(_outcomes(world, draft, orders))}
-        if draft.answers:
-            state["ignored"] = [ANSWERS]
-        checks = [Check("state", "state", state)]
-        if done.policy.contracts:
-            rules: dict[str, Any] = {"contracts": list(done.policy.contracts)}
-            if wording.script is not None and consents:
-                rules["consents"] = msgspec.to_builtins(consents)
-            checks.append(Check("policy", "policy", rules))
-        if draft.answers:
-            checks.append(Check("answer", "answer", {"questions": as_questions(draft.answers)}))
-        environment = EnvironmentSpec("sites" if self._has_pages else "services", parameters, done.seed)
-        opening = [_PAGES] if self._has_pages else []
-        instruction = "\n\n".join([wording.text, *opening, *_rules(self._world_services)])
-        names = [service.name for service in self._services]
-        more: tuple[str, ...] = ("pages",) if self._has_pages else ()
-        more += (Changed.kind,) if draft.change else () if kind == "possible" else (kind,)
-        if level == "persona" and self._user != "rules":
-            more += (f"user-{self._user}",)
-        return Task(
-            id="-".join(["services", *names, level, *more, f"w{len(walk.writes)}", str(seed), str(number)]),
-            instruction=instruction,
-            environment=environment,
-            checks=tuple(checks),
-            digest=digest_record([instruction, environment, checks]),
-            tags=("services", level, *more, *names),
-            source=f"family services, {'+'.join(names)}, seed {seed}",
-            metadata={"given": round(wording.share_given, 3), "writes": len(walk.writes), "calls": len(plan)},
-        )
-
-
-def _require_interface(interface: str, *, user: str, changed: bool) -> None:
-    """Raises `UserError` for an unknown interface, and for what pages do not offer."""
-    if interface not in ("tools", "pages"):
-        raise UserError(f"interface={interface} of the family 'services': expected tools or pages")
-    if interface == "pages" and (changed or user == "model"):
-        raise UserError(
-            "interface=pages of the family 'services' goes with changed=false and user=rules, oracle or none"
-        )
-
-
-def _require_types(**options: Any) -> None:
-    """Refuses options of another type than the family's, as a command line may give them. Raises `UserError`."""
-    for name, value in options.items():
-        expected = "a text"
-        is_right = isinstance(value, str)
-        if name == "writes":
-            expected, is_right = "a whole number", type(value) is int
-        elif name == "changed":
-            expected, is_right = "true or false", isinstance(value, bool)
-        elif name == "knobs":
-            expected = "a table of tables, from Python"
-            tables = value.values() if isinstance(value, Mapping) else [value] if value is not None else []
-            is_right = all(isinstance(table, Mapping) for table in tables)
-        if not is_right:
-            raise UserError(f"{name}={value} of the family 'services': expected {expected}")
-
-
-def _accepted_orders(world: ServiceWorld, plan: Sequence[PlannedCall]) -> dict[bytes, Sequence[PlannedCall]] | None:
-    """Returns a plan, and the orders of its writes that the world accepts and that lead to other outcomes, by outcome.
-
-    None if there are too many orders to try all, and exchanging two writes leads to another outcome.
-    """
-    positions = written_at(world, plan)
-    reads = [call for at, call in enumerate(plan) if at not in positions]
-    found: dict[bytes, Sequence[PlannedCall]] = {outcome_key(play(world, plan)): plan}
-    for order in _orders(positions):
-        writes = [plan[at] for at in order]
-        done = play(world, writes)
-        if all(call.code is None for call in done.calls):
-            found.setdefault(outcome_key(done), (*reads, *writes))
-    return None if len(found) > 1 and len(positions) > _MOST_PERMUTED else found
-
-
-def _orders(positions: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Yields other orders: all, or those that exchange two of many."""
-    if len(positions) <= _MOST_PERMUTED:
-        yield from list(permutations(positions))[1:]
-        return
-    for one, two in combinations(range(len(positions)), 2):
-        exchanged = list(positions)
-        exchanged[one], exchanged[two] = exchanged[two], exchanged[one]
-        yield exchanged
-
-
-def _outcomes(world: ServiceWorld, draft: Draft, orders: Sequence[Sequence[PlannedCall]]) -> Iterator[dict[str, Any]]:
-    """Yields the acceptable outcomes, as parameters of the check `state`, first that of the draft's plan."""
-    if draft.answers:
-        yield {"changes": []}
-        return
-    for plan in orders:
-        for refusal in draft.refusals or (None,):
-            calls = plan if refusal is None else [with_refusal(call, refusal) for call in plan]
-            changes = play(world, calls).database.changes(judged_only=True)
-            yield {"changes": as_json(expected_changes(world.composition.tables, changes))}
-
-
-def _rules(services: Sequence[Service]) -> list[str]:
-    """Returns the policies as the agent reads them."""
-    return [
-        f"Policy of {service.name} ({service.summary})\n{service.policy.text.strip()}"
-        for service in services
-        if service.policy.text.strip()
-    ]

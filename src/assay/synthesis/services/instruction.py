@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from string import Formatter
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, get_type_hints
+
+from msgspec.structs import replace
 
 from assay.environments.services.declaration import Action
 from assay.environments.services.plans import PlannedCall
@@ -43,6 +45,11 @@ class Wording(NamedTuple):
     script: UserScript | None
     share_given: float
     """Share of the writes' arguments whose exact value is in the text: a measure of over-specification."""
+
+    def with_sentence(self, sentence: str) -> Wording:
+        """Returns the wording of a person whose first message ends with a further sentence."""
+        assert self.script is not None, "only a person says more"
+        return self._replace(script=replace(self.script, goal=f"{self.script.goal} {sentence}"))
 
 
 class Unspeakable(Exception):
@@ -165,9 +172,16 @@ def _nouns(descriptions: Descriptions, kind: str | None, value: str) -> tuple[st
     return ("", "") if found is None else (descriptions.noun(found[0]), found[0].label)
 
 
-def write_instruction(wishes: Sequence[Wish], walk: Walk, level: Level, seed: int, user: UserMode = "rules") -> Wording:
+def write_instruction(
+    wishes: Sequence[Wish],
+    walk: Walk,
+    level: Level,
+    seed: int,
+    user: UserMode = "rules",
+    shape: Callable[[UserScript], UserScript] = lambda script: script,
+) -> Wording:
     """Returns the instruction of a walk, whose wishes are the requests in their order; `user` is the person of
-    `persona`."""
+    `persona`, and `shape` makes their script another."""
     texts = [wish.text for wish in wishes]
     said = " ".join(texts).lower()
     known = [fact for fact in walk.known if not _is_said(fact, said)]
@@ -181,10 +195,10 @@ def write_instruction(wishes: Sequence[Wish], walk: Walk, level: Level, seed: in
         parts += [_as_sentence(f"{_JOINS[(seed + at) % len(_JOINS)]} {wish}") for at, wish in enumerate(texts[1:])]
         text = " ".join([_OPENINGS[seed % len(_OPENINGS)], *facts, *parts])
     elif user == "none":
-        ticket = as_ticket(_script(wishes, known, seed))
+        ticket = as_ticket(shape(script_of(wishes, known, seed)))
         text = f"Do what the person of this ticket wants, and nothing else. They cannot be asked.\n\n{ticket}"
     else:
-        script = _script(wishes, known, seed)
+        script = shape(script_of(wishes, known, seed))
         script = as_oracle(script) if user == "oracle" else script
         text = (
             "Serve the person in this conversation: `read_messages` shows what they wrote, and `send_message` asks "
@@ -204,15 +218,16 @@ def write_change(dropped: Wish, added: Wish, facts: Sequence[PersonFact]) -> str
     return " ".join(sentences)
 
 
-def _script(wishes: Sequence[Wish], known: Sequence[PersonFact], seed: int) -> UserScript:
-    """Returns the person's script: the wishes come first, and what they are about when it is asked for."""
+def script_of(wishes: Sequence[Wish], known: Sequence[PersonFact], seed: int, *, is_vague: bool = True) -> UserScript:
+    """Returns the person's script: the wishes come first, and what they are about when it is asked for; if it is not
+    vague, the wishes say it."""
     said = [_OPENINGS[seed % len(_OPENINGS)]]
     facts: list[Fact] = []
     for number, wish in enumerate(wishes, 1):
-        text, more = wish.vague(number, only=len(wishes) == 1)
+        text, more = wish.vague(number, only=len(wishes) == 1) if is_vague else (wish.text, [])
         said.append(_as_sentence(f"I would like you to {text}" if number == 1 else f"Then {text}"))
         facts += more
-    described = " ".join(fact.text for fact in facts).lower()
+    described = " ".join([*(fact.text for fact in facts), *([] if is_vague else said)]).lower()
     facts += [
         Fact(f"{fact.kind} {at}", _sentence(fact), _cues(fact))
         for at, fact in enumerate(known)

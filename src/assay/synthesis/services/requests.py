@@ -59,6 +59,13 @@ class Draft(NamedTuple):
     """Request at first, where the person changes it later; None: the walk."""
     change: str = ""
     """Message by which the person changes the request; empty if they do not."""
+    instead: Wish | None = None
+    """Wish that takes the place of the last one by that message."""
+
+    @property
+    def final_wishes(self) -> tuple[Wish, ...]:
+        """Wishes of the walk's writes."""
+        return self.wishes if self.instead is None else (*self.wishes[:-1], self.instead)
 
 
 class AnsweredQuestion(NamedTuple):
@@ -88,8 +95,8 @@ def draw_changed(descriptions: Descriptions, walker: Walker, writes: int, draw: 
         return None
     wishes = tuple(wish_of(descriptions, call) for call in asked.writes)
     facts = [fact for fact in walk.known if fact not in asked.known]
-    change = write_change(wishes[-1], wish_of(descriptions, added), facts)
-    return Draft(walk, wishes, asked=asked, change=change)
+    instead = wish_of(descriptions, added)
+    return Draft(walk, wishes, asked=asked, change=write_change(wishes[-1], instead, facts), instead=instead)
 
 
 def draw_declined(
@@ -97,7 +104,7 @@ def draw_declined(
 ) -> Draft | None:
     """Returns writes one of which must be declined; None if this try led to none. Raises `Unspeakable`."""
     world = descriptions.world
-    first = _Trial(world)
+    first = Trial(world)
     unclear: _Ambiguous | None = None
 
     def is_wanted(changed: ServiceWorld, call: PlannedCall) -> bool:
@@ -106,10 +113,10 @@ def draw_declined(
             if not _generated(world, call):
                 return False
             if kind == "impossible":
-                return first.is_refused(call) and _Trial(changed).is_refused(call)
-            return _is_forbidden(changed, call) and _Trial(changed).is_accepted(call)
-        before = _ambiguous(descriptions, first, call)
-        found = None if before is None else _ambiguous(descriptions, _Trial(changed), call)
+                return first.is_refused(call) and Trial(changed).is_refused(call)
+            return _is_forbidden(changed, call) and Trial(changed).is_accepted(call)
+        before = ambiguous_argument(descriptions, first, call)
+        found = None if before is None else ambiguous_argument(descriptions, Trial(changed), call)
         if found is None or before is None or found.name != before.name:
             return False
         unclear = found._replace(records=[record for record in found.records if record in before.records])
@@ -282,7 +289,7 @@ def _is_forbidden(world: ServiceWorld, call: PlannedCall) -> bool:
     return any(result.status == "fail" and result.is_of_one_call for result in results)
 
 
-class _Trial:
+class Trial:
     """Tries calls in a world, which it does not change."""
 
     def __init__(self, world: ServiceWorld) -> None:
@@ -317,7 +324,7 @@ class _Ambiguous(NamedTuple):
     """Kind and value of the identifier of the row to which all of them belong."""
 
 
-def _ambiguous(descriptions: Descriptions, trial: _Trial, call: PlannedCall) -> _Ambiguous | None:
+def ambiguous_argument(descriptions: Descriptions, trial: Trial, call: PlannedCall) -> _Ambiguous | None:
     """Returns words that fit several rows, because they say only to which other row it belongs: `the order of Anna`.
 
     None where at most one row fits each argument.

@@ -93,13 +93,20 @@ class Walker:
             key=lambda action: (len(action.parameters.get("required", ())), action.name),
         )
 
-    def walk(self, writes: int, draw: random.Random, last: LastWrite | None = None) -> Walk | None:
+    def walk(
+        self,
+        writes: int,
+        draw: random.Random,
+        last: LastWrite | None = None,
+        pauses: Sequence[Sequence[PlannedCall]] = (),
+    ) -> Walk | None:
         """Returns a walk with so many writes; None if this try led to none.
 
         Args:
             writes: Number of writes.
             draw: Source of randomness.
             last: Demands on the last write; default: as for all others, the world accepts it and something changes.
+            pauses: Calls before each write that are no part of the walk.
         """
         self._draw = draw
         changed = self._world.fork()
@@ -107,6 +114,8 @@ class Walker:
         used: list[str] = []
         for number in range(writes):
             demands = last if number == writes - 1 else None
+            for pause in pauses[number] if pauses else ():
+                changed.act(pause.action, pause.arguments)
             call = self._write(changed, [c.action for c in chosen], used, demands)
             if call is None:
                 changed.database.close()

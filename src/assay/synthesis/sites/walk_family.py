@@ -22,7 +22,7 @@ from assay.environments.services.world import ServiceWorld
 from assay.errors import UserError
 from assay.records import Check, Task, digest_record
 from assay.synthesis.services.conduct import keep_policy
-from assay.synthesis.services.family import ServiceTasks
+from assay.synthesis.services.family import Assignment, ServiceTasks
 from assay.synthesis.services.instruction import Descriptions, Unspeakable, wish_of
 from assay.synthesis.services.requests import Draft
 from assay.synthesis.services.walk import Walker
@@ -121,7 +121,8 @@ class WalkTasks(ServiceTasks):
         """Returns a task and the number of wrong states that its reward was tried on, or why there is none."""
         world, (seed, number) = explored.descriptions.world, named
         draw = random.Random(f"{world.seed}/{number}")
-        task = self._task_of(effect.draft, (seed, number, "explicit", "possible"), draw, outcomes)
+        place = Assignment(seed, number, "explicit", "possible", draw, 0, draw)
+        task = self._task(place, explored.descriptions, effect.draft, outcomes, Counter())
         if task is None:
             return "not sound: known outcome, known without reading, or an identifier in the text"
         state = task.checks[0]

@@ -8,7 +8,7 @@ is judged anew in a sandbox that judges nothing else. So what one attempt could 
 that one fail.
 
 Nothing is left, as far as it is looked for: a run that changed a file, left a process, met a limit or gave no report
-does not count, its sandbox is closed, and the check gets no other one here.
+does not count, and its sandbox is closed. A check whose tests change files or leave processes gets no other one here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import contextlib
 import json
 import os
 import socket
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple
 
@@ -40,6 +40,8 @@ from .run import CONFIGURATION, GRACE_S, PIPES, WORKER_GRACE_S, JoinedSandboxes,
 
 PROGRAM = "warm.py"
 START_S = 120.0
+MOST_FAILURES = 3
+"""Times that a check's judge may fail, for example on a busy host, before it gets no other."""
 MOST_OPEN = 4
 """Sandboxes that stay open between the runs of one admission."""
 
@@ -81,6 +83,7 @@ class ScreeningJudges:
         self._open: OrderedDict[str, tuple[_WarmJudge, contextlib.AsyncExitStack]] = OrderedDict()
         self._locks: dict[str, asyncio.Lock] = {}
         self._unfit: set[str] = set()
+        self._failures: Counter[str] = Counter()
 
     async def run(self, given: CheckInput, request: SpliceRequest, cited: CitedEvidence) -> SplicedRun | None:
         """Runs the tests once; returns None if they cannot be run in this way, or left something."""
@@ -90,19 +93,22 @@ class ScreeningJudges:
         async with lock:
             if key in self._unfit:
                 return None
+            run: SplicedRun | None = None
             try:
                 judge = await self._judge(key, spec, request)
-                run = await _run_in(judge, given, request, cited)
-                kept = _is_clean(run) and await judge.is_clean()
+                found = await _run_in(judge, given, request, cited)
+                if not _left_something(found) and await judge.is_clean():
+                    run = found
+                else:
+                    self._unfit.add(key)
             except (AssayError, OSError, ValueError):
-                kept, run = False, None
-            except BaseException:
-                await self._discard(key)
-                raise
-            if not kept:
-                self._unfit.add(key)
-                await self._discard(key)
-        return run if kept else None
+                self._failures[key] += 1
+                if self._failures[key] == MOST_FAILURES:
+                    self._unfit.add(key)
+            finally:
+                if run is None or _met_limit(run):
+                    await self._discard(key)
+        return run
 
     async def _judge(self, key: str, spec: WorkspaceSpec, request: SpliceRequest) -> _WarmJudge:
         if key not in self._open:
@@ -205,17 +211,21 @@ async def _run_in(judge: _WarmJudge, given: CheckInput, request: SpliceRequest, 
     return run
 
 
-def _is_clean(run: SplicedRun) -> bool:
-    """Returns whether a run came to its end and left nothing, as far as the judge's own process can tell."""
-    report = run.report
-    return report is not None and not (run.alive or report["changed"] or report["timed_out"] or report["problems"])
+def _left_something(run: SplicedRun) -> bool:
+    """Returns whether a run left a process or a changed file, as far as the judge's own process can tell."""
+    return run.report is None or bool(run.alive or run.report["changed"])
+
+
+def _met_limit(run: SplicedRun) -> bool:
+    """Returns whether a run ended in another way than by itself."""
+    return run.report is None or bool(run.report["timed_out"] or run.report["problems"])
 
 
 def is_plain(run: SplicedRun) -> bool:
-    """Returns whether the result of a run does not depend on which end of the pipes was first: what a worker writes
-    unasked is refused as a frame, or as that of a worker that has ended."""
+    """Returns whether a run ended by itself, and its result does not depend on which end of the pipes was first: what a
+    worker writes unasked is refused as a frame, or as that of a worker that has ended."""
     refusals = run.report.get("refusals", ()) if run.report is not None else ()
-    return all(one["why"] not in ("protocol", "time") for one in refusals)
+    return not _met_limit(run) and all(one["why"] not in ("protocol", "time") for one in refusals)
 
 
 class _JoinedToWarm(JoinedSandboxes):
