@@ -49,7 +49,7 @@ if __name__ == "__main__":
         config = RunConfig(tasks=(SHOP,), agent=f"{__file__}:{name}", run=name.lower())
         asyncio.run(start_run(config, settings, Tally()))
     for one in read_process_measures(settings.store, ("asker", "chatter")):
-        if one.conversation is not None:
+        if one.conversation is not None and one.conversation.interview is not None:
             obtained = f"{one.conversation.interview.obtained} of {one.conversation.interview.needed} facts"
             utility = interview_utility(one.conversation.interview)
             print(one.agent, obtained, f"utility {utility:+.2f}", f"emotion {one.conversation.emotions[-1]:.2f}")

@@ -15,6 +15,7 @@ from assay.cli.stats import stats
 from assay.environments.services.dialogue_measures import MESSAGE_COST, Interview
 from assay.environments.services.world import ServiceWorld
 from assay.records import AttemptEnded, AttemptStarted, Evidence, EvidenceAdded, Task
+from assay.rollout.attempt.model_user import USER_DEVIATIONS
 from assay.store import RunStore
 from assay.store.blobs import BlobStore
 from assay.synthesis.services.family import ServiceTasks
@@ -41,6 +42,23 @@ def test_conversations_by_hand() -> None:
     assert (second["emotion"], second["emotion_by_turn"], second["consistency"]) == (None, [], None)
     assert second["utility"] == pytest.approx(0.95)
     assert [row["by turn"] for row in conversation_rows([first, second])] == ["1.00 0.60 0.00", "-"]
+
+
+def test_an_attempt_that_its_person_broke_counts_for_their_consistency_alone(tmp_path: Path, task: Task) -> None:
+    record = BlobStore(tmp_path / "blobs").put(msgspec.json.encode(task))
+    deviations = [{"kind": "early", "turn": 4, "subject": "email", "quote": ""}]
+    evidence = [
+        Evidence("t", "state", "task", {"record": record}),
+        Evidence("d", "audit", USER_DEVIATIONS, {"deviations": deviations}),
+    ]
+    with RunStore.create(tmp_path, "r", {}) as run:
+        started = AttemptStarted("r", "x-0", task.id, task.digest, "a", None, 0, 0, at=1.0)
+        run.append("x-0.0", [started, *map(EvidenceAdded, evidence), AttemptEnded("done", at=2.0)])
+    found = read_process_measures(tmp_path, ("r",))
+    (group,) = sum_conversations(found, 0.05)
+    assert (group["consistency"], group["messages"], group["utility"], group["needed"]) == (0.75, None, None, 0)
+    assert conversation_rows([group])[0]["in role"] == "0.750"
+    assert sum_efficiency(found) == []
 
 
 def test_efficiency_by_hand() -> None:

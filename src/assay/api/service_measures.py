@@ -50,7 +50,8 @@ _KINDS: Final = ("services", "sites")
 class ConversationMeasures(NamedTuple):
     """The conversation of one attempt."""
 
-    interview: Interview
+    interview: Interview | None
+    """None for an attempt that ended because the person left their script: its final facts are not recorded."""
     emotions: tuple[float, ...] = ()
     """Emotion of a rule-driven person at the first message and after each answer; empty for others."""
     has_left: bool = False
@@ -74,7 +75,8 @@ class ProcessMeasures(NamedTuple):
 def read_process_measures(
     root: Path, runs: Sequence[str], *, allow_task_code: bool = False
 ) -> tuple[ProcessMeasures, ...]:
-    """Returns the attempts on services whose final facts and task were recorded.
+    """Returns the attempts on services whose task was recorded, with their final facts or what the person said
+    against their script.
 
     Services that a task names as Python code are loaded only with `allow_task_code`.
     """
@@ -82,7 +84,8 @@ def read_process_measures(
     for run in runs:
         with RunStore.open(root, run) as store:
             for row in final_rows(store.attempts()):
-                if next(iter(store.links(row.chain, b'"kind":"facts"')), None) is None:
+                kinds = (b'"kind":"facts"', f'"kind":"{USER_DEVIATIONS}"'.encode())
+                if all(next(iter(store.links(row.chain, kind)), None) is None for kind in kinds):
                     continue  # not a world: its trajectory may be large
                 measured = _measure(store.trajectory(row.chain), store.layout.blobs, allow_task_code=allow_task_code)
                 found += [] if measured is None else [measured]
@@ -93,7 +96,12 @@ def _measure(attempt: Trajectory, blobs: BlobStore, *, allow_task_code: bool) ->
     task = _task_of(attempt, blobs)
     sealed = (e.data.get("facts") for e in reversed(attempt.evidence) if e.kind == "facts" and "digest" in e.data)
     facts = next(sealed, None)
-    if task is None or task.environment.kind not in _KINDS or not isinstance(facts, Mapping):
+    if task is None or task.environment.kind not in _KINDS:
+        return None
+    if facts is None and (deviations := _deviations(attempt)):
+        broken = ConversationMeasures(None, consistency=share_without_deviations(deviations, 0))
+        return ProcessMeasures(attempt.agent, attempt.model, attempt.task, broken, None, None, None)
+    if not isinstance(facts, Mapping):
         return None
     try:
         calls = msgspec.convert(facts.get("calls"), list[LoggedCall])

@@ -24,25 +24,23 @@ def sum_conversations(attempts: Iterable[ProcessMeasures], message_cost: float) 
     """Returns the conversations by agent and model; means are over tasks."""
 
     def utility(talk: ConversationMeasures) -> float | None:
-        return interview_utility(talk.interview, message_cost)
+        return None if talk.interview is None else interview_utility(talk.interview, message_cost)
 
     found = []
     for (agent, model), mine in _groups(one for one in attempts if one.conversation is not None).items():
         talks = [one.conversation for one in mine if one.conversation is not None]
         known = [talk.emotions for talk in talks if talk.emotions]
         by_turn = [fmean(v for v in values if v is not None) for values in zip_longest(*known)]
-        asked = [talk.interview for talk in talks]
+        asked = [talk.interview for talk in talks if talk.interview is not None]
         found.append(
             {
                 "agent": agent,
                 "model": model,
                 "attempts": len(talks),
-                "messages": fmean(one.messages for one in asked),
+                "messages": fmean(one.messages for one in asked) if asked else None,
                 "needed": sum(one.needed for one in asked),
                 "obtained": sum(one.obtained for one in asked),
-                **_mean(
-                    "utility", mine, lambda talk: interview_utility(talk.interview, message_cost), difference_interval
-                ),
+                **_mean("utility", mine, utility, difference_interval),
                 **_mean("excess", mine, lambda talk: talk.excess),
                 **_mean("emotion", mine, lambda talk: talk.emotions[-1] if talk.emotions else None, mean_interval),
                 "emotion_by_turn": by_turn,
@@ -60,7 +58,7 @@ def conversation_rows(groups: list[dict[str, Any]]) -> Rows:
             "agent": one["agent"],
             "model": one["model"] or "-",
             "attempts": str(one["attempts"]),
-            "messages": f"{one['messages']:.2f}",
+            "messages": "-" if one["messages"] is None else f"{one['messages']:.2f}",
             "facts": f"{one['obtained']} of {one['needed']}",
             "utility [95%]": _format_mean(one, "utility"),
             "beyond need": _format_mean(one, "excess"),
@@ -76,7 +74,7 @@ def conversation_rows(groups: list[dict[str, Any]]) -> Rows:
 def sum_efficiency(attempts: Iterable[ProcessMeasures]) -> list[dict[str, Any]]:
     """Returns completeness, efficiency and precision by agent and model; means are over tasks."""
     found = []
-    for (agent, model), mine in _groups(attempts).items():
+    for (agent, model), mine in _groups(one for one in attempts if one.completeness or one.calls).items():
         writes = [one.writes for one in mine if one.writes is not None]
         calls = [one.calls for one in mine if one.calls is not None]
         found.append(
