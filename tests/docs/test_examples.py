@@ -29,6 +29,7 @@ SAYS = {
     "import_runs.py": "0 read, 1 there already, 1 unreadable",
     "counter_world.py": "count-from-5 pass all 1 facts hold",
     "export_for_trainers.py": "openai: 5 examples",
+    "conversation_measures.py": "chatter 0 of 1 facts utility -0.40 emotion 0.17",
     "first_run.py": "pass reward 1; the test script ended with exit code 0",
     "jugs_world.py": "jugs-1-2 pass in 4 acts",
     "judge_a_run.py": "standing: fail",

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from assay.analysis.columns import AttemptMeasures
+    from assay.api.service_measures import ProcessMeasures
     from assay.statistics import GroupSummary
 
+    from .service_tables import ServedAttempt
     from .stats_tables import TableInput
 
 RATES = "rates"
@@ -33,7 +35,7 @@ def stats(
         typer.Option(
             "--table",
             help="Tables to show: rates (the default), spending, tasks, grid, flakes, scores, reliability, ranking, "
-            "picks, instructions, pairs, clauses, routes, economy, or all; repeatable.",
+            "picks, instructions, pairs, clauses, conversations, efficiency, routes, economy, or all; repeatable.",
         ),
     ] = None,
     k: Annotated[
@@ -41,6 +43,15 @@ def stats(
     ] = None,
     form: FormOption = "text",
     *,
+    message_cost: Annotated[
+        float,
+        typer.Option(
+            "--message-cost",
+            min=0.0,
+            max=1.0,
+            help="Table conversations: cost of a message to the person, as a share of the facts to ask for.",
+        ),
+    ] = 0.05,
     require: RequireOption = "unknown",
     allow_task_code: TaskCodeOption = False,
     store: StoreOption = None,
@@ -59,6 +70,10 @@ def stats(
     sites of state machines the steps of the shortest way by skill, and at which of them attempts were lost (routes).
     Of tasks in services that state what they need: reads and messages to the person beyond it (economy).
 
+    Two tables are process measures of attempts on services, and never the outcome: what was asked of the simulated
+    person, and how they took it (conversations); completeness, calls beside those of the reference plan, and precision
+    of writes (efficiency).
+
     Examples:
 
       assay stats
@@ -73,7 +88,6 @@ def stats(
     """
     from assay.statistics import summarise
 
-    from .service_tables import SERVICE_TABLES, ServedAttempt, read_served
     from .stats_tables import TABLES, TableInput, read_option_levels, read_picks, read_routes
     from .task_economy import read_economies
 
@@ -83,15 +97,11 @@ def stats(
     attempts = load_measures(settings.store, names, parse_grade(require))
     options = read_option_levels(settings.store, names) if "grid" in chosen else ()
     routes = read_routes(settings.store, names) if "routes" in chosen else ()
-    is_served = not set(SERVICE_TABLES).isdisjoint(chosen)
-    served: tuple[ServedAttempt, ...] = ()
-    if is_served:
-        served = read_served(
-            settings.store, names, lambda text: say(f"warning: {text}"), allow_task_code=allow_task_code
-        )
+    served, processes = _read_services(settings.store, names, chosen, allow_task_code=allow_task_code)
     picks = read_picks(settings.store, names, parse_grade(require)) if "picks" in chosen else ()
     economies = read_economies(settings.store, names) if "economy" in chosen else ()
-    table_input = TableInput(names, attempts, options, max(k or (4,)), routes, picks, served, economies)
+    of_services = (served, economies, processes, message_cost)
+    table_input = TableInput(names, attempts, options, max(k or (4,)), routes, picks, *of_services)
     ks = tuple(sorted({1, *(k or (2, 4))}))
     groups = list(summarise([one.outcome for one in attempts], ks=ks)) if RATES in chosen else []
     if RATES in chosen:
@@ -104,6 +114,24 @@ def stats(
     if form == "markdown" and RATES in chosen:
         _print_caption(settings.store, names)
     _say_more(groups, k)
+
+
+def _read_services(
+    root: Path, runs: Sequence[str], chosen: Sequence[str], *, allow_task_code: bool
+) -> tuple[tuple[ServedAttempt, ...], tuple[ProcessMeasures, ...]]:
+    """Returns what the chosen tables need of attempts on services."""
+    from assay.api.service_measures import read_process_measures
+
+    from .process_tables import PROCESS_TABLES
+    from .service_tables import SERVICE_TABLES, read_served
+
+    served: tuple[ServedAttempt, ...] = ()
+    processes: tuple[ProcessMeasures, ...] = ()
+    if not set(SERVICE_TABLES).isdisjoint(chosen):
+        served = read_served(root, runs, lambda text: say(f"warning: {text}"), allow_task_code=allow_task_code)
+    if not set(PROCESS_TABLES).isdisjoint(chosen):
+        processes = read_process_measures(root, runs, allow_task_code=allow_task_code)
+    return served, processes
 
 
 def _select_tables(requested: list[str], tables: tuple[str, ...]) -> tuple[str, ...]:

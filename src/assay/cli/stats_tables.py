@@ -29,11 +29,12 @@ from assay.statistics import (
 from assay.store import RunStore, decode_body, final_rows, load_current_verdicts
 from assay.verify.route_check import ROUTE
 
-from . import service_tables
+from . import process_tables, service_tables
 from .task_economy import Economy, economy_rows, sum_economies
 
 if TYPE_CHECKING:
     from assay.analysis.columns import AttemptMeasures
+    from assay.api.service_measures import ProcessMeasures
     from assay.records import Separation
     from assay.statistics import Amount, RateGrid, ReportCard, TaskCount, VarianceComponent
 
@@ -93,6 +94,10 @@ class TableInput(NamedTuple):
     """Attempts at tasks of services, compared with their plans."""
     economies: tuple[Economy, ...] = ()
     """Findings of the check `economy`, one for each attempt."""
+    processes: tuple[ProcessMeasures, ...] = ()
+    """Conversations and tool use of attempts on services."""
+    message_cost: float = 0.0
+    """Cost of a message in the utility of an interview."""
 
     @property
     def counts(self) -> tuple[TaskCount, ...]:
@@ -449,6 +454,16 @@ TABLES: dict[str, Table] = {
         lambda data: service_tables.clauses(data.served),
         service_tables.clause_rows,
         "no attempt is at a task of services with a plan",
+    ),
+    "conversations": Table(
+        lambda data: process_tables.sum_conversations(data.processes, data.message_cost),
+        process_tables.conversation_rows,
+        "no attempt on services has a person to talk to, as those of family:services,level=persona",
+    ),
+    "efficiency": Table(
+        lambda data: process_tables.sum_efficiency(data.processes),
+        process_tables.efficiency_rows,
+        "no attempt on services has recorded its facts",
     ),
     "routes": Table(_routes, _route_rows, "no attempt was judged by the check `route`, as those of family:sites are"),
     "economy": Table(

@@ -13,7 +13,7 @@ rows than any outcome has are a fail, however many. Not covered: an outcome that
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -58,10 +58,12 @@ class Requirement(NamedTuple):
     """True if doing nothing fulfils it."""
 
 
-class _Match(NamedTuple):
+class OutcomeMatch(NamedTuple):
     """The best assignment of observed to wanted changes."""
 
     requirements: tuple[Requirement, ...]
+    assigned: frozenset[int]
+    """Positions of the observed changes that are wanted ones."""
 
     @property
     def score(self) -> float:
@@ -70,6 +72,15 @@ class _Match(NamedTuple):
     @property
     def passed(self) -> bool:
         return all(found.held for found in self.requirements)
+
+
+class BestMatch(NamedTuple):
+    """The outcome to which changes come nearest."""
+
+    observed: list[RowChange]
+    """The changes that are judged."""
+    outcome: Outcome
+    match: OutcomeMatch
 
 
 class StateCheck:
@@ -95,15 +106,8 @@ class StateCheck:
             changes = msgspec.convert(facts["changes"], tuple[RowChange, ...])
         except msgspec.ValidationError as exc:
             return Ruling("unknown", None, f"the world's report of its changes cannot be read: {exc}")
-        caseless = frozenset(parameters.caseless)
-        observed = fold_case((change for change in changes if change.table not in parameters.ignored), caseless)
-        matches = [
-            match_outcome([fold_expected_case(change, caseless) for change in outcome.changes], observed)
-            for outcome in parameters.outcomes
-        ]
-        best = max(range(len(matches)), key=lambda at: (matches[at].passed, matches[at].score, -at))
-        match = matches[best]
-        name = parameters.outcomes[best].name
+        observed, outcome, match = find_best_match(parameters, changes)
+        name = outcome.name
         cited.add("state", "state_difference", _evidence(observed, match, name))
         if match.passed:
             kept = sum(found.null_holds for found in match.requirements)
@@ -114,7 +118,23 @@ class StateCheck:
         return Ruling("fail", match.score, f"{'; '.join(broken[:3])}{more}")
 
 
-def match_outcome(wanted: Sequence[ExpectedChange], observed: Sequence[RowChange]) -> _Match:
+def find_best_match(parameters: StateParameters, changes: Iterable[RowChange]) -> BestMatch:
+    """Returns the match of the outcome that passes, else of the one with the best score; of equal ones, the first.
+
+    Raises:
+        TaskError: Even a right attempt has too many possible assignments.
+    """
+    caseless = frozenset(parameters.caseless)
+    observed = fold_case((change for change in changes if change.table not in parameters.ignored), caseless)
+    matches = [
+        match_outcome([fold_expected_case(change, caseless) for change in outcome.changes], observed)
+        for outcome in parameters.outcomes
+    ]
+    best = max(range(len(matches)), key=lambda at: (matches[at].passed, matches[at].score, -at))
+    return BestMatch(observed, parameters.outcomes[best], matches[best])
+
+
+def match_outcome(wanted: Sequence[ExpectedChange], observed: Sequence[RowChange]) -> OutcomeMatch:
     """Returns the requirements of an outcome under the best assignment of observed changes to wanted ones.
 
     Raises:
@@ -130,7 +150,7 @@ def match_outcome(wanted: Sequence[ExpectedChange], observed: Sequence[RowChange
     others = [change for at, change in enumerate(observed) if at not in used]
     shown = ", ".join(_observed_text(change) for change in others[:3])
     text = f"nothing else changes (but {shown})" if others else "nothing else changes"
-    return _Match((*requirements, Requirement(text, not others, True)))
+    return OutcomeMatch((*requirements, Requirement(text, not others, True)), frozenset(used))
 
 
 def _wanted_text(change: ExpectedChange) -> str:
@@ -146,7 +166,7 @@ def _observed_text(change: RowChange) -> str:
     return f"{change.table} {' '.join(map(str, change.key))} is {kind}"[:200]
 
 
-def _evidence(observed: Sequence[RowChange], match: _Match, name: str) -> dict[str, Any]:
+def _evidence(observed: Sequence[RowChange], match: OutcomeMatch, name: str) -> dict[str, Any]:
     requirements = [
         {"requirement": found.text, "held": found.held, "null_holds": found.null_holds}
         for found in match.requirements[:MOST_SHOWN]

@@ -92,7 +92,9 @@ def test_an_act_is_planned_where_it_was_asked_for() -> None:
     script = UserScript("Hi.", acts=(UserAct("reboot", {"hard": True}, ("restart",)),))
     call = ("reboot", {"hard": True})
     assert kinds(T("Please restart it?", "Done.", (call,)), script=script) == []
+    assert kinds(T("Now restart the phone.", "Done.", (call,)), script=script) == []
     assert kinds(T("Hello.", "Done.", (call,)), script=script) == [("unplanned act", 1, "reboot")]
+    assert kinds(T("Do not restart it.", "Done.", (call,)), script=script) == [("unplanned act", 1, "reboot")]
 
 
 def test_values_that_tools_showed_are_not_invented() -> None:

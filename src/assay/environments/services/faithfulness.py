@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from .act_requests import find_requested_acts
 from .users import Fact, UserScript, UserState, asks_for, begin, questions_of, reply, reports_completion
 
 DeviationKind = Literal[
@@ -197,9 +198,11 @@ class _Judge:
         for change in script.changes:
             if change.turn == number and not turn.has_left and not answer.says(change.text):
                 yield "change left out", change.text
+        requested = [script.acts[at] for at in find_requested_acts([act.cues for act in script.acts], turn.question)]
         for action, arguments in turn.calls:
             acts = [act for act in script.acts if (act.action, act.arguments) == (action, dict(arguments))]
-            if not any(asks_for(act.cues, questions) for act in acts):
+            is_requested = any(act in requested or asks_for(act.cues, questions) for act in acts)
+            if not is_requested:
                 yield "unplanned act", action
         self._is_done = self._is_done or reports_completion(turn.question)
         self._state, _, _ = reply(script, self._state, turn.question)
