@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from assay.environments.services.plans import PlannedCall
 from assay.environments.services.world import ServiceWorld
-from assay.records import Check, EnvironmentSpec, Observation, Step, Task, ToolCall, Verdict
+from assay.records import Check, EnvironmentSpec, Evidence, Observation, Step, Task, ToolCall, Verdict
 from assay.verify.interface import WorldInput
 from assay.verify.logged_calls import calls_of_plan, trace_of_calls
 from assay.verify.service_checks import PolicyCheck, rule_results
@@ -117,3 +118,28 @@ def test_the_contract_of_the_page_reads_role_and_time() -> None:
         judge(contract, [rent, {**back, "now": "2026-03-02T09:59"}]).reason == "broken: hours/keep-a-bike-for-an-hour"
     )
     assert judge(contract, [entry("rent_bike", "user")]).reason == "broken: hours/persons-rent-no-bike"
+
+
+def test_what_another_branch_read_says_nothing_of_the_judged_one() -> None:
+    contract = rule(
+        'call.name == "lend_book"', 'latest(result.data.free, call.name == "get_book") == true', "precondition"
+    )
+
+    def step(n: int, name: str, *, free: bool = True) -> Step:
+        seen = Observation(f'{{"free": {str(free).lower()}}}', f"c{n}")
+        return Step(n, "agent", tool_calls=(ToolCall(f"c{n}", name, "{}", {}),), observations=(seen,))
+
+    log = [entry("find_member"), entry("get_book"), entry("lend_book")]
+    for in_first, in_second in ((True, False), (False, True)):
+        first = [step(0, "find_member"), step(1, "wait"), step(2, "get_book", free=in_first)]
+        second = [step(3, "find_member"), step(4, "get_book", free=in_second), step(5, "lend_book")]
+        evidence = (
+            Evidence("b", "audit", "branch", {"branch": 1, "at": 3}),
+            Evidence("a", "audit", "branch_adopted", {"branch": 1, "at": 6, "after": 5}),
+        )
+        recorded = msgspec.structs.replace(trajectory((*first, *second)), evidence=evidence)
+        check = Check("policy", "policy", {"contracts": [contract]})
+        task = Task("t", "do it", EnvironmentSpec("services"), (check,), "blake3:0")
+        given = WorldInput(task, check, {"calls": log}, None, transcript=lambda made=recorded: made)
+        verdict = asyncio.run(PolicyCheck().judge_world(given)).verdict
+        assert verdict.status == ("pass" if in_second else "fail")

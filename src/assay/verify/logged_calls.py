@@ -19,6 +19,7 @@ from assay.analysis.contracts import record_of
 from assay.analysis.contracts.evaluation import Trace
 from assay.analysis.contracts.syntax import Node, walk
 from assay.analysis.contracts.trace import RecordedTrace, Tracer
+from assay.analysis.judged_path import judged_path
 from assay.environments.services.plans import Plan, as_tool_calls
 from assay.environments.services.world import ServiceWorld
 from assay.records import Observation, Step, ToolCall, Trajectory, canonical_bytes
@@ -110,7 +111,8 @@ def recorded_calls(given: WorldInput) -> LoggedCalls | None:
     Those that a disturbed world reports that its service answered, because the agent may have seen other names and
     other answers; else those calls of the transcript that are in the world's log, if all of the log's are there; else
     the log: an agent in this process can mark its steps as not made, and one that uses pages makes steps of another
-    kind. What a program's model asked the program's own tools for did not reach the world, whatever the program says.
+    kind. What a program's model asked the program's own tools for did not reach the world, whatever the program says,
+    and neither did what other branches of the attempt called.
     """
     log = _read_log(given.facts.get("calls", ()))
     if log is None:
@@ -151,9 +153,10 @@ def _read_served(data: object) -> RecordedTrace | None:
 
 def _without_programs(trajectory: Trajectory) -> Trajectory:
     """Returns a trajectory without the turns of models that programs in the sandbox asked, whose results the programs
-    report themselves. Their calls that reached the world are steps of their own."""
+    report themselves. Their calls that reached the world are steps of their own. Steps of branches that were not handed
+    in acted in other worlds, and their results say nothing of this one."""
     programs = {call.id for call in trajectory.calls if call.raw_request is not None}
-    steps = tuple(step for step in trajectory.steps if step.call is None or step.call not in programs)
+    steps = tuple(step for step in judged_path(trajectory).steps if step.call is None or step.call not in programs)
     return msgspec.structs.replace(trajectory, steps=steps)
 
 

@@ -177,3 +177,25 @@ def test_a_wrong_spelling_is_refused_with_the_right_one(
 ) -> None:
     with pytest.raises(kind):
         build_agent(spelling, options)
+
+
+@pytest.mark.parametrize(
+    "kind", ["branch", "branch_adopted", "contract", "guard", "task", "place", "facts", "snapshot"]
+)
+async def test_an_agent_adds_no_evidence_that_says_which_steps_count(tmp_path: Path, kind: str) -> None:
+    config = RunConfig(tasks=("-",), agent=f"{TRYING}:Forger", agent_options={"kind": kind}, run="r")
+    settings = Settings(tmp_path / "cache", tmp_path / "store")
+    await start_run(config, settings, Tally(), tasks=(counting_task(),))
+    with RunStore.open(settings.store, "r") as store:
+        made = store.trajectory(store.find("count@0").chain)
+    assert made.finished is not None
+    assert (made.finished.broke, len(judged_path(made).steps)) == ("agent", 1)
+    assert "is added by the runner alone" in str(made.finished.error)
+
+
+async def test_a_declaration_during_the_attempt_obtains_no_verdict(tmp_path: Path) -> None:
+    for made in await run(tmp_path, f"{TRYING}:LateAsker"):
+        assert made.agent == "late-asker"
+        assert made.finished is not None
+        assert "declare upper_bound = True before the attempt begins" in str(made.finished.error)
+        assert adopted(made)["privileged_reads"] == 0

@@ -8,7 +8,7 @@ from typing import Any
 from assay.agents.combinators.judges import FinishedTry
 from assay.agents.interface import Attempt
 from assay.gateway.interface import ModelRequest
-from assay.records import ToolCall
+from assay.records import Evidence, ToolCall
 
 
 class Guesser:
@@ -36,6 +36,37 @@ class AdviceReader:
         by = 4 if "missing" in str(attempt.task.instruction) else 6
         await attempt.act([ToolCall("t", "add", f'{{"by": {by}}}', {"by": by})])
         attempt.finish("added")
+
+
+class Forger:
+    """Acts once, then adds evidence that only the runner adds."""
+
+    name = "forger"
+    needs_model = False
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    async def run(self, attempt: Attempt) -> None:
+        await attempt.act([ToolCall("t", "add", '{"by": 6}', {"by": 6})])
+        attempt.note(Evidence("x", "audit", self._kind, {"branch": 0, "at": 1}))
+
+
+class LateAsker:
+    """Declares that it asks for verdicts only once its attempt is under way."""
+
+    name = "late-asker"
+    needs_model = False
+    uses_branches = True
+    upper_bound = False
+
+    async def run(self, attempt: Attempt) -> None:
+        assert attempt.branches is not None
+        self.upper_bound = True
+        try:
+            await attempt.branches.verdict(attempt.branches.first)
+        finally:
+            self.upper_bound = False
 
 
 def content_judge(done: FinishedTry) -> tuple[float, str]:

@@ -7,11 +7,16 @@ attempt fails with the line of the agent's code. Lone surrogates are not refused
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from assay.analysis.contracts.trace import GUARD
+from assay.analysis.judged_path import ADOPTED, BRANCH
 from assay.records import Evidence, ToolCall, require_finite
+
+RUNNERS_KINDS: Final = frozenset({BRANCH, ADOPTED, GUARD, "contract", "task", "place", "facts", "snapshot"})
+"""Kinds of evidence that say which steps count, of which task and what state they led to: the runner's to add."""
 
 
 def require_tool_calls(calls: Any) -> None:
@@ -48,9 +53,14 @@ def require_text(name: str, value: object, *, optional: bool = False) -> None:
 
 
 def require_evidence(evidence: Any) -> None:
-    """Raises `TypeError` where it is no `Evidence`, `ValueError` where its data hold NaN or an infinity."""
+    """Raises `TypeError` where it is no `Evidence`, `ValueError` where its data hold NaN or an infinity, or its kind is
+    one that only the runner adds."""
     if not isinstance(evidence, Evidence):
         raise TypeError(f"note() takes an Evidence, and this is {_name(evidence)}")
+    if evidence.kind in RUNNERS_KINDS:
+        raise ValueError(
+            f"note(): evidence of the kind {evidence.kind!r} is added by the runner alone: name another kind"
+        )
     require_finite(evidence.data, "the data of the evidence")
 
 

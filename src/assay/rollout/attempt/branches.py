@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from assay.agents.branches import Branch, BranchEnding, Branches, PrivilegedVerdict, is_upper_bound
+from assay.agents.branches import Branch, BranchEnding, Branches, PrivilegedVerdict
 from assay.agents.interface import Agent
 from assay.analysis.judged_path import ADOPTED
 from assay.errors import AgentError, BoundaryError, EnvironmentFailure, LimitReached, TaskError, VerifierError, boundary
@@ -28,6 +28,8 @@ class BranchParts(NamedTuple):
     """What a trial hands to its branches."""
 
     agent: Agent
+    is_upper_bound: bool
+    """The agent's declaration when the record began, which names the agent by it; a later one is too late."""
     recorder: Recorder
     make_site: Callable[[], AttemptSite]
     make_attempt: Callable[[int], LiveAttempt]
@@ -166,10 +168,10 @@ class LiveBranches(Branches):
         return float(value)
 
     def _privileged(self, branch: Branch) -> LiveBranch:
-        if not is_upper_bound(self._parts.agent):
+        if not self._parts.is_upper_bound:
             raise AgentError(
                 f"agent {self._parts.agent.name}: picking by the task's own verifier gives an upper bound on what an "
-                "agent can reach: declare upper_bound = True"
+                "agent can reach: declare upper_bound = True before the attempt begins"
             )
         self._asked += 1
         return self._own(branch)

@@ -151,6 +151,7 @@ class Trial:
             stopper = EarlyStopper(planned.stop, self.recorder)
             self.meter.on_turn, self.recorder.on_step = stopper.check, stopper.watch.add_step
         self.site = services.make_site(planned)
+        self.is_upper_bound = is_upper_bound(self.agent)
         self.branches: LiveBranches | None = None
         """For an agent that tries several times."""
         self.ending = ActingEnd()
@@ -204,6 +205,7 @@ class Trial:
             self.branches = LiveBranches(
                 BranchParts(
                     self.agent,
+                    self.is_upper_bound,
                     self.recorder,
                     partial(self.services.make_site, self.planned),
                     self._make_attempt,
@@ -232,7 +234,7 @@ class Trial:
             attempt=self.planned.id,
             task=self.task.id,
             task_digest=self.task.digest,
-            agent=self.agent.name + (UPPER_BOUND if is_upper_bound(self.agent) else "") + asked,
+            agent=self.agent.name + (UPPER_BOUND if self.is_upper_bound else "") + asked,
             model=model.backend.name if model else None,
             seed=self.planned.seed,
             number=self.planned.number,
