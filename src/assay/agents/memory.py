@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import weakref
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -106,6 +107,7 @@ class MemoryIndex:
     def __init__(self, records: Sequence[MemoryRecord]) -> None:
         self._items = [(item, record) for record in records for item in record.items]
         self._connection = sqlite3.connect(":memory:", check_same_thread=False)
+        weakref.finalize(self, self._connection.close)
         self._connection.execute("CREATE VIRTUAL TABLE items USING fts5(text)")
         rows = [(number, f"{item.when}\n{item.act}\n{item.what}") for number, (item, _) in enumerate(self._items)]
         self._connection.executemany("INSERT INTO items(rowid, text) VALUES (?, ?)", rows)
