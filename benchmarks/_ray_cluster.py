@@ -40,6 +40,8 @@ class RayCluster:
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         os.environ.setdefault("RAY_worker_niceness", "0")  # 15 by default, also of the nodes that actors start
         self._folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")  # a short path: it holds sockets
+        # `Cluster` writes its address into Ray's usual folder, which is not there where Ray was never started.
+        Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray").mkdir(exist_ok=True)
         head = {"num_cpus": 0, "object_store_memory": OBJECT_STORE_BYTES, "include_dashboard": False}
         self._cluster = Cluster(
             initialize_head=True, head_node_args={**head, "temp_dir": self._folder}, shutdown_at_exit=False
