@@ -31,7 +31,7 @@ class RayCluster:
         self._raylets: dict[int, int] = {}
         """The process of each node's raylet."""
         self.address = ""
-        """What `--nodes` takes."""
+        """Address for `--nodes`."""
 
     def __enter__(self) -> Self:
         from ray.cluster_utils import Cluster

@@ -72,7 +72,7 @@ DIFFERENT = "attempts whose finals differ from those of one process"
 
 
 class Load(NamedTuple):
-    """What is run."""
+    """Configuration of the run."""
 
     words: tuple[str, ...]
     attempts: int

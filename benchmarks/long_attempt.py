@@ -49,7 +49,7 @@ with the request before it, message by message. The CPU of that, and the memory 
 
 
 class Mark(NamedTuple):
-    """What was noted at a step."""
+    """Notes of a step."""
 
     used_s: float
     comparing_s: float

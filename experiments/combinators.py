@@ -1,4 +1,4 @@
-"""What do several tries buy, and does a picker fool itself? `docs/experiments/several-tries.md` has the results.
+"""Several tries: how much they buy, and whether a picker fools itself (results: `docs/experiments/several-tries.md`).
 
 Every cell is an ordinary run: the same tasks of a family, five run seeds, one agent as it is and inside combinators.
 Success is the verified outcome; cost is turns over all tries. The judge `verdict` is the task's own verifier (an upper
@@ -49,7 +49,7 @@ class Arm(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """What one arm came to: by seed and task, whether it passed and the turns that it took."""
+    """Results of one arm: by seed and task, whether it passed and the turns that it took."""
 
     passed: dict[tuple[int, str], float]
     turns: dict[tuple[int, str], float]

@@ -28,7 +28,7 @@ _MOST_CHOICES: Final = 12
 
 
 class Goal(NamedTuple):
-    """What a request wants."""
+    """Wish of a request."""
 
     title: str
     """Heading of the last page; empty if any will do."""
@@ -56,7 +56,7 @@ class PageView(NamedTuple):
 
     heading: str
     values: Mapping[str, str]
-    """What the page shows by name, in lower case."""
+    """Values that the page shows, by name in lower case."""
     codes: frozenset[str]
     parts: tuple[Part, ...]
 

@@ -29,7 +29,7 @@ class BranchEnding(NamedTuple):
 
 
 class PrivilegedVerdict(NamedTuple):
-    """What the task's checks say of a branch's present state."""
+    """Judgement of a branch's present state by the task's checks."""
 
     passed: bool
     """False also where a check is unknown or failed to run."""

@@ -28,7 +28,7 @@ Scope = Literal["same-task", "any"]
 
 
 class MemoryItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an act led to."""
+    """Result of an act."""
 
     kind: Literal["success", "place"]
     """`success` on the way of a verified pass; `place` elsewhere."""

@@ -42,8 +42,8 @@ class OffersActs(Protocol):
 
 class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     value: str = NOVELTY
-    """What makes a state promising: `progress` (privileged: an upper bound), `novelty`, or the file of a learnt
-    value."""
+    """Value by which states are tried first: `progress` (privileged: an upper bound), `novelty`, or the file of a
+    learnt value."""
     acts: Annotated[int, msgspec.Meta(ge=1)] = 300
     """Maximum number of acts over all branches; the run's limits also apply."""
     open_nodes: Annotated[int, msgspec.Meta(ge=1)] = 500

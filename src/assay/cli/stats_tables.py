@@ -30,6 +30,7 @@ from assay.store import RunStore, decode_body, final_rows, load_current_verdicts
 from assay.verify.route_check import ROUTE
 
 from . import process_tables, service_tables
+from .check_evidence import read_check_evidence
 from .task_economy import Economy, economy_rows, sum_economies
 
 if TYPE_CHECKING:
@@ -129,16 +130,7 @@ def read_option_levels(root: Path, runs: Sequence[str]) -> tuple[str, ...]:
 
 def read_routes(root: Path, runs: Sequence[str]) -> tuple[RouteLoss, ...]:
     """Returns what the check `route` found in each attempt that it judged; other evidence of its kind is left out."""
-    found = []
-    for run in runs:
-        with RunStore.open(root, run) as store:
-            judged = sorted({verdict.chain for verdict in store.judged() if verdict.check == ROUTE})
-            for trajectory in map(store.trajectory, judged):
-                first = next((item.data for item in trajectory.evidence if item.kind == ROUTE), None)
-                with suppress(msgspec.ValidationError):  # a run that was imported may have any evidence
-                    data = {**(first or {}), "agent": trajectory.agent, "model": trajectory.model}
-                    found.append(msgspec.convert(data, RouteLoss))
-    return tuple(found)
+    return read_check_evidence(root, runs, ROUTE, RouteLoss)
 
 
 def read_picks(root: Path, runs: Sequence[str], require: Separation) -> tuple[Pick, ...]:

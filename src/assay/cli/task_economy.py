@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from assay.store import RunStore
 from assay.verify.economy_check import ECONOMY
+
+from .check_evidence import read_check_evidence
 
 
 class Economy(msgspec.Struct, frozen=True):
-    """What one attempt read and asked, and what its task needs."""
+    """Reads and questions of one attempt, and those that its task needs."""
 
     agent: str
     model: str | None
@@ -26,16 +26,7 @@ class Economy(msgspec.Struct, frozen=True):
 
 def read_economies(root: Path, runs: Sequence[str]) -> tuple[Economy, ...]:
     """Returns what the check `economy` found in each attempt that it judged; other evidence of its kind is left out."""
-    found = []
-    for run in runs:
-        with RunStore.open(root, run) as store:
-            judged = sorted({verdict.chain for verdict in store.judged() if verdict.check == ECONOMY})
-            for trajectory in map(store.trajectory, judged):
-                first = next((item.data for item in trajectory.evidence if item.kind == ECONOMY), None)
-                with suppress(msgspec.ValidationError):  # a run that was imported may have any evidence
-                    data = {**(first or {}), "agent": trajectory.agent, "model": trajectory.model}
-                    found.append(msgspec.convert(data, Economy))
-    return tuple(found)
+    return read_check_evidence(root, runs, ECONOMY, Economy)
 
 
 def sum_economies(economies: Sequence[Economy]) -> list[dict[str, Any]]:

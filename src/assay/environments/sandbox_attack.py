@@ -38,7 +38,7 @@ class SandboxAttack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AttackReport(NamedTuple):
-    """What commands show of an attack: positions of commands that printed parts of it, and of those that obeyed."""
+    """Traces of an attack in commands: positions of commands that printed parts of it, and of those that obeyed."""
 
     shown: tuple[int, ...]
     complete: bool

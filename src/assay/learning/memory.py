@@ -27,7 +27,7 @@ MOST_TEXT = 4_000
 
 
 class MemoryChange(NamedTuple):
-    """What an addition to a memory came to."""
+    """Numbers of an addition to a memory."""
 
     added: int
     passed: int

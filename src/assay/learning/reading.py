@@ -105,7 +105,7 @@ class RunReader:
         self._config = config
         self.on_left_out = on_left_out
         self.judged_only = True
-        """Whether attempts with several tries are read without the tries that were not handed in."""
+        """True if attempts with several tries are read without the tries that were not handed in."""
         self.manifest = store.manifest()
         self._tasks = recorded_tasks
         self._later_events = later_events(store.layout.root, store.run)

@@ -25,7 +25,7 @@ from .load import LoadedTask
 FAMILY_FILE: Final = "family.json"
 MOST_BYTES: Final = 64 << 20
 _WORD: Final = re.compile(r"(?!allow_code$)[\w+ -]*", re.ASCII)
-"""What a text in a file of options may be: no slash, colon or dot, so that it names no code and no path; nor the option
+"""Allowed texts in a file of options: no slash, colon or dot, so that it names no code and no path; nor the option
 that permits code."""
 
 

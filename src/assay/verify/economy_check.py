@@ -39,7 +39,7 @@ class EconomyParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 class Economy(NamedTuple):
-    """What an attempt used, and what its task needs."""
+    """Reads and questions that an attempt used, and those that its task needs."""
 
     reads: int
     needed_reads: int

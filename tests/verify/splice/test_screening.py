@@ -35,7 +35,7 @@ def attack():
             try: open(f"{folder}/{name}", "w").write("1")
             except OSError: pass
 """
-"""What code under test can try from its own sandbox."""
+"""Attacks that code under test can try from its own sandbox."""
 
 
 class Screened(Shop):

@@ -1,4 +1,4 @@
-"""What combinators have in common: their spelling, the needs of the agents inside, and the record of what was picked.
+"""Common parts of combinators: their spelling, the needs of the agents inside, and the record of what was picked.
 
 `KIND:N:AGENT` names a combinator of N tries by one agent, `cascade:CHEAP,EXPENSIVE` one of two agents; an agent inside
 may be a combinator's spelling, but only the outermost one opens branches. Options that a combinator does not have are

@@ -28,7 +28,7 @@ _QUESTION = (
 
 
 class FinishedTry(NamedTuple):
-    """What a judge that is a Python function gets."""
+    """Argument of a judge that is a Python function."""
 
     instruction: str
     steps: Sequence[Step]
@@ -44,7 +44,7 @@ class TryScore(NamedTuple):
     score: float
     """In [0, 1]; 1 is done."""
     feedback: str = ""
-    """What is missing, in words."""
+    """Missing parts, in words."""
 
 
 class Judge(Protocol):

@@ -16,14 +16,14 @@ from .faithfulness import Deviation, DialogueTurn, find_deviations
 from .users import Mood, UserScript, UserState, begin, reply
 
 MESSAGE_COST: Final = 0.05
-"""What a message to the person costs, as a share of all facts: the worth of the twentieth part of an interview."""
+"""Cost of a message to the person, as a share of all facts: the worth of the twentieth part of an interview."""
 _EASE: Final[dict[Mood, float]] = {"calm": 1.0, "hurried": 0.5, "upset": 0.0}
 _ASKED_FOR: Final = ("asked", "insisted")
 _SAYS: Final = " It says: "
 
 
 class Interview(NamedTuple):
-    """What an agent learnt from a person, and with how many messages."""
+    """Facts that an agent learnt from a person, and the number of messages."""
 
     needed: int
     """Facts that the person tells only when asked."""
@@ -39,7 +39,7 @@ class Dialogue(NamedTuple):
     states: tuple[UserState, ...]
     """State after the first message, and after each answer until the person leaves."""
     turns: tuple[DialogueTurn, ...]
-    """What is said and done in each turn."""
+    """Texts and acts of each turn."""
 
 
 def follow_script(script: UserScript, messages: Iterable[str]) -> Dialogue:

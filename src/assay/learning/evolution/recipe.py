@@ -49,7 +49,7 @@ class EvolveGateOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
 
 
 class EvolveRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What may change, where it is searched, and where it is decided."""
+    """Options that may change, tasks for the search, and tasks for the decision."""
 
     name: str
     """Name of the search: of its ledger, and the beginning of its runs' names."""

@@ -43,7 +43,7 @@ class TrialDesign(NamedTuple):
     """At each task in each arm."""
     protected: frozenset[str] = frozenset()
     control: str = "no skill"
-    """What messages call the arm without the change."""
+    """Name of the arm without the change in messages."""
 
 
 class TrialDecision(NamedTuple):

@@ -25,7 +25,7 @@ from assay.verdicts import worst_outcome
 
 
 class BranchParts(NamedTuple):
-    """What a trial hands to its branches."""
+    """Parts of a trial that its branches share."""
 
     agent: Agent
     is_upper_bound: bool

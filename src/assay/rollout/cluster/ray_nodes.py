@@ -69,7 +69,7 @@ class RayConnection:
         """Creates a connection, which `open` makes. Raises `UserError` for an invalid address."""
         require_address(nodes)
         self.address = nodes
-        """What `--nodes` takes to reach the cluster from another process on this machine, once it is open."""
+        """Address for `--nodes` to reach the cluster from another process on this machine, once it is open."""
         self._is_ours = False
 
     async def open(self) -> None:

@@ -188,7 +188,7 @@ class CallPosition(msgspec.Struct, frozen=True, gc=False):
     placement: Placement | None = None
     """None if the call plainly continues the newest one."""
     may_change: bool = True
-    """Whether the agent may change an answer in place before it resends it: all but those that ask with a log."""
+    """True if the agent may change an answer in place before it resends it: all but those that ask with a log."""
 
 
 class _Call(msgspec.Struct, gc=False):

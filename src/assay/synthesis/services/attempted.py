@@ -1,4 +1,4 @@
-"""What an attempt at a task of services did, compared with the plan: its acts, their order, and paired intents."""
+"""Acts of an attempt at a task of services, compared with the plan: its acts, their order, and paired intents."""
 
 from __future__ import annotations
 

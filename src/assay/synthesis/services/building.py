@@ -32,7 +32,7 @@ _MOST_PERMUTED: Final = 3
 
 
 class TaskSet(NamedTuple):
-    """What the tasks of a set share."""
+    """Options that the tasks of a set share."""
 
     apps: Sequence[str]
     """Applications as they were named."""

@@ -32,9 +32,9 @@ class Demands(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     wrong: int = 0
     """Facts that the person tells wrongly at first, and corrects."""
     tell: bool = False
-    """Whether the person must be told a value that the work brings about, such as the amount of a refund."""
+    """True if the person must be told a value that the work brings about, such as the amount of a refund."""
     twins: bool = False
-    """Whether the tasks are pairs that share their requests but for one: in the first it is `ambiguous`, `impossible`
+    """True if the tasks are pairs that share their requests but for one: in the first it is `ambiguous`, `impossible`
     or `forbidden` (`kind`), in the second it can be done as it is said."""
 
     @property
@@ -47,6 +47,6 @@ class Harder(Demands, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How hard the tasks are made, and what is done with the set."""
 
     distinct: bool = False
-    """Whether a task that says nearly the same as an earlier one is left out."""
+    """True if a task that says nearly the same as an earlier one is left out."""
     needs: bool = False
-    """Whether tasks state the fewest reads and questions, and attempts are measured by what they used beyond them."""
+    """True if tasks state the fewest reads and questions, and attempts are measured by what they used beyond them."""

@@ -28,7 +28,7 @@ _SHOWN: Final = ("writes", "waits", "event", "distractors", "mood", "twin")
 
 
 class ServiceSetReport(msgspec.Struct, frozen=True):
-    """What a set holds, and what was left out."""
+    """Contents of a set, and tasks that were left out."""
 
     family: str
     """The set as `assay run` takes it without the folder."""

@@ -1,4 +1,4 @@
-"""What the plan of a task of services says: its world, its writes, and the words by which each was asked for.
+"""Contents of the plan of a task of services: its world, its writes, and the words by which each was asked for.
 
 Everything is read back from the task's record, so that it works on tasks of a run, of a file, and of a family alike.
 """

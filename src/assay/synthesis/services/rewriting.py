@@ -35,7 +35,7 @@ class RewriteConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     tries: int = 2
     """Rewrites that are asked for; after a rejected one the model is told why."""
     style: str = ""
-    """What the model is told about the wanted style, for example `terse, without greetings`."""
+    """Wanted style, as the model is told, for example `terse, without greetings`."""
     follower: str | None = None
     """Agent that must reach the goal with a rewrite at least once; default: the plan read back is enough."""
     follower_model: str | None = None

@@ -54,7 +54,7 @@ class TwinsReport(msgspec.Struct, frozen=True):
 
 
 class PairedAct(msgspec.Struct, frozen=True):
-    """What the metadata of a paired task says."""
+    """Metadata of a paired task."""
 
     pair: str
     """Id of the pair's first task."""

@@ -47,7 +47,7 @@ MOST_OPEN = 4
 
 
 class Screen(NamedTuple):
-    """What judges one attempt."""
+    """Parts that judge one attempt."""
 
     judges: ScreeningJudges
     spent: Callable[[float | None], None]
