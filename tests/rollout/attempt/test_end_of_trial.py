@@ -37,21 +37,28 @@ class Done:
 
 
 class AtCommit:
-    """Does something as the end of the first trial is committed. Observes nothing else."""
+    """Does something as the end of the first trial is committed, whichever it is. Observes nothing else."""
 
     def __init__(self, act: Callable[[TrialInfo], object]) -> None:
-        self._act = act
-        self._info: TrialInfo | None = None
+        self._act: Callable[[TrialInfo], object] | None = act
 
-    def begin_trial(self, trial: TrialInfo) -> AtCommit:
-        self._info = self._info or trial
-        return self
+    def begin_trial(self, trial: TrialInfo) -> _TrialAtCommit:
+        return _TrialAtCommit(self, trial)
+
+    def act_once(self, trial: TrialInfo) -> None:
+        act, self._act = self._act, None
+        if act is not None:
+            act(trial)
+
+
+class _TrialAtCommit:
+    def __init__(self, run: AtCommit, trial: TrialInfo) -> None:
+        self._run, self._trial = run, trial
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        if name == "commit" and self._act is not None:
-            act, self._act = self._act, None  # type: ignore[assignment]
-            act(self._info)  # type: ignore[arg-type]
+        if name == "commit":
+            self._run.act_once(self._trial)
         yield
 
     def __getattr__(self, name: str) -> Any:
