@@ -106,8 +106,8 @@ def _is_agreed(consent: Consent, call: _Call, said: Sequence[ReadMessage]) -> bo
 
 
 def _is_named(name: str, text: str) -> bool:
-    """Returns whether a text holds a name as a word of its own. A single word of a name of somebody (`May`) counts where
-    it is written with a capital, and not only because a sentence begins with it."""
+    """Returns whether a text holds a name as a word of its own. One word with a capital (`May`) counts where it is
+    written so, and not only because a sentence begins with it."""
     is_proper = name.isalpha() and name[:1].isupper()
     found = re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.NOFLAG if is_proper else re.IGNORECASE)
     return any(

@@ -30,8 +30,9 @@ _LEAST_WORD: Final = 3
 _PARENTHESES: Final = re.compile(r"\([^()]*\)")
 _WORD: Final = re.compile(r"[^\W_][\w.,:@'-]*")
 _GLUE: Final = frozenset(
-    "the a an and or of to from for on in at with by that which is are was were it its has have had".split()
+    ("the", "and", "from", "for", "with", "that", "which", "are", "was", "were", "its", "has", "have", "had")
 )
+"""Words of `_LEAST_WORD` letters and more that tell no record from another."""
 
 
 def row_of(
@@ -52,24 +53,17 @@ def row_of(
 def names_of_records(world: ServiceWorld, action: Action, arguments: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     """Returns the names of the record that each argument identifies, by argument; any of them names it."""
     given = {name: arguments[name] for name in action.takes if isinstance(arguments.get(name), str)}
+    found = {name: [value, *_known_numbers(world, action.takes[name], value)] for name, value in given.items()}
     initial = Database(world.database.image)
     try:
-        described = {
-            name: frozenset(
-                word
-                for database in (initial, world.database)
-                for word in _described(world, action.takes[name], value, database)
-            )
-            for name, value in given.items()
-        }
+        for database in (initial, world.database):
+            words = {name: frozenset(_described(world, action.takes[name], given[name], database)) for name in given}
+            for name, value in given.items():
+                others = frozenset[str]().union(*(words[other] for other in given if given[other] != value))
+                found[name] += sorted(words[name] - others or words[name])
     finally:
         initial.close()
-    found = {}
-    for name, value in given.items():
-        others = frozenset[str]().union(*(words for other, words in described.items() if given[other] != value))
-        own = described[name] - others or described[name]
-        found[name] = tuple(dict.fromkeys([value, *_known_numbers(world, action.takes[name], value), *sorted(own)]))
-    return found
+    return {name: tuple(dict.fromkeys(names)) for name, names in found.items()}
 
 
 def _described(world: ServiceWorld, kind: str, value: str, database: Database) -> Iterator[str]:

@@ -50,8 +50,8 @@ _WEAK: Final = _listed("have be do make let")
 _FRAME: Final = _listed(
     "hi hey hello dear good morning afternoon evening day there i i'd i'll i'm i've me my we we'd us our you your "
     "am is are be have has do would could can will may might should like love want wish need hope ask asking "
-    "glad happy grateful pleased appreciate please kindly thank thanks many much very a an the this that these those it "
-    "them they which and also as well too so then next after afterwards first second third finally lastly "
+    "glad happy grateful pleased appreciate please kindly thank thanks many much very a an the this that these those "
+    "it them they which and also as well too so then next after afterwards first second third finally lastly "
     "additionally besides furthermore moreover further addition in to for of on with at by from help assist request "
     "requests favour favor thing things task tasks matter matters couple few following advance regards best cheers bye"
 )
