@@ -396,6 +396,16 @@ async def test_an_old_output_is_shown_once_more_and_the_command_is_run(tmp_path:
     assert found.outcome == "pass"
 
 
+@pytest.mark.long
+async def test_a_command_that_was_not_run_shows_no_old_output(tmp_path: Path) -> None:
+    commands = [*["echo a >> log; cat log"] * 12, *(f"wc -l < log; : {n}" for n in range(3))]
+    found = await type_commands(tmp_path, "failures:rate=0.5+stale:rate=1", *commands)
+    ended = [(one.exit_code, one.content) for step in found.steps for one in step.observations]
+    assert 0 < sum(code == 75 for code, _ in ended[:12]) < 12
+    counted = next(text for code, text in ended[12:] if code == 0)
+    assert int(counted) == sum(code == 0 for code, _ in ended[:12])
+
+
 def test_a_request_is_in_other_words_and_its_names_are_kept(tmp_path: Path) -> None:
     loaded = load_task(write_task(tmp_path / "task"))
     text = "Create the file `create.txt`, and write 'write' into src/write.py. Write done."
