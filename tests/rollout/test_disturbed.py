@@ -20,13 +20,19 @@ from assay.api.doses import (
     summarise_dose,
     trigger_rows,
 )
+from assay.environments.interface import ExecResult
 from assay.environments.services.disturbances.world import DISTURBANCES
 from assay.environments.worlds.opening import open_world
 from assay.errors import UserError
 from assay.records import Check, EnvironmentSpec, Task, ToolCall, Trajectory, digest_record
 from assay.rollout import ReverifyConfig, RunConfig, Tally, reverify, start_run
 from assay.rollout.attempt.disturbed_tasks import disturb_tasks
-from assay.rollout.attempt.disturbed_workspace import NOT_FOR_SANDBOXES, SANDBOX_DISTURBANCES
+from assay.rollout.attempt.disturbed_workspace import (
+    NOT_FOR_SANDBOXES,
+    SANDBOX_DISTURBANCES,
+    DisturbedWorkspace,
+    open_layers,
+)
 from assay.rollout.grid import at_dose, list_arms, plan_sweep, run_grid
 from assay.rollout.rejudge.config import ReplayConfig
 from assay.rollout.rejudge.replay import replay
@@ -396,14 +402,28 @@ async def test_an_old_output_is_shown_once_more_and_the_command_is_run(tmp_path:
     assert found.outcome == "pass"
 
 
-@pytest.mark.long
-async def test_a_command_that_was_not_run_shows_no_old_output(tmp_path: Path) -> None:
-    commands = [*["echo a >> log; cat log"] * 12, *(f"wc -l < log; : {n}" for n in range(3))]
-    found = await type_commands(tmp_path, "failures:rate=0.5+stale:rate=1", *commands)
-    ended = [(one.exit_code, one.content) for step in found.steps for one in step.observations]
-    assert 0 < sum(code == 75 for code, _ in ended[:12]) < 12
-    counted = next(text for code, text in ended[12:] if code == 0)
-    assert int(counted) == sum(code == 0 for code, _ in ended[:12])
+class Counter:
+    """A sandbox that counts its commands."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def exec(self, command: str, **options: Any) -> ExecResult:
+        self.count += 1
+        return ExecResult(0, f"{self.count}\n", "", 0.0)
+
+
+async def test_a_command_that_was_not_run_shows_no_old_output_and_is_none(tmp_path: Path) -> None:
+    (task,) = disturb_tasks([load_task(write_task(tmp_path / "task"))], "failures:rate=0.5+stale:rate=1")
+    inner = Counter()
+    workspace: Any = DisturbedWorkspace(inner, open_layers(task.task))  # type: ignore[arg-type]
+    ended = []
+    for _ in range(20):
+        before = inner.count
+        result = await workspace.exec("make")
+        ended.append(result.exit_code)
+        assert (result.exit_code == 0) == (inner.count > before)
+    assert set(ended) == {0, 75}
 
 
 def test_a_request_is_in_other_words_and_its_names_are_kept(tmp_path: Path) -> None:
