@@ -20,7 +20,7 @@ from assay.api.doses import (
     summarise_dose,
     trigger_rows,
 )
-from assay.environments.interface import ExecResult
+from assay.environments.interface import ExecResult, WorkspaceSpec
 from assay.environments.services.disturbances.world import DISTURBANCES
 from assay.environments.worlds.opening import open_world
 from assay.errors import UserError
@@ -404,6 +404,8 @@ async def test_an_old_output_is_shown_once_more_and_the_command_is_run(tmp_path:
 
 class Counter:
     """A sandbox that counts its commands."""
+
+    spec, isolation = WorkspaceSpec(), None
 
     def __init__(self) -> None:
         self.count = 0
