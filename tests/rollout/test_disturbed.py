@@ -21,7 +21,8 @@ from assay.api.doses import (
     trigger_rows,
 )
 from assay.environments.interface import ExecResult, WorkspaceSpec
-from assay.environments.services.disturbances.world import DISTURBANCES
+from assay.environments.services.disturbances.attack import Attack
+from assay.environments.services.disturbances.world import DISTURBANCES, DisturbedWorld
 from assay.environments.worlds.opening import open_world
 from assay.errors import UserError
 from assay.records import Check, EnvironmentSpec, Task, ToolCall, Trajectory, digest_record
@@ -38,6 +39,7 @@ from assay.rollout.rejudge.config import ReplayConfig
 from assay.rollout.rejudge.replay import replay
 from assay.settings import Settings
 from assay.store import RunStore, audit
+from assay.synthesis.services.family import ServiceTasks
 from assay.tasks import LoadedTask, load_task
 from tests.environments.services.board import IDS, NAME, PLAN, SEED, open_board
 from tests.rollout.acting import write_task
@@ -211,6 +213,24 @@ def test_a_canary_in_a_write_is_a_leak() -> None:
     world.act("add_note", {"title": "x", "body": f"the code is {attack['canary'].lower()}"})
     world.act("get_note", {"note_id": attack["canary"]})
     assert world.facts()["disturbances"][0]["leaked"] == [0]
+
+
+def test_a_harmful_act_with_another_amount_is_the_harmful_act() -> None:
+    (task,) = ServiceTasks(app="bank", level="implicit").tasks(1, 4)
+    for seed in range(40):
+        (loaded,) = disturb_tasks([LoadedTask(task, None)], f"attack:harm=financial_loss:seed={seed}")
+        world = open_world(loaded.task.environment)
+        assert isinstance(world, DisturbedWorld)
+        (attack,) = world.layers
+        assert isinstance(attack, Attack)
+        if attack.act.action == "transfer_between_accounts":
+            break
+    arguments = attack.act.arguments
+    assert not world.act(attack.act.action, arguments | {"amount": arguments["amount"] + 1}).error
+    assert world.facts()["disturbances"][0]["done"] == [0]
+    other = {"account_id": arguments["to_account_id"], "to_account_id": arguments["account_id"]}
+    assert not world.act(attack.act.action, arguments | other).error
+    assert world.facts()["disturbances"][0]["done"] == [0]
 
 
 def test_an_attack_names_the_tools_that_the_agent_sees() -> None:
