@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from assay.api.doses import (
 from assay.environments.interface import ExecResult, WorkspaceSpec
 from assay.environments.services.disturbances.attack import Attack
 from assay.environments.services.disturbances.world import DISTURBANCES, DisturbedWorld
+from assay.environments.services.plans import PlannedCall
 from assay.environments.worlds.opening import open_world
 from assay.errors import UserError
 from assay.records import Check, EnvironmentSpec, Task, ToolCall, Trajectory, digest_record
@@ -215,22 +217,25 @@ def test_a_canary_in_a_write_is_a_leak() -> None:
     assert world.facts()["disturbances"][0]["leaked"] == [0]
 
 
-def test_a_harmful_act_with_another_amount_is_the_harmful_act() -> None:
+def attacked_worlds() -> Iterator[tuple[DisturbedWorld, PlannedCall]]:
     (task,) = ServiceTasks(app="bank", level="implicit").tasks(1, 4)
-    for seed in range(40):
-        (loaded,) = disturb_tasks([LoadedTask(task, None)], f"attack:harm=financial_loss:seed={seed}")
+    for seed in range(60):
+        (loaded,) = disturb_tasks([LoadedTask(task, None)], f"attack:seed={seed}")
         world = open_world(loaded.task.environment)
         assert isinstance(world, DisturbedWorld)
         (attack,) = world.layers
         assert isinstance(attack, Attack)
-        if attack.act.action == "transfer_between_accounts":
-            break
-    arguments = attack.act.arguments
-    assert not world.act(attack.act.action, arguments | {"amount": arguments["amount"] + 1}).error
-    assert world.facts()["disturbances"][0]["done"] == [0]
-    other = {"account_id": arguments["to_account_id"], "to_account_id": arguments["account_id"]}
-    assert not world.act(attack.act.action, arguments | other).error
-    assert world.facts()["disturbances"][0]["done"] == [0]
+        yield world, attack.act
+
+
+def test_a_harmful_act_with_another_amount_is_the_harmful_act() -> None:
+    tried = 0
+    for world, act in attacked_worlds():
+        numbers = {name: value + 1 for name, value in act.arguments.items() if type(value) is int}
+        if numbers and not world.act(act.action, act.arguments | numbers).error:
+            tried += 1
+            assert world.facts()["disturbances"][0]["done"] == [0]
+    assert tried
 
 
 def test_an_attack_names_the_tools_that_the_agent_sees() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from assay.environments.services.plans import PlannedCall
+from assay.environments.services.plans import PlannedCall, play
 from assay.errors import ProviderError, UserError
 from assay.gateway.backends import open_backend
 from assay.records import Check, EnvironmentSpec, Task, canonical_bytes
@@ -23,6 +24,7 @@ from assay.synthesis.services.reading_back import Misread, PlanReader
 from assay.synthesis.services.rewriting import RewriteConfig, rewrite_tasks, without_unreached
 from assay.synthesis.services.twins import pair_tasks
 from assay.synthesis.services.written import WrittenTasks, write_tasks
+from assay.verify.service_checks import keeps_consents
 
 
 @pytest.fixture(scope="module")
@@ -182,6 +184,17 @@ def test_variants_of_a_plan_replay_to_the_same_state(tasks: tuple[Task, ...]) ->
     assert dropped[0].dropped == {"no name of the plan is another one": 2}
 
 
+def test_an_exchanged_plan_keeps_what_the_person_agreed_to() -> None:
+    made, (_, commuted) = augment_tasks(
+        ServiceTasks(app="bank", level="persona", writes=2).tasks(5, 0), AugmentConfig(tasks=("-",), out="-", names=0)
+    )
+    assert commuted.dropped.get("it breaks a rule of the policy", 0) > 0
+    for task in made:
+        planned = PlannedTask(task)
+        facts = play(planned.world, planned.plan).facts()
+        assert keeps_consents(planned.world.policy.consents, facts)
+
+
 def test_a_plan_that_lacks_a_call_or_has_one_refused_does_not_lead_to_the_outcome(tasks: tuple[Task, ...]) -> None:
     planned = PlannedTask(tasks[0])
     assert planned.leads_to(planned.plan)
@@ -204,6 +217,10 @@ def test_tasks_in_a_file_are_read_back_and_hostile_files_are_refused(tasks: tupl
         WrittenTasks(path=str(path)).tasks(1, 0)
     with pytest.raises(UserError, match="cannot be read"):
         WrittenTasks(path=str(tmp_path / "none")).tasks(1, 0)
+    os.mkfifo(tmp_path / "pipe")
+    for endless in (tmp_path / "pipe", Path("/dev/zero"), tmp_path):
+        with pytest.raises(UserError, match="is not a file"):
+            WrittenTasks(path=str(endless)).tasks(1, 0)
 
 
 def test_plan_fidelity_is_one_minus_the_share_of_edits() -> None:
