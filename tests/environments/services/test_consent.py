@@ -78,3 +78,31 @@ def test_a_record_is_named_by_what_tells_it_from_the_others_of_the_call() -> Non
     assert "current" in names["account_id"]
     assert "savings" in names["to_account_id"]
     assert not set(names["account_id"]) & set(names["to_account_id"])
+
+
+def test_a_name_that_a_rival_has_too_names_no_record() -> None:
+    world = ServiceWorld({"services": ["bank"]}, 3)
+    execute = world.database.connection.execute
+    query = (
+        "SELECT one.id, two.id, one.number, one.name, two.name, account_id FROM bank_payees one "
+        "JOIN bank_payees two USING (customer_id) JOIN bank_holders USING (customer_id) WHERE one.id <> two.id"
+    )
+    tried = set()
+    for payee, other, number, name, other_name, account in execute(query).fetchall():
+        world.act("send_transfer", {"account_id": account, "payee_id": payee, "amount": 1_000})
+        groups = [group for key, group in world.calls[-1].names.items() if key.startswith("payee_id")]
+        shared = {*name.split()} & {*other_name.split()}
+        assert all({payee, number} <= {*group} and other not in group for group in groups)
+        assert any(not shared & {*group} for group in groups)
+        tried.add(len(shared))
+    assert {0, 2} <= tried  # namesakes are told apart by bank or number alone
+
+
+def test_what_every_record_of_a_kind_is_called_names_none() -> None:
+    world = ServiceWorld({"services": ["bank"]}, 3)
+    (order,) = world.database.connection.execute("SELECT id FROM bank_standing_orders").fetchone()
+    world.act("change_standing_order", {"standing_order_id": order, "amount": 3_100})
+    assert "account" not in world.calls[-1].names["standing_order_id"]
+    for loan, account in world.database.connection.execute("SELECT id, account_id FROM bank_loans").fetchall():
+        world.act("repay_loan", {"loan_id": loan, "account_id": account, "amount": 6_000})
+        assert not {"account", "paid", "over"} & {*world.calls[-1].names["loan_id"]}

@@ -81,6 +81,10 @@ def test_a_rewrite_gives_the_plan_back_only_with_every_value_act_and_negation(ta
         text + " It is a\u200bb.": "says|character",
         text + " It is for Elena Moreau.": "repeats",
         text.replace("Elena Moreau", "no-Elena Moreau"): "at a value",
+        text.replace("please remove", "I have removed"): "no sentence",
+        text.replace("please remove", "we then remove"): "no sentence",
+        f"Next day: {text}": "'day'",
+        f"{text} I am there in the evening.": "'evening'",
         "": "empty",
         "x" * 9_000: "too long",
     }

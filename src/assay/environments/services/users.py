@@ -265,6 +265,11 @@ def read_consent(message: str, answer: str) -> Literal["yes", "no", "unclear"]:
     return "no" if not is_asked or _REFUSES.match(answer) else "unclear"
 
 
+def refuses(message: str, answer: str) -> bool:
+    """Returns whether an answer in free words refuses what a message asks consent for."""
+    return _REFUSES.match(answer) is not None and any(map(_asks_for_consent, questions_of(message)))
+
+
 def reports_completion(message: str) -> bool:
     """Returns whether a message says that the work is done, or asks whether there is anything else."""
     return _DONE.search(message) is not None

@@ -57,7 +57,7 @@ class LoggedCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     digest: str
     """Digest of the state after the call."""
     names: dict[str, tuple[str, ...]] = {}
-    """Of a call of the agent that needs consent: the names of the record that each argument identifies."""
+    """Of a call of the agent that needs consent: groups of names of the records that it identifies (`record_names`)."""
 
 
 class _State(msgspec.Struct, frozen=True):

@@ -4,7 +4,8 @@ The values of the plan (how a person says each argument, and each fact by which 
 text first. What is left may hold no further value, no act of the applications that the original does not ask for, no
 other negation or condition, and only words of the original and words that frame a request ("could you", "thanks"): a
 word that is in neither might say anything. Then each request must stand in one sentence, in the order of the plan, with
-the verb of its action, its own values, and the prepositions that tell values of one kind apart.
+the verb of its action, its own values, and the prepositions that tell values of one kind apart. Facts by which records
+are found stand together as in the original, each behind a word of its own label.
 
 Covered: English; verbs of the declared wishes in their usual forms. Not covered: meaning. A rewrite in other verbs is
 rejected, though a person would understand it; words of the original in another order are not understood.
@@ -48,7 +49,7 @@ _TURNS: Final = _listed(
 _WEAK: Final = _listed("have be do make let")
 """Verbs that say what is wanted only with the other words of the wish."""
 _FRAME: Final = _listed(
-    "hi hey hello dear good morning afternoon evening day there i i'd i'll i'm i've me my we we'd us our you your "
+    "hi hey hello dear good there i i'd i'll i'm i've me my we we'd us our you your "
     "am is are be have has do would could can will may might should like love want wish need hope ask asking "
     "glad happy grateful pleased appreciate please kindly thank thanks many much very a an the this that these those "
     "it them they which and also as well too so then next after afterwards first second third finally lastly "
@@ -56,6 +57,12 @@ _FRAME: Final = _listed(
     "requests favour favor thing things task tasks matter matters couple few following advance regards best cheers bye"
 )
 """Words around a request: greetings, courtesies, pronouns, auxiliaries and connectives."""
+_GREETING: Final = re.compile(r"\bgood (?:morning|afternoon|evening|day)\b", re.I)
+"""Elsewhere these words say when to act."""
+_TELLERS: Final = _listed("i we have had has i've we've")
+_OTHERS: Final = _listed("you they it")
+_BETWEEN: Final = _listed("also then just already first please")
+"""Words that may stand between a subject and its verb."""
 _PUNCTUATION: Final = frozenset(".,;:!?'\"()-\u2013\u2014\u2026/&")
 
 
@@ -90,6 +97,9 @@ class PlanReader:
         self._own_verbs = frozenset(_verb(wish.template) for wish in self._wishes)
         self._signs = _PUNCTUATION | frozenset(self._original)
         self._needed = Counter(_TOKEN.findall(self._original))
+        requested = {token for wish in self._wishes for token in self._tokens(wish)}
+        self._told = frozenset(self._needed) - requested
+        self._labels = _labels(self._original)
         try:
             self.read(planned.wording)
         except Misread as exc:
@@ -108,6 +118,7 @@ class PlanReader:
         self._refuse_other_acts(masked)
         for wish, region in zip(self._wishes, self._regions(masked), strict=True):
             self._require_wish(wish, masked[region.start : region.end])
+        self._require_facts(masked)
         kept, told = _turns(masked), _turns(self._original)
         if more := kept - told:
             raise Misread(f"it says {min(more)!r}, which the original does not")
@@ -130,13 +141,26 @@ class PlanReader:
             raise Misread(f"it writes {touching[1] or touching[2]!r} at a value of the plan")
 
     def _refuse_other_words(self, masked: str) -> None:
-        rest = _TOKEN.sub(" ", masked)
+        rest = _GREETING.sub(" ", _TOKEN.sub(" ", masked))
         for word in _words(rest):
             if word not in self._vocabulary and not any(_is_form(word, verb) for verb in self._own_verbs):
                 raise Misread(f"it says {word!r}, a word that is not of the original and does not just frame a request")
         odd = next((one for one in _WORD.sub("", rest) if not one.isspace() and one not in self._signs), "")
         if odd:
             raise Misread(f"it holds the character {odd!r}, which is not of the original")
+
+    def _require_facts(self, masked: str) -> None:
+        """Requires that the facts of each sentence of the original stand behind each other, each with its label."""
+        said = [token for token in _TOKEN.findall(masked) if token in self._told]
+        for sentence in _sentences(self._original):
+            inside = _TOKEN.findall(self._original[sentence.start : sentence.end])
+            group = [token for token in inside if token in self._told]
+            if not any(said[at : at + len(group)] == group for at in range(len(said) - len(group) + 1)):
+                raise Misread(f"it does not say {self._values[int(group[0])]!r} with the facts that belong to it")
+        labels = _labels(masked)
+        for token in sorted(self._told, key=int):
+            if (label := self._labels[token]) and not label & labels[token]:
+                raise Misread(f"it says {self._values[int(token)]!r} without {min(label)!r} before it")
 
     def _refuse_other_acts(self, masked: str) -> None:
         said, asked = (Counter(self._acts(text)) for text in (masked, self._original))
@@ -159,7 +183,8 @@ class PlanReader:
             for word in _WORD.finditer(masked, after):
                 sentence = next(one for one in sentences if one.start <= word.start() < one.end)
                 inside = set(_TOKEN.findall(masked[sentence.start : sentence.end]))
-                if _is_form(word[0].lower(), verb) and tokens <= inside:
+                is_request = _is_form(word[0].lower(), verb) and not _is_told(masked[: word.start()], word[0].lower())
+                if is_request and tokens <= inside:
                     found.append((word.start(), sentence))
                     after = word.end()
                     break
@@ -210,6 +235,22 @@ class PlanReader:
             if there in _PREPOSITIONS and here != there:
                 value = self._values[int(token)]
                 raise Misread(f"it says {here or 'nothing'!r} before {value!r}, where the plan has {there!r}")
+
+
+def _labels(masked: str) -> dict[str, set[str]]:
+    """Returns the words, of those that say more than a frame, between each value and the one before, by value."""
+    labels: dict[str, set[str]] = {}
+    at = 0
+    for found in _TOKEN.finditer(masked):
+        labels.setdefault(found[1], set()).update(set(_words(masked[at : found.start()])) - _STOP - _FRAME)
+        at = found.end()
+    return labels
+
+
+def _is_told(before: str, verb: str) -> bool:
+    """Returns whether a verb says that somebody does or did something, as in `I have cancelled`."""
+    subject = next((word for word in reversed(_words(before)) if word not in _BETWEEN), "")
+    return subject in _TELLERS or (subject in _OTHERS and verb.endswith("ed"))
 
 
 def _plain(text: str) -> str:
