@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,28 @@ def test_values_of_one_kind_keep_their_prepositions() -> None:
     source, target = (wish.slots[name].spoken for name in ("account_id", "to_account_id"))
     swapped = planned.wording.replace(source, "#").replace(target, source).replace("#", target)
     assert "before" in says(PlanReader(planned), swapped)
+
+
+def test_facts_of_two_persons_and_two_texts_of_a_request_do_not_change_places() -> None:
+    planned = PlannedTask(ServiceTasks(app="bank", level="implicit", writes=2).tasks(6, 2)[0])
+    text = planned.wording
+    one, two = re.findall(r"\S+@\S+", text)[:2]
+    born = re.findall(r"\d{4}-\d\d-\d\d", text)[0]
+    reader = PlanReader(planned)
+    for first, second in ((one, two), (one, born)):
+        assert says(reader, text.replace(first, "#").replace(second, first).replace("#", second))
+    lines = text.split(". ")
+    assert says(reader, ". ".join([lines[0], lines[2], lines[1], *lines[3:]])) == ""
+    tried = 0
+    for task in ServiceTasks(app="tracker", level="implicit", writes=2).tasks(6, 2):
+        planned = PlannedTask(task)
+        for wish in planned.require_wishes():
+            if {"title", "description"} <= wish.slots.keys():
+                title, description = (wish.slots[name].spoken for name in ("title", "description"))
+                swapped = planned.wording.replace(title, "#").replace(description, title).replace("#", description)
+                assert "in another place" in says(PlanReader(planned), swapped)
+                tried += 1
+    assert tried
 
 
 def test_tasks_whose_words_do_not_hold_the_plan_are_not_rewritten(tasks: tuple[Task, ...]) -> None:

@@ -226,7 +226,13 @@ class PlanReader:
         return others - self._tokens(wish)
 
     def _require_places(self, wish: Wish, masked: str, region: str) -> None:
-        """Requires the preposition before each of several values of one kind."""
+        """Requires the preposition before each of several values of one kind, and the order of the values that name no
+        record: title and description could change places unseen."""
+        spoken = [self._mask(slot.spoken) for slot in wish.slots.values() if not slot.noun]
+        loose = {token for text in spoken for token in _TOKEN.findall(text)}
+        order, wanted = ([one for one in _TOKEN.findall(text) if one in loose] for text in (region, masked))
+        if order != wanted:
+            raise Misread(f"it says {self._values[int(wanted[0])]!r} in another place of the request than the plan")
         nouns = Counter(slot.noun for slot in wish.slots.values())
         alike = [slot for slot in wish.slots.values() if nouns[slot.noun] > 1]
         tokens = {token for slot in alike for token in _TOKEN.findall(self._mask(slot.spoken))}
