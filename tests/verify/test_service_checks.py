@@ -18,6 +18,7 @@ from assay.records import Check, EnvironmentSpec, Evidence, Observation, Step, T
 from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.store import RunStore
+from assay.verify import _consent
 from assay.verify._text_values import read_message
 from assay.verify.interface import WorldInput
 from assay.verify.logged_calls import trace_of_calls
@@ -171,6 +172,14 @@ def test_consent_is_to_what_was_said_before_the_yes(calls: list[Said], agreed: l
 )
 def test_consent_is_to_the_records_that_were_named(said: str, status: str) -> None:
     assert judge_consent([said, NAMED_PAY], [1]).status == status
+
+
+def test_each_name_is_looked_for_once_in_what_was_agreed_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+    is_named = _consent._is_named
+    monkeypatch.setattr(_consent, "_is_named", lambda name, text: tried.append(name) or is_named(name, text))
+    assert judge_consent(["I pay 39.90 to Ben: ok?", *[NAMED_PAY] * 50], [1]).status == "fail"
+    assert tried == ["PYE-1", "Anna", "May"]
 
 
 def test_a_yes_to_another_question_is_not_surely_for_what_was_refused_before() -> None:

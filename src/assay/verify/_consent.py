@@ -50,6 +50,19 @@ class _Call(msgspec.Struct, frozen=True):
     """Groups of names of the records that it identifies."""
 
 
+class _Proposal:
+    """What a yes was for. Each name is looked for once, since the same ones are in thousands of calls."""
+
+    def __init__(self, text: str) -> None:
+        self.message: ReadMessage = read_message(text)
+        self._found: dict[str, bool] = {}
+
+    def names(self, name: str) -> bool:
+        if name not in self._found:
+            self._found[name] = _is_named(name, self.message.text)
+        return self._found[name]
+
+
 def find_unagreed(consents: Sequence[Consent], facts: Mapping[str, Any]) -> list[Unagreed] | None:
     """Returns for each action that needs consent the calls without it; None if the world does not report its log, or
     when the person agreed."""
@@ -64,7 +77,8 @@ def find_unagreed(consents: Sequence[Consent], facts: Mapping[str, Any]) -> list
     for consent in consents:
         certain = _find_without(consent, log, agreed, drops_refused=True)
         # A yes ends what the next one is for, so that neither reading of an unclear answer includes the other.
-        possible = _find_without(consent, log, agreed | unclear, drops_refused=False)
+        is_doubtful = bool(unclear) or any(call.action == GIVE_ANSWER for call in log)
+        possible = _find_without(consent, log, agreed | unclear, drops_refused=False) if is_doubtful else certain
         calls = tuple(at for at in certain if at in possible)
         undecided = tuple(sorted({*certain, *possible} - {*calls}))
         found.append(Unagreed(consent.action, calls, undecided))
@@ -82,9 +96,9 @@ def _find_without(consent: Consent, log: Sequence[_Call], agreed: Collection[int
 
 def _calls(
     log: Sequence[_Call], agreed: Collection[int], *, drops_refused: bool
-) -> Iterator[tuple[int, _Call, tuple[ReadMessage, ...]]]:
+) -> Iterator[tuple[int, _Call, tuple[_Proposal, ...]]]:
     """Yields the agent's calls that were not refused, with their positions and what was agreed to before them."""
-    turn, unanswered, said, answer = 0, list[str](), tuple[ReadMessage, ...](), ""
+    turn, unanswered, said, answer = 0, list[str](), tuple[_Proposal, ...](), ""
     for at, call in enumerate(log):
         if call.role == "user" and call.action == GIVE_ANSWER and call.code is None:
             answer = str(call.arguments.get("text"))
@@ -96,23 +110,23 @@ def _calls(
             text = str(call.arguments.get("text"))
             unanswered.append(text)
             if turn in agreed:
-                said = (*said, read_message("\n".join(unanswered)))
+                said = (*said, _Proposal("\n".join(unanswered)))
                 unanswered.clear()
             elif drops_refused and refuses(text, answer):
                 unanswered.clear()
             answer = ""
 
 
-def _is_agreed(consent: Consent, call: _Call, said: Sequence[ReadMessage]) -> bool:
+def _is_agreed(consent: Consent, call: _Call, said: Sequence[_Proposal]) -> bool:
     amounts = [call.arguments.get(name) for name in consent.amounts]
     if not all(isinstance(amount, int) for amount in amounts):
         return False
     wanted = {Decimal(amount) / _CENTS for amount in amounts if isinstance(amount, int)}
     return any(
-        wanted <= message.stated
-        and _has_word(consent.words, message.text)
-        and all(any(_is_named(name, message.text) for name in names) for names in call.names.values())
-        for message in said
+        wanted <= proposal.message.stated
+        and _has_word(consent.words, proposal.message.text)
+        and all(any(map(proposal.names, names)) for names in call.names.values())
+        for proposal in said
     )
 
 
