@@ -23,6 +23,7 @@ from assay.records import Observation, Step, ToolCall, digest_bytes
 from ._calls import assistant_message, parse_calls, render_observation, text_of
 from ._context import drop_oldest, is_context_overflow
 from ._options import read_options
+from ._skill_text import load_agent_skill
 from .interface import Attempt
 
 FINISH = ToolSpec(
@@ -67,6 +68,9 @@ class LoopOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """True if a sampling seed is sent, derived from the attempt's seed and the turn."""
     sampling: dict[str, Any] = {}
     """Further sampling parameters, passed unchanged."""
+    skill: str = ""
+    """Folder of an Agent Skill, or its SKILL.md: its text follows the system prompt, and its composite tools are offered;
+    empty for none."""
 
 
 class LoopAgent:
@@ -77,15 +81,22 @@ class LoopAgent:
 
     def __init__(self, **options: Any) -> None:
         self._options = read_options(LoopOptions, options, self.name)
+        self._skill = load_agent_skill(self._options.skill)
 
     async def run(self, attempt: Attempt) -> None:
-        await _Conversation(attempt, self._options).run()
+        await self._begin(attempt).run()
 
     async def continue_from(self, attempt: Attempt, steps: Sequence[Step]) -> None:
         """Shows the model the recorded messages, calls and observations verbatim."""
-        conversation = _Conversation(attempt, self._options)
+        conversation = self._begin(attempt)
         conversation.recall(steps)
         await conversation.run()
+
+    def _begin(self, attempt: Attempt) -> _Conversation:
+        if self._skill is None:
+            return _Conversation(attempt, self._options)
+        system = "\n\n".join(filter(None, (self._options.system, self._skill.text.strip())))
+        return _Conversation(self._skill.offer(attempt), msgspec.structs.replace(self._options, system=system))
 
 
 class _Conversation:
