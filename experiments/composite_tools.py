@@ -1,8 +1,8 @@
 """Do composite tools save calls and keep success? `docs/experiments/composite-tools.md` has the plan and the results.
 
-For each application of the family `services` the rule-driven solver makes attempts at tasks of one seed; composite tools
-are mined in its passes and executed again; then it does tasks of another seed, with and without the tools, with the same
-draws. A call is what the agent asks for: a composite counts once, whatever it expands to.
+For each application of the family `services` the rule-driven solver makes attempts at tasks of one seed; composite
+tools are mined in its passes and executed again; then it does tasks of another seed, with and without the tools, with
+the same draws. A call is what the agent asks for: a composite counts once, whatever it expands to.
 
     python -m experiments.composite_tools --seed 301 --tasks 24
 """

@@ -104,7 +104,7 @@ def write_priors(name: str, factors: Mapping[str, float]) -> SkillFolder:
     """Returns the skill with one rule an operator."""
     front = render_front_matter({
         "name": name,
-        "description": "How likely each kind of edit repairs a small fault in Python code. Use it to order edits to try.",
+        "description": "How likely each kind of edit repairs a small fault in Python code. Use it to order the edits.",
     })  # fmt: skip
     ordered = sorted(factors.items(), key=lambda one: -one[1])
     lines = "\n".join(render_rule(operator.replace("_", " "), factor) for operator, factor in ordered)

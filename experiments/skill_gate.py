@@ -8,6 +8,7 @@ that knows each task's rate and the effect.
     python -m experiments.skill_gate power
     python -m experiments.skill_gate nulls
     python -m experiments.skill_gate limit
+    python -m experiments.skill_gate reserve
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class Case(NamedTuple):
     """With the skill all attempts at a task end alike, at the same rate."""
     agreed: bool = False
     """In every arm all attempts at a task end alike."""
+    copied: bool = False
+    """The placebo changes nothing: with equal seeds its attempts end as those without the skill."""
 
 
 POWER = (
@@ -57,6 +60,7 @@ NULLS = (
     Case("no effect, 30% shared draws", shared=0.3),
     Case("no effect, all attempts at a task alike", agreed=True),
     Case("no effect, rates below .1", 0.5),
+    Case("no effect, the placebo ends as no skill does", copied=True),
     Case("not better than the placebo, both +10 points", skill=0.1, placebo=0.1),
     Case("not better than none, the placebo -10 points", placebo=-0.1),
     Case("mean 0: each text moves each task by 20 points", interaction=0.2),
@@ -65,21 +69,21 @@ NULLS = (
 )
 
 
-def draw_arms(draw: np.random.Generator, case: Case) -> tuple[Counts, Counts, Counts]:
+def draw_arms(draw: np.random.Generator, case: Case, tasks: int = TASKS) -> tuple[Counts, Counts, Counts]:
     """Returns the passes at each task without the skill, with it, and with the placebo."""
-    rates = draw.beta(case.shape, case.shape, TASKS) * (0.1 if "below .1" in case.name else 0.9)
-    common, is_shared = draw.random((TASKS, ATTEMPTS)), draw.random((TASKS, ATTEMPTS)) < case.shared
+    rates = draw.beta(case.shape, case.shape, tasks) * (0.1 if "below .1" in case.name else 0.9)
+    common, is_shared = draw.random((tasks, ATTEMPTS)), draw.random((tasks, ATTEMPTS)) < case.shared
     arms = []
     for number, effect in enumerate((0.0, case.skill, case.placebo)):
-        shifted = rates + effect + (draw.normal(0, case.interaction, TASKS) if case.interaction and number else 0.0)
+        shifted = rates + effect + (draw.normal(0, case.interaction, tasks) if case.interaction and number else 0.0)
         if case.tilt and number == 1:
             signs = np.where(np.abs(rates - 0.45) > 0.225, 1.0, -1.0)
             shifted = rates + case.tilt * (signs - signs.mean())
-        values = np.where(is_shared, common, draw.random((TASKS, ATTEMPTS)))
+        values = np.where(is_shared, common, draw.random((tasks, ATTEMPTS)))
         if case.agreed or (case.lumped and number == 1):
-            values = np.repeat(draw.random((TASKS, 1)), ATTEMPTS, axis=1)
+            values = np.repeat(draw.random((tasks, 1)), ATTEMPTS, axis=1)
         arms.append((values < shifted[:, None]).sum(axis=1))
-    return arms[0], arms[1], arms[2]
+    return arms[0], arms[1], arms[0] if case.copied else arms[2]
 
 
 def decide(passes: Sequence[TaskPasses], attempts: int = ATTEMPTS, looks: int = 3) -> TrialDecision:
@@ -91,18 +95,31 @@ def decide(passes: Sequence[TaskPasses], attempts: int = ATTEMPTS, looks: int = 
     return decision
 
 
-def print_cases(cases: Sequence[Case], number: int) -> None:
-    """Prints how often each case is accepted, with the placebo arm and without it."""
+def print_cases(cases: Sequence[Case], number: int, tasks: int = TASKS, looks: int = 3) -> None:
+    """Prints how often each case is accepted, with the placebo arm and without it; with it, how often the skill is
+    called harmful, and the tasks tried."""
     for case in cases:
         found = []
         for seed in range(number):
-            none, skill, placebo = draw_arms(np.random.default_rng(10_000 + seed), case)
-            passes = [TaskPasses(f"t{n:03}", *map(int, row)) for n, row in enumerate(zip(none, skill, placebo, strict=True))]
-            both, alone = decide(passes), decide([one._replace(placebo=None) for one in passes])
-            found.append((both.accepted, alone.accepted, both.tasks))
-        both_rate, alone_rate, tasks = np.mean(found, axis=0)
+            none, skill, placebo = draw_arms(np.random.default_rng(10_000 + seed), case, tasks)
+            passes = [
+                TaskPasses(f"t{n:03}", *map(int, row)) for n, row in enumerate(zip(none, skill, placebo, strict=True))
+            ]
+            alone = decide([one._replace(placebo=None) for one in passes], looks=looks)
+            both = decide(passes, looks=looks)
+            found.append((both.accepted, alone.accepted, "harm" in both.causes, both.tasks))
+        both_rate, alone_rate, harm, tried = np.mean(found, axis=0)
         error = 1.96 * np.sqrt(both_rate * (1 - both_rate) / number)
-        print(f"| {case.name} | {both_rate:.3f} ± {error:.3f} | {alone_rate:.3f} | {tasks:.0f} |", flush=True)
+        print(
+            f"| {case.name} | {both_rate:.3f} ± {error:.3f} | {alone_rate:.3f} | {harm:.3f} | {tried:.0f} |", flush=True
+        )
+
+
+def print_reserves(number: int) -> None:
+    """Prints the case of least power for larger plans, whose early looks save what the later ones add."""
+    for tasks, looks in ((100, 3), (110, 3), (120, 4), (130, 4)):
+        print(f"planned {tasks} tasks, {looks} looks:", end=" ")
+        print_cases(POWER[-1:], number, tasks, looks)
 
 
 def print_searches(number: int) -> None:
@@ -157,6 +174,7 @@ def main() -> None:
         "power": lambda number: print_cases(POWER, number),
         "nulls": lambda number: print_cases(NULLS, number),
         "limit": print_limits,
+        "reserve": print_reserves,
     }
     parser.add_argument("part", choices=list(parts))
     parser.add_argument("--number", type=int, default=1_000)

@@ -176,5 +176,5 @@ async def test_a_model_is_offered_the_tools_and_the_text_of_a_skill(tmp_path: Pa
     request = inner.calls[0].request
     assert "Look people up first." in request["messages"][0]["content"]
     assert "find_then_read" in [one["function"]["name"] for one in request["tools"]]
-    assert (inner.ended, len(inner.calls), len(inner.steps)) == ("done", 2, 2)
+    assert (inner.ended, len(inner.calls), len(inner.steps)) == ("done", 2, 3)
     assert {one.kind for one in inner.evidence} == {"skill_loaded", "composites_offered", "composite_call"}

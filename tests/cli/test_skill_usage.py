@@ -1,4 +1,4 @@
-"""`assay skills usage`, `route` and `retire --by-usage` on recorded attempts, and composite tools from the command line."""
+"""`assay skills usage`, `route`, `retire --by-usage` and `mine` on recorded attempts."""
 
 from __future__ import annotations
 

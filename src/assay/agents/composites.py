@@ -1,10 +1,10 @@
 """Composite tools: recurring sequences of calls that an agent makes as one call.
 
-A composite is a list of calls of the environment's own tools. Each argument is a parameter of the composite, a constant,
-or a value in the result of an earlier call. It is expanded on the agent's side: the environment is sent its own calls,
-which are recorded as steps, so that the record replays and is judged without knowing the composite; evidence of the kind
-`composite_call` names it. A composite stops at the first call that fails, and where a list from which it needs the only
-element has none or several; what was done until then is returned, and is not undone.
+A composite is a list of calls of the environment's own tools. Each argument is a parameter of the composite, a
+constant, or a value in the result of an earlier call. It is expanded on the agent's side: the environment is sent its
+own calls, which are recorded as steps, so that the record replays and is judged without knowing the composite; evidence
+of the kind `composite_call` names it. A composite stops at the first call that fails, and where a list from which it
+needs the only element has none or several; what was done until then is returned, and is not undone.
 
 `assay skills mine` finds composites in verified attempts, executes them again, and writes them as the file
 `assets/composite-tools.json` of a skill.

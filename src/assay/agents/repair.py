@@ -115,9 +115,7 @@ def visible_tests(task: Task) -> tuple[str, ...]:
 class _Search:
     """Search of one attempt; `fork` is where everything is tried."""
 
-    def __init__(
-        self, attempt: Attempt, fork: Workspace, options: _Options, likelihoods: Mapping[str, float]
-    ) -> None:
+    def __init__(self, attempt: Attempt, fork: Workspace, options: _Options, likelihoods: Mapping[str, float]) -> None:
         self._attempt, self._likelihoods = attempt, likelihoods
         self._fork = fork
         self._options = options
@@ -180,7 +178,9 @@ class _Search:
         """Tries the next edits: returns the best helpful one, True if none helps, None if none is left."""
         ranked = rank_suspects(state, self._rng)
         texts = await self._read({suspect.line.path for suspect in ranked})
-        chosen = rank_edits(ranked, texts, tried, self._rng, self._likelihoods)[: min(self._options.batch, self._left - 1)]
+        chosen = rank_edits(ranked, texts, tried, self._rng, self._likelihoods)[
+            : min(self._options.batch, self._left - 1)
+        ]
         if not chosen:
             return None
         jobs = [self._job(str(index), edit, texts, state) for index, edit in enumerate(chosen)]

@@ -27,7 +27,8 @@ def distil(
     ],
     name: Annotated[str, typer.Option("--name", help="Name of the skill; an existing one gets a new version.")],
     model: Annotated[
-        str | None, typer.Option("--model", help="Model that proposes the rules, as for assay run; default: by counting.")
+        str | None,
+        typer.Option("--model", help="Model that proposes the rules, as for assay run; default: by counting."),
     ] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
@@ -153,8 +154,8 @@ def mine(config: MiningConfig, store: StoreOption = None, as_json: JsonOption = 
     print_rows([{key: str(value) for key, value in row.items()} for row in rows])
     offered = sum(one.is_offered for one in found.tools)
     say(
-        f"{config.name}: {quantity(offered, 'composite tool')} of {len(found.tools)} mined, from {found.passing} passing "
-        f"and {found.failing} failing attempts ({found.left_out} left out)"
+        f"{config.name}: {quantity(offered, 'composite tool')} of {len(found.tools)} mined, from {found.passing} "
+        f"passing and {found.failing} failing attempts ({found.left_out} left out)"
     )
 
 

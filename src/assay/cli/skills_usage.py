@@ -66,6 +66,40 @@ def usage_reason(name: str, runs: list[str], store: Path | None) -> str:
     return f"harmful in use: {_difference(one)} over {one.tasks} tasks, {one.passed} of {one.judged} passed with it"
 
 
+def grounding(
+    runs: Annotated[list[str], typer.Argument(help="Runs.", show_default=False)],
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Shows how far the steps of attempts rest on what the environment showed, by an index after SPARK's.
+
+    A low index says that an agent repeats its plan, sees the same again, and acts on words that nothing showed; steps
+    below -2 are counted. The area says how often a passing attempt has a higher mean than a failing one. The agent loop
+    acts on it with its option grounding.
+
+    Examples:
+
+      assay skills grounding first
+
+      assay skills grounding first second --json
+    """
+    from assay.learning.skills.grounding_report import report_grounding
+
+    settings = settings_with(store)
+    found = report_grounding([pick_run(run, settings) for run in runs], settings)
+    if as_json:
+        emit_json(found)
+        return
+    print_rows([
+        {"attempt": f"{one.run}:{one.attempt}", "outcome": one.outcome, "steps": str(one.grounding.steps),
+         "mean index": "-" if one.grounding.mean is None else f"{one.grounding.mean:+.2f}",
+         "ungrounded steps": str(one.grounding.low)}
+        for one in found.attempts
+    ])  # fmt: skip
+    area = "unknown" if found.area is None else f"{found.area:.2f}"
+    say(f"{found.passing} passing, {found.failing} failing attempts; area {area} (0.50 tells nothing)")
+
+
 def route(
     tasks: Annotated[list[str], typer.Argument(help="Task folders or families.", show_default=False)],
     most: Annotated[int, typer.Option("--most", min=1, help="Most skills of a task.")] = 3,
@@ -90,7 +124,8 @@ def route(
 
     descriptions = released_descriptions(SkillLibrary(settings_with(store).store))
     found = [
-        (one.task.id, route_task(instruction_text(one.task), descriptions, most=most)) for one in find_tasks(tuple(tasks))
+        (one.task.id, route_task(instruction_text(one.task), descriptions, most=most))
+        for one in find_tasks(tuple(tasks))
     ]
     if as_json:
         emit_json([{"task": task, "skills": [one._asdict() for one in chosen]} for task, chosen in found])

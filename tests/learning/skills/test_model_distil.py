@@ -11,7 +11,14 @@ from typer.testing import CliRunner
 
 from assay.cli.app import build_app
 from assay.learning.skills.leaks import TaskSecrets
-from assay.learning.skills.model_distil import ShownAttempt, RuleCitation, ProposedRule, check_rules, choose_attempts, render_attempts
+from assay.learning.skills.model_distil import (
+    ProposedRule,
+    RuleCitation,
+    ShownAttempt,
+    check_rules,
+    choose_attempts,
+    render_attempts,
+)
 from assay.records import AttemptStarted, Observation, Step, ToolCall, Trajectory
 
 WORLDS = "family:adventure,rooms=3,locks=0"
@@ -20,7 +27,13 @@ WORLDS = "family:adventure,rooms=3,locks=0"
 def attempt(name: str, *, passed: bool, steps: int = 2) -> ShownAttempt:
     call = ToolCall("c", "do", '{"command":"take crown"}', {"command": "take crown"})
     made = tuple(
-        Step(n, "agent", message="I look\naround", tool_calls=(call,), observations=(Observation("You carry: crown.", "c"),))
+        Step(
+            n,
+            "agent",
+            message="I look\naround",
+            tool_calls=(call,),
+            observations=(Observation("You carry: crown.", "c"),),
+        )
         for n in range(steps)
     )
     started = AttemptStarted("r", name, "t", "", "a", None, 0, 0)

@@ -8,7 +8,7 @@ from assay.learning.skills.routing import route_task
 
 pytestmark = pytest.mark.quick
 SKILLS = {
-    "adventure-guide": "Which acts lead to the goal in a text adventure: rooms, locked doors, keys, a thing to carry home.",
+    "adventure-guide": "Which acts lead to the goal in a text adventure: rooms, locked doors, a thing to carry home.",
     "csv-totals": "Sums columns of invoices in comma separated files and rounds totals to cents.",
     "git-bisect": "Finds the commit that broke a test by bisecting the history of a repository.",
     "pdf-forms": "Fills the fields of forms in documents and flattens pages.",
@@ -29,7 +29,9 @@ def test_the_skill_whose_words_fit_comes_first(text: str, name: str) -> None:
     assert len(routed[0].shared) >= 3
 
 
-@pytest.mark.parametrize("text", ["", "Say hello.", "When you have all the files, what will you do with them?", '" OR *'])
+@pytest.mark.parametrize(
+    "text", ["", "Say hello.", "When you have all the files, what will you do with them?", '" OR *']
+)
 def test_without_enough_shared_words_no_skill_is_chosen(text: str) -> None:
     assert route_task(text, SKILLS) == []
 

@@ -1,4 +1,4 @@
-"""Sequences are mined where passing attempts make linked calls, and their arguments are bound to where they come from."""
+"""Sequences are mined where passing attempts make linked calls; their arguments are bound to where they come from."""
 
 from __future__ import annotations
 

@@ -108,9 +108,7 @@ def _single_calls(trajectory: Trajectory) -> tuple[list[str], list[str | None]]:
     return [step.tool_calls[0].name for step in steps], [step.state for step in steps]
 
 
-async def _execute(
-    mined: Sequence[MinedTool], proofs: int, settings: Settings, progress: Progress
-) -> list[ProvenTool]:
+async def _execute(mined: Sequence[MinedTool], proofs: int, settings: Settings, progress: Progress) -> list[ProvenTool]:
     chosen: dict[str, dict[str, list[CompositeTool]]] = defaultdict(lambda: defaultdict(list))
     for one in mined:
         by_task = {held.attempt.task: held.attempt.source for held in one.occurrences}
@@ -128,8 +126,8 @@ def _write_skill(name: str, offered: Sequence[ProvenTool]) -> tuple[SkillFolder,
     tools = [one.mined.tool for one in offered]
     used = sorted({call.tool for tool in tools for call in tool.calls})
     description = (
-        f"Composite tools that make several calls at once, of the tools {', '.join(used)}. Use one where you would make "
-        "its calls one after the other."
+        f"Composite tools that make several calls at once, of the tools {', '.join(used)}. Use one where you would "
+        "make its calls one after the other."
     )
     front = render_front_matter(
         {"name": name, "description": description[:1024], "metadata": {"distilled-by": "assay sequence miner"}}

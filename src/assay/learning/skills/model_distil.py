@@ -41,11 +41,11 @@ RULE_CHARACTERS, _LEAST_QUOTE = 300, 8
 _TEXT, _OUTPUT, _ALL = 400, 800, 60_000
 _SPACE = re.compile(r"\s+")
 _ASKED = (
-    "You are shown attempts of an agent at tasks, each marked as passed or failed by a verifier. Write rules that would "
-    "make passes more likely at other tasks of this kind: what passing attempts did that failing ones did not. Name no "
-    "task, no file name or value of one task, no test and no answer. Each rule is one sentence, and cites at least one "
-    "step of a passing attempt, with a quote of at least 8 characters copied from that step. Answer with a JSON object "
-    'alone: {"description": "what the skill does and when to use it", "rules": [{"text": "...", "cites": [{"attempt": '
+    "You are shown attempts of an agent at tasks, each marked as passed or failed by a verifier. Write rules that "
+    "would make passes more likely at other tasks of this kind: what passing attempts did that failing ones did not. "
+    "Name no task, no file name or value of one task, no test and no answer. Each rule is one sentence, and cites at "
+    "least one step of a passing attempt, with a quote of at least 8 characters copied from that step. Answer with a "
+    'JSON object alone: {"description": "what the skill does and when to use it", "rules": [{"text": "...", "cites": [{"attempt": '
     f'"A1", "step": 3, "quote": "..."}}]}}]}}, with at most {MOST_RULES} rules.'
 )
 
@@ -139,16 +139,19 @@ def _read_runs(runs: Sequence[str], settings: Settings) -> tuple[list[ShownAttem
     judged, secrets, left_out = list[ShownAttempt](), dict[str, TaskSecrets](), 0
     for run in runs:
         config = ReplayConfig(run=run, all=True)
-        with RunReader.open(settings, run, RowsConfig()) as reader, RunStore.open(settings.store, run) as store:
-            with RecordedTasks.chosen(store, config) as tasks:
-                for trajectory in reader.trajectories():
-                    kind = trust_of(trajectory).outcome_class
-                    if kind not in ("pass", "fail"):
-                        left_out += 1
-                        continue
-                    judged.append(ShownAttempt(judged_path(trajectory), kind == "pass"))
-                    if trajectory.task_digest not in secrets:
-                        secrets[trajectory.task_digest] = _secrets(tasks, trajectory)
+        with (
+            RunReader.open(settings, run, RowsConfig()) as reader,
+            RunStore.open(settings.store, run) as store,
+            RecordedTasks.chosen(store, config) as tasks,
+        ):
+            for trajectory in reader.trajectories():
+                kind = trust_of(trajectory).outcome_class
+                if kind not in ("pass", "fail"):
+                    left_out += 1
+                    continue
+                judged.append(ShownAttempt(judged_path(trajectory), kind == "pass"))
+                if trajectory.task_digest not in secrets:
+                    secrets[trajectory.task_digest] = _secrets(tasks, trajectory)
     return judged, list(secrets.values()), left_out
 
 

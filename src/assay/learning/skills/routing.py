@@ -20,10 +20,11 @@ MOST_SKILLS = 3
 LEAST_SHARED = 3
 """Different words that task and description must share, other than those that most descriptions hold."""
 _WORD = re.compile(r"[a-z0-9]{3,}")
-_COMMON = frozenset(
-    "the and for with from that this use when what which into its are has have not all any one two can you your must "
-    "should will then than them they their each every task tasks skill".split()
-)
+_COMMON = frozenset({
+    "the", "and", "for", "with", "from", "that", "this", "use", "when", "what", "which", "into", "its", "are",
+    "has", "have", "not", "all", "any", "one", "two", "can", "you", "your", "must", "should", "will", "then",
+    "than", "them", "they", "their", "each", "every", "task", "tasks", "skill",
+})  # fmt: skip
 
 
 class RoutedSkill(NamedTuple):

@@ -97,7 +97,9 @@ def mine_sequences(
     windows: dict[object, list[Occurrence]] = defaultdict(list)
     for attempt in passing:
         for part in _windows(attempt.calls, writes=writes):
-            windows[tuple((call.tool, tuple(sorted(call.arguments))) for call in part)].append(Occurrence(attempt, part))
+            windows[tuple((call.tool, tuple(sorted(call.arguments))) for call in part)].append(
+                Occurrence(attempt, part)
+            )
     found: list[MinedTool] = []
     for occurrences in windows.values():
         tool = _bind(occurrences, least_tasks)
@@ -172,7 +174,8 @@ def _source(
     for one in occurrences:
         for key in _possible(one.calls, position, name, sources):
             held[key].append(one)
-    best = max(held, key=lambda key: (_count_tasks(held[key]), len(held[key]), key.parameter, key), default=None)
+    order = {key: (_count_tasks(some), len(some), key.parameter, -key.result) for key, some in held.items()}
+    best = max(held, key=lambda key: order[key], default=None)
     if best is not None and _count_tasks(held[best]) >= least_tasks:
         if best.parameter:
             return ArgumentSource(parameter=best.parameter), held[best]

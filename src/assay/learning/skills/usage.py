@@ -1,8 +1,8 @@
 """Counts what stored runs say of a skill: who loaded which version, with what result, beside attempts without it.
 
-Attempts are read after their hash chains verified. A version is recognised by the digest of the SKILL.md that the agent
-recorded as loaded. The effect compares tasks that the same agent with the same model tried with this version and without
-any skill; a task's rate is over its judged attempts, and a doubted pass is none.
+Attempts are read after their hash chains verified. A version is recognised by the digest of the SKILL.md that the
+agent recorded as loaded. The effect compares tasks that the same agent with the same model tried with this version and
+without any skill; a task's rate is over its judged attempts, and a doubted pass is none.
 """
 
 from __future__ import annotations
