@@ -9,9 +9,11 @@ import msgspec
 
 from assay.agents.grounding import AttemptGrounding, grounding_of, summarise_grounding
 from assay.analysis.judged_path import judged_path
+from assay.errors import UserError
 from assay.learning.curation.lessons import opening_for
 from assay.learning.reading import RunReader
 from assay.learning.rows_config import RowsConfig
+from assay.records import Trajectory
 from assay.settings import Settings
 from assay.statistics import area_under_curve
 from assay.verdicts import trust_of
@@ -36,6 +38,15 @@ class GroundingReport(msgspec.Struct, frozen=True):
     failing: int
 
 
+def _instruction(reader: RunReader, trajectory: Trajectory) -> str:
+    """Returns the texts before the agent's first step; empty where the record of another tool does not hold them."""
+    try:
+        messages = opening_for(reader, trajectory).messages
+    except UserError:
+        return ""
+    return "\n".join(str(m["content"]) for m in messages if isinstance(m.get("content"), str))
+
+
 def report_grounding(runs: Sequence[str], settings: Settings) -> GroundingReport:
     """Returns the index of each attempt of some runs, after their hash chains verified.
 
@@ -46,9 +57,7 @@ def report_grounding(runs: Sequence[str], settings: Settings) -> GroundingReport
     for run in runs:
         with RunReader.open(settings, run, RowsConfig()) as reader:
             for one in reader.trajectories():
-                messages = opening_for(reader, one).messages
-                instruction = "\n".join(str(m["content"]) for m in messages if isinstance(m.get("content"), str))
-                found = summarise_grounding(grounding_of(judged_path(one), instruction))
+                found = summarise_grounding(grounding_of(judged_path(one), _instruction(reader, one)))
                 rows.append(AttemptRow(run, one.attempt, str(trust_of(one).outcome_class), found))
     judged = [
         (one.grounding.mean, one.outcome == "pass")

@@ -45,7 +45,8 @@ _ASKED = (
     "would make passes more likely at other tasks of this kind: what passing attempts did that failing ones did not. "
     "Name no task, no file name or value of one task, no test and no answer. Each rule is one sentence, and cites at "
     "least one step of a passing attempt, with a quote of at least 8 characters copied from that step. Answer with a "
-    'JSON object alone: {"description": "what the skill does and when to use it", "rules": [{"text": "...", "cites": [{"attempt": '
+    'JSON object alone: {"description": "what the skill does and when to use it", "rules": [{"text": "...", "cites": '
+    '[{"attempt": '
     f'"A1", "step": 3, "quote": "..."}}]}}]}}, with at most {MOST_RULES} rules.'
 )
 
