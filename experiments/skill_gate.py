@@ -53,6 +53,8 @@ POWER = (
     Case("+10 points, U-shaped rates", 0.5, skill=0.1),
     Case("+10 points, uniform rates", 1.0, skill=0.1),
     Case("+10 points, peaked rates, 30% shared draws", 2.0, skill=0.1, shared=0.3),
+    Case("+10 points, uniform rates, the placebo ends as no skill does", 1.0, skill=0.1, copied=True),
+    Case("+10 points, peaked rates, the placebo ends as no skill does", 2.0, skill=0.1, copied=True),
     Case("+10 points, peaked rates", 2.0, skill=0.1),
 )
 NULLS = (
@@ -144,7 +146,7 @@ def _search(draw: np.random.Generator) -> tuple[bool, bool, bool]:
 def print_limits(number: int) -> None:
     """Prints the power of the oracle's test in one look at all tasks, against each control and against both."""
     for case in POWER:
-        if case.shared:
+        if case.shared or case.copied:
             continue  # the oracle's weights are those of independent attempts
         found = []
         for seed in range(number):

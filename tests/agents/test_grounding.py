@@ -17,29 +17,29 @@ pytestmark = pytest.mark.quick
 def test_index_by_hand() -> None:
     meter = GroundingMeter("find the owner")
     first = meter.add(0, "I search", "search owner alpha", "alpha beta gamma")
-    assert (first.evidence, first.plan, first.outcome, first.index) == (0.0, None, None, 0.0)
+    assert (first.evidence, first.plan, first.outcome, first.score) == (0.0, None, None, 0.0)
     second = meter.add(1, "I read beta", "read beta", "delta")
     assert (second.evidence, second.outcome) == (0.5, 0.0)
     assert second.plan == 0.0  # "search" against "read", "beta"
     third = meter.add(2, "I read delta", "read delta", "delta")
     assert (third.evidence, third.plan, third.outcome) == (0.5, 1 / 3, 1.0)
     mean, deviation = 0.25, math.sqrt(2 * 0.25**2)  # of 0 and 0.5
-    assert third.index == pytest.approx((0.5 - mean) / deviation)  # plan and outcome have one earlier value each
+    assert third.score == pytest.approx((0.5 - mean) / deviation)  # plan and outcome have one earlier value each
 
 
 def test_repeated_steps_that_rest_on_nothing_fall_below_the_alarm() -> None:
     meter = GroundingMeter("")
     steps = [meter.add(n, f"plan {n} one{n} two{n}", f"open item{n}", f"item{n + 1} room{n}") for n in range(6)]
-    assert all(one.index > -2 for one in steps)
+    assert all(one.score > -2 for one in steps)
     again = [meter.add(6 + n, "the same plan once more", f"open nowhere{n}", "error nothing found") for n in range(3)]
-    assert again[-1].index < -2
+    assert again[-1].score < -2
     found = summarise_grounding([*steps, *again])
-    assert (found.steps, found.low) == (9, sum(one.index < -2 for one in again))
+    assert (found.steps, found.low) == (9, sum(one.score < -2 for one in again))
 
 
 def test_an_empty_attempt_has_no_mean() -> None:
     assert summarise_grounding([]).mean is None
-    assert GroundingMeter("").add(0, "", "", "").index == 0.0
+    assert GroundingMeter("").add(0, "", "", "").score == 0.0
 
 
 async def test_the_loop_tells_a_model_that_repeats_itself_and_records_it() -> None:

@@ -7,7 +7,7 @@ writes about facts and strategy. Here every record has what is needed:
     plan       Jaccard index of the words that the agent says in this step and in the one before
     outcome    Jaccard index of the words of this step's observations and of those before
 
-    index = min(1, earlier steps / 2) * (z(evidence) - z(plan) - z(outcome))
+    score = min(1, earlier steps / 2) * (z(evidence) - z(plan) - z(outcome))
 
 Each z is taken over the attempt's own earlier steps, with a standard deviation of at least 0.1, and is 0 where a part
 is not defined. A low index says that the agent repeats its plan, sees the same again, and acts on words that nothing
@@ -30,13 +30,13 @@ _LEAST_DEVIATION, _CHARACTERS = 0.1, 20_000
 
 
 class StepGrounding(NamedTuple):
-    """The index of one step and its parts; a part is None where it is not defined."""
+    """The score of one step, its index of grounding, and its parts; a part is None where it is not defined."""
 
     step: int
     evidence: float | None
     plan: float | None
     outcome: float | None
-    index: float
+    score: float
 
 
 class AttemptGrounding(NamedTuple):
@@ -75,13 +75,13 @@ class GroundingMeter:
             plan, outcome = _jaccard(self._before[0], plan_words), _jaccard(self._before[1], outcome_words)
         parts = (evidence, plan, outcome)
         scores = [_score(history, value) for history, value in zip(self._history, parts, strict=True)]
-        index = min(1.0, self._count / 2) * (scores[0] - scores[1] - scores[2])
+        score = min(1.0, self._count / 2) * (scores[0] - scores[1] - scores[2])
         for history, value in zip(self._history, parts, strict=True):
             if value is not None:
                 history.append(value)
         self._shown |= outcome_words
         self._before, self._count = (plan_words, outcome_words), self._count + 1
-        return StepGrounding(step, evidence, plan, outcome, index)
+        return StepGrounding(step, evidence, plan, outcome, score)
 
 
 def grounding_of(trajectory: Trajectory, instruction: str) -> list[StepGrounding]:
@@ -93,9 +93,9 @@ def grounding_of(trajectory: Trajectory, instruction: str) -> list[StepGrounding
 
 def summarise_grounding(steps: Sequence[StepGrounding]) -> AttemptGrounding:
     """Returns the index over one attempt; the first two steps, whose weight is below 1, are left out of the mean."""
-    later = [one.index for one in steps[2:]]
+    later = [one.score for one in steps[2:]]
     mean = sum(later) / len(later) if later else None
-    return AttemptGrounding(mean, sum(one.index < ALARM for one in steps), len(steps))
+    return AttemptGrounding(mean, sum(one.score < ALARM for one in steps), len(steps))
 
 
 def _texts(step: Step) -> tuple[str, str, str]:

@@ -210,11 +210,11 @@ class _Conversation:
             return
         made = " ".join(f"{call.name} {call.arguments}" for call in acts)
         found = self._meter.add(turn, said, made, " ".join(f"{one.content} {one.stderr}" for one in observations))
-        is_low = found.index < self._options.grounding
+        is_low = found.score < self._options.grounding
         if is_low:
             text = _UNGROUNDED_AGAIN if self._was_low else _UNGROUNDED
             self._messages.append({"role": "user", "content": text})
-            data = {"turn": turn, "index": round(found.index, 3), "again": self._was_low}
+            data = {"turn": turn, "index": round(found.score, 3), "again": self._was_low}
             self._attempt.note(Evidence(f"grounding-{turn}", "audit", "ungrounded", data))
         self._was_low = is_low
 

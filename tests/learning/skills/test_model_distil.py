@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from assay.cli.app import build_app
 from assay.learning.skills.leaks import TaskSecrets
 from assay.learning.skills.model_distil import (
+    ContrastAttempt,
     ProposedRule,
     RuleCitation,
-    ShownAttempt,
     check_rules,
     choose_attempts,
     render_attempts,
@@ -24,7 +24,7 @@ from assay.records import AttemptStarted, Observation, Step, ToolCall, Trajector
 WORLDS = "family:adventure,rooms=3,locks=0"
 
 
-def attempt(name: str, *, passed: bool, steps: int = 2) -> ShownAttempt:
+def attempt(name: str, *, passed: bool, steps: int = 2) -> ContrastAttempt:
     call = ToolCall("c", "do", '{"command":"take crown"}', {"command": "take crown"})
     made = tuple(
         Step(
@@ -40,7 +40,7 @@ def attempt(name: str, *, passed: bool, steps: int = 2) -> ShownAttempt:
     empty: dict[str, Any] = dict.fromkeys(("calls", "evidence", "verdicts", "notes"), ())
     fields: dict[str, Any] = {"run": "r", "attempt": name, "chain": name, "task": "t", "task_digest": "", "agent": "a"}
     fields |= {"model": None, "seed": 0, "number": 0, "retry": 0, "started": started, "finished": None}
-    return ShownAttempt(Trajectory(**fields, isolation=None, steps=made, **empty, head="h", length=0), passed)
+    return ContrastAttempt(Trajectory(**fields, isolation=None, steps=made, **empty, head="h", length=0), passed)
 
 
 SHOWN = [attempt("one", passed=True), attempt("two", passed=False)]

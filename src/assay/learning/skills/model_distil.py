@@ -71,7 +71,7 @@ class _Answer(msgspec.Struct, frozen=True):
     description: str = ""
 
 
-class ShownAttempt(NamedTuple):
+class ContrastAttempt(NamedTuple):
     """One attempt as the model is shown it."""
 
     trajectory: Trajectory
@@ -136,8 +136,8 @@ def keep_exchange(folder: Path, exchange: bytes) -> None:
         (folder / f"{digest.partition(':')[2][:32]}.json").write_bytes(exchange)
 
 
-def _read_runs(runs: Sequence[str], settings: Settings) -> tuple[list[ShownAttempt], list[TaskSecrets], int]:
-    judged, secrets, left_out = list[ShownAttempt](), dict[str, TaskSecrets](), 0
+def _read_runs(runs: Sequence[str], settings: Settings) -> tuple[list[ContrastAttempt], list[TaskSecrets], int]:
+    judged, secrets, left_out = list[ContrastAttempt](), dict[str, TaskSecrets](), 0
     for run in runs:
         config = ReplayConfig(run=run, all=True)
         with (
@@ -150,7 +150,7 @@ def _read_runs(runs: Sequence[str], settings: Settings) -> tuple[list[ShownAttem
                 if kind not in ("pass", "fail"):
                     left_out += 1
                     continue
-                judged.append(ShownAttempt(judged_path(trajectory), kind == "pass"))
+                judged.append(ContrastAttempt(judged_path(trajectory), kind == "pass"))
                 if trajectory.task_digest not in secrets:
                     secrets[trajectory.task_digest] = _secrets(tasks, trajectory)
     return judged, list(secrets.values()), left_out
@@ -165,9 +165,9 @@ def _secrets(tasks: RecordedTasks, trajectory: Trajectory) -> TaskSecrets:
         ) from exc
 
 
-def choose_attempts(judged: Sequence[ShownAttempt]) -> list[ShownAttempt]:
+def choose_attempts(judged: Sequence[ContrastAttempt]) -> list[ContrastAttempt]:
     """Returns attempts to show: pairs of a pass and a fail at one task first, then passes; the shortest of each."""
-    by_task: dict[str, dict[bool, list[ShownAttempt]]] = defaultdict(lambda: {True: [], False: []})
+    by_task: dict[str, dict[bool, list[ContrastAttempt]]] = defaultdict(lambda: {True: [], False: []})
     for one in sorted(judged, key=lambda one: (len(one.trajectory.steps), one.trajectory.attempt)):
         by_task[one.trajectory.task][one.passed].append(one)
     pairs = [(some[True][0], some[False][0]) for some in by_task.values() if some[True] and some[False]]
@@ -177,7 +177,7 @@ def choose_attempts(judged: Sequence[ShownAttempt]) -> list[ShownAttempt]:
     return chosen
 
 
-def render_attempts(shown: Sequence[ShownAttempt]) -> str:
+def render_attempts(shown: Sequence[ContrastAttempt]) -> str:
     """Returns the attempts as the model reads them; the longest are cut to share 60,000 characters equally."""
     share = _ALL // max(1, len(shown))
     return "\n\n".join(
@@ -217,7 +217,7 @@ def _read_answer(text: str) -> _Answer:
 
 
 def check_rules(
-    rules: Sequence[ProposedRule], shown: Sequence[ShownAttempt], secrets: Sequence[TaskSecrets]
+    rules: Sequence[ProposedRule], shown: Sequence[ContrastAttempt], secrets: Sequence[TaskSecrets]
 ) -> tuple[tuple[Claim, ...], tuple[RefusedRule, ...]]:
     """Returns a claim for each rule that holds, and the refused ones with their reasons."""
     named = {f"A{number}": one for number, one in enumerate(shown, 1)}
@@ -237,7 +237,7 @@ def check_rules(
 
 
 def _rule_problem(
-    text: str, cites: Sequence[RuleCitation], named: Mapping[str, ShownAttempt], secrets: Sequence[TaskSecrets]
+    text: str, cites: Sequence[RuleCitation], named: Mapping[str, ContrastAttempt], secrets: Sequence[TaskSecrets]
 ) -> str | None:
     if not text or len(text) > RULE_CHARACTERS or not text.isprintable():
         return f"a rule is one printable line of at most {RULE_CHARACTERS} characters"
@@ -251,7 +251,7 @@ def _rule_problem(
     return f"it holds a {leaks[0]}" if leaks else None
 
 
-def _cite_problem(cite: RuleCitation, named: Mapping[str, ShownAttempt]) -> str | None:
+def _cite_problem(cite: RuleCitation, named: Mapping[str, ContrastAttempt]) -> str | None:
     one = named.get(cite.attempt)
     if one is None:
         return f"no attempt is called {cite.attempt[:20]!r}"
@@ -266,7 +266,7 @@ def _cite_problem(cite: RuleCitation, named: Mapping[str, ShownAttempt]) -> str 
     return None
 
 
-def _evidence(cites: Sequence[RuleCitation], named: Mapping[str, ShownAttempt]) -> tuple[EvidenceRef, ...]:
+def _evidence(cites: Sequence[RuleCitation], named: Mapping[str, ContrastAttempt]) -> tuple[EvidenceRef, ...]:
     """Returns the cited steps of passing attempts; those of failing ones are the contrast."""
     steps: dict[str, set[int]] = defaultdict(set)
     for cite in cites:
