@@ -99,8 +99,8 @@ async def measure_app(settings: Settings, app: str, given: argparse.Namespace) -
 
 def _print_tools(mined: MinedSkill) -> None:
     for one in mined.tools:
-        problem = next((run.problem for run in one.executions if run.problem), "offered")
-        print(f"    {one.mined.tool.name}: {len(one.mined.occurrences)} times at {one.mined.tasks} tasks; {problem}")
+        where = f"{len(one.mined.occurrences)} times at {one.mined.tasks} tasks"
+        print(f"    {one.mined.tool.name}: {where}; {one.problem or 'offered'}")
 
 
 async def main() -> None:

@@ -96,3 +96,35 @@ def test_composite_tools_are_mined_executed_again_and_offered(tmp_path: Path) ->
 def test_attempts_without_linked_calls_make_no_tools(tmp_path: Path) -> None:
     run(tmp_path, "first", "family:grid,n=6,size=4", "--agent", "expert")
     assert "no sequence of linked calls" in invoke(tmp_path, "skills", "mine", "first", "--name", "x", code=2)
+
+
+def test_a_skill_is_tried_with_a_model_that_reads_it(tmp_path: Path) -> None:
+    """The scripted model walks to the goal if the skill in its context says so, and otherwise gives up."""
+    folder = tmp_path / "walk"
+    folder.mkdir()
+    (folder / "SKILL.md").write_text("---\nname: walk\ndescription: d\n---\n\nWALK to the goal. Never stop before.\n")
+    (tmp_path / "model.py").write_text(WALKER)
+    store = tmp_path / "store"
+    invoke(store, "skills", "import", str(folder))
+    model = ("--agent", "loop", "--model", f"scripted:{tmp_path / 'model.py'}:answer")
+    words = ("skills", "trial", "walk", "--tasks", "family:grid,n=30,size=3,seed=3", *model, "--looks", "1")
+    trial = invoke(store, *words)["trial"]
+    assert trial["accepted"]
+    assert [one["passed"] for one in trial["arms"]] == [0, 30, 0]
+    (counted,) = invoke(store, "skills", "usage", "walk")
+    assert (counted["loaded"], counted["difference"]) == (30, 1.0)
+
+
+WALKER = '''"""Reads the way to the goal in the first observation, if the skill says WALK to the goal."""
+import re
+
+
+def answer(request):
+    texts = [str(message["content"]) for message in request.messages]
+    turn = sum(message["role"] == "assistant" for message in request.messages)
+    way = re.search(r"goal (\\d[^\\n]*)", " ".join(texts[1:])).group(1)
+    moves = [side for count, side in re.findall(r"(\\d+) (up|down|left|right)", way) for _ in range(int(count))]
+    if "WALK to the goal." not in texts[0] or turn >= len(moves):
+        return {"tool_calls": [{"name": "finish", "arguments": {"message": "done"}}]}
+    return {"tool_calls": [{"name": "move", "arguments": {"direction": moves[turn]}}]}
+'''

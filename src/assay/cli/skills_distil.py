@@ -173,7 +173,6 @@ def claim_row(one: Claim) -> dict[str, str]:
 
 
 def _tool_row(one: ProvenTool) -> dict[str, Any]:
-    problem = next((run.problem for run in one.executions if run.problem), None)
     return {
         "tool": one.mined.tool.name,
         "calls": len(one.mined.tool.calls),
@@ -181,5 +180,5 @@ def _tool_row(one: ProvenTool) -> dict[str, Any]:
         "times": len(one.mined.occurrences),
         "tasks": one.mined.tasks,
         "executed": len(one.executions),
-        "offered": "yes" if one.is_offered else f"no: {problem}",
+        "offered": "yes" if one.is_offered else f"no: {one.problem}",
     }

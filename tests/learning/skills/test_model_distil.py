@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from assay.cli.app import build_app
+from assay.learning.skills.evidence import ContrastAttempt
 from assay.learning.skills.leaks import TaskSecrets
 from assay.learning.skills.model_distil import (
-    ContrastAttempt,
     ProposedRule,
     RuleCitation,
     check_rules,

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from assay.agents.composites import ArgumentSource, RecordedCall
+from assay.learning.skills.composites import ProvenTool
 from assay.learning.skills.records import EvidenceRef
 from assay.learning.skills.sequences import CallAttempt, find_readers, mine_sequences
+from assay.rollout.rejudge.folded_replay import FoldedReplay
 
 pytestmark = pytest.mark.quick
 
@@ -106,6 +108,24 @@ def test_tools_that_ever_changed_the_state_are_no_readers() -> None:
     assert find_readers([(tools, states)]) == frozenset({"look"})
     assert find_readers([(["look", "look"], [None, None])]) == frozenset()
     assert find_readers([(["look"], ["a"])]) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("problems", "leaks", "problem"),
+    [
+        ((None, None), (), ""),
+        ((None, "the final state differs from the recorded one"), (), "the final state differs from the recorded one"),
+        ((), (), "it was not executed"),
+        ((None,), ("literal of task t: 'ACME-1'",), "it holds a literal of task t: 'ACME-1'"),
+    ],
+)
+def test_a_tool_is_offered_only_if_every_execution_supports_it_and_nothing_leaks(
+    problems: tuple[str | None, ...], leaks: tuple[str, ...], problem: str
+) -> None:
+    (mined,) = mine_sequences([attempt(n, *lookup(n)) for n in range(4)])
+    executions = tuple(FoldedReplay(mined.tool.name, "c", "r", "a", one) for one in problems)
+    proven = ProvenTool(mined, executions, leaks)
+    assert (proven.problem, proven.is_offered) == (problem, not problem)
 
 
 def test_long_names_are_cut_and_stay_apart() -> None:

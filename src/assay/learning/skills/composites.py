@@ -1,7 +1,8 @@
 """Composite tools from stored runs: mined in verified attempts, executed again, and written as a skill.
 
 A tool is offered only if executions of attempts that hold it, in fresh environments with the calls made by the tool,
-pass their tasks' checks and end in the recorded states; those attempts and steps are the evidence of its line.
+pass their tasks' checks and end in the recorded states, and if its constants hold no text of the tasks; those attempts
+and steps are the evidence of its line.
 """
 
 from __future__ import annotations
@@ -12,16 +13,15 @@ from typing import NamedTuple
 
 from assay.agents.composites import COMPOSITES_FILE, CompositeTool, encode_composites, recorded_calls
 from assay.errors import UserError
-from assay.learning.reading import RunReader
-from assay.learning.rows_config import RowsConfig
 from assay.records import Trajectory
 from assay.rollout.progress import Progress
 from assay.rollout.rejudge.folded_replay import FoldedReplay, replay_folded
 from assay.settings import Settings
-from assay.verdicts import trust_of
 
+from .evidence import ContrastAttempt, read_judged
 from .folder import SKILL_FILE, SkillFolder
 from .front_matter import render_front_matter
+from .leaks import TaskSecrets, scan_leaks
 from .mining_config import MiningConfig
 from .records import Claim, EvidenceRef
 from .sequences import CallAttempt, MinedTool, find_readers, mine_sequences
@@ -32,11 +32,22 @@ class ProvenTool(NamedTuple):
 
     mined: MinedTool
     executions: tuple[FoldedReplay, ...]
+    leaks: tuple[str, ...]
+    """Texts of the tasks that its constants hold."""
+
+    @property
+    def problem(self) -> str:
+        """Returns why it is not offered; empty for a tool that every execution supports and that holds no leak."""
+        if self.leaks:
+            return f"it holds a {self.leaks[0]}"
+        if not self.executions:
+            return "it was not executed"
+        return next((one.problem for one in self.executions if one.problem is not None), "")
 
     @property
     def is_offered(self) -> bool:
-        """Returns whether every execution supports it."""
-        return bool(self.executions) and all(one.problem is None for one in self.executions)
+        """Returns whether it is written to the skill."""
+        return not self.problem
 
 
 class MinedSkill(NamedTuple):
@@ -59,7 +70,8 @@ async def mine_skill(options: MiningConfig, settings: Settings, progress: Progre
         UserError: No attempt passed, nothing recurs, or no tool was supported by its executions.
         StoreError: A run is not what was recorded.
     """
-    attempts, left_out = _read_attempts(options.runs, settings)
+    judged, secrets, left_out = read_judged(options.runs, settings)
+    attempts = _call_attempts(judged)
     passing = sum(one.passed for one in attempts)
     if not passing:
         raise UserError(
@@ -71,27 +83,19 @@ async def mine_skill(options: MiningConfig, settings: Settings, progress: Progre
             f"no sequence of linked calls stands in passing attempts at {options.least_tasks} tasks: make attempts at "
             "more tasks, or allow fewer with --least-tasks"
         )
-    proven = await _execute(mined, options.proofs, settings, progress)
+    executions = await _execute(mined, options.proofs, settings, progress)
+    proven = [ProvenTool(one, tuple(executions[one.tool.name]), _leaks(one.tool, secrets)) for one in mined]
     offered = [one for one in proven if one.is_offered]
     if not offered:
-        problems = sorted({str(run.problem) for one in proven for run in one.executions if run.problem})
+        problems = sorted({one.problem for one in proven if one.problem})
         raise UserError(f"none of {len(proven)} mined tools is supported by its executions: {'; '.join(problems[:5])}")
     skill, claims = _write_skill(options.name, offered)
     return MinedSkill(skill, claims, tuple(proven), passing, len(attempts) - passing, left_out)
 
 
-def _read_attempts(runs: Sequence[str], settings: Settings) -> tuple[list[CallAttempt], int]:
-    judged, left_out = list[tuple[Trajectory, bool]](), 0
-    for run in runs:
-        with RunReader.open(settings, run, RowsConfig()) as reader:
-            for trajectory in reader.trajectories():
-                kind = trust_of(trajectory).outcome_class
-                if kind in ("pass", "fail"):
-                    judged.append((trajectory, kind == "pass"))
-                else:
-                    left_out += 1
-    readers = find_readers([_single_calls(trajectory) for trajectory, _ in judged])
-    attempts = [
+def _call_attempts(judged: Sequence[ContrastAttempt]) -> list[CallAttempt]:
+    readers = find_readers([_single_calls(one.trajectory) for one in judged])
+    return [
         CallAttempt(
             EvidenceRef(one.run, one.attempt, one.chain, one.head, ()),
             one.task,
@@ -100,7 +104,11 @@ def _read_attempts(runs: Sequence[str], settings: Settings) -> tuple[list[CallAt
         )
         for one, passed in judged
     ]
-    return attempts, left_out
+
+
+def _leaks(tool: CompositeTool, secrets: Sequence[TaskSecrets]) -> tuple[str, ...]:
+    files = {SKILL_FILE: tool.describe().encode(), COMPOSITES_FILE: encode_composites([tool])}
+    return tuple(map(str, scan_leaks(SkillFolder(tool.name, files), secrets)))
 
 
 def _single_calls(trajectory: Trajectory) -> tuple[list[str], list[str | None]]:
@@ -108,7 +116,9 @@ def _single_calls(trajectory: Trajectory) -> tuple[list[str], list[str | None]]:
     return [step.tool_calls[0].name for step in steps], [step.state for step in steps]
 
 
-async def _execute(mined: Sequence[MinedTool], proofs: int, settings: Settings, progress: Progress) -> list[ProvenTool]:
+async def _execute(
+    mined: Sequence[MinedTool], proofs: int, settings: Settings, progress: Progress
+) -> dict[str, list[FoldedReplay]]:
     chosen: dict[str, dict[str, list[CompositeTool]]] = defaultdict(lambda: defaultdict(list))
     for one in mined:
         by_task = {held.attempt.task: held.attempt.source for held in one.occurrences}
@@ -118,7 +128,7 @@ async def _execute(mined: Sequence[MinedTool], proofs: int, settings: Settings, 
     for run, chains in sorted(chosen.items()):
         for result in await replay_folded(run, chains, settings, progress):
             found[result.tool].append(result)
-    return [ProvenTool(one, tuple(found[one.tool.name])) for one in mined]
+    return found
 
 
 def _write_skill(name: str, offered: Sequence[ProvenTool]) -> tuple[SkillFolder, tuple[Claim, ...]]:

@@ -18,22 +18,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.analysis.judged_path import judged_path
 from assay.errors import StoreError, UserError, boundary
 from assay.gateway.interface import ModelBackend, ModelRequest
-from assay.learning.reading import RunReader
-from assay.learning.rows_config import RowsConfig
 from assay.records import Step, Trajectory, canonical_bytes, digest_bytes
-from assay.rollout.rejudge.config import ReplayConfig
-from assay.rollout.rejudge.recorded_task import RecordedTasks
 from assay.settings import Settings
-from assay.store import RunStore
-from assay.verdicts import trust_of
-from assay.verify.reverification import CannotRebuildError
 
+from .evidence import ContrastAttempt, read_judged
 from .folder import SKILL_FILE, SkillFolder
 from .front_matter import render_front_matter
-from .leaks import TaskSecrets, scan_leaks, secrets_of_task
+from .leaks import TaskSecrets, scan_leaks
 from .records import Claim, EvidenceRef
 
 MOST_RULES, MOST_ATTEMPTS = 12, 8
@@ -71,13 +64,6 @@ class _Answer(msgspec.Struct, frozen=True):
     description: str = ""
 
 
-class ContrastAttempt(NamedTuple):
-    """One attempt as the model is shown it."""
-
-    trajectory: Trajectory
-    passed: bool
-
-
 class RefusedRule(NamedTuple):
     """A rule of the model that is not kept."""
 
@@ -107,7 +93,7 @@ async def distil_by_model(name: str, runs: Sequence[str], backend: ModelBackend,
         ProviderError: The model server failed permanently.
         StoreError: A run is not what was recorded.
     """
-    judged, secrets, left_out = _read_runs(runs, settings)
+    judged, secrets, left_out = read_judged(runs, settings)
     if not any(one.passed for one in judged):
         raise UserError(f"no attempt of {', '.join(runs)} is an undoubted pass, and rules are distilled from passes")
     shown = choose_attempts(judged)
@@ -134,35 +120,6 @@ def keep_exchange(folder: Path, exchange: bytes) -> None:
     with boundary(StoreError, f"writing {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{digest.partition(':')[2][:32]}.json").write_bytes(exchange)
-
-
-def _read_runs(runs: Sequence[str], settings: Settings) -> tuple[list[ContrastAttempt], list[TaskSecrets], int]:
-    judged, secrets, left_out = list[ContrastAttempt](), dict[str, TaskSecrets](), 0
-    for run in runs:
-        config = ReplayConfig(run=run, all=True)
-        with (
-            RunReader.open(settings, run, RowsConfig()) as reader,
-            RunStore.open(settings.store, run) as store,
-            RecordedTasks.chosen(store, config) as tasks,
-        ):
-            for trajectory in reader.trajectories():
-                kind = trust_of(trajectory).outcome_class
-                if kind not in ("pass", "fail"):
-                    left_out += 1
-                    continue
-                judged.append(ContrastAttempt(judged_path(trajectory), kind == "pass"))
-                if trajectory.task_digest not in secrets:
-                    secrets[trajectory.task_digest] = _secrets(tasks, trajectory)
-    return judged, list(secrets.values()), left_out
-
-
-def _secrets(tasks: RecordedTasks, trajectory: Trajectory) -> TaskSecrets:
-    try:
-        return secrets_of_task(tasks.of(trajectory))
-    except CannotRebuildError as exc:
-        raise UserError(
-            f"rules cannot be scanned for texts of task {trajectory.task!r}, so none is distilled: {exc}"
-        ) from exc
 
 
 def choose_attempts(judged: Sequence[ContrastAttempt]) -> list[ContrastAttempt]:
