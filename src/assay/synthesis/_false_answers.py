@@ -19,7 +19,11 @@ from ._laboratory import WORKSPACE, Laboratory, absolute_texts, read_results
 from ._tree import SourceTree
 
 PROGRAMS = tuple(
-    PAYLOAD / f"{name}.py" for name in ("false_entries", "false_answers", "repeated_answers", "sibling_functions")
+    PAYLOAD / f"{name}.py"
+    for name in (
+        *("false_entries", "false_answers", "repeated_answers", "sibling_functions"),
+        *("loaded_package", "shared_session"),
+    )
 )
 HONEST = "unrepaired"
 """Answers as the package does: told first, so that a test that passes under it needs no lie."""
@@ -156,7 +160,7 @@ async def run_false_answers(
     request = {**describe_batch(tree), "jobs": [_request(job) for job in jobs]}
     wall_s = 120.0 + sum(90 * job.cpu_s for job in jobs)
     programs = (*PROGRAMS, *TRACER, FORKED_TESTS)
-    reply = await laboratory.run_program(programs, msgspec.json.encode(request), wall_s)
+    reply = await laboratory.run_program(programs, msgspec.json.encode(request), wall_s, "plain")
     known = {result.id: result for result in read_results(reply, FalseAnswerResult)}
     return {job.id: known.get(job.id) or FalseAnswerResult(job.id) for job in jobs}
 

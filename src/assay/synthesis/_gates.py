@@ -85,7 +85,8 @@ class GateOutcome(msgspec.Struct, frozen=True):
 class Runner(Protocol):
     """Test runner that the gates use."""
 
-    async def run(self, jobs: Sequence[Job], *, repetition: int) -> dict[str, JobResult]: ...
+    async def run(self, jobs: Sequence[Job], *, repetition: int, fresh: bool = False) -> dict[str, JobResult]:
+        """Runs jobs; `fresh` ones in processes that import the package themselves."""
 
 
 class Separator(Protocol):
@@ -165,7 +166,10 @@ async def judge_candidates(
     async def finish(one: TaskCandidate) -> None:
         async with slots:
             if not is_enough(decided()):
-                ended[one.digest] = await _judge_apart(context, one, ended[one.digest], splits[one.digest])
+                outcome = await _judge_apart(context, one, ended[one.digest], splits[one.digest])
+                if outcome.gate == "kept":
+                    outcome = await _judge_afresh(context, one, facts[one.digest], laboratory) or outcome
+                ended[one.digest] = outcome
                 pending.discard(one.digest)
 
     async with asyncio.TaskGroup() as group:
@@ -182,6 +186,15 @@ async def _judge_apart(context: GateContext, one: TaskCandidate, outcome: GateOu
         return outcome
     reason = await context.find_objection(one, outcome)
     return GateOutcome(one.digest, "judged", reason[:300]) if reason else outcome
+
+
+async def _judge_afresh(
+    context: GateContext, one: TaskCandidate, facts: GateOutcome, laboratory: Runner
+) -> GateOutcome | None:
+    """Runs the tests of a candidate that would be kept in a process that imports its package: the earlier runs are
+    forks of one that imported the unbroken package, and may only drop candidates."""
+    done = await _run_candidates(context, [one], laboratory, 0, fresh=True)
+    return _check_repetition(context, one, facts, done[one.digest])
 
 
 async def _check_parts(
@@ -318,10 +331,10 @@ def _find_copies(context: GateContext, one: TaskCandidate, path: str) -> Iterato
 
 
 async def _run_candidates(
-    context: GateContext, alive: Sequence[TaskCandidate], laboratory: Runner, repetition: int
+    context: GateContext, alive: Sequence[TaskCandidate], laboratory: Runner, repetition: int, *, fresh: bool = False
 ) -> dict[str, JobResult]:
     jobs = [Job(c.digest, c.tests, write={**c.base, **c.changes}, cpu_s=cpu_limit(context, c)) for c in alive]
-    return await laboratory.run(jobs, repetition=repetition)
+    return await laboratory.run(jobs, repetition=repetition, fresh=fresh)
 
 
 def cpu_limit(context: GateContext, one: TaskCandidate) -> float:

@@ -40,7 +40,8 @@ _SPLICE = (
     "splice_worker",
 )
 _VERIFIER = Path(assay.verify.payload.__file__).parent
-PROVER = (PAYLOAD / "splice_proof.py", PAYLOAD / "worker_template.py", *(_VERIFIER / f"{name}.py" for name in _SPLICE))
+_OWN = ("splice_proof", "worker_template", "loaded_package", "shared_session")
+PROVER = (*(PAYLOAD / f"{name}.py" for name in _OWN), *(_VERIFIER / f"{name}.py" for name in _SPLICE))
 
 
 class ProofJob(NamedTuple):
@@ -114,7 +115,8 @@ async def prove_splices(laboratory: Laboratory, tree: SourceTree, jobs: Sequence
         return {}
     request = {**describe_batch(tree), "jobs": [_request(job) for job in jobs]}
     wall_s = 120.0 + sum(60 * job.cpu_s for job in jobs)
-    reply = await laboratory.run_program((*PROVER, *TRACER, FORKED_TESTS), msgspec.json.encode(request), wall_s)
+    programs = (*PROVER, *TRACER, FORKED_TESTS)
+    reply = await laboratory.run_program(programs, msgspec.json.encode(request), wall_s, "plain")
     known = {result.id: result for result in read_results(reply, ProofResult)}
     proofs = {}
     for job in jobs:

@@ -1,20 +1,21 @@
 """Finds the functions of a package by file and line, and replaces their code in place.
 
 A function's code object is exchanged, not the function: decorators, registries and other modules that already hold the
-function run the replacement too. Standard library alone; works on Python 3.8 and later.
+function run the replacement too.
 """
 
 from __future__ import annotations
 
 import ast
 import contextlib
-import gc
 import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
+
+import forked_tests  # type: ignore[import-not-found]  # copied beside this file
 
 HOOK = "@assay-hook"
 TEMPLATE = """
@@ -143,12 +144,15 @@ def is_wrapper(frame: Any) -> bool:
 
 def find_functions(wanted: Callable[[CodeType], bool]) -> list[FunctionType]:
     """Returns every function in memory whose code is wanted, in the order of files and lines."""
-    member = [thing for thing in gc.get_objects() if type(thing) is FunctionType and wanted(thing.__code__)]
+    member = [function for function in forked_tests.functions_in_memory() if wanted(function.__code__)]
     return sorted(member, key=lambda f: (f.__code__.co_filename, f.__code__.co_firstlineno, f.__qualname__))
 
 
-def replace_body(function: FunctionType, hook: Callable[[FunctionType, tuple[Any, ...], dict[str, Any]], Any]) -> None:
-    """Makes a function call `hook(original, args, kwargs)`, where `original` does what the function did before."""
+def replace_body(
+    function: FunctionType, hook: Callable[[FunctionType, tuple[Any, ...], dict[str, Any]], Any]
+) -> FunctionType:
+    """Makes a function call `hook(original, args, kwargs)`, where `original` does what the function did before; returns
+    `original`."""
     old = function.__code__
     original = FunctionType(old, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
     original.__kwdefaults__ = function.__kwdefaults__
@@ -160,6 +164,7 @@ def replace_body(function: FunctionType, hook: Callable[[FunctionType, tuple[Any
         return hook(original, args, kwargs)
 
     function.__code__ = _calling(old, call)
+    return original
 
 
 def _calling(old: CodeType, call: Callable[[tuple[Any, ...], dict[str, Any]], Any]) -> CodeType:
