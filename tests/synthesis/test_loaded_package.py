@@ -14,7 +14,9 @@ from assay.environments.workspace.toolchain import ensure_toolchain
 from assay.settings import Settings
 from assay.synthesis._gates import normalise_message
 from assay.synthesis._laboratory import Laboratory
+from assay.synthesis._separation import DecidingTests
 from assay.synthesis._tree import load_source
+from tests.synthesis.planning import plan_package
 
 PROGRAM = """def at_import(x):
     return x
@@ -141,3 +143,39 @@ async def test_only_functions_that_shaped_nothing_are_replaced_in_memory(laborat
     done = await laboratory.run(jobs(), repetition=0)
     in_memory = {name for name in CHANGES if done[name].tests[PLACE].message == "1"}
     assert in_memory == {name for name, (_, _, is_possible) in CHANGES.items() if is_possible}
+
+
+BOX = """def _double(n):
+    return 2 * n
+
+
+def box(items):
+    return [_double(items[0]), *items]
+"""
+BOX_TESTS = """import box
+
+MEMORY = []
+
+
+def test_exact():
+    assert box.box([3]) == [6, 3]
+
+
+def test_once():
+    found = box.box([3])
+    MEMORY.append(found)
+    assert len(MEMORY) == 1
+    assert 3 in found
+    assert 6 in found or found == [3]
+"""
+
+
+async def test_what_a_false_answer_leaves_behind_refutes_no_other_one(tmp_path: Path) -> None:
+    files = {"pyproject.toml": FILES["pyproject.toml"], "box/__init__.py": BOX, "tests/test_box.py": BOX_TESTS}
+    right, cases = {"box/__init__.py": BOX}, ("tests/test_box.py::test_exact", "tests/test_box.py::test_once")
+    broken = {"box/__init__.py": BOX.replace("2 * n", "3 * n")}
+    deciding = DecidingTests("one", right, broken, {}, cases, 5.0)
+    plan = (await plan_package(tmp_path, files, [deciding]))["one"]
+    exact, once = sorted(plan.tests, key=lambda test: test.id)
+    assert exact.decides
+    assert once.reasons == ("it passes unrepaired where entry points answer: first argument",)

@@ -159,9 +159,7 @@ class Laboratory:
                 group.create_task(self._run_chunk(chunk, repetition, results, warm=warm, fresh=fresh))
         return {job.id: results.get(job.id) or JobResult(job.id, "died") for job in jobs}
 
-    async def run_program(
-        self, programs: Sequence[Path], request: bytes, wall_s: float, loaded: Loaded = ""
-    ) -> bytes:
+    async def run_program(self, programs: Sequence[Path], request: bytes, wall_s: float, loaded: Loaded = "") -> bytes:
         """Runs a program on the unbroken tree, as `PROGRAM REQUEST REPLY`, and returns its reply, which may be empty.
 
         `programs` are copied into one folder; the first one is started, as a fork of the sandbox's server if it has

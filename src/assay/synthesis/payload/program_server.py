@@ -19,6 +19,7 @@ import gc
 import importlib
 import json
 import os
+import select
 import signal
 import sys
 from pathlib import Path
@@ -30,6 +31,7 @@ from shared_session import SharedSession  # type: ignore[import-not-found]
 
 PRELOADED = ("pytest", "_pytest.python", "_pytest.unittest", "_pytest.subtests", "unittest")
 PR_SET_CHILD_SUBREAPER = 36
+READY, LOADING_S = b"ready\n", 120.0
 START = forked_tests.start_pytest
 IMPORT_NEEDED = 75
 """Status of a program that cannot run in a fork of the package's process."""
@@ -94,6 +96,9 @@ class PackageProcess:
         os.close(commands)
         os.close(answers)
         self.descriptors = [self._commands, self._answers]
+        is_answering = bool(select.select([self._answers], [], [], LOADING_S)[0])
+        if not is_answering or os.read(self._answers, len(READY)) != READY:
+            os.kill(self.process, signal.SIGKILL)
 
     def run(self, line: str) -> int:
         """Runs a program; returns its status, `IMPORT_NEEDED` if there is no process to run it in."""
@@ -120,6 +125,7 @@ def _serve_loaded(batch: dict[str, Any], commands: int, answers: int, *, explain
         package = LoadedPackage(batch, explain=explain)
         if package.load():
             end_orphans(set())
+            os.write(answers, READY)
             serve(commands, answers, package=package)
             end_orphans(set())
     finally:
