@@ -144,16 +144,7 @@ async def judge_candidates(
         except UnsplittableError as exc:
             ended[one.digest] = GateOutcome(one.digest, "split", str(exc))
     alive = [c for c in alive if c.digest in splits]
-    visible_jobs = [_visible_job(context, c, facts[c.digest], splits[c.digest]) for c in alive]
-    shown = await laboratory.run(visible_jobs, repetition=0)
-    for one in alive:
-        ended[one.digest] = _check_visible(facts[one.digest], splits[one.digest], shown[one.digest])
-    alive = [c for c in alive if ended[c.digest].gate == "kept"]
-    repeat_jobs = [
-        msgspec.structs.replace(j, tests=splits[j.id].visible) for j in visible_jobs if ended[j.id].gate == "kept"
-    ]
-    for digest, result in (await laboratory.run(repeat_jobs, repetition=0)).items():
-        ended[digest] = _drop_changing_messages(ended[digest], result)
+    await _run_visible(context, alive, facts, splits, laboratory, ended)
     pending = {c.digest for c in alive if ended[c.digest].gate == "kept"}
 
     def decided() -> list[GateOutcome]:
@@ -176,6 +167,24 @@ async def judge_candidates(
         for one in [c for c in alive if c.digest in pending]:
             group.create_task(finish(one)).add_done_callback(counting)
     return decided()
+
+
+async def _run_visible(
+    context: GateContext,
+    alive: Sequence[TaskCandidate],
+    facts: Mapping[str, GateOutcome],
+    splits: Mapping[str, Split],
+    laboratory: Runner,
+    ended: dict[str, GateOutcome],
+) -> None:
+    """Applies the gate `visible`: what is shown runs twice, where the agent will run it."""
+    jobs = [_visible_job(context, c, facts[c.digest], splits[c.digest]) for c in alive]
+    shown = await laboratory.run(jobs, repetition=0)
+    for one in alive:
+        ended[one.digest] = _check_visible(facts[one.digest], splits[one.digest], shown[one.digest])
+    again = [msgspec.structs.replace(j, tests=splits[j.id].visible) for j in jobs if ended[j.id].gate == "kept"]
+    for digest, result in (await laboratory.run(again, repetition=0)).items():
+        ended[digest] = _drop_changing_messages(ended[digest], result)
 
 
 async def _judge_apart(context: GateContext, one: TaskCandidate, outcome: GateOutcome, split: Split) -> GateOutcome:

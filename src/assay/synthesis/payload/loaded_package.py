@@ -51,7 +51,6 @@ class LoadedPackage:
         """Functions as `_functions` has them, by the code that they have at present."""
         self._replace_files, self._in_child = forked_tests.replaced_files, forked_tests.in_child
         self._is_refusing = False
-        self._programs: dict[str, Any] = {}
         self.spared: set[int] = set()
         """Processes that programs share, which outlive them."""
         self.reference: list[tuple[FunctionType, CodeType]] = []
@@ -87,11 +86,12 @@ class LoadedPackage:
         return True
 
     def share(self, program: str) -> None:
-        """Imports a program before it runs in a fork, and starts what it shares between its runs (`start_shared`)."""
-        if program not in self._programs:
-            self._programs[program] = importlib.import_module(program)
-        start = getattr(self._programs[program], "start_shared", None)
-        self.spared = start(self._batch) if start is not None else self.spared
+        """Imports a program before it runs in a fork, and starts the process that proofs share."""
+        importlib.import_module(program)
+        if program == "splice_proof":
+            import splice_proof  # type: ignore[import-not-found]  # copied here when the first proof begins
+
+            self.spared = splice_proof.start_shared(self._batch)
 
     def functions_like(self, code: CodeType) -> list[FunctionType]:
         """Returns the package's functions at the place of some code: in its file, of its name, at its line."""

@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -70,12 +71,17 @@ class WorkerTemplate:
     def _ask(self, message: dict[str, Any]) -> int:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
+        serial = str(time.monotonic_ns())  # the answer to a proof that was killed may come first
         try:
-            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.write(json.dumps({**message, "serial": serial}).encode() + b"\n")
             self._process.stdin.flush()
-            return int(self._process.stdout.readline() or b"0")
+            for line in self._process.stdout:
+                answered, process = line.split()
+                if answered == serial.encode():
+                    return int(process)
         except (OSError, ValueError):
-            return 0
+            pass
+        return 0
 
     def stop(self) -> None:
         """Ends the worker that was started last, whatever it does."""

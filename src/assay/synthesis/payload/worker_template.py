@@ -28,14 +28,14 @@ def serve(commands: int, states: int) -> None:
         version = json.loads(line)
         if "files" in version:
             config, live = version, get_ready(version)
-            os.write(states, b"1\n")
+            os.write(states, f"{version['serial']} 1\n".encode())
             continue
         if os.fork():
             os.wait()
             continue
         fits = all(live.replace(path, text) for path, text in version["write"].items())
         os.setpgid(0, 0)  # a mutant can run for ever: its group is ended with the workers that it forks
-        os.write(states, f"{os.getpid() if fits else 0}\n".encode())
+        os.write(states, f"{version['serial']} {os.getpid() if fits else 0}\n".encode())
         if fits:
             reads, writes = os.open(version["calls"], os.O_RDONLY), os.open(version["answers"], os.O_WRONLY)
             splice_worker.serve(config["package"], config["modules"], reads, writes)
