@@ -31,7 +31,7 @@ hookimpl = HookimplMarker("pytest")  # `pytest` itself is imported where tests r
 Work = Callable[[], dict[str, Any]]
 MAX_MESSAGE, MOST_FRAMES = 600, 12
 PYTEST_OPTIONS = ["-qq", "--tb=no", "--no-summary", "--import-mode=importlib", "-W", "ignore"]
-FROZEN: list[FunctionType] = []
+FROZEN: dict[str, list[FunctionType]] = {}
 GONE, OVER_TIME = os.WEXITED | os.WNOHANG | os.WNOWAIT, (signal.SIGPROF, signal.SIGXCPU)
 # Disabled for their cost: each run is a process of its own, which needs no cleanup and has its own report.
 UNUSED = ("cacheprovider", "unraisableexception", "threadexception", "faulthandler", "junitxml", "pastebin", "stepwise")
@@ -217,9 +217,8 @@ class LiveFunctions:
         for path in paths:
             with contextlib.suppress(OSError, SyntaxError, ValueError):
                 self._original[path] = compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
-        for thing in functions_in_memory():
-            if thing.__code__.co_filename in paths:
-                self._functions.setdefault(code_key(thing.__code__), []).append(thing)
+        for thing in functions_in_memory(paths):
+            self._functions.setdefault(code_key(thing.__code__), []).append(thing)
 
     def replace(self, path: str, text: str) -> bool:
         """Returns True if every differing function now runs the new code; False may leave some unchanged."""
@@ -238,10 +237,11 @@ class LiveFunctions:
         return True
 
 
-def functions_in_memory() -> Iterator[FunctionType]:
-    """Yields every function: those of `FROZEN`, which the collector no longer lists, and those that it lists."""
-    yield from FROZEN
-    yield from (thing for thing in gc.get_objects() if type(thing) is FunctionType)
+def functions_in_memory(paths: set[str]) -> Iterator[FunctionType]:
+    """Yields the functions of some files: a look at any other would copy its page in a fork."""
+    for path in paths:
+        yield from FROZEN.get(path, ())
+    yield from (f for f in gc.get_objects() if type(f) is FunctionType and f.__code__.co_filename in paths)
 
 
 def code_key(code: CodeType) -> tuple[str, str, int]:

@@ -47,8 +47,6 @@ class LoadedPackage:
         self._ran: set[tuple[str, str, int]] = set()
         self._texts: dict[str, bytes] = {}
         self._functions: dict[tuple[str, str, int], list[FunctionType]] = {}
-        self._places: dict[tuple[str, str, int], list[FunctionType]] = {}
-        """Functions as `_functions` has them, by the code that they have at present."""
         self._replace_files, self._in_child = forked_tests.replaced_files, forked_tests.in_child
         self._is_refusing = False
         self.spared: set[int] = set()
@@ -95,10 +93,9 @@ class LoadedPackage:
 
     def functions_like(self, code: CodeType) -> list[FunctionType]:
         """Returns the package's functions at the place of some code: in its file, of its name, at its line."""
-        if not self._places:
-            for function in forked_tests.FROZEN:
-                self._places.setdefault(forked_tests.code_key(function.__code__), []).append(function)
-        return self._places.get(forked_tests.code_key(code), [])
+        key = forked_tests.code_key(code)
+        found = forked_tests.FROZEN.get(code.co_filename, ())
+        return [function for function in found if forked_tests.code_key(function.__code__) == key]
 
     @contextlib.contextmanager
     def replaced(self, texts: dict[str, str | None], serial: int) -> Iterator[None]:
@@ -138,10 +135,10 @@ class LoadedPackage:
             if isinstance(path, str) and path.startswith(self._root):
                 with contextlib.suppress(OSError):
                     self._texts[path] = Path(path).read_bytes()
-        for function in list(forked_tests.functions_in_memory()):
-            if function.__code__.co_filename.startswith(self._root):
-                forked_tests.FROZEN.append(function)
-                self._functions.setdefault(forked_tests.code_key(function.__code__), []).append(function)
+        for thing in gc.get_objects():
+            if type(thing) is FunctionType and thing.__code__.co_filename.startswith(self._root):
+                forked_tests.FROZEN.setdefault(thing.__code__.co_filename, []).append(thing)
+                self._functions.setdefault(forked_tests.code_key(thing.__code__), []).append(thing)
 
     def _find_replacements(self, path: str, text: str | None) -> Iterator[tuple[FunctionType, CodeType]]:
         """Yields the functions in memory whose code differs in another text of a file, with that code."""

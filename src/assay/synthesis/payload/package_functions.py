@@ -142,9 +142,9 @@ def is_wrapper(frame: Any) -> bool:
     return isinstance(attributes, dict) and callable(first) and bool({"orig_func", "__wrapped__"} & attributes.keys())
 
 
-def find_functions(wanted: Callable[[CodeType], bool]) -> list[FunctionType]:
-    """Returns every function in memory whose code is wanted, in the order of files and lines."""
-    member = [function for function in forked_tests.functions_in_memory() if wanted(function.__code__)]
+def find_functions(wanted: Callable[[CodeType], bool], paths: set[str]) -> list[FunctionType]:
+    """Returns every function of some files in memory whose code is wanted, in the order of files and lines."""
+    member = [function for function in forked_tests.functions_in_memory(paths) if wanted(function.__code__)]
     return sorted(member, key=lambda f: (f.__code__.co_filename, f.__code__.co_firstlineno, f.__qualname__))
 
 

@@ -13,6 +13,7 @@ import importlib
 import json
 import os
 import sys
+from types import FunctionType
 from typing import Any
 
 import forked_tests  # type: ignore[import-not-found]  # copied beside this file, as is the next
@@ -47,7 +48,9 @@ def get_ready(config: dict[str, Any]) -> Any:
     collection in a worker would copy the memory of what it looks at."""
     for module in [config["package"], *config["modules"]]:
         importlib.import_module(module)
-    forked_tests.FROZEN[:] = list(forked_tests.functions_in_memory())
+    for thing in gc.get_objects():
+        if type(thing) is FunctionType:
+            forked_tests.FROZEN.setdefault(thing.__code__.co_filename, []).append(thing)
     gc.collect()
     gc.freeze()
     return forked_tests.LiveFunctions(set(config["files"]))
