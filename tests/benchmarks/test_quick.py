@@ -92,6 +92,15 @@ def test_commands_report_judging_again_and_where_made_tasks_come_from(
     assert {target["verdict"] for target in found["targets"]} == {"not measured"}
 
 
+@pytest.mark.long
+def test_commands_report_what_a_kept_task_costs(tmp_path: Path) -> None:
+    pytest.importorskip("networkx")
+    commands.main(["--quick", "--only", "making", "--into", str(tmp_path)])
+    (row,) = written(tmp_path, "commands")["rows"]
+    assert (row["what"], row["size"]) == (commands.MADE, 1)
+    assert row["cpu_s"] > 0
+
+
 @IN_CAMPAIGN
 def test_place_reports_commits_takeover_and_queries(tmp_path: Path) -> None:
     place.main(["--quick", "--place", "folder", "--into", str(tmp_path)])
