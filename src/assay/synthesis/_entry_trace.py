@@ -20,7 +20,8 @@ from ._laboratory import WORKSPACE, Laboratory, absolute_texts, import_paths, re
 from ._tree import SourceTree
 
 PAYLOAD = Path(__file__).with_name("payload")
-TRACER = tuple(PAYLOAD / f"{name}.py" for name in ("entry_trace", "entry_records", "package_functions", "value_shapes"))
+_TRACER = ("entry_trace", "entry_records", "package_functions", "value_shapes", "loaded_package", "shared_session")
+TRACER = tuple(PAYLOAD / f"{name}.py" for name in _TRACER)
 
 
 class ValueKinds(msgspec.Struct, frozen=True):

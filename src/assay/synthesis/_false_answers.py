@@ -19,11 +19,7 @@ from ._laboratory import WORKSPACE, Laboratory, absolute_texts, read_results
 from ._tree import SourceTree
 
 PROGRAMS = tuple(
-    PAYLOAD / f"{name}.py"
-    for name in (
-        *("false_entries", "false_answers", "repeated_answers", "sibling_functions"),
-        *("loaded_package", "shared_session"),
-    )
+    PAYLOAD / f"{name}.py" for name in ("false_entries", "false_answers", "repeated_answers", "sibling_functions")
 )
 HONEST = "unrepaired"
 """Answers as the package does: told first, so that a test that passes under it needs no lie."""

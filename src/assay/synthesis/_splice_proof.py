@@ -41,8 +41,7 @@ _SPLICE = (
     "splice_worker",
 )
 _VERIFIER = Path(assay.verify.payload.__file__).parent
-_OWN = ("splice_proof", "worker_template", "loaded_package", "shared_session")
-PROVER = (*(PAYLOAD / f"{name}.py" for name in _OWN), *(_VERIFIER / f"{name}.py" for name in _SPLICE))
+PROVER = (PAYLOAD / "splice_proof.py", PAYLOAD / "worker_template.py", *(_VERIFIER / f"{name}.py" for name in _SPLICE))
 
 
 class ProofJob(NamedTuple):

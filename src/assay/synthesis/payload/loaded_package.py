@@ -168,14 +168,21 @@ class LoadedPackage:
 
     def _compile_original(self, path: str) -> CodeType:
         text = self._texts[path]
-        with contextlib.suppress(OSError, ValueError, EOFError, TypeError):
-            data = Path(importlib.util.cache_from_source(path)).read_bytes()
-            is_hashed = data[:4] == importlib.util.MAGIC_NUMBER and data[4] & 1
-            if is_hashed and data[8:BYTE_CODE_HEADER] == importlib.util.source_hash(text):
-                code = marshal.loads(data[BYTE_CODE_HEADER:])
-                if isinstance(code, CodeType) and code.co_filename == path:
-                    return code
+        code = read_byte_code(path, text)
+        if code is not None and code.co_filename == path:
+            return code
         return compile(text, path, "exec", dont_inherit=True)
+
+
+def read_byte_code(path: str, text: bytes) -> CodeType | None:
+    """Returns the code of a text from the byte code beside its file; None if there is none of this text."""
+    with contextlib.suppress(OSError, ValueError, EOFError, TypeError):
+        data = Path(importlib.util.cache_from_source(path)).read_bytes()
+        is_hashed = data[:4] == importlib.util.MAGIC_NUMBER and data[4] & 1
+        if is_hashed and data[8:BYTE_CODE_HEADER] == importlib.util.source_hash(text):
+            code = marshal.loads(data[BYTE_CODE_HEADER:])
+            return code if isinstance(code, CodeType) else None
+    return None
 
 
 def find_differences(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
