@@ -35,7 +35,7 @@ def stats(
         typer.Option(
             "--table",
             help="Tables to show: rates (the default), spending, tasks, grid, flakes, scores, reliability, ranking, "
-            "picks, instructions, pairs, clauses, conversations, efficiency, routes, economy, or all; repeatable.",
+            "picks, instructions, pairs, clauses, conversations, efficiency, routes, actors, economy, or all; repeatable.",
         ),
     ] = None,
     k: Annotated[
@@ -68,7 +68,8 @@ def stats(
     well followers reach the goal with each instruction, beside the agent `oracle` that knows the plan (instructions),
     how often acts changed with the instruction in paired tasks (pairs), and which clauses were met (clauses); and on
     sites of state machines the steps of the shortest way by skill, and at which of them attempts were lost (routes).
-    Of tasks in services that state what they need: reads and messages to the person beyond it (economy).
+    Of tasks in services that state what they need: reads and messages to the person beyond it (economy). Of teams: each
+    actor's turns, acts, messages, refused calls and model use (actors).
 
     Two tables are process measures of attempts on services, and never the outcome: what was asked of the simulated
     person, and how they took it (conversations); completeness, calls beside those of the reference plan, and precision
@@ -90,6 +91,7 @@ def stats(
 
     from .stats_tables import TABLES, TableInput, read_option_levels, read_picks, read_routes
     from .task_economy import read_economies
+    from .team_tables import read_team_attempts
 
     chosen = _select_tables(table or [RATES], (RATES, *TABLES))
     settings = settings_with(store)
@@ -100,7 +102,8 @@ def stats(
     served, processes = _read_services(settings.store, names, chosen, allow_task_code=allow_task_code)
     picks = read_picks(settings.store, names, parse_grade(require)) if "picks" in chosen else ()
     economies = read_economies(settings.store, names) if "economy" in chosen else ()
-    of_services = (served, economies, processes, message_cost)
+    teams = read_team_attempts(settings.store, names) if "actors" in chosen else ()
+    of_services = (served, economies, processes, teams, message_cost)
     table_input = TableInput(names, attempts, options, max(k or (4,)), routes, picks, *of_services)
     ks = tuple(sorted({1, *(k or (2, 4))}))
     groups = list(summarise([one.outcome for one in attempts], ks=ks)) if RATES in chosen else []
