@@ -14,6 +14,7 @@ import asyncio
 import itertools
 import tempfile
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -83,12 +84,18 @@ async def _trajectories(
 
 def _stated(made: Trajectory) -> float:
     """Returns the largest share of variables that an actor held for certain, and rightly, at its end."""
-    loaded = next(one for one in find_tasks([TASKS]) if one.task.id == made.task)
-    planted = _planted(SplitConstraints(loaded.task.environment.parameters, loaded.task.environment.seed))
+    planted = _planted(_worlds(TASKS)[made.task])
     stated = [item.data["values"] for item in made.evidence if item.kind == "stated_values"]
     return max(
         (sum(planted[name] == value for name, value in one.items()) / len(planted) for one in stated), default=0.0
     )
+
+
+@cache
+def _worlds(tasks: str) -> dict[str, SplitConstraints]:
+    """Returns the worlds of a family's tasks, by task."""
+    found = ((one.task.id, one.task.environment) for one in find_tasks([tasks]))
+    return {name: SplitConstraints(spec.parameters, spec.seed) for name, spec in found}
 
 
 def _planted(world: SplitConstraints) -> dict[str, int]:
@@ -155,7 +162,8 @@ def _gain(cell: dict[tuple[int, str], dict[str, float]], base: dict[tuple[int, s
     interval = difference_interval(differences)
     assert interval is not None
     by_seed = [fmean(cell[key]["passed"] - base[key]["passed"] for key in cell if key[0] == seed) for seed in SEEDS]
-    return f"{fmean(differences):+.3f} [{interval.low:+.3f}, {interval.high:+.3f}] | {min(by_seed):+.2f} to {max(by_seed):+.2f}"
+    shown = f"{fmean(differences):+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]"
+    return f"{shown} | {min(by_seed):+.2f} to {max(by_seed):+.2f}"
 
 
 # Credit by forks.
@@ -180,8 +188,7 @@ class Exact:
     """
 
     def __init__(self, made: Trajectory) -> None:
-        loaded = next(one for one in find_tasks([CREDIT_TASKS]) if one.task.id == made.task)
-        self.world = SplitConstraints(loaded.task.environment.parameters, loaded.task.environment.seed)
+        self.world = _worlds(CREDIT_TASKS)[made.task]
         self.parts = [read_clues(self.world.view(part)) for part in (1, 2, 3)]
         self.planted = tuple(_planted(self.world).values())
 
@@ -264,7 +271,8 @@ async def _credit_seed(seed: int, forks: int, settings: Settings) -> Scores:
 
 async def _credit(settings: Settings) -> None:
     print(
-        "| forks | acts | all acts: mean, least of 5 seeds | messages alone | shared outcome | continuations | turns | CPU-s |"
+        "| forks | acts | all acts: mean, least of 5 seeds | messages alone | shared outcome | continuations "
+        "| turns | CPU-s |"
     )
     print("|---:|---:|---:|---:|---:|---:|---:|---:|")
     for forks in (4, 8, 16, 32):

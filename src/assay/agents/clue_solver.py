@@ -27,7 +27,8 @@ STATED = "stated_values"
 """Kind of the evidence about what a solver holds for certain at its end."""
 _BRIEF = re.compile(r"Give each of ([A-H](?:, [A-H])*) a value from 1 to ([2-9])\b")
 _CLUES = re.compile(
-    r"\b(?P<one>[A-H]) (?:(?P<sign><|!=) (?P<right>[A-H]|\d)|\+ (?P<other>[A-H]) = (?P<sum>\d{1,2})|is (?P<kind>even|odd))\b"
+    r"\b(?P<one>[A-H]) (?:(?P<sign><|!=) (?P<right>[A-H]|\d)|\+ (?P<other>[A-H]) = (?P<sum>\d{1,2})"
+    r"|is (?P<kind>even|odd))\b"
 )
 _SHOWN = re.compile(r"\b([A-H])=([1-9?])")
 _MOST_ASSIGNMENTS = 120_000

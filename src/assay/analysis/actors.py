@@ -1,6 +1,7 @@
 """Actor names in multi-agent runs.
 
-Actors of a team are named by the runner. Imported records name their actors themselves. For programs that use the gateway, the name is their client's own unverified claim.
+Actors of a team are named by the runner. Imported records name their actors themselves; for programs that use the
+gateway, the name is their client's own unverified claim.
 """
 
 from __future__ import annotations

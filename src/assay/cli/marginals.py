@@ -20,9 +20,9 @@ _SHOWN = 60
 def marginals(config: MarginalsConfig, store: StoreOption = None, as_json: JsonOption = False) -> None:
     """Measures the contribution of each act of a team's actors, or of each actor, on forks.
 
-    An act is compared with passing the turn instead, from the state in which it was made; an actor with a team without
-    it, from the start. Both sides continue with the same seeds; the 95% interval is over forks. The continuations are an
-    ordinary run, and the cost is printed.
+    An act is compared with passing the turn instead, from the state in which it was made; an actor with a team that
+    lacks it, from the start. Both sides continue with the same seeds; the 95% interval is over forks. The continuations
+    are an ordinary run, and the cost is printed.
 
     Examples:
 

@@ -35,7 +35,8 @@ def stats(
         typer.Option(
             "--table",
             help="Tables to show: rates (the default), spending, tasks, grid, flakes, scores, reliability, ranking, "
-            "picks, instructions, pairs, clauses, conversations, efficiency, routes, actors, economy, or all; repeatable.",
+            "picks, instructions, pairs, clauses, conversations, efficiency, routes, actors, economy, or all; "
+            "repeatable.",
         ),
     ] = None,
     k: Annotated[

@@ -103,7 +103,7 @@ async def test_an_actor_cannot_use_what_its_role_lacks_nor_speak_as_another(tmp_
     assert kinds(made, "facts")[0]["facts"] == {"value": 1}
     assert kinds(made, "team_message") == kinds(made, "hand_off") == []
     denied = [(one["actor"], one["tool"], one["step"]) for one in kinds(made, "guard") if one["decision"] == "denied"]
-    assert denied == [("impostor", "add", 0), ("impostor", "team_send", 2), ("impostor", "team_hand_off", 4)]
+    assert denied == [("impostor", "add", 0), ("impostor", "team_send", 2), ("impostor", "team_hand_off", 3)]
     (tried,) = kinds(made, "tried")
     assert tried["actor"] == "impostor"
     forbidden, around, sent, handed, noted = tried["problems"]

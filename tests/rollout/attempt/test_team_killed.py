@@ -18,7 +18,7 @@ TASKS = "family:split-constraints,n=150,variables=4,values=4,seed=8"
 
 
 def command(store: Path, *words: str) -> list[str]:
-    return [sys.executable, "-m", "assay", *words, "--store", str(store)]
+    return [str(Path(sys.executable).with_name("assay")), *words, "--store", str(store)]
 
 
 def begin(store: Path) -> list[str]:

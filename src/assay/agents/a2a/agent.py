@@ -1,12 +1,12 @@
 """The agent `a2a`: a remote peer acts, over A2A, as the whole agent or as one actor of a team.
 
-Each attempt opens a server of its own on 127.0.0.1 and writes its address and token to a file of the folder `announce`,
-readable by the user alone. The first message of the peer returns the task and its tools; later messages make calls. What
-the peer may do is decided by the attempt, as for any agent: a call outside its role is answered by an error.
+Each attempt opens a server of its own on 127.0.0.1 and writes its address and token to a file of the folder `announce`
+that only the user can read. The first message of the peer returns the task and its tools; later messages make calls.
+The attempt decides what the peer may do, as for any agent: a call outside its role is answered by an error.
 
-Covered: a peer that sends nothing ends its part after `wait_s`; malformed, oversized and endless requests, wrong ids and
-messages after the end are refused and counted as evidence `a2a_peer`; the record is whole whatever the peer does. Not
-covered: a peer beyond this machine, which needs a tunnel with TLS of its own.
+Covered: a peer that sends nothing ends its part after `wait_s`; malformed, oversized and endless requests, wrong ids
+and messages after the end are refused and counted as evidence `a2a_peer`; the record is whole whatever the peer does.
+Not covered: a peer beyond this machine, which needs a tunnel with TLS of its own.
 """
 
 from __future__ import annotations
@@ -113,17 +113,10 @@ class A2aAgent:
         """Deals with the peer's messages, one after the other."""
         task, turn = server.task, 0
         try:
-            while attempt.ended is None:
-                try:
-                    pending = await asyncio.wait_for(server.queue.get(), self._options.wait_s)
-                except TimeoutError:
-                    attempt.finish(f"the peer sent nothing for {self._options.wait_s:g} seconds")
-                    break
+            while attempt.ended is None and (pending := await self._next_message(attempt, server)) is not None:
                 try:
                     await self._deal_with(attempt, task, pending, turn)
                 finally:
-                    if attempt.ended is not None and not task.is_over:
-                        task.answer(COMPLETED, [{"text": attempt.ended}])
                     server.announce_change()
                     if not pending.done.done():
                         pending.done.set_result(None)
@@ -134,6 +127,14 @@ class A2aAgent:
             server.announce_change()
             while not server.queue.empty():
                 server.queue.get_nowait().done.set_result(None)
+
+    async def _next_message(self, attempt: Attempt, server: SeatServer) -> Pending | None:
+        """Returns the peer's next message; None if it was silent for too long."""
+        try:
+            return await asyncio.wait_for(server.queue.get(), self._options.wait_s)
+        except TimeoutError:
+            attempt.finish(f"the peer sent nothing for {self._options.wait_s:g} seconds")
+            return None
 
     async def _deal_with(self, attempt: Attempt, task: PeerTask, pending: Pending, turn: int) -> None:
         if pending.message is None:
@@ -154,3 +155,4 @@ class A2aAgent:
         else:
             attempt.say(asked.text)
             attempt.finish(asked.text)
+            task.answer(COMPLETED, [{"text": asked.text}])

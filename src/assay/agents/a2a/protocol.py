@@ -1,7 +1,7 @@
 """Messages and tasks of A2A 1.0 in its JSON-RPC binding, as far as one peer needs them. Pure.
 
-A peer's message holds texts and calls: a data part `{"tool": NAME, "arguments": {...}}` is a call. All calls of a message
-are one turn. A message of texts alone says that the peer is done.
+A peer's message holds texts and calls: a data part `{"tool": NAME, "arguments": {...}}` is a call. All calls of a
+message are one turn. A message of texts alone says that the peer is done.
 
 Covered: fields of the wrong type, too many or too long parts, and ids of other tasks are refused by an error of the
 protocol, and change nothing. Not covered: files (parts `raw` and `url`), push notifications, extensions.
@@ -175,7 +175,7 @@ def read_turn(message: PeerMessage, turn: int) -> PeerTurn:
         if part.text is not None:
             continue
         name = part.data.get("tool") if isinstance(part.data, dict) else None
-        arguments = part.data.get("arguments", {}) if isinstance(part.data, dict) else None
+        arguments = _integers(part.data.get("arguments", {})) if isinstance(part.data, dict) else None
         if not isinstance(name, str) or not 1 <= len(name) <= 200 or not isinstance(arguments, dict):
             raise A2aError(INVALID_PARAMS, 'a data part is a call: {"tool": NAME, "arguments": {...}}')
         calls.append(ToolCall(f"p{turn}.{len(calls)}", name, canonical_bytes(arguments).decode(), arguments))
@@ -183,6 +183,15 @@ def read_turn(message: PeerMessage, turn: int) -> PeerTurn:
     if len(calls) > MOST_CALLS or len(text) > MOST_TEXT:
         raise A2aError(INVALID_PARAMS, f"a message has at most {MOST_CALLS} calls and {MOST_TEXT} characters of text")
     return PeerTurn(tuple(calls), text)
+
+
+def _integers(value: Any) -> Any:
+    """Returns JSON data with whole floats as integers: a peer's protobuf writes every number as a double."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    if isinstance(value, dict):
+        return {key: _integers(one) for key, one in value.items()}
+    return [_integers(one) for one in value] if isinstance(value, list) else value
 
 
 def opening_parts(instruction: str, specs: Sequence[ToolSpec]) -> list[dict[str, Any]]:

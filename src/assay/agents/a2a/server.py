@@ -94,8 +94,7 @@ class SeatServer:
         """Answers one request."""
         number: str | int | None = None
         try:
-            if head.headers.get("a2a-version") != VERSION:
-                raise A2aError(VERSION_NOT_SUPPORTED, f"this is version {VERSION}: send the header A2A-Version")
+            _require_version(head)
             request = read_request(body)
             number = request.id
             if request.method in ("SendStreamingMessage", "SubscribeToTask"):
@@ -220,6 +219,11 @@ def _read(request: Request, kind: type[T]) -> T:
         return msgspec.convert(request.params, kind)
     except msgspec.ValidationError as exc:
         raise A2aError(INVALID_PARAMS, f"params: {exc}") from exc
+
+
+def _require_version(head: RequestHead) -> None:
+    if head.headers.get("a2a-version") != VERSION:
+        raise A2aError(VERSION_NOT_SUPPORTED, f"this is version {VERSION}: send the header A2A-Version")
 
 
 def _encode(number: str | int | None, result: dict[str, Any]) -> bytes:

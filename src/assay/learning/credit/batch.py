@@ -34,7 +34,8 @@ class Columns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Number of each weight version without a number in its name (`12`, `v12` and `step-12` have one)."""
     sub_agents: bool = False
     """Treats each sub-agent as an attempt of its own, with the outcome of its main attempt (required by `m-grpo`);
-    else its turns belong to that attempt. So is each actor of a team, compared with the same actor of other attempts."""
+    else its turns belong to that attempt. So is each actor of a team, compared with the same actor of other
+    attempts."""
 
 
 class RowBatch(NamedTuple):

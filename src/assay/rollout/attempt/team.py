@@ -409,8 +409,8 @@ class LiveTeam(TeamSeats):
             seat = self._seats.get(step.actor_name or "")
             if seat is None:
                 raise TaskError(f"step {step.index} is of {step.actor_name or 'no actor'!r}, which is not of this team")
-            while self.spec.order == "hand-off" and self._holder not in (None, seat) and self._callers:
-                self._holder = self._callers.pop()
+            if self.spec.order == "hand-off" and seat in self._callers:  # those above it ended and returned the turn
+                del self._callers[self._callers.index(seat) :]
             self._holder, self._last = seat, self._names.index(seat.name)
             self._next_name = None
             for call, seen in zip(step.tool_calls, step.observations, strict=False):

@@ -205,9 +205,8 @@ class _Measuring:
                     [self._plan(unit, "with", n, agents[0], pair[0]) for n in range(self._config.forks)],
                     [self._plan(unit, "without", n, agents[1], pair[1]) for n in range(self._config.forks)],
                 )
-            await run_attempts(
-                made, resources, [plan for sides in plans.values() for side in sides for plan in side], progress
-            )
+            planned = [plan for sides in plans.values() for side in sides for plan in side]
+            await run_attempts(made, resources, planned, progress)
         return plans
 
     def _origins(self, unit: _Unit, origins: dict[Anchor, ForkOrigin | None]) -> tuple[ForkOrigin, ForkOrigin] | None:
