@@ -60,9 +60,8 @@ class Peer:
         self.sent = 0
 
     async def post(self, body: bytes, **headers: str) -> tuple[int, Any]:
-        async with self.session.post(
-            self.at.url, data=io.BytesIO(body), headers={**self.headers, **headers}
-        ) as response:
+        sent = {**self.headers, **headers}
+        async with self.session.post(self.at.url, data=io.BytesIO(body), headers=sent) as response:
             text = await response.read()
         return response.status, json.loads(text) if text else None
 

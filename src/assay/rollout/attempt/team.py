@@ -362,8 +362,8 @@ class LiveTeam(TeamSeats):
         return part if part <= world.parts else 0
 
     def _split_world(self) -> SplitsKnowledge | None:
-        tools = self._whole.tools
-        world = tools.world if isinstance(tools, PlayedWorld) else None
+        tools: object = self._whole.tools
+        world: object = tools.world if isinstance(tools, PlayedWorld) else None
         return world if isinstance(world, SplitsKnowledge) and world.parts > 0 else None
 
     def _task_of(self, seat: Seat) -> Task:
