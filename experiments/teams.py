@@ -35,7 +35,8 @@ from assay.tasks import find_tasks
 
 SEEDS = (1, 2, 3, 4, 5)
 TASKS = "family:split-constraints,n=40,variables=5,values=4,seed=21"
-CREDIT_TASKS = "family:split-constraints,n=8,variables=5,values=4,parts=3,turns=5,seed=22"
+CREDIT_TASKS = "family:split-constraints,n=4,variables=5,values=4,parts=3,turns=5,seed=22"
+FORKS = (8, 16, 32)
 TELL = 0.6
 SOLVER = "clue-solver"
 Row = dict[str, Any]
@@ -183,8 +184,8 @@ CREDIT_TEAM: dict[str, Any] = {
 class Exact:
     """Exact chances of success in the credit team, by enumeration.
 
-    The tellers tell each of their clues with the chance `TELL`; the solver then assigns each variable once, in order,
-    drawn from the assignments that fit, so that it succeeds with the chance 1 / (number of assignments that fit).
+    The tellers tell each of their clues with the chance `TELL`; the solver then assigns each variable once, by a random
+    one of the assignments that fit, so that it succeeds with the chance 1 / (number of assignments that fit).
     """
 
     def __init__(self, made: Trajectory) -> None:
@@ -233,9 +234,11 @@ def _assign(step: Step, current: list[int]) -> None:
 
 
 def spearman(one: Sequence[float], other: Sequence[float]) -> float:
-    """Returns the rank correlation; equal values share their mean rank."""
+    """Returns the rank correlation; equal values share their mean rank. 0 where all values of one side are equal."""
     from scipy.stats import spearmanr
 
+    if len(set(one)) < 2 or len(set(other)) < 2:
+        return 0.0
     return float(spearmanr(one, other).statistic)
 
 
@@ -269,19 +272,20 @@ async def _credit_seed(seed: int, forks: int, settings: Settings) -> Scores:
     )
 
 
-async def _credit(settings: Settings) -> None:
+async def _credit(settings: Settings, numbers: Sequence[int]) -> None:
     print(
         "| forks | acts | all acts: mean, least of 5 seeds | messages alone | shared outcome | continuations "
         "| turns | CPU-s |"
     )
     print("|---:|---:|---:|---:|---:|---:|---:|---:|")
-    for forks in (4, 8, 16, 32):
+    for forks in numbers:
         scores = [await _credit_seed(seed, forks, settings) for seed in SEEDS]
         columns = [[getattr(one, name) for one in scores] for name in ("acts", "messages", "shared")]
         shown = " | ".join(f"{fmean(column):.3f}, {min(column):.3f}" for column in columns)
         reports = [one.report for one in scores]
         cost = [sum(getattr(one, name) for one in reports) for name in ("continuations", "turns", "cpu_s")]
-        print(f"| {forks} | {sum(one.units for one in scores)} | {shown} | {cost[0]:,} | {cost[1]:,} | {cost[2]:.0f} |")
+        row = f"| {forks} | {sum(one.units for one in scores)} | {shown} | {cost[0]:,} | {cost[1]:,} | {cost[2]:.0f} |"
+        print(row, flush=True)
 
 
 def main() -> None:
@@ -289,10 +293,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=["channel", "credit"])
     parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")
+    parser.add_argument("--forks", type=int, nargs="+", default=FORKS, help="continuations of each side")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
-        asyncio.run(_channel(settings) if given.part == "channel" else _credit(settings))
+        asyncio.run(_channel(settings) if given.part == "channel" else _credit(settings, given.forks))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Solves constraints from the text of its task: alone, or as an actor of a team that tells and hears clues.
 
 It is made of rules and asks no model. It reads the clues of its instruction, tells them to the channels that it may
-write to, reads what others tell, and assigns the values of an assignment that fits what it knows, drawn at random. What
-it is told is text: a clue that contradicts what it knew before is ignored.
+write to, reads what others tell, and assigns the values of an assignment that fits what it knows, the first in an order
+that is drawn once an attempt. What it is told is text: a clue that contradicts what it knew before is ignored.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -70,36 +70,46 @@ class ClueSolverAgent:
 
 
 class Knowledge:
-    """Assignments that fit the clues known so far."""
+    """Assignments that fit the clues known so far, in an order that a seed decides."""
 
-    def __init__(self, names: Sequence[str], most: int) -> None:
+    def __init__(self, names: Sequence[str], most: int, seed: object = 0) -> None:
         if most ** len(names) > _MOST_ASSIGNMENTS:
             raise TaskError(f"{len(names)} variables of {most} values are too many to enumerate")
         self.names = tuple(names)
         self.fitting: list[Values] = list(itertools.product(range(1, most + 1), repeat=len(names)))
+        random.Random(f"order/{seed}").shuffle(self.fitting)
 
     def add(self, clues: Iterable[str]) -> int:
         """Adds clues; returns how many are in contradiction with what was known, and ignored."""
         ignored = 0
         for clue in clues:
-            found = _CLUES.fullmatch(clue)
-            rest = [one for one in self.fitting if found is not None and self._holds(found, one)]
+            holds = self._predicate(clue)
+            rest = [] if holds is None else [one for one in self.fitting if holds(one)]
             self.fitting, ignored = (rest, ignored) if rest else (self.fitting, ignored + 1)
         return ignored
 
-    def _holds(self, clue: re.Match[str], values: Values) -> bool:
-        known = dict(zip(self.names, values, strict=True))
-        one = known.get(clue["one"])
-        if one is None:
-            return False
-        if clue["kind"] is not None:
-            return one % 2 == (clue["kind"] == "odd")
-        if clue["sum"] is not None:
-            return clue["other"] in known and one + known[clue["other"]] == int(clue["sum"])
-        right = int(clue["right"]) if clue["right"].isdigit() else known.get(clue["right"])
+    def _predicate(self, clue: str) -> Callable[[Values], bool] | None:
+        """Returns what a clue says of an assignment; None for a text that is no clue about the known variables."""
+        found = _CLUES.fullmatch(clue)
+        places = {name: at for at, name in enumerate(self.names)}
+        one = None if found is None else places.get(found["one"])
+        if found is None or one is None:
+            return None
+        if found["kind"] is not None:
+            is_odd = found["kind"] == "odd"
+            return lambda values: values[one] % 2 == is_odd
+        if found["sum"] is not None:
+            other, total = places.get(found["other"]), int(found["sum"])
+            return None if other is None else lambda values: values[one] + values[other] == total
+        if found["right"].isdigit():
+            number = int(found["right"])
+            return lambda values: values[one] < number if found["sign"] == "<" else values[one] != number
+        right = places.get(found["right"])
         if right is None:
-            return False
-        return one < right if clue["sign"] == "<" else one != right
+            return None
+        if found["sign"] == "<":
+            return lambda values: values[one] < values[right]
+        return lambda values: values[one] != values[right]
 
     def matching(self, current: Sequence[int]) -> list[Values]:
         """Returns the assignments that agree with all values assigned so far (0 for none)."""
@@ -123,7 +133,7 @@ class _Solver:
         if brief is None:
             raise TaskError("agent 'clue-solver' solves `constraints` and `split-constraints` alone")
         self._attempt, self._options = attempt, options
-        self.knowledge = Knowledge(brief[1].split(", "), int(brief[2]))
+        self.knowledge = Knowledge(brief[1].split(", "), int(brief[2]), attempt.seed)
         self._own = read_clues(text)
         self.knowledge.add(self._own)
         self._tools = {spec.name: spec for spec in attempt.tools.specs()}
@@ -198,13 +208,11 @@ class _Solver:
         if not open_ones:
             return False
         matching = [one for one in self.knowledge.matching(self._current) if one not in self._tried]
-        draw = self._draw(0)
         if matching:
-            target, at = draw.choice(matching), next(n for n, value in enumerate(self._current) if not value)
+            target, at = matching[0], next(n for n, value in enumerate(self._current) if not value)
         else:
             distances = [sum(a not in (0, b) for a, b in zip(self._current, one, strict=True)) for one in open_ones]
-            nearest = [one for one, far in zip(open_ones, distances, strict=True) if far == min(distances)]
-            target = draw.choice(nearest)
+            target = open_ones[distances.index(min(distances))]
             at = next(n for n, value in enumerate(self._current) if value not in (0, target[n]))
         await self._do(ASSIGN, {"variable": names[at], "value": target[at]})
         return True

@@ -9,6 +9,7 @@ import msgspec
 
 from assay.agents.interface import Attempt
 from assay.errors import AgentError
+from assay.gateway.interface import ModelRequest
 from assay.records import TEAM_HAND_OFF, TEAM_MESSAGE, TEAM_READ, TEAM_SEND, Evidence, Observation, ToolCall
 
 
@@ -207,3 +208,16 @@ class Reader(Adder):
     async def run(self, attempt: Attempt) -> None:
         await act(attempt, TEAM_READ)
         await act(attempt, TEAM_READ)
+
+
+def boss_and_worker(request: ModelRequest) -> dict[str, Any] | str:
+    """A model that hands off as the boss, and adds as the worker what it was handed."""
+    asked = str(request.messages[-1]["content"])
+    task = str(request.messages[1]["content"])
+    if "You are 'boss'" in task:
+        if len(request.messages) > 2:
+            return {"tool_calls": [{"name": "finish", "arguments": {"message": "done"}}]}
+        return {"tool_calls": [{"name": TEAM_HAND_OFF, "arguments": {"to": "hand", "text": "add 10"}}]}
+    if asked == "10":
+        return {"tool_calls": [{"name": "finish", "arguments": {"message": "added"}}]}
+    return {"tool_calls": [{"name": "add", "arguments": {"by": int(task.rpartition(" ")[2])}}]}

@@ -198,3 +198,20 @@ async def test_rules_of_permission_and_flow_fire_on_a_recorded_team(tmp_path: Pa
     kept = await count(tmp_path / "kept", {"roles": roles, "channels": [{"name": "table", "readers": ["auditor"]}]})
     found = findings_of_contract(read_contract(FLOW, "flow"), Subject(kept, actions_of(kept), lambda _: None))
     assert [one.rule for one in found] == ["secrets.permission"]
+
+
+async def test_model_calls_are_each_actors_own_and_a_handed_task_is_a_sub_agents(tmp_path: Path) -> None:
+    roles = [{"name": "boss", "agent": "loop", "tools": []}, {"name": "hand", "agent": "loop", "hand_off_to": []}]
+    model = f"scripted:{HERE}:boss_and_worker"
+    made = await count(tmp_path, {"roles": roles, "order": "hand-off"}, model=model)
+    assert made.outcome == "pass"
+    calls = [(call.actor_name, call.cause, call.branch) for call in made.calls]
+    assert [name for name, _, _ in calls] == ["boss", "hand", "hand", "boss"]
+    assert [cause for _, cause, _ in calls] == ["root", "sub_agent", None, None]
+    assert calls[0][2] == calls[3][2] != calls[1][2] == calls[2][2]
+    assert [step.actor_name for step in made.steps if step.call is not None] == ["boss", "hand", "hand", "boss"]
+    boss, hand = actor_usage(made)
+    assert (boss.calls, hand.calls, boss.hand_offs, hand.acts) == (2, 2, 1, 1)
+    tools = {name: {one["function"]["name"] for one in call.request["tools"]} for name, call in
+             ((call.actor_name, call) for call in made.calls if "tools" in call.request)}  # fmt: skip
+    assert tools == {"boss": {"team_hand_off", "team_read", "finish"}, "hand": {"add", "team_read", "finish"}}
