@@ -35,7 +35,7 @@ from assay.tasks import find_tasks
 
 SEEDS = (1, 2, 3, 4, 5)
 TASKS = "family:split-constraints,n=40,variables=5,values=4,seed=21"
-CREDIT_TASKS = "family:split-constraints,n=4,variables=5,values=4,parts=3,turns=5,seed=22"
+CREDIT_TASKS = "family:split-constraints,n=3,variables=5,values=4,parts=3,turns=5,seed=22"
 FORKS = (8, 16, 32)
 TELL = 0.6
 SOLVER = "clue-solver"
