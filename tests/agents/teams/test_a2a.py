@@ -45,7 +45,7 @@ async def test_a_peer_has_the_rights_of_its_role(tmp_path: Path) -> None:
         task = (await peer.send({"text": "hello"}))["task"]
         tools = [one["name"] for one in task["status"]["message"]["parts"][1]["data"]["tools"]]
         assert tools == ["team_read"]
-        sent = await peer.send(use("assign", variable="A", value=1), use("team_send", channel="table", text="x"),
+        sent = await peer.send(use("assign", variable="A", value=10**40), use("team_send", channel="table", text="x"),
                                taskId=task["id"], metadata={"actor": "teller"})  # fmt: skip
         assert [part["data"]["error"] for part in sent["task"]["status"]["message"]["parts"]] == [True, True]
     made = recorded(tmp_path)
@@ -83,6 +83,9 @@ async def test_a_hostile_peer_is_refused_and_leaves_a_whole_record(tmp_path: Pat
         assert (await peer.post(b"{}", **{"A2A-Version": "0.3"}))[1]["error"]["code"] == -32009
         assert (await peer.post(b" " * 10_000_000))[0] == 413
         assert (await lie(peer)) == [-32001, -32602, -32602, -32005, -32602]
+        for frame in odd_arguments():
+            status, body = await peer.post(frame)
+            assert (status, body["error"]["code"] in (-32602, -32700)) == (200, True), frame[:200]
         reading = await endless(at.url, at.token)
         task = await solve(peer)
         assert task["status"]["state"] == COMPLETED
@@ -109,6 +112,14 @@ async def lie(peer: Peer) -> list[int]:
         ({"text": "x" * 30_000}, {}),
     ]
     return [(await peer.send(part, **fields))["code"] for part, fields in lies]
+
+
+def odd_arguments() -> list[bytes]:
+    """Returns messages whose arguments no record could hold, or almost none."""
+    values = [b"1e400", b"[" * 700 + b"]" * 700, b'"\\ud800"']
+    call = b'{"tool": "assign", "arguments": {"variable": "A", "value": %b}}'
+    send = b'{"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": {"messageId": "odd", '
+    return [send + b'"parts": [{"data": %b}]}}}' % (call % value) for value in values]
 
 
 async def endless(url: str, token: str) -> socket.socket:

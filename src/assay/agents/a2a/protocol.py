@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import msgspec
 
 from assay.environments.interface import ToolSpec
-from assay.records import Observation, ToolCall, canonical_bytes
+from assay.records import Observation, ToolCall, canonical_bytes, require_finite
 
 VERSION: Final = "1.0"
 PARSE_ERROR: Final = -32700
@@ -174,15 +174,25 @@ def read_turn(message: PeerMessage, turn: int) -> PeerTurn:
             raise A2aError(CONTENT_TYPE_NOT_SUPPORTED, "parts are texts and data; files are not taken")
         if part.text is not None:
             continue
-        name = part.data.get("tool") if isinstance(part.data, dict) else None
-        arguments = _integers(part.data.get("arguments", {})) if isinstance(part.data, dict) else None
-        if not isinstance(name, str) or not 1 <= len(name) <= 200 or not isinstance(arguments, dict):
-            raise A2aError(INVALID_PARAMS, 'a data part is a call: {"tool": NAME, "arguments": {...}}')
-        calls.append(ToolCall(f"p{turn}.{len(calls)}", name, canonical_bytes(arguments).decode(), arguments))
+        calls.append(_read_call(part.data, f"p{turn}.{len(calls)}"))
     text = "\n".join(part.text for part in message.parts if part.text is not None)
     if len(calls) > MOST_CALLS or len(text) > MOST_TEXT:
         raise A2aError(INVALID_PARAMS, f"a message has at most {MOST_CALLS} calls and {MOST_TEXT} characters of text")
     return PeerTurn(tuple(calls), text)
+
+
+def _read_call(data: Any, identity: str) -> ToolCall:
+    """Returns the call of a data part. Raises `A2aError`, also for arguments that a record cannot hold."""
+    name = data.get("tool") if isinstance(data, dict) else None
+    arguments = data.get("arguments", {}) if isinstance(data, dict) else None
+    if not isinstance(name, str) or not 1 <= len(name) <= 200 or not isinstance(arguments, dict):
+        raise A2aError(INVALID_PARAMS, 'a data part is a call: {"tool": NAME, "arguments": {...}}')
+    try:
+        require_finite(arguments, "the arguments")
+        plain = _integers(arguments)
+        return ToolCall(identity, name, canonical_bytes(plain).decode(), plain)
+    except (ValueError, TypeError, OverflowError, RecursionError) as exc:
+        raise A2aError(INVALID_PARAMS, f"the arguments of {name[:40]!r} cannot be recorded: {exc}") from exc
 
 
 def _integers(value: Any) -> Any:
