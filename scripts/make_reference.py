@@ -39,6 +39,8 @@ from assay.agents.cheats.interface import BUNDLES, Cheat
 from assay.agents.combinators.combinator import Combinator
 from assay.agents.harnesses.agent import HarnessOptions
 from assay.agents.harnesses.install import Installed
+from assay.agents.teams.agent import TeamAgent
+from assay.agents.teams.spec import Role, TeamChannel, TeamSpec
 from assay.analysis import consistency, integrity
 from assay.analysis.card import Card, Mark, TaskCard
 from assay.analysis.causes import Cause
@@ -84,6 +86,7 @@ from assay.records import (
     Event,
     Evidence,
     EvidenceAdded,
+    HandOff,
     Isolation,
     LimitHold,
     Limits,
@@ -98,6 +101,7 @@ from assay.records import (
     Step,
     StepAdded,
     Task,
+    TeamMessage,
     ToolCall,
     Trajectory,
     Truncation,
@@ -113,6 +117,7 @@ from assay.rollout.exchange.config import ExportConfig, ImportConfig, RecordConf
 from assay.rollout.exchange.exporting import ExportReport
 from assay.rollout.exchange.importing import ImportReport
 from assay.rollout.rejudge.counterfactual import PrefixOutcome, RewindResult
+from assay.rollout.rejudge.marginals import Marginal, MarginalsReport
 from assay.rollout.rejudge.replay import ReplayResult
 from assay.rollout.rejudge.reverify import ReverificationResult
 from assay.rollout.schedule.policies import ALLOCATIONS
@@ -161,7 +166,7 @@ RECORDS: tuple[type, ...] = (
         StepAdded,
         ModelCalled,
     ),
-    *(EvidenceAdded, VerdictAdded, Noted, AttemptEnded),
+    *(EvidenceAdded, VerdictAdded, Noted, AttemptEnded, TeamMessage, HandOff),
 )
 TOML_TABLES: tuple[tuple[str, type], ...] = (
     ("the root", harbor_config.HarborTask),
@@ -190,6 +195,8 @@ WALLS = {
     "bubblewrap": "assay.environments.workspace.bubblewrap",
     "podman and docker": "assay.environments.workspace.engine",
     "process": "assay.environments.workspace.process",
+    "Actors of a team": "assay.rollout.attempt.seat",
+    "Remote peers over A2A": "assay.agents.a2a.server",
     "The tool layer": "assay.environments.workspace.toolchain",
     "The verifier's sandbox": "assay.verify.sanitise",
     "Planted files": "assay.verify.planted",
@@ -342,6 +349,10 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
     "replay --from-each-prefix": (
         {"run": "the recorded run", "rewound": "list of Rewound"},
         (RewindResult, PrefixOutcome),
+    ),
+    "marginals": (
+        {name: f"see MarginalsReport.{name}" for name in MarginalsReport.__struct_fields__},
+        (MarginalsReport, Marginal),
     ),
     "skills show": (
         {
@@ -677,6 +688,9 @@ def agents_page() -> str:
             made += "[how-to](../how-to/try-several-times.md).\n"
             made += "\n" + field_table(kind.Options) if kind.Options.__struct_fields__ else ""
             continue
+        if kind is TeamAgent:
+            made += f"\nSee the [how-to](../how-to/work-in-teams.md). `file=TEAM.toml`, or:\n\n{field_table(TeamSpec)}"
+            made += "".join("\n" + struct_section(one, level="###") for one in (Role, TeamChannel))
         for options in [v for k, v in sorted(vars(module).items()) if k.endswith("Options") and isinstance(v, type)]:
             if options.__module__ == module.__name__:
                 made += "\n" + field_table(options)

@@ -44,7 +44,18 @@ def assay(store: Path, *words: str) -> Result:
 def test_every_table_is_there_in_every_form(store: Path) -> None:
     told = json.loads(assay(store, "--table", "all", "--json").stdout)
     assert list(told["tables"]) == [
-        *("clauses", "conversations", "economy", "efficiency", "flakes", "grid", "instructions", "pairs", "picks"),
+        *(
+            "actors",
+            "clauses",
+            "conversations",
+            "economy",
+            "efficiency",
+            "flakes",
+            "grid",
+            "instructions",
+            "pairs",
+            "picks",
+        ),
         *("ranking", "reliability", "routes", "scores", "spending", "tasks"),
     ]
     for form in ("text", "markdown", "latex"):

@@ -38,6 +38,7 @@ SAYS = {
     "own_credit.py": "brevity aware   +0.50 +0.17",
     "prove_a_record.py": "its first 8 events differ from the receipt's",
     "read_a_run.py": "problems: ()",
+    "team_of_two.py": "reader: 1 turns, 0 acts, 1 sent, 0 received",
     "python_agents.py": "adds pass {'tests': 'pass', 'is_a_number': 'pass', 'few_steps': 'pass'",
     "python_misuse.py": "OptionError - assay.run has no option 'atempts'; did you mean attempts?",
     "python_results.py": "3 attempts",

@@ -29,7 +29,7 @@ from assay.statistics import (
 from assay.store import RunStore, decode_body, final_rows, load_current_verdicts
 from assay.verify.route_check import ROUTE
 
-from . import process_tables, service_tables
+from . import process_tables, service_tables, team_tables
 from .check_evidence import read_check_evidence
 from .task_economy import Economy, economy_rows, sum_economies
 
@@ -97,6 +97,8 @@ class TableInput(NamedTuple):
     """Findings of the check `economy`, one for each attempt."""
     processes: tuple[ProcessMeasures, ...] = ()
     """Conversations and tool use of attempts on services."""
+    teams: tuple[team_tables.TeamAttempt, ...] = ()
+    """Attempts of teams, with each actor's part."""
     message_cost: float = 0.0
     """Cost of a message in the utility of an interview."""
 
@@ -461,6 +463,11 @@ TABLES: dict[str, Table] = {
         "no attempt on services has recorded its facts",
     ),
     "routes": Table(_routes, _route_rows, "no attempt was judged by the check `route`, as those of family:sites are"),
+    "actors": Table(
+        lambda data: team_tables.sum_actors(data.teams),
+        team_tables.actor_rows,
+        "no attempt was of a team (--agent team)",
+    ),
     "economy": Table(
         lambda data: sum_economies(data.economies),
         economy_rows,

@@ -27,6 +27,7 @@ from assay.store import AttemptRow, RunStore, audit, chain_problems, final_rows,
 from assay.tasks.assay_config import NOT_DECLARED, declared_licence
 from assay.verify.reverification import CannotRebuildError
 
+from .aligned import align_rows
 from .conversation import Opening, asked_model, build_opening, has_agent_output
 from .held_out import find_held_out
 from .rendered import rendered_rows
@@ -204,7 +205,11 @@ class RunReader:
                 self.on_left_out(row.attempt, "attempt", "it is not decided: it did not end, or is a certificate")
 
     def rows(self, trajectory: Trajectory) -> list[TrainingRow]:
-        """Returns the rows of a trajectory. Raises `UserError` as `rows_of_run`."""
+        """Returns the rows of a trajectory, aligned as configured. Raises `UserError` as `rows_of_run`."""
+        found = self._rows(trajectory)
+        return align_rows(found, self._config.align, trajectory.chain) if self._config.align else found
+
+    def _rows(self, trajectory: Trajectory) -> list[TrainingRow]:
 
         def on_refused(one: UncertifiedSpan) -> None:
             self.on_left_out(trajectory.attempt, "span", f"call {one.call} is not trained: {one.reason}")

@@ -276,7 +276,7 @@ class _OutlineBuilder:
 
     def _actor_lane(self, step: LightStep, lane: int) -> int:
         """Returns the lane of a named actor without calls of its own, else `lane`."""
-        names = (step.extra.name, step.extra.agent, step.extra.agent_name)
+        names = (step.actor_name, step.extra.name, step.extra.agent, step.extra.agent_name)
         name = next((each for each in names if isinstance(each, str) and each), None)
         if step.actor == "other_agent" and name is None:
             name = "another agent"
@@ -305,13 +305,13 @@ class _OutlineBuilder:
             return self._branches.get(branch or "", self._call_lanes.get(call.parent or "", 0))
         if not self._branches:  # the first one is the main line
             self._branches[branch] = 0
-            self.lanes[0].agent = _agent(call.lineage)
+            self.lanes[0].agent = call.actor_name or _agent(call.lineage)
             return 0
         parent = self._call_lanes.get(call.parent or "", 0)
         if len(self.lanes) >= _MOST_LANES:
             return parent
         self._branches[branch] = len(self.lanes)
-        agent = _agent(call.lineage)
+        agent = call.actor_name or _agent(call.lineage)
         self.lanes.append(Lane((agent or branch)[:100], "branch", parent, call.cause, agent))
         return self._branches[branch]
 
