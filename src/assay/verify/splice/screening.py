@@ -5,7 +5,7 @@ One sandbox a check holds the tests, collected (`payload/assay_supervisor/warm.p
 them for each attempt. It is opened on the task's image as any judge of spliced tests is, and the agent's code runs in a
 sandbox of its own as it always does. Only a plain failure counts (`pytest_check`): a pass, a doubt or a missing result
 is judged anew in a sandbox that judges nothing else. So what one attempt could leave to the next could at most let
-that one fail.
+that one fail. An attempt that ends in a state which failed the same tests before fails without another run.
 
 Nothing is left, as far as it is looked for: a run that changed a file, left a process, met a limit or gave no report
 does not count, and its sandbox is closed. A check whose tests change files or leave processes gets no other one here.
