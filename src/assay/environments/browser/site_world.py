@@ -31,7 +31,7 @@ from assay.records import Isolation, Observation, ToolCall
 from .guide import PlanGuide
 from .page_snapshot import PageSnapshot, restore_pages, take_snapshot
 from .random_acts import random_act
-from .screen import Screen
+from .screen import Screen, ShownPage
 from .tab import ActProblem
 from .tools import BrowserTools, Observe
 
@@ -130,6 +130,19 @@ class SiteWorld:
         if self._failure is not None:
             raise EnvironmentFailure(f"the site is broken: {self._failure}") from self._failure
         return observation
+
+    async def show_page(self) -> ShownPage:
+        """Returns the page as people see it, which is no act.
+
+        Raises:
+            EnvironmentFailure: The browser is broken, or shows no page.
+        """
+        tools = await self.open()
+        try:
+            with boundary(EnvironmentFailure, "the browser"):
+                return await tools.show()
+        except ActProblem as exc:
+            raise EnvironmentFailure(f"the page cannot be shown: {exc}") from exc
 
     async def digest(self) -> str | None:
         return await self.service.digest()

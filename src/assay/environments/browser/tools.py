@@ -27,7 +27,7 @@ from .context import BrowserContext
 from .keys import MODIFIERS, modifier_event
 from .page_snapshot import capture
 from .pool import browser_pool
-from .screen import Point, Screen
+from .screen import Point, Screen, ShownElement, ShownPage
 from .tab import ActProblem, PageState, Serve, Tab
 from .tree import PageTree, quote, render_changes, render_tree
 from .vocabulary import (
@@ -151,6 +151,21 @@ class BrowserTools:
         await tab.settle(frames=0)
         await tab.read()
         await capture(self.context)
+
+    async def show(self) -> ShownPage:
+        """Returns the page as people see it; it is no act, and elements keep their numbers. Raises `ActProblem`."""
+        tab = await self._rest()
+        before = tab.last
+        tree = (await tab.read(with_boxes=True)).tree
+        tab.last = before
+        nodes = [(number, one.node) for number, one in tab.numbering.elements.items()]
+        elements = tuple(
+            ShownElement(number, node.r, node.t, node.v or "", node.s, node.o, node.b)
+            for number, node in nodes
+            if node.b
+        )
+        image = await tab.screenshot()
+        return ShownPage(tree.url, tree.title, self.context.width, self.context.height, image, elements)
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
         """Calls a tool. Raises `EnvironmentFailure` if the browser is gone."""

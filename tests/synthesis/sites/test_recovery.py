@@ -1,0 +1,124 @@
+"""Sites from recorded attempts: the machine of drawn walks is found again, and what none shows is unknown."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from assay.environments.services.machines.machine import Condition, Machine, Transition, read_machine
+from assay.environments.services.machines.search import Reach
+from assay.environments.services.plans import PlannedCall, play
+from assay.environments.services.world import ServiceWorld
+from assay.errors import UserError
+from assay.records import Check, EnvironmentSpec, Task
+from assay.synthesis.sites.domains import DOMAINS
+from assay.synthesis.sites.drawing import draw_machine
+from assay.synthesis.sites.from_runs import SiteFromRunsConfig, make_site, read_site_file
+from assay.synthesis.sites.recovery import NOT_RECORDED, recover, share_predicted
+from assay.verify.interface import WorldInput
+from assay.verify.state_check import StateCheck
+
+from .drawn_walks import draw_walk
+
+MUSEUM = draw_machine(next(one for one in DOMAINS if one.name == "museum"), 3)
+
+
+@pytest.fixture(scope="module")
+def recovered() -> Machine:
+    return recover([draw_walk(MUSEUM, seed, 60) for seed in range(40)], "museum").machine
+
+
+def test_screens_and_data_of_a_site_are_found_again(recovered: Machine) -> None:
+    assert {one.title for one in recovered.screens} == {one.title for one in MUSEUM.screens} | {"Not recorded"}
+    assert recovered.screens[0].title == MUSEUM.screens[0].title
+    assert set(recovered.codes) == set(MUSEUM.codes)
+    for variable in MUSEUM.variables:
+        found = recovered.by_variable[variable.name]
+        assert found.first == variable.first
+        assert set(found.domain) <= set(variable.domain)  # no walk counted as far as it goes
+        assert not variable.choices or len(found.choices) == len(variable.choices)
+
+
+def test_forms_do_what_they_did(recovered: Machine) -> None:
+    titles = {one.name: one.title for one in recovered.screens}
+    for one in MUSEUM.transitions:
+        found = recovered.by_transition[one.name]
+        assert (found.asks, found.adds, found.code) == (one.asks, one.adds, one.code), one.name
+        assert {titles[at] for at in found.at} == {MUSEUM.by_screen[at].title for at in one.at}
+    needy = [one for one in MUSEUM.transitions if one.needs and one.skill == "choose"]
+    assert needy
+    for one in needy:
+        assert recovered.by_transition[one.name].needs == one.needs
+    assert all(isinstance(need, Condition) for one in needy for need in one.needs)
+
+
+def test_walks_that_were_left_out_are_predicted_the_better_the_more_were_recorded() -> None:
+    shares = []
+    for domain in DOMAINS[::3]:
+        machine = draw_machine(domain, 5)
+        sites = [recover([draw_walk(machine, seed) for seed in range(count)]) for count in (4, 40)]
+        held = [draw_walk(machine, 1_000 + seed) for seed in range(20)]
+        (few, total), (many, _) = (share_predicted(site, held) for site in sites)
+        assert not sites[1].by_pages
+        assert few < many
+        shares.append(many / total)
+    assert sum(shares) / len(shares) > 0.8
+
+
+def test_an_act_that_no_walk_did_leads_to_the_page_that_says_so_and_is_unknown() -> None:
+    walks = [draw_walk(MUSEUM, seed, 6) for seed in range(3)]
+    machine = recover(walks).machine
+    reach = Reach(machine)
+    lost = next(state for state in reach.states if state.screen == NOT_RECORDED)
+    way = reach.way_to(lost)
+    assert way is not None
+    assert not machine.leaving[NOT_RECORDED]
+    parameters = {"machines": [msgspec.to_builtins(machine)]}
+    facts = play(
+        ServiceWorld(parameters, 1), [PlannedCall(step.transition.name, dict(step.given)) for step in way]
+    ).facts()
+    assert facts["summaries"] == {machine.name: {"unrecorded": True}}
+    for outcome in ([], facts["changes"]):  # neither what was asked nor anything else
+        check = Check("state", "state", {"outcomes": [{"changes": []}]})
+        task = Task("t", "i", EnvironmentSpec("services", parameters, 1), (check,), "blake3:0")
+        given = WorldInput(task, check, {**facts, "changes": outcome}, None)
+        verdict = asyncio.run(StateCheck().judge_world(given)).verdict
+        assert (verdict.status, verdict.score) == ("unknown", None)
+
+
+def test_a_site_without_data_is_read_by_pages() -> None:
+    screens = tuple(msgspec.structs.replace(one, shows=()) for one in MUSEUM.screens[1:4])
+    names = [one.name for one in screens]
+    steps = tuple(Transition(f"go_{name}", (names[at - 1],), name, "Goes on.") for at, name in enumerate(names))
+    reader = read_machine(Machine("reader", "Pages.", screens, steps))
+    site = recover([draw_walk(reader, seed, 12) for seed in range(6)], by_pages=True)
+    assert (site.by_pages, site.machine.variables, len(site.machine.screens)) == (True, (), 4)
+    assert share_predicted(site, [draw_walk(reader, 99, 12)]) == (12, 12)
+
+
+async def test_too_few_attempts_and_no_acts_are_refused() -> None:
+    config = SiteFromRunsConfig(runs=("r",), out="s.json")
+    with pytest.raises(UserError, match="too few to hold out"):
+        await make_site([draw_walk(MUSEUM, 1)], config)
+    with pytest.raises(UserError, match="observe=tree"):
+        await make_site([draw_walk(MUSEUM, 1, 0)], config)
+
+
+async def test_a_file_is_read_back_and_a_damaged_one_is_named(tmp_path: Path) -> None:
+    config = SiteFromRunsConfig(runs=("r",), out="s.json", without_browser=True)
+    made = await make_site([draw_walk(MUSEUM, seed) for seed in range(8)], config)
+    assert (len(made.recovered_from), len(made.held_out), made.reading) == (6, 2, "values")
+    file = tmp_path / "s.json"
+    file.write_bytes(msgspec.json.encode(made))
+    assert read_site_file(file) == made
+    data = json.loads(file.read_bytes())
+    data["machine"]["transitions"][0]["to"] = "nowhere"
+    file.write_text(json.dumps(data))
+    with pytest.raises(UserError, match="nowhere"):
+        read_site_file(file)
+    with pytest.raises(UserError, match="cannot be read"):
+        read_site_file(tmp_path / "none.json")
