@@ -1,4 +1,4 @@
-"""Records a random walker and an oracle on a site, recovers a mock of it, and lets an agent use the mock."""
+"""Records a walker and an oracle on a site, recovers a mock of it, and lets an agent use the mock."""
 
 import asyncio
 from pathlib import Path
@@ -17,7 +17,7 @@ SITE = "family:sites,site=museum,n=3,seed=1,least=3,most=8"
 
 async def main(settings: Settings) -> None:
     walks = []
-    for agent, options in (("oracle", {}), ("random-world", {"steps": 15})):
+    for agent, options in (("oracle", {}), ("page-walker", {"acts": 15})):
         await start_run(RunConfig(tasks=(SITE,), agent=agent, agent_options=options, run=agent), settings, Tally())
         with RunReader.open(settings, agent, RowsConfig()) as reader:
             walks += [read_walk(one) for one in reader.trajectories()]

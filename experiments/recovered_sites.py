@@ -1,6 +1,6 @@
 """How faithful is a site that was recovered from recordings? `docs/experiments/recovered-sites.md` has the results.
 
-Attempts of a random walker and of the oracle are recorded in a real Chromium. A quarter is held out; from some of the
+Attempts of `page-walker` and of the oracle are recorded in a real Chromium. A quarter is held out; from some of the
 rest, a mock is recovered. The attempts held out are replayed on it, each up to its first difference from the record.
 
     python -m experiments.recovered_sites --store FOLDER
@@ -31,7 +31,7 @@ from assay.synthesis.sites.recovery import RecoveredSite, recover, share_predict
 
 SITES = ("museum", "hotel", "permits")
 APPLICATIONS = ("shop", "bank")
-STEPS, TRIES = 30, 6
+ACTS, TRIES = 20, 4
 COUNTS = (3, 6, 12)
 
 
@@ -40,9 +40,9 @@ async def _record(source: str, settings: Settings) -> list[RecordedWalk]:
     is_site = source in SITES
     tasks = f"family:sites,site={source},n=5,seed=1" if is_site else f"family:services,app={source},interface=pages,n=1"
     walks = []
-    for agent, attempts in (("random-world", TRIES if is_site else 5 * TRIES), ("oracle", 1)):
+    for agent, attempts in (("page-walker", TRIES if is_site else 5 * TRIES), ("oracle", 1)):
         run = f"{source}-{agent}"
-        options = {"steps": STEPS} if agent == "random-world" else {}
+        options = {"acts": ACTS} if agent == "page-walker" else {}
         config = RunConfig(
             tasks=(tasks,), run=run, agent=agent, agent_options=options, attempts=attempts, seed=1, concurrency=2
         )

@@ -122,7 +122,7 @@ async def test_what_a_person_does_with_mouse_and_keys_is_recorded_as_acts(tmp_pa
     calls = [call for step in attempt.steps for call in step.tool_calls]
     assert [call.name for call in calls] == ["read_page", "click", "click", "click", "fill", "press"]
     assert difference == ["progress 1: lamp off -> on"]
-    assert "not the right pin" in attempt.steps[-1].observations[0].content
+    assert "This needs coins" in attempt.steps[-1].observations[0].content
     assert attempt.ended == "the person says that it is done"
     data: Mapping[str, Any] = {one.kind: one.data for one in attempt.evidence}
     assert [one["trusted"] for one in data["person_input"]["inputs"]] == [True] * 5

@@ -9,12 +9,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from assay.cli import main
+from assay.environments.browser.chromium import find_program
+from assay.environments.browser.pool import close_browsers
+from assay.environments.browser.site_world import SiteWorld
 from assay.environments.services.machines.machine import Condition, Machine, Transition, read_machine
 from assay.environments.services.machines.search import Reach
 from assay.environments.services.plans import PlannedCall, play
 from assay.environments.services.world import ServiceWorld
 from assay.errors import UserError
 from assay.records import Check, EnvironmentSpec, Task
+from assay.rollout import RunConfig, Tally, start_run
+from assay.settings import Settings
 from assay.synthesis.sites.domains import DOMAINS
 from assay.synthesis.sites.drawing import draw_machine
 from assay.synthesis.sites.from_runs import SiteFromRunsConfig, make_site, read_site_file
@@ -122,3 +128,58 @@ async def test_a_file_is_read_back_and_a_damaged_one_is_named(tmp_path: Path) ->
         read_site_file(file)
     with pytest.raises(UserError, match="cannot be read"):
         read_site_file(tmp_path / "none.json")
+
+
+async def record(settings: Settings, agent: str, run: str, **options: object) -> None:
+    tasks = "family:sites,site=museum,n=1,seed=1,least=3,most=6"
+    config = RunConfig(tasks=(tasks,), agent=agent, run=run, attempts=4, agent_options=options)
+    await start_run(config, settings, Tally())
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_recorded_attempts_become_a_site_that_agents_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        find_program()
+    except UserError as exc:
+        pytest.skip(str(exc))
+    monkeypatch.chdir(tmp_path)
+    settings = Settings(tmp_path / "cache", tmp_path / ".assay")
+    asyncio.run(record(settings, "oracle", "by-oracle"))
+    asyncio.run(record(settings, "page-walker", "at-random", acts=8))
+    words = ["synth", "site", "by-oracle", "at-random", "--out", "site.json", "--reading", "values", "--json"]
+    monkeypatch.setattr("sys.argv", ["assay", *words])
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert not left.value.code
+    report = json.loads(capsys.readouterr().out)
+    assert (len(report["recovered_from"]), len(report["held_out"]), report["other_starts"]) == (6, 2, 0)
+    fidelity = report["fidelity"]
+    assert 0 < fidelity["reproduced"] == fidelity["predicted"] <= fidelity["steps"]
+    assert fidelity["agreement"] == 1.0
+    made = read_site_file(Path("site.json"))
+    found = Tally()
+    config = RunConfig(tasks=("family:sites,machine=site.json,least=2,most=4,n=1",), agent="oracle", run="mock")
+    asyncio.run(start_run(config, settings, found))
+    assert found.outcomes["pass"] == 1
+    asyncio.run(_lead_astray(made.machine))
+
+
+async def _lead_astray(machine: Machine) -> None:
+    """Does in a browser what no record shows."""
+    reach = Reach(machine)
+    way = reach.way_to(next(state for state in reach.states if state.screen == NOT_RECORDED))
+    assert way is not None
+    plan = [{"action": step.transition.name, "arguments": dict(step.given)} for step in way]
+    world = SiteWorld({"machines": [msgspec.to_builtins(machine)], "plan": plan, "site": {"pictures": False}}, 1)
+    try:
+        while (act := world.advice()) is not None:
+            seen = await world.call(act.name, act.parsed or {})
+        assert "no record shows what comes here" in seen.content
+        assert world.facts()["summaries"][machine.name] == {"unrecorded": True}
+    finally:
+        await world.close()
+        await close_browsers()

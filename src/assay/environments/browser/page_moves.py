@@ -1,9 +1,9 @@
 """Reads calls of the browser's tools as moves: from one page by one act to the next. Pure.
 
 An act is a link that was followed, or a form that was sent with what had been filled in; a question whether to do it is
-a part of it. Everything is read from the calls and the trees that they returned, so a move holds nothing that was not
-on a page. An address that was typed, the history and acts at coordinates are no acts of this kind: they are counted,
-and the next move does not follow the last one.
+a part of it, and a step in the history is one, too. Everything is read from the calls and the trees that they
+returned, so a move holds nothing that was not on a page. An address that was typed and acts at coordinates are no acts
+of this kind: they are counted, and the next move does not follow the last one.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ _FILLS: Final = frozenset({"fill", "select_option", "clear"})
 _CLICKS: Final = frozenset({"click", "dblclick"})
 _CHOSEN: Final = frozenset({"radio", "checkbox"})
 _LOOKS: Final = frozenset({"read_page", "screenshot", "noop", "scroll", "scroll_at", "hover", "focus", "mouse_move"})
+_HISTORY: Final = frozenset({"go_back", "go_forward"})
 _WORDS: Final = frozenset({"send_msg_to_user", "report_infeasible"})
 
 
 class PageAct(NamedTuple):
-    """A link that was followed, or a form that was sent."""
+    """A link that was followed, a form that was sent, or a step in the history."""
 
     kind: str
-    """`link` or `form`."""
+    """`link`, `form` or `history`."""
     label: str
     texts: tuple[tuple[str, str], ...] = ()
     """What was filled in, by the label of the field, sorted."""
@@ -55,7 +56,8 @@ class MoveReader:
         self._page: PageView | None = None
         """Page from which the next act begins; None where it is not known."""
         self._shown: PageView | None = None
-        self._texts: dict[str, str] = {}
+        self._texts: dict[tuple[str, str], str] = {}
+        """What was filled in, by form and label."""
         self._asked: PageAct | None = None
         """Act that the page asks to confirm."""
         self._follows = True
@@ -78,6 +80,8 @@ class MoveReader:
         element = None if self._shown is None else self._shown.element(str(arguments.get("bid", "")))
         if name in _LOOKS:
             self._page = self._page or view
+        elif name in _HISTORY:
+            self._move(PageAct("history", name), view)
         elif name in _FILLS and element is not None:
             self._fill(arguments, element)
         elif name in _CLICKS and element is not None:
@@ -95,7 +99,7 @@ class MoveReader:
 
     def _note(self, element: Part, text: str) -> None:
         assert self._shown is not None, "an element was found in it"
-        self._texts[self._shown.label_of(element)] = text
+        self._texts[self._shown.form_of(element), self._shown.label_of(element)] = text
 
     def _click(self, name: str, element: Part, view: PageView) -> None:
         if element.role in _CHOSEN:
@@ -120,7 +124,9 @@ class MoveReader:
 
     def _send(self, element: Part, view: PageView) -> None:
         assert self._shown is not None, "an element was found in it"
-        act = PageAct("form", self._shown.form_of(element) or element.name, tuple(sorted(self._texts.items())))
+        form = self._shown.form_of(element)
+        texts = sorted((label, text) for (of, label), text in self._texts.items() if of == form)
+        act = PageAct("form", form or element.name, tuple(texts))
         if confirmation(view) is not None:
             self._asked = act
         else:

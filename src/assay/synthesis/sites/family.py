@@ -4,8 +4,8 @@ Each task has a start and a goal; the reference solution is the shortest way tha
 kept if its way has the wanted length and no way leads to the goal without a code that has to be read, so that neither
 chance nor the calls of another world do. The same `n`, `seed` and options give the same tasks.
 
-A site that was recovered from records (`machine`) may have no codes: its tasks then ask for states that the calls of
-another world bring about, too, since there is one such site alone.
+Tasks on a site that was recovered from records (`machine`) may be done without reading a code, because records may
+not show what asks for one.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class SiteTasks:
         """Returns the task of a goal and the key of its outcome; None if the goal can be reached without reading."""
         way = reach.way_to(goal)
         machine, begun = site.machine, reach.start.state
-        if not way or (machine.codes and goal in reach.unread_states):
+        if not way or (site.demands_reading and goal in reach.unread_states):
             return None
         world = site.world(begun)
         plan = site.plan(world, way)
@@ -166,19 +166,19 @@ class SiteTasks:
 
 def _draws(domain: Domain) -> Callable[[int], _SearchedSite]:
     """Returns what makes the site of a domain from a seed."""
-    return lambda seed: _SearchedSite(draw_machine(domain, seed), seed)
+    return lambda seed: _SearchedSite(draw_machine(domain, seed), seed, demands_reading=True)
 
 
 def _recovers(machine: Machine) -> Callable[[int], _SearchedSite]:
     """Returns what makes a recovered site from a seed, which decides its codes alone."""
-    return lambda seed: _SearchedSite(machine, seed)
+    return lambda seed: _SearchedSite(machine, seed, demands_reading=False)
 
 
 class _SearchedSite:
-    """A machine and what can be reached in it."""
+    """A machine and what can be reached in it; tasks may demand that a code is read."""
 
-    def __init__(self, machine: Machine, seed: int) -> None:
-        self.machine, self.seed = machine, seed
+    def __init__(self, machine: Machine, seed: int, *, demands_reading: bool) -> None:
+        self.machine, self.seed, self.demands_reading = machine, seed, demands_reading
         self.reach = Reach(machine)
         self._starts = [state for state in self.reach.states if state.screen != machine.unrecorded]
 

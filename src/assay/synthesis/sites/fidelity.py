@@ -93,7 +93,7 @@ class _Replay:
 
     def __init__(self, site: RecoveredSite, walk: RecordedWalk, seed: int) -> None:
         self._site = site
-        self._steps = observe(walk, by_pages=site.by_pages).steps
+        self._steps = observe(walk, site.application, by_pages=site.by_pages).steps
         self.steps = len(self._steps)
         self.reproduced = 0
         self.difference = ""
@@ -191,10 +191,11 @@ class _Replay:
         }  # fmt: skip
 
     async def _fill_and_send(self, transition: Transition, step: ObservedStep) -> bool:
-        """Fills in the form of a transition as recorded and sends it; returns False if the page has none."""
+        """Fills in the form of a transition as recorded and sends it, on a page of its own where the screen does not
+        offer it, such as after the history was used; returns False if it does not take what was recorded."""
         title = transition.title or humanize(transition.name)
         if not self._parts_of_form(title):
-            return False
+            await self._call("goto", url=f"{self._screen_address}/{transition.name}")
         for label, text in step.act.texts:
             name = self._site.data.name(label)
             if name in transition.asks and not await self._choose(title, label, text):

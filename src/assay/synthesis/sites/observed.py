@@ -1,10 +1,10 @@
 """Observed states and steps of a site: recorded moves, with pages put together to screens.
 
 A screen is a heading with its texts. In the reading with values, what a page shows as a term and its value is data of
-the site and no part of the screen; a page that reports a problem is a refusal, which leaves the site as it was; and the
-start page, the pages of a refused form and what is reached by links outside of a page's main part are around the
-screens, not among them. In the reading by pages, each page
-that differs is a screen of its own, and nothing is data.
+the site and no part of the screen; a page that reports a problem is a refusal, which leaves the site as it was; and
+the start page, pages of other applications, those of a refused form, and what is reached by the history or by links
+outside of a page's main part are around the screens, not among them. In the reading by pages, each page that differs
+is a screen of its own, nothing is data, and a step in the history is a gap.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from assay.environments.browser.page_text import Offer, PageView
 from .recorded_walks import RecordedWalk
 
 _SKIP: Final = "Skip to content"
-_ROOT: Final = ("", "/")
 
 
 class ScreenKey(NamedTuple):
@@ -68,29 +67,35 @@ def offers_of(view: PageView, *, by_pages: bool) -> tuple[Offer, ...]:
     return tuple(one for one in offers if one.label and one.label != _SKIP)
 
 
-def observe(walk: RecordedWalk, *, by_pages: bool) -> ObservedWalk:
-    """Returns the steps of a walk."""
+def observe(walk: RecordedWalk, application: str, *, by_pages: bool) -> ObservedWalk:
+    """Returns the steps of a walk; reading with values, those on pages of an application: the first part of their
+    path."""
     if by_pages:
         steps = tuple(_page_steps(walk.moves))
         return ObservedWalk(walk.name, walk.moves[0].before if walk.moves else None, steps, 0)
-    reader = _ValueReader()
+    reader = _ValueReader(application)
     for move in walk.moves:
         reader.read(move)
     return ObservedWalk(walk.name, reader.first, tuple(reader.steps), reader.outside)
 
 
 def _page_steps(moves: tuple[Move, ...]) -> Iterator[ObservedStep]:
+    follows = True
     for move in moves:
-        if move.act.label == _SKIP:
-            continue
-        before, after = key_of(move.before, by_pages=True), key_of(move.after, by_pages=True)
-        yield ObservedStep(before, {}, move.act, after, {}, move.after, move.follows)
+        follows = follows and move.follows
+        if move.act.kind == "history":
+            follows = False
+        elif move.act.label != _SKIP:
+            before, after = key_of(move.before, by_pages=True), key_of(move.after, by_pages=True)
+            yield ObservedStep(before, {}, move.act, after, {}, move.after, follows)
+            follows = True
 
 
 class _ValueReader:
     """Follows a walk over screens with values."""
 
-    def __init__(self) -> None:
+    def __init__(self, application: str) -> None:
+        self._application = application
         self.first: PageView | None = None
         self.steps: list[ObservedStep] = []
         self.outside = 0
@@ -141,7 +146,8 @@ class _ValueReader:
         self._at, self._is_on_screen, self._follows, self._has_stepped = None, False, False, False
 
     def _is_around(self, view: PageView) -> bool:
-        return view.path in _ROOT
+        first = view.path.strip("/").partition("/")[0]
+        return not first or first != self._application
 
     def _key(self, view: PageView) -> ScreenKey:
         return key_of(view, by_pages=False)

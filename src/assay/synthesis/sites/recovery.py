@@ -20,6 +20,7 @@ import msgspec
 
 from assay.environments.browser.page_moves import PageAct
 from assay.environments.browser.page_text import PageView
+from assay.environments.services.clock import clock
 from assay.environments.services.machines.machine import Machine, ScreenPlan, State, Transition, read_machine
 from assay.environments.services.pages.catalog import humanize
 from assay.errors import UserError
@@ -78,6 +79,8 @@ class RecoveredSite(NamedTuple):
 
     machine: Machine
     by_pages: bool
+    application: str
+    """First part of the paths of its pages, reading with values; others are around it."""
     screens: Mapping[ScreenKey, str]
     """Names of screens."""
     acts: Mapping[ActKey, str]
@@ -97,11 +100,15 @@ class RecoveredSite(NamedTuple):
     def predict(self, state: State, step: ObservedStep) -> Prediction:
         """Returns where a recorded act leads from a state."""
         transition = self.transition(step.act)
-        if transition is None or state.screen not in transition.at:
+        if transition is None:
             return Prediction(None)
+        if state.screen not in transition.at:
+            return Prediction(state, is_refused=True)
         given = self.data.arguments(transition, step.act)
         if given is None:
             return Prediction(None)
+        if len(given) < len(transition.asks):
+            return Prediction(state, is_refused=True)
         if transition.code and self.data.is_wrong_code(transition, step):
             return Prediction(state, is_refused=True)
         found = self.machine.step(state, transition, given)
@@ -130,10 +137,11 @@ def recover(walks: Sequence[RecordedWalk], name: str = "", *, by_pages: bool | N
     """
     if by_pages is None:
         by_pages = _choose_reading(walks)
-    observed = [observe(walk, by_pages=by_pages) for walk in walks]
+    application = "" if by_pages else _application_of(walks)
+    observed = [observe(walk, application, by_pages=by_pages) for walk in walks]
     if not any(walk.steps for walk in observed):
         raise UserError("the runs hold no act in a browser that led from one page to another: record with observe=tree")
-    return _Recovery(observed, by_pages=by_pages).site(name)
+    return _Recovery(observed, application, by_pages=by_pages).site(name)
 
 
 def share_predicted(site: RecoveredSite, walks: Iterable[RecordedWalk]) -> tuple[int, int]:
@@ -141,7 +149,7 @@ def share_predicted(site: RecoveredSite, walks: Iterable[RecordedWalk]) -> tuple
     are."""
     right = total = 0
     for walk in walks:
-        observed = observe(walk, by_pages=site.by_pages)
+        observed = observe(walk, site.application, by_pages=site.by_pages)
         total += len(observed.steps)
         state, is_on = site.machine.begin(), True
         for step in observed.steps:
@@ -156,22 +164,32 @@ def _choose_reading(walks: Sequence[RecordedWalk]) -> bool:
     """Returns whether reading by pages predicts more of walks that were left out, each fifth of them in turn."""
     scores = []
     for by_pages in (False, True):
-        right = 0
+        right, application = 0, "" if by_pages else _application_of(walks)
         for fold in range(min(5, len(walks))):
             rest = [walk for at, walk in enumerate(walks) if at % 5 != fold]
             held = [walk for at, walk in enumerate(walks) if at % 5 == fold]
-            observed = [observe(walk, by_pages=by_pages) for walk in rest]
+            observed = [observe(walk, application, by_pages=by_pages) for walk in rest]
             if any(walk.steps for walk in observed):
-                right += share_predicted(_Recovery(observed, by_pages=by_pages).site(""), held)[0]
+                site = _Recovery(observed, application, by_pages=by_pages).site("")
+                right += share_predicted(site, held)[0]
         scores.append(right)
     return scores[1] > scores[0]
+
+
+def _application_of(walks: Iterable[RecordedWalk]) -> str:
+    """Returns the application of which most different pages were seen: the first part of their paths."""
+    pages = {
+        (move.after.path.strip("/").partition("/")[0], move.after.heading) for walk in walks for move in walk.moves
+    }
+    found = Counter(application for application, _ in sorted(pages) if application)
+    return found.most_common(1)[0][0] if found else ""
 
 
 class _Recovery:
     """One recovery under way."""
 
-    def __init__(self, walks: Sequence[ObservedWalk], *, by_pages: bool) -> None:
-        self._walks, self._by_pages = walks, by_pages
+    def __init__(self, walks: Sequence[ObservedWalk], application: str, *, by_pages: bool) -> None:
+        self._walks, self._application, self._by_pages = walks, application, by_pages
         self._steps = [step for walk in walks for step in walk.steps]
         self._views: dict[ScreenKey, PageView] = {}
         counts: Counter[ScreenKey] = Counter()
@@ -200,7 +218,7 @@ class _Recovery:
                 taken.setdefault(self._key(step.act), []).append(step)
         data = self._data(taken)
         label = name or self._name()
-        names = Names({f"look_at_{label}", *data.names})
+        names = Names({f"look_at_{label}", *clock.actions, *data.names})
         drafts: list[tuple[int, ActKey, Transition]] = []
         for key in dict.fromkeys([*taken, *offered]):
             steps = taken.get(key, [])
@@ -221,7 +239,7 @@ class _Recovery:
             self._left_out,
         )
         acts = {key: one.name for _, key, one in kept}
-        return RecoveredSite(machine, self._by_pages, self._screens, acts, data, figures)
+        return RecoveredSite(machine, self._by_pages, self._application, self._screens, acts, data, figures)
 
     def _data(self, taken: Mapping[ActKey, list[ObservedStep]]) -> RecoveredData:
         if self._by_pages:
