@@ -1,9 +1,11 @@
 """How faithful is a site that was recovered from recordings? `docs/experiments/recovered-sites.md` has the results.
 
-Attempts of `page-walker` and of the oracle are recorded in a real Chromium. A quarter is held out; from some of the
-rest, a mock is recovered. The attempts held out are replayed on it, each up to its first difference from the record.
+`drawn` draws random walks over the machines of the ten sites, without a browser: the trees are those that the sites'
+pages would show. `recorded` records attempts at five tasks of a site in a real Chromium, of a walker and of the oracle,
+and replays those held out on the mock, in Chromium, too. In both, each walk held out counts up to its first difference.
 
-    python -m experiments.recovered_sites --store FOLDER
+    python -m experiments.recovered_sites drawn
+    python -m experiments.recovered_sites recorded museum shop
 """
 
 from __future__ import annotations
@@ -25,26 +27,57 @@ from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.statistics import mean_interval
 from assay.store import list_runs
+from assay.synthesis.sites.domains import DOMAINS
+from assay.synthesis.sites.drawing import draw_machine
 from assay.synthesis.sites.fidelity import measure_fidelity
 from assay.synthesis.sites.recorded_walks import RecordedWalk, read_walk
-from assay.synthesis.sites.recovery import RecoveredSite, recover, share_predicted
+from assay.synthesis.sites.recovery import recover, share_predicted
 
-SITES = ("museum", "hotel", "permits")
-APPLICATIONS = ("shop", "bank")
-ACTS, TRIES = 20, 4
-COUNTS = (3, 6, 12)
+from ._drawn_walks import draw_walk
+
+COUNTS = (2, 4, 8, 16, 32)
+HELD, STEPS = 20, 30
+ACTS, TRIES = 12, 2
+
+
+def _drawn() -> None:
+    """Prints the share of steps predicted by number of walks: mean over the ten sites, with interval."""
+    print("| walks | steps predicted [95%] | by site | forms that do what they did | offers not recorded |")
+    print("|---:|---:|---:|---:|---:|")
+    for count in COUNTS:
+        shares, right_forms, unknown = list[float](), list[float](), list[int]()
+        for domain in DOMAINS:
+            machine = draw_machine(domain, 11)
+            site = recover([draw_walk(machine, seed, STEPS) for seed in range(count)], by_pages=False)
+            held = [draw_walk(machine, 1_000 + seed, STEPS) for seed in range(HELD)]
+            right, total = share_predicted(site, held)
+            shares.append(right / total)
+            unknown.append(site.figures.unrecorded)
+            found = site.machine.by_transition
+            same = [
+                one.name in found
+                and (found[one.name].asks, found[one.name].adds, found[one.name].code) == (one.asks, one.adds, one.code)
+                for one in machine.transitions
+            ]
+            right_forms.append(fmean(same))
+        interval = mean_interval(shares)
+        ends = "" if interval is None else f" [{interval.low:.2f}, {interval.high:.2f}]"
+        print(
+            f"| {count} | {fmean(shares):.2f}{ends} | {min(shares):.2f} to {max(shares):.2f} | "
+            f"{fmean(right_forms):.2f} | {fmean(unknown):.1f} |"
+        )
 
 
 async def _record(source: str, settings: Settings) -> list[RecordedWalk]:
     """Returns the walks of a site, which are recorded if they are not there yet."""
-    is_site = source in SITES
-    tasks = f"family:sites,site={source},n=5,seed=1" if is_site else f"family:services,app={source},interface=pages,n=1"
+    is_site = source in {domain.name for domain in DOMAINS}
+    family = f"sites,site={source}" if is_site else f"services,app={source},interface=pages,level=explicit"
+    walker, options = ("page-walker", {"acts": ACTS}) if is_site else ("random-world", {"steps": ACTS})
     walks = []
-    for agent, attempts in (("page-walker", TRIES if is_site else 5 * TRIES), ("oracle", 1)):
-        run = f"{source}-{agent}"
-        options = {"acts": ACTS} if agent == "page-walker" else {}
+    for agent, attempts, given in ((walker, TRIES, options), ("oracle", 1, {})):
+        run, tasks = f"{source}-{agent}", f"family:{family},n=5,seed=1"
         config = RunConfig(
-            tasks=(tasks,), run=run, agent=agent, agent_options=options, attempts=attempts, seed=1, concurrency=2
+            tasks=(tasks,), run=run, agent=agent, agent_options=given, attempts=attempts, seed=1, concurrency=2
         )
         if run not in list_runs(settings.store):
             await start_run(config, settings, Tally())
@@ -57,65 +90,42 @@ async def _record(source: str, settings: Settings) -> list[RecordedWalk]:
     return same
 
 
-def _rate(site: RecoveredSite, walks: Sequence[RecordedWalk]) -> str:
-    shares = []
-    for walk in walks:
-        right, total = share_predicted(site, [walk])
-        if total:
-            shares.append(right / total)
-    interval = mean_interval(shares)
-    ends = "" if interval is None else f" [{interval.low:.2f}, {interval.high:.2f}]"
-    return f"{fmean(shares):.2f}{ends}"
-
-
-async def _site(source: str, settings: Settings) -> tuple[list[str], str]:
-    """Returns the rows of the curve, and the row of the replay in a browser."""
-    walks = await _record(source, settings)
-    count = len(walks) // 4
-    held, rest = walks[:count], walks[count:]
-    rows = []
-    for number in (*(one for one in COUNTS if one < len(rest)), len(rest)):
-        cells = [_rate(recover(rest[:number], by_pages=by_pages), held) for by_pages in (False, True)]
-        chosen = "pages" if recover(rest[:number]).by_pages else "values"
-        rows.append(f"| {source} | {number} | {cells[0]} | {cells[1]} | {chosen} |")
-    site = recover(rest)
-    found = await measure_fidelity(site, held, seed=7)
-    figures = site.figures
-    differences = ", ".join(f"{kind} {count}" for kind, count in sorted(found.differences.items())) or "-"
-    agreement = "-" if found.agreement is None else f"{found.agreement:.3f}"
-    return rows, (
-        f"| {source} | {figures.screens} | {figures.transitions} | {figures.unrecorded} | "
-        f"{figures.contradicted} | "
-        f"{found.reproduced} of {found.steps} ({found.share:.2f}) | {found.predicted} | "
-        f"{found.whole} of {found.walks} | "
-        f"{agreement} | {differences} |"
-    )
-
-
-async def _all(sources: Sequence[str], settings: Settings) -> None:
-    curve, replays = list[str](), list[str]()
-    for source in sources:
-        rows, replay = await _site(source, settings)
-        curve += rows
-        replays.append(replay)
-    print("| site | attempts | by values [95%] | by pages [95%] | chosen |\n|---|---:|---:|---:|---|")
-    print("\n".join(curve))
+async def _recorded(sources: Sequence[str], settings: Settings) -> None:
+    """Prints a row for each site and reading."""
     print(
-        "\n| site | screens | transitions | offers not recorded | contradicted | reproduced | predicted "
-        "| whole attempts | lines that agree | first differences |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---|"
+        "| site | reading | attempts | screens | transitions | offers not recorded | contradicted | steps reproduced "
+        "| whole attempts | lines that agree | first differences |\n|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---|"
     )
-    print("\n".join(replays))
+    for source in sources:
+        walks = await _record(source, settings)
+        count = len(walks) // 4
+        for by_pages in (False, True):
+            site = recover(walks[count:], by_pages=by_pages)
+            found = await measure_fidelity(site, walks[:count], seed=7)
+            figures = site.figures
+            differences = ", ".join(f"{kind} ({n})" for kind, n in sorted(found.differences.items())) or "-"
+            agreement = "-" if found.agreement is None else f"{found.agreement:.3f}"
+            print(
+                f"| {source} | {'pages' if by_pages else 'values'} | {len(walks) - count} | {figures.screens} | "
+                f"{figures.transitions} | {figures.unrecorded} | {figures.contradicted} | "
+                f"{found.reproduced} of {found.steps} | {found.whole} of {found.walks} | {agreement} | {differences} |",
+                flush=True,
+            )
 
 
 def main() -> None:
-    """Runs all sites and prints the tables."""
+    """Runs one of the two parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=("drawn", "recorded"))
+    parser.add_argument("sites", nargs="*", default=["museum", "shop"])
     parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")
-    parser.add_argument("--sites", nargs="+", default=[*SITES, *APPLICATIONS])
     given = parser.parse_args()
+    if given.part == "drawn":
+        _drawn()
+        return
     with tempfile.TemporaryDirectory() as scratch:
         settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
-        asyncio.run(_all(given.sites, settings))
+        asyncio.run(_recorded(given.sites, settings))
 
 
 if __name__ == "__main__":

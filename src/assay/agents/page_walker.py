@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from assay.environments.browser.page_text import PageView, read_view
+from assay.environments.browser.page_text import SKIP_LINK, PageView, read_view
 from assay.errors import TaskError
 from assay.records import Observation, ToolCall, canonical_bytes
 
@@ -65,8 +65,12 @@ class _Walk:
         self._calls = 0
 
     def choose(self, view: PageView) -> Act | None:
-        """Returns the act that was tried least on pages of this heading; None where the page offers none."""
-        acts = list(acts_on(view, sorted(self._codes)))
+        """Returns the act of the page that was tried least on pages of this heading, of a page without acts a link
+        around it; None where there is none either."""
+        own = list(acts_on(view, sorted(self._codes)))
+        menu = [part for part in (*view.parts[: view.first], *view.parts[view.last :]) if part.role == "link"]
+        links = [Act(part.name, (("click", {"bid": part.number}),)) for part in menu if part.name != SKIP_LINK]
+        acts = own or links
         if not acts:
             return None
         act = min(acts, key=lambda one: (self._tried[view.heading, one.about], self._draw.random()))

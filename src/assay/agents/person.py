@@ -26,7 +26,7 @@ from typing import Annotated, Any, Final, Protocol, runtime_checkable
 import msgspec
 
 from assay.environments.browser.page_text import PageView, read_view
-from assay.environments.browser.screen import ShownPage
+from assay.environments.browser.screen import PagePicture
 from assay.errors import TaskError, UserError
 from assay.http.messages import BodyBuffer, RequestHead, Response
 from assay.http.server import HttpServer, ResponseWriter, ServerLimits
@@ -70,7 +70,7 @@ _logger = logging.getLogger(__name__)
 class ShowsPages(Protocol):
     """World in a browser whose pages people can see."""
 
-    async def show_page(self) -> ShownPage:
+    async def show_page(self) -> PagePicture:
         """Returns the page as people see it."""
 
 
@@ -136,7 +136,7 @@ class PersonDesk:
         """Secret part of the address."""
         self._attempt, self._pages = attempt, pages
         self._requests: asyncio.Queue[tuple[_Request, asyncio.Future[bytes]]] = asyncio.Queue()
-        self._shown: ShownPage | None = None
+        self._shown: PagePicture | None = None
         self._number = 0
         self._problem = ""
         self._is_over = False

@@ -27,8 +27,7 @@ from assay.synthesis.sites.from_runs import SiteFromRunsConfig, make_site, read_
 from assay.synthesis.sites.recovery import NOT_RECORDED, recover, share_predicted
 from assay.verify.interface import WorldInput
 from assay.verify.state_check import StateCheck
-
-from .drawn_walks import draw_walk
+from experiments._drawn_walks import draw_walk
 
 MUSEUM = draw_machine(next(one for one in DOMAINS if one.name == "museum"), 3)
 

@@ -23,6 +23,8 @@ _NAMELESS: Final = frozenset({"alert", "dialog"})
 _CONFIRMS: Final = ("Confirm", "Yes")
 _ENTRIES: Final = frozenset({"textbox", "searchbox", "combobox", "listbox", "radio", "checkbox"})
 _OPTIONAL: Final = " (optional)"
+SKIP_LINK: Final = "Skip to content"
+"""Name of the link that leads past the navigation, within the page."""
 
 
 class Part(NamedTuple):
@@ -110,15 +112,15 @@ class PageView(msgspec.Struct, frozen=True, dict=True):
 
     def form_of(self, element: Part) -> str:
         """Returns the label of the form that an element is in; empty without one."""
-        form = self._around(element, "form")
+        form = self._ancestor(element, "form")
         return "" if form is None else form.name
 
     def label_of(self, element: Part) -> str:
         """Returns what a field is called: of a radio button, the name of its group."""
-        group = self._around(element, "group") if element.role == "radio" else None
+        group = self._ancestor(element, "group") if element.role == "radio" else None
         return (element.name if group is None else group.name).removesuffix(_OPTIONAL)
 
-    def _around(self, element: Part, role: str) -> Part | None:
+    def _ancestor(self, element: Part, role: str) -> Part | None:
         depth = element.depth
         for part in reversed(self.parts[: self.parts.index(element)]):
             if part.depth < depth:

@@ -12,7 +12,7 @@ class Point(NamedTuple):
     y: float
 
 
-class ShownElement(NamedTuple):
+class ControlBox(NamedTuple):
     """An element that can be acted on, as people see it."""
 
     number: int
@@ -26,7 +26,7 @@ class ShownElement(NamedTuple):
     """Left, top, width and height in pixels of the viewport."""
 
 
-class ShownPage(NamedTuple):
+class PagePicture(NamedTuple):
     """A page as people see it."""
 
     url: str
@@ -35,7 +35,7 @@ class ShownPage(NamedTuple):
     height: int
     image: bytes
     """WebP."""
-    elements: tuple[ShownElement, ...]
+    elements: tuple[ControlBox, ...]
 
 
 class Screen(NamedTuple):

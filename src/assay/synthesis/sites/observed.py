@@ -10,14 +10,12 @@ is a screen of its own, nothing is data, and a step in the history is a gap.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from assay.environments.browser.page_moves import Move, PageAct
-from assay.environments.browser.page_text import Offer, PageView
+from assay.environments.browser.page_text import SKIP_LINK, Offer, PageView
 
 from .recorded_walks import RecordedWalk
-
-_SKIP: Final = "Skip to content"
 
 
 class ScreenKey(NamedTuple):
@@ -64,7 +62,7 @@ def key_of(view: PageView, *, by_pages: bool) -> ScreenKey:
 def offers_of(view: PageView, *, by_pages: bool) -> tuple[Offer, ...]:
     """Returns what a screen offers."""
     offers = view.offers if by_pages else view.main_offers
-    return tuple(one for one in offers if one.label and one.label != _SKIP)
+    return tuple(one for one in offers if one.label and one.label != SKIP_LINK)
 
 
 def observe(walk: RecordedWalk, application: str, *, by_pages: bool) -> ObservedWalk:
@@ -85,7 +83,7 @@ def _page_steps(moves: tuple[Move, ...]) -> Iterator[ObservedStep]:
         follows = follows and move.follows
         if move.act.kind == "history":
             follows = False
-        elif move.act.label != _SKIP:
+        elif move.act.label != SKIP_LINK:
             before, after = key_of(move.before, by_pages=True), key_of(move.after, by_pages=True)
             yield ObservedStep(before, {}, move.act, after, {}, move.after, follows)
             follows = True

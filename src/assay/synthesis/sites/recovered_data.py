@@ -273,13 +273,13 @@ class _Rules:
             return True
         for term, amount in adds.items():
             most = max(map(int, shown[term]))
-            value = int(self._known(step, term))
+            value = int(self._value_before(step, term))
             if value + amount > most:
                 self.bounded[self._terms[term]] = max(most, value)
                 return True
         return False
 
-    def _known(self, step: ObservedStep, term: str) -> str:
+    def _value_before(self, step: ObservedStep, term: str) -> str:
         """Returns the value before a step as it was shown last; before it was shown, the one at the start."""
         return step.known.get(term, self._begins[term])
 
@@ -298,7 +298,7 @@ class _Rules:
 
     def _condition(self, done: Sequence[ObservedStep], term: str) -> Iterator[Condition]:
         """Yields the strictest condition on a value that all accepted steps met."""
-        values = {self._known(step, term) for step in done}
+        values = {self._value_before(step, term) for step in done}
         name = self._terms[term]
         if term in self._counted:
             least = min(map(int, values))
@@ -309,7 +309,7 @@ class _Rules:
 
     def _meets(self, step: ObservedStep, condition: Condition) -> bool:
         term = next(term for term, name in self._terms.items() if name == condition.variable)
-        text = self._known(step, term)
+        text = self._value_before(step, term)
         return condition.holds(int(text) if term in self._counted else text)
 
 
