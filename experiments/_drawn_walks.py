@@ -53,7 +53,9 @@ def draw_walk(machine: Machine, seed: int, acts: int = 30) -> RecordedWalk:
         given = {name: draw.choice(machine.by_variable[name].domain) for name in transition.asks}
         found = machine.step(state, transition, given)
         is_known = not transition.code or transition.code in seen
-        act = PageAct("form", humanize(transition.name), tuple(sorted(_texts(machine, transition, given, is_known))))
+        act = PageAct(
+            "form", humanize(transition.name), tuple(sorted(_texts(machine, transition, given, is_known=is_known)))
+        )
         if isinstance(found, str) or not is_known:
             refusal = render(machine, state, found if isinstance(found, str) else "This is not the right code.")
             back = render(machine, state)
@@ -66,7 +68,9 @@ def draw_walk(machine: Machine, seed: int, acts: int = 30) -> RecordedWalk:
     return RecordedWalk(f"drawn:{seed}", "", tuple(moves), {})
 
 
-def _texts(machine: Machine, transition: Transition, given: dict[str, Value], is_known: bool) -> list[tuple[str, str]]:
+def _texts(
+    machine: Machine, transition: Transition, given: dict[str, Value], *, is_known: bool
+) -> list[tuple[str, str]]:
     code = code_of(machine, transition.code) if transition.code and is_known else "A-1"
     chosen = [(humanize(name), humanize(str(value))) for name, value in given.items()]
     return chosen + ([("Code", code)] if transition.code else [])

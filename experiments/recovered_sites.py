@@ -92,10 +92,11 @@ async def _record(source: str, settings: Settings) -> list[RecordedWalk]:
 
 async def _recorded(sources: Sequence[str], settings: Settings) -> None:
     """Prints a row for each site and reading."""
-    print(
-        "| site | reading | attempts | screens | transitions | offers not recorded | contradicted | steps reproduced "
-        "| whole attempts | lines that agree | first differences |\n|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---|"
-    )
+    columns = (
+        "site", "reading", "attempts", "screens", "transitions", "offers not recorded", "contradicted",
+        "steps reproduced", "whole attempts", "lines that agree", "first differences",
+    )  # fmt: skip
+    print(f"| {' | '.join(columns)} |\n|---|---|{'---:|' * (len(columns) - 3)}---|")
     for source in sources:
         walks = await _record(source, settings)
         count = len(walks) // 4
