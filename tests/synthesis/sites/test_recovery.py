@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 
 from assay.cli import main
 from assay.environments.browser.chromium import find_program
+from assay.environments.browser.page_moves import Move, PageAct
+from assay.environments.browser.page_text import PageView, read_view
 from assay.environments.browser.pool import close_browsers
 from assay.environments.browser.site_world import SiteWorld
 from assay.environments.services.machines.machine import Condition, Machine, Transition, read_machine
@@ -24,6 +27,7 @@ from assay.settings import Settings
 from assay.synthesis.sites.domains import DOMAINS
 from assay.synthesis.sites.drawing import draw_machine
 from assay.synthesis.sites.from_runs import SiteFromRunsConfig, make_site, read_site_file
+from assay.synthesis.sites.recorded_walks import RecordedWalk
 from assay.synthesis.sites.recovery import NOT_RECORDED, recover, share_predicted
 from assay.verify.interface import WorldInput
 from assay.verify.state_check import StateCheck
@@ -182,3 +186,25 @@ async def _lead_astray(machine: Machine) -> None:
     finally:
         await world.close()
         await close_browsers()
+
+
+def test_what_pages_show_cannot_break_a_machine() -> None:
+    """Reserved words, long names, years, and texts with marks as headings, terms, values and buttons."""
+    hostile = ["select", "class", "id", "<script>alert(1)</script>", "é" * 300, "9" * 40, "a" * 90, "a" * 90 + "b", ""]
+
+    def page(at: int, number: str) -> PageView:
+        name = hostile[at % len(hostile)]
+        lines = ["main", f"  heading {json.dumps(name or 'x')} level 1", f"  {json.dumps(name)}"]
+        for term in hostile:
+            lines += [f"  term {json.dumps(term)}", f"  definition {json.dumps(number)}"]
+        lines += [f"  form {json.dumps(name)}", f"    [7] button {json.dumps(name)}"]
+        return read_view('Address: "http://x.test/site"\n' + "\n".join(lines))
+
+    views = [page(at, str(number)) for at, number in enumerate((0, 2, 2_023, 1, "--", 7, 3, 10**9, 5))]
+    moves = [Move(one, PageAct("form", one.heading), other, True) for one, other in itertools.pairwise(views)]
+    walk = RecordedWalk("r:a", "", tuple(moves), {})
+    for by_pages in (False, True):
+        machine = recover([walk, walk], by_pages=by_pages).machine
+        world = ServiceWorld({"machines": [msgspec.to_builtins(machine)]}, 1)
+        assert len(world.composition.actions) > len(machine.transitions) > 5
+        asyncio.run(world.close())

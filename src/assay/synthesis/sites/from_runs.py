@@ -32,7 +32,7 @@ class SiteFromRunsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """Names of runs whose attempts used a site in a browser (environment `sites`, `observe=tree`)."""
     out: str
     """JSON file to write."""
-    name: str = ""
+    name: Annotated[str, msgspec.Meta(pattern=r"^([a-z]{2,30})?\Z")] = ""
     """Name of the site, 2 to 30 small letters; default: the first part of the path of its pages."""
     task: str = ""
     """Only attempts at tasks whose id begins so."""

@@ -6,6 +6,7 @@ condition that every accepted step met and refused ones did not. A value that wa
 
 from __future__ import annotations
 
+import itertools
 import keyword
 import re
 import sqlite3
@@ -25,7 +26,7 @@ from .observed import ObservedStep, ObservedWalk, offers_of
 _CODE: Final = re.compile(r"[A-Z][A-Z0-9-]*-\d{3,}")
 _PLACEHOLDERS: Final = frozenset({"Choose", "Any"})
 _MOST_CHOICES, _MOST_VARIABLES, _MOST_CODES, _MOST_NUMBER, _MOST_ASKED = 40, 20, 5, 100, 4
-_LONGEST: Final = 500
+_LONGEST, _MOST_NEEDS = 500, 10
 _RESERVED: Final = frozenset({"id", "screen", "tx", "code"})
 _Form = tuple[str, str]
 """Kind and label of an act."""
@@ -39,7 +40,7 @@ class Names:
 
     def take(self, label: str) -> str:
         """Returns the name of a label."""
-        bare = re.sub(r"[^a-z0-9]+", "_", label.lower()).strip("_")[:34].strip("_") or "page"
+        bare = re.sub(r"[^a-z0-9]+", "_", label.lower()).strip("_")[:26].strip("_") or "page"
         bare = bare if bare[0].isalpha() else f"n_{bare}"
         bare = f"{bare}_value" if _is_reserved(bare) else bare
         name, number = bare, 1
@@ -139,7 +140,7 @@ def recover_data(
     names = Names()
     terms = {term: names.take(term) for term, values in shown.items() if values and _is_usable(values)}
     codes = [term for term in terms if all(_CODE.fullmatch(text) for text in shown[term])][:_MOST_CODES]
-    counted = [term for term in terms if all(text.isdecimal() for text in shown[term])]
+    counted = [term for term in terms if all(map(_is_count, shown[term]))]
     chosen = [term for term in terms if term not in counted and not all(map(_CODE.fullmatch, shown[term]))]
     options = _options(views, terms)
     domains = {term: _domain(list(shown[term]), options.get(term, ())) for term in chosen}
@@ -176,6 +177,10 @@ def _shown_values(walks: Sequence[ObservedWalk], views: Sequence[PageView]) -> d
         term: dict.fromkeys([*(text for text, _ in begins.get(term, Counter()).most_common(1)), *texts])
         for term, texts in values.items()
     }
+
+
+def _is_count(text: str) -> bool:
+    return text.isdecimal() and len(text) < 4 and str(int(text)) == text and int(text) <= _MOST_NUMBER
 
 
 def _is_usable(texts: Iterable[str]) -> bool:
@@ -244,7 +249,7 @@ class _Rules:
             tuple(self._terms[term] for term in asks),
             {self._terms[term]: int(value) if term in self._counted else value for term, value in sets.items()},
             {self._terms[term]: amount for term, amount in adds.items()},
-            tuple(self._needs(done, refused)),
+            tuple(itertools.islice(self._needs(done, refused), _MOST_NEEDS)),
             code,
         )
 
