@@ -15,6 +15,7 @@ from assay.agents.person import PersonAgent, describe
 from assay.agents.testing import FakeAttempt, FakeTools, fake_task
 from assay.environments.browser.chromium import find_program
 from assay.environments.browser.context import BrowserContext
+from assay.environments.browser.page_moves import MoveReader
 from assay.environments.browser.page_text import PageView, read_view
 from assay.environments.browser.pool import browser_pool, close_browsers
 from assay.environments.browser.site_world import SiteWorld
@@ -124,6 +125,11 @@ async def test_what_a_person_does_with_mouse_and_keys_is_recorded_as_acts(tmp_pa
     assert difference == ["progress 1: lamp off -> on"]
     assert "This needs coins" in attempt.steps[-1].observations[0].content
     assert attempt.ended == "the person says that it is done"
+    reader = MoveReader()  # as `assay synth site` reads recordings
+    for step in attempt.steps:
+        reader.read(step.tool_calls[0].name, step.tool_calls[0].parsed or {}, step.observations[0].content)
+    assert [move.act.label for move in reader.moves] == ["Door", "Set lamp", "Enter"]
+    assert (reader.moves[1].act.texts, dict(reader.others)) == ((("Lamp", "On"),), {})
     data: Mapping[str, Any] = {one.kind: one.data for one in attempt.evidence}
     assert [one["trusted"] for one in data["person_input"]["inputs"]] == [True] * 5
     completed = data["completed"]["steps"]
