@@ -37,7 +37,7 @@ _TEXT: Final = (
 )
 _MOST_SCREENS: Final = 99
 _MOST_TRANSITIONS: Final = 500
-_MOST_TEXT: Final = 4000
+_MOST_TEXT: Final = 20_000
 _ELSE: Final = "anything else"
 
 

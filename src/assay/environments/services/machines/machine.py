@@ -28,7 +28,7 @@ from assay.records import canonical_bytes
 
 Name = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,39}\Z")]
 Text = Annotated[str, Meta(min_length=1, max_length=500)]
-Content = Annotated[str, Meta(min_length=1, max_length=4000)]
+Content = Annotated[str, Meta(min_length=1, max_length=20_000)]
 Value = str | int
 
 _TAKEN: Final = frozenset({"id", "screen", "tx", "code"})
