@@ -135,7 +135,7 @@ async def test_a_file_is_read_back_and_a_damaged_one_is_named(tmp_path: Path) ->
 
 async def record(settings: Settings, agent: str, run: str, **options: object) -> None:
     tasks = "family:sites,site=museum,n=1,seed=1,least=3,most=6"
-    config = RunConfig(tasks=(tasks,), agent=agent, run=run, attempts=4, agent_options=options)
+    config = RunConfig(tasks=(tasks,), agent=agent, run=run, attempts=2, agent_options=options)
     await start_run(config, settings, Tally())
 
 
@@ -151,7 +151,7 @@ def test_recorded_attempts_become_a_site_that_agents_use(
     monkeypatch.chdir(tmp_path)
     settings = Settings(tmp_path / "cache", tmp_path / ".assay")
     asyncio.run(record(settings, "oracle", "by-oracle"))
-    asyncio.run(record(settings, "page-walker", "at-random", acts=8))
+    asyncio.run(record(settings, "page-walker", "at-random", acts=6))
     words = ["synth", "site", "by-oracle", "at-random", "--out", "site.json", "--reading", "values", "--json"]
     monkeypatch.setattr("sys.argv", ["assay", *words])
     capsys.readouterr()
@@ -159,7 +159,7 @@ def test_recorded_attempts_become_a_site_that_agents_use(
         main()
     assert not left.value.code
     report = json.loads(capsys.readouterr().out)
-    assert (len(report["recovered_from"]), len(report["held_out"]), report["other_starts"]) == (6, 2, 0)
+    assert (len(report["recovered_from"]), len(report["held_out"]), report["other_starts"]) == (3, 1, 0)
     fidelity = report["fidelity"]
     assert 0 < fidelity["reproduced"] == fidelity["predicted"] <= fidelity["steps"]
     assert fidelity["agreement"] == 1.0
