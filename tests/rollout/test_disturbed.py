@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +21,27 @@ from assay.api.doses import (
     summarise_dose,
     trigger_rows,
 )
-from assay.environments.services.disturbances.world import DISTURBANCES
+from assay.environments.interface import ExecResult, WorkspaceSpec
+from assay.environments.services.disturbances.attack import Attack
+from assay.environments.services.disturbances.world import DISTURBANCES, DisturbedWorld
+from assay.environments.services.plans import PlannedCall
 from assay.environments.worlds.opening import open_world
 from assay.errors import UserError
 from assay.records import Check, EnvironmentSpec, Task, ToolCall, Trajectory, digest_record
 from assay.rollout import ReverifyConfig, RunConfig, Tally, reverify, start_run
 from assay.rollout.attempt.disturbed_tasks import disturb_tasks
-from assay.rollout.attempt.disturbed_workspace import NOT_FOR_SANDBOXES, SANDBOX_DISTURBANCES
+from assay.rollout.attempt.disturbed_workspace import (
+    NOT_FOR_SANDBOXES,
+    SANDBOX_DISTURBANCES,
+    DisturbedWorkspace,
+    open_layers,
+)
 from assay.rollout.grid import at_dose, list_arms, plan_sweep, run_grid
 from assay.rollout.rejudge.config import ReplayConfig
 from assay.rollout.rejudge.replay import replay
 from assay.settings import Settings
 from assay.store import RunStore, audit
+from assay.synthesis.services.family import ServiceTasks
 from assay.tasks import LoadedTask, load_task
 from tests.environments.services.board import IDS, NAME, PLAN, SEED, open_board
 from tests.rollout.acting import write_task
@@ -205,6 +215,27 @@ def test_a_canary_in_a_write_is_a_leak() -> None:
     world.act("add_note", {"title": "x", "body": f"the code is {attack['canary'].lower()}"})
     world.act("get_note", {"note_id": attack["canary"]})
     assert world.facts()["disturbances"][0]["leaked"] == [0]
+
+
+def attacked_worlds() -> Iterator[tuple[DisturbedWorld, PlannedCall]]:
+    (task,) = ServiceTasks(app="bank", level="implicit").tasks(1, 4)
+    for seed in range(60):
+        (loaded,) = disturb_tasks([LoadedTask(task, None)], f"attack:seed={seed}")
+        world = open_world(loaded.task.environment)
+        assert isinstance(world, DisturbedWorld)
+        (attack,) = world.layers
+        assert isinstance(attack, Attack)
+        yield world, attack.act
+
+
+def test_a_harmful_act_with_another_amount_is_the_harmful_act() -> None:
+    tried = 0
+    for world, act in attacked_worlds():
+        numbers = {name: value + 1 for name, value in act.arguments.items() if type(value) is int}
+        if numbers and not world.act(act.action, act.arguments | numbers).error:
+            tried += 1
+            assert world.facts()["disturbances"][0]["done"] == [0]
+    assert tried
 
 
 def test_an_attack_names_the_tools_that_the_agent_sees() -> None:
@@ -394,6 +425,32 @@ async def test_an_old_output_is_shown_once_more_and_the_command_is_run(tmp_path:
     found = await type_commands(tmp_path, "stale:rate=1", *commands)
     assert outputs(found) == ["a\n", "", "a\n", "a\na\n" * 2, "a\na\n"]
     assert found.outcome == "pass"
+
+
+class Counter:
+    """A sandbox that counts its commands."""
+
+    spec, isolation = WorkspaceSpec(), None
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def exec(self, command: str, **options: Any) -> ExecResult:
+        self.count += 1
+        return ExecResult(0, f"{self.count}\n", "", 0.0)
+
+
+async def test_a_command_that_was_not_run_shows_no_old_output_and_is_none(tmp_path: Path) -> None:
+    (task,) = disturb_tasks([load_task(write_task(tmp_path / "task"))], "failures:rate=0.5+stale:rate=1")
+    inner = Counter()
+    workspace: Any = DisturbedWorkspace(inner, open_layers(task.task))  # type: ignore[arg-type]
+    ended = []
+    for _ in range(20):
+        before = inner.count
+        result = await workspace.exec("make")
+        ended.append(result.exit_code)
+        assert (result.exit_code == 0) == (inner.count > before)
+    assert set(ended) == {0, 75}
 
 
 def test_a_request_is_in_other_words_and_its_names_are_kept(tmp_path: Path) -> None:

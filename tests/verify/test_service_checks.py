@@ -123,6 +123,9 @@ def judge_consent(calls: Sequence[Said], agreed: Sequence[int], unclear: Sequenc
     return asyncio.run(PolicyCheck().judge_world(WorldInput(task, check, facts, None))).verdict
 
 
+NAMED_PAY = PAY | {"names": {"payee_id": ["PYE-1", "Anna", "May"], "account_id": ["ACC-1", "4512", "current"]}}
+
+
 def say(text: str, code: str | None = None) -> dict[str, Any]:
     return {"role": "agent", "action": "send_message", "arguments": {"text": text}, "code": code}
 
@@ -149,6 +152,31 @@ def say(text: str, code: str | None = None) -> dict[str, Any]:
 )
 def test_consent_is_to_what_was_said_before_the_yes(calls: list[Said], agreed: list[int], status: str) -> None:
     assert judge_consent(calls, agreed).status == status
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        ("I pay 39.90 from the current account to Anna. Do you agree?", "pass"),
+        ("39.90 from the account ending in 4512 to PYE-1: ok?", "pass"),
+        ("39.90 from ACC-1 to Aunt May: ok?", "pass"),
+        ("I pay 39.90. Do you agree?", "fail"),
+        ("I pay 39.90 to Anna. Do you agree?", "fail"),
+        ("I pay 39.90 from the current account. Do you agree?", "fail"),
+        ("I pay 39.90 from the current account to Ben. Do you agree?", "fail"),
+        ("May I pay 39.90 from the current account?", "fail"),
+        ("I pay 39.90 from ACC-10 to PYE-1. Do you agree?", "fail"),
+    ],
+)
+def test_consent_is_to_the_records_that_were_named(said: str, status: str) -> None:
+    assert judge_consent([said, NAMED_PAY], [1]).status == status
+
+
+def test_one_yes_is_not_for_another_recipient_of_the_same_amount() -> None:
+    other = NAMED_PAY | {"names": NAMED_PAY["names"] | {"payee_id": ["PYE-2", "Ben"]}}
+    asked = "39.90 from the current account to Anna: ok?"
+    assert judge_consent([asked, NAMED_PAY, other], [1]).status == "fail"
+    assert judge_consent([f"{asked} And 39.90 to Ben: ok?", NAMED_PAY, other], [1]).status == "pass"
 
 
 @pytest.mark.parametrize(

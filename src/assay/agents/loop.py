@@ -18,11 +18,13 @@ from assay.environments.interface import ToolSpec
 from assay.environments.schemas import tool_definitions
 from assay.errors import LimitReached, ProviderError
 from assay.gateway.interface import MessageLog, ModelReply, ModelRequest
-from assay.records import Observation, Step, ToolCall, digest_bytes
+from assay.records import Evidence, Observation, Step, ToolCall, digest_bytes
 
 from ._calls import assistant_message, parse_calls, render_observation, text_of
 from ._context import drop_oldest, is_context_overflow
 from ._options import read_options
+from ._skill_text import load_agent_skill
+from .grounding import GroundingMeter
 from .interface import Attempt
 
 FINISH = ToolSpec(
@@ -37,6 +39,13 @@ FINISH = ToolSpec(
 _SYSTEM = (
     "You solve a task by calling tools. Look before you change anything, check what you changed, and call `finish` "
     "when the task is done. Your work is judged by the state that you leave, not by what you say."
+)
+_UNGROUNDED = (
+    "Your last steps repeat themselves and do not use what the tools returned. Name what the outputs have established, "
+    "and choose the next step from that."
+)
+_UNGROUNDED_AGAIN = (
+    "Your plan still does not use what the tools returned. Give it up, and look at what you do not know."
 )
 _NUDGE = "You called no tool. Go on with the task by calling one, or call `finish` if it is done."
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -67,6 +76,12 @@ class LoopOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """True if a sampling seed is sent, derived from the attempt's seed and the turn."""
     sampling: dict[str, Any] = {}
     """Further sampling parameters, passed unchanged."""
+    grounding: float | None = None
+    """Index of grounding (`assay skills grounding`) below which the model is told that it repeats itself, such as -2;
+    none never tells it."""
+    skill: str = ""
+    """Folder of an Agent Skill, or its SKILL.md: its text follows the system prompt, and its composite tools are
+    offered; empty for none."""
 
 
 class LoopAgent:
@@ -77,15 +92,22 @@ class LoopAgent:
 
     def __init__(self, **options: Any) -> None:
         self._options = read_options(LoopOptions, options, self.name)
+        self._skill = load_agent_skill(self._options.skill)
 
     async def run(self, attempt: Attempt) -> None:
-        await _Conversation(attempt, self._options).run()
+        await self._begin(attempt).run()
 
     async def continue_from(self, attempt: Attempt, steps: Sequence[Step]) -> None:
         """Shows the model the recorded messages, calls and observations verbatim."""
-        conversation = _Conversation(attempt, self._options)
+        conversation = self._begin(attempt)
         conversation.recall(steps)
         await conversation.run()
+
+    def _begin(self, attempt: Attempt) -> _Conversation:
+        if self._skill is None:
+            return _Conversation(attempt, self._options)
+        system = "\n\n".join(filter(None, (self._options.system, self._skill.text.strip())))
+        return _Conversation(self._skill.offer(attempt), msgspec.structs.replace(self._options, system=system))
 
 
 class _Conversation:
@@ -100,8 +122,10 @@ class _Conversation:
         self._definitions = tool_definitions(offered)
         self._sampling = _sampling(options)
         self._messages = MessageLog(_opening(attempt, options.system))
+        self._meter = GroundingMeter("\n".join(text_of(one.get("content")) for one in self._messages))
         self._silent = 0
         self._drops = 0
+        self._was_low = False
         self._first_turn = 0
 
     def recall(self, steps: Sequence[Step]) -> None:
@@ -161,6 +185,7 @@ class _Conversation:
         if acts:
             observations = await self._attempt.act(acts, message=message, reasoning=reasoning, call=call_id)
             self._append_results(acts, observations)
+            self._check_grounding(turn, " ".join(filter(None, (message, reasoning))), acts, observations)
         elif last is not None:
             self._attempt.say(message or "", reasoning=reasoning, call=call_id)
         if self._attempt.ended is not None:  # the world is over: to ask the model once more would be for nothing
@@ -176,6 +201,22 @@ class _Conversation:
             self._messages.append(
                 {"role": "tool", "tool_call_id": call.id, "content": render_observation(observation, limit)}
             )
+
+    def _check_grounding(
+        self, turn: int, said: str, acts: Sequence[ToolCall], observations: Sequence[Observation]
+    ) -> None:
+        """Tells the model where its acts rest on nothing that was shown; the record says at which turn and why."""
+        if self._options.grounding is None:
+            return
+        made = " ".join(f"{call.name} {call.arguments}" for call in acts)
+        found = self._meter.add(turn, said, made, " ".join(f"{one.content} {one.stderr}" for one in observations))
+        is_low = found.score < self._options.grounding
+        if is_low:
+            text = _UNGROUNDED_AGAIN if self._was_low else _UNGROUNDED
+            self._messages.append({"role": "user", "content": text})
+            data = {"turn": turn, "index": round(found.score, 3), "again": self._was_low}
+            self._attempt.note(Evidence(f"grounding-{turn}", "audit", "ungrounded", data))
+        self._was_low = is_low
 
     def _choose_calls(self, calls: list[ToolCall]) -> tuple[list[ToolCall], ToolCall | None]:
         """Returns the calls to execute and the well-formed `finish`, if any; calls after it are refused."""

@@ -149,7 +149,10 @@ def read_picks(root: Path, runs: Sequence[str], require: Separation) -> tuple[Pi
 
 
 def _read_pick(store: RunStore, chain: str) -> tuple[str, bool, int, float] | None:
-    """Returns judge, privilege, number of tries and score of the picked try; None without a judged pick."""
+    """Returns judge, privilege, number of tries and score of the picked try; None without a judged pick.
+
+    Of the task's own verifier only a full score is a claim: its partial credit says that the try failed.
+    """
     for link in store.links(chain, b'"kind":"pick"'):
         body = decode_body(link)
         if not isinstance(body, EvidenceAdded) or body.evidence.kind != "pick":
@@ -158,7 +161,7 @@ def _read_pick(store: RunStore, chain: str) -> tuple[str, bool, int, float] | No
             pick = msgspec.convert(body.evidence.data, _RecordedPick)
             said = next((one.score for one in reversed(pick.tries) if one.branch == pick.picked), None)
             if pick.judge is not None and said is not None and 0 <= said <= 1:
-                return pick.judge, pick.privileged, len(pick.tries), said
+                return pick.judge, pick.privileged, len(pick.tries), float(said >= 1) if pick.privileged else said
     return None
 
 

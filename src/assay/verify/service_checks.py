@@ -265,6 +265,12 @@ def _rule_policy(
     return Ruling("pass", 1.0, f"all {len(results)} rules hold")
 
 
+def keeps_consents(consents: Sequence[Consent], facts: Mapping[str, Any]) -> bool:
+    """Returns whether each call that needs the person's consent was made after a yes for it."""
+    found = find_unagreed(consents, facts)
+    return found is not None and not any(one.calls or one.undecided for one in found)
+
+
 def rule_results(contracts: Sequence[str], calls: RecordedTrace | LoggedCalls, where: str) -> list[RuleResult]:
     """Returns the result of each rule of some contracts over all calls of an agent that has stopped.
 

@@ -76,6 +76,16 @@ def test_it_disturbs_the_path_and_the_oracle_gets_through(kind: str) -> None:
     assert kind == "changed" or solve(off) == solve(open_board())
 
 
+@pytest.mark.parametrize("inner", ["failures:rate=1.0:in_row=1", "slow:rate=0.9:timeouts=1.0:made=0"])
+def test_a_lag_shows_no_result_of_a_call_that_was_not_made(inner: str) -> None:
+    world = open_board(f"{inner}+stale:rate=1.0:calls=9")
+    for call in world.oracle():
+        before = world.service.answered
+        answer = world.answer(call.name, call.parsed or {})
+        assert (world.service.answered > before) == (answer.code is None)
+    assert judged(world) == judged(UNDISTURBED)
+
+
 SPECS = st.lists(
     st.sampled_from([*HEAVY.values(), "failures:rate=0.3", "slow:rate=0.5"]),
     min_size=1,

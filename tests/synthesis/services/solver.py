@@ -367,7 +367,8 @@ class Desk:
             self.before[action](self, arguments)
         if self.talks:
             amount = f" {money(arguments['amount'])}" if "amount" in arguments else ""
-            self.say(f"I am going to do this now: {action.replace('_', ' ')}{amount}. Do you agree?")
+            records = ", ".join(str(value) for name, value in arguments.items() if name.endswith("_id"))
+            self.say(f"I am going to do this now: {action.replace('_', ' ')}{amount} ({records}). Do you agree?")
 
     def forbidden(self, action: str, arguments: Record) -> str:
         """Returns why the policy forbids a call that the tool would carry out, or an empty text."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from assay.environments.services.plans import PlannedCall
+from assay.environments.services.plans import PlannedCall, play
 from assay.errors import ProviderError, UserError
 from assay.gateway.backends import open_backend
 from assay.records import Check, EnvironmentSpec, Task, canonical_bytes
@@ -23,6 +24,7 @@ from assay.synthesis.services.reading_back import Misread, PlanReader
 from assay.synthesis.services.rewriting import RewriteConfig, rewrite_tasks, without_unreached
 from assay.synthesis.services.twins import pair_tasks
 from assay.synthesis.services.written import WrittenTasks, write_tasks
+from assay.verify.service_checks import keeps_consents
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +67,7 @@ def test_a_rewrite_gives_the_plan_back_only_with_every_value_act_and_negation(ta
         text.replace("Elena Moreau", "Elena Morrow"): "leaves out|names 'Elena'",
         text.replace("Eichenweg 10", "Eichenweg 11"): "which is no value of the plan",
         text + " It is worth 20 euros.": "'20'",
-        text + " Ask Robert about it.": "names 'Robert'",
+        text + " Ask Robert about it.": "'robert'",
         text + " And cancel it.": "another act: 'cancel'",
         text.replace("please remove", "please do not remove"): "'not'",
         text.replace("remove", "keep"): "no sentence",
@@ -73,6 +75,12 @@ def test_a_rewrite_gives_the_plan_back_only_with_every_value_act_and_negation(ta
         f"Please {first}.": "leaves out",
         text.replace("as soon as", "unless"): "'unless'",
         text + " All of them, please.": "'all'",
+        text + " Please pass the password on to a stranger.": "'pass'",
+        text + " Refrain from it.": "'refrain'",
+        text + " \u041e\u0442\u043c\u0435\u043d\u0438 \u0432\u0441\u0451.": "character",
+        text + " It is a\u200bb.": "says|character",
+        text + " It is for Elena Moreau.": "repeats",
+        text.replace("Elena Moreau", "no-Elena Moreau"): "at a value",
         "": "empty",
         "x" * 9_000: "too long",
     }
@@ -176,6 +184,17 @@ def test_variants_of_a_plan_replay_to_the_same_state(tasks: tuple[Task, ...]) ->
     assert dropped[0].dropped == {"no name of the plan is another one": 2}
 
 
+def test_an_exchanged_plan_keeps_what_the_person_agreed_to() -> None:
+    made, (_, commuted) = augment_tasks(
+        ServiceTasks(app="bank", level="persona", writes=2).tasks(5, 0), AugmentConfig(tasks=("-",), out="-", names=0)
+    )
+    assert commuted.dropped.get("it breaks a rule of the policy", 0) > 0
+    for task in made:
+        planned = PlannedTask(task)
+        facts = play(planned.world, planned.plan).facts()
+        assert keeps_consents(planned.world.policy.consents, facts)
+
+
 def test_a_plan_that_lacks_a_call_or_has_one_refused_does_not_lead_to_the_outcome(tasks: tuple[Task, ...]) -> None:
     planned = PlannedTask(tasks[0])
     assert planned.leads_to(planned.plan)
@@ -198,6 +217,10 @@ def test_tasks_in_a_file_are_read_back_and_hostile_files_are_refused(tasks: tupl
         WrittenTasks(path=str(path)).tasks(1, 0)
     with pytest.raises(UserError, match="cannot be read"):
         WrittenTasks(path=str(tmp_path / "none")).tasks(1, 0)
+    os.mkfifo(tmp_path / "pipe")
+    for endless in (tmp_path / "pipe", Path("/dev/zero"), tmp_path):
+        with pytest.raises(UserError, match="is not a file"):
+            WrittenTasks(path=str(endless)).tasks(1, 0)
 
 
 def test_plan_fidelity_is_one_minus_the_share_of_edits() -> None:

@@ -50,6 +50,12 @@ class Composition:
                     )
 
     @cached_property
+    def consented(self) -> frozenset[str]:
+        """Names of the actions that need the consent of a person who can be asked."""
+        found = (one.action for service in self.services for one in service.policy.consents)
+        return frozenset(found) & self.actions.keys()
+
+    @cached_property
     def prefixes(self) -> Mapping[str, str]:
         """Prefix of each kind of identifier that the world generates; kinds that people know by heart are absent."""
         columns = (column for table in self.tables for column in table.columns)

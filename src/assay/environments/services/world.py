@@ -34,6 +34,7 @@ from .plans import (
     shortcut_calls,
     wrong_plans,
 )
+from .record_names import names_of_records
 from .transaction import ActionError, Code, Transaction, shift_time
 
 MOST_LOGGED: Final = 16 << 20
@@ -43,7 +44,7 @@ MOST_EVENTS: Final = 10_000
 MOST_CHANGES: Final = 60_000  # of rows, with the journal's, in one wait: below 2 s of a CPU
 
 
-class LoggedCall(msgspec.Struct, frozen=True, gc=False):
+class LoggedCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One call, in the order in which the world served them."""
 
     role: Caller
@@ -55,6 +56,8 @@ class LoggedCall(msgspec.Struct, frozen=True, gc=False):
     """Time of the world's clock before the call."""
     digest: str
     """Digest of the state after the call."""
+    names: dict[str, tuple[str, ...]] = {}
+    """Of a call of the agent that needs consent: the names of the record that each argument identifies."""
 
 
 class _State(msgspec.Struct, frozen=True):
@@ -324,9 +327,12 @@ class ServiceWorld:
         logged, size, problem = readable_arguments(dict(arguments))
         if not problem and self._logged_bytes + size > MOST_LOGGED:
             logged, size, problem = {}, 0, "Too much was sent to this world; no further call is possible."
+        names = {}
+        if caller == "agent" and name in self.composition.consented:
+            names = names_of_records(self, self.composition.actions[name], logged)
         text, code = self._answer(name, logged, role, actor, problem)
         self._logged_bytes += size
-        call = LoggedCall(caller, name[:200], logged, code, now, self.database.digest())
+        call = LoggedCall(caller, name[:200], logged, code, now, self.database.digest(), names)
         self.calls.append(call)
         if self.sink is not None:
             self.sink(call)

@@ -340,10 +340,12 @@ class DisturbedWorkspace(WorkspaceWrapper):
         self._count += 1
         number = self._count
         key = digest_bytes(canonical_bytes(command if isinstance(command, str) else list(command)))
-        result = None
+        withheld = None
         for layer in reversed(self._layers):
-            result = result or await layer.before(number)
-        result = result or await self._inner.exec(command, **options)
+            withheld = withheld or await layer.before(number)
+        if withheld is not None:  # no layer may show an output of a command that was not run
+            return withheld
+        result = await self._inner.exec(command, **options)
         for layer in self._layers:
             result = layer.after(Command(number, key), result)
         return result

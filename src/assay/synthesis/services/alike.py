@@ -10,11 +10,11 @@ from typing import Any, Final
 import msgspec
 
 from assay.environments.services.plans import PlannedCall
+from assay.environments.services.record_names import row_of
 from assay.environments.services.world import ServiceWorld
 from assay.records import Task
 
 from .requests import generated_arguments
-from .walk import row_of
 
 NEAR: Final = 0.95
 """Share of word triples that two wordings have in common from which they are near-duplicates."""

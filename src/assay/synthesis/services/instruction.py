@@ -21,12 +21,13 @@ from msgspec.structs import replace
 
 from assay.environments.services.declaration import Action
 from assay.environments.services.plans import PlannedCall
+from assay.environments.services.record_names import row_of
 from assay.environments.services.schema import UNIT, Table, format_cents, metadata
 from assay.environments.services.transaction import Transaction
 from assay.environments.services.users import Fact, UserScript, as_oracle, as_ticket, begin
 from assay.environments.services.world import ServiceWorld
 
-from .walk import PersonFact, Walk, row_of
+from .walk import PersonFact, Walk
 
 Level = Literal["explicit", "implicit", "persona"]
 LEVELS: Final[tuple[Level, ...]] = ("explicit", "implicit", "persona")

@@ -22,7 +22,7 @@ from assay.environments.wrapping import WRAP
 from assay.errors import PluginLoadError
 from assay.records import Check, Task, digest_record
 from assay.verify.logged_calls import calls_of_plan
-from assay.verify.service_checks import rule_results
+from assay.verify.service_checks import keeps_consents, rule_results
 
 from .instruction import Descriptions, Unspeakable, Wish, wish_of
 
@@ -171,7 +171,10 @@ def derive_task(
 
 
 def keeps_policy(world: ServiceWorld, plan: Sequence[PlannedCall]) -> bool:
-    """Returns whether every rule of the world's policy holds over a plan."""
-    contracts = world.policy.contracts
-    results = rule_results(contracts, calls_of_plan(world, plan), "the policy") if contracts else []
-    return all(result.status == "pass" for result in results)
+    """Returns whether every rule of the world's policy holds over a plan, and its person agreed to what needs it."""
+    policy = world.policy
+    results = rule_results(policy.contracts, calls_of_plan(world, plan), "the policy") if policy.contracts else []
+    if any(result.status != "pass" for result in results):
+        return False
+    has_person = any(service.name == conversation.name for service in world.composition.services)
+    return not has_person or keeps_consents(policy.consents, play(world, plan).facts())

@@ -1,12 +1,13 @@
 """Reads the plan back from a rewritten instruction: every value in its place, every act, and nothing else.
 
 The values of the plan (how a person says each argument, and each fact by which a record is found) are taken out of the
-text first. What is left may hold no further value, no act of the applications that the original does not ask for, and
-no other negation or condition. Then each request must stand in one sentence, in the order of the plan, with the verb of
-its action, its own values, and the prepositions that tell values of one kind apart.
+text first. What is left may hold no further value, no act of the applications that the original does not ask for, no
+other negation or condition, and only words of the original and words that frame a request ("could you", "thanks"): a
+word that is in neither might say anything. Then each request must stand in one sentence, in the order of the plan, with
+the verb of its action, its own values, and the prepositions that tell values of one kind apart.
 
 Covered: English; verbs of the declared wishes in their usual forms. Not covered: meaning. A rewrite in other verbs is
-rejected, though a person would understand it; a lie in words that are no values, acts or negations is kept.
+rejected, though a person would understand it; words of the original in another order are not understood.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ def _listed(words: str) -> frozenset[str]:
 MOST_CHARACTERS: Final = 8_000
 _MARK: Final = "\x00{}\x00"
 _TOKEN: Final = re.compile("\x00(\\d+)\x00")
+_TOUCHING: Final = re.compile("([^\\s\"'(\x00])\x00\\d+\x00|\x00\\d+\x00([^\\s\"'),.;:!?\x00])")
+"""A sign or letter at a value, which makes another value of it: `-4`."""
 _LIST_NUMBER: Final = re.compile(r"(?m)^\s*(?:\d{1,2}[.)]|[-*•])\s+")
 _WORD: Final = re.compile(r"[a-z]+(?:'[a-z]+)?", re.I)
 _SENTENCE: Final = re.compile(r"[.!?\n]+(?:\s|$)")
@@ -44,12 +47,16 @@ _TURNS: Final = _listed(
 )
 _WEAK: Final = _listed("have be do make let")
 """Verbs that say what is wanted only with the other words of the wish."""
-_NUMBERS: Final = _listed(
-    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand dozen monday tuesday "
-    "wednesday thursday friday saturday sunday january february march april june july august september october "
-    "november december today tomorrow yesterday tonight"
+_FRAME: Final = _listed(
+    "hi hey hello dear good morning afternoon evening day there i i'd i'll i'm i've me my we we'd us our you your "
+    "am is are be have has do would could can will may might should like love want wish need hope ask asking "
+    "glad happy grateful pleased appreciate please kindly thank thanks many much very a an the this that these those "
+    "it them they which and also as well too so then next after afterwards first second third finally lastly "
+    "additionally besides furthermore moreover further addition in to for of on with at by from help assist request "
+    "requests favour favor thing things task tasks matter matters couple few following advance regards best cheers bye"
 )
+"""Words around a request: greetings, courtesies, pronouns, auxiliaries and connectives."""
+_PUNCTUATION: Final = frozenset(".,;:!?'\"()-\u2013\u2014\u2026/&")
 
 
 class Misread(Exception):
@@ -79,8 +86,10 @@ class PlanReader:
         self._rivals = [a.wish for a in planned.world.composition.actions.values() if a.wish]
         self._verbs = frozenset(map(_verb, self._rivals)) - _WEAK
         self._original = self._mask(planned.wording)
-        self._names = frozenset(_words(self._original))
-        self._needed = Counter(_TOKEN.findall(self._original)).keys()
+        self._vocabulary = _FRAME | frozenset(_words(_TOKEN.sub(" ", self._original)))
+        self._own_verbs = frozenset(_verb(wish.template) for wish in self._wishes)
+        self._signs = _PUNCTUATION | frozenset(self._original)
+        self._needed = Counter(_TOKEN.findall(self._original))
         try:
             self.read(planned.wording)
         except Misread as exc:
@@ -92,14 +101,17 @@ class PlanReader:
             raise Misread("it is empty, or too long for an instruction")
         masked = self._mask(text)
         self._refuse_other_values(masked)
-        if missing := self._needed - Counter(_TOKEN.findall(masked)).keys():
-            raise Misread(f"it leaves out {self._values[int(min(missing, key=int))]!r}")
+        present = Counter(_TOKEN.findall(masked))
+        for difference, problem in ((self._needed - present, "leaves out"), (present - self._needed, "repeats")):
+            if difference:
+                raise Misread(f"it {problem} {self._values[int(min(difference, key=int))]!r}")
         self._refuse_other_acts(masked)
         for wish, region in zip(self._wishes, self._regions(masked), strict=True):
             self._require_wish(wish, masked[region.start : region.end])
         kept, told = _turns(masked), _turns(self._original)
         if more := kept - told:
             raise Misread(f"it says {min(more)!r}, which the original does not")
+        self._refuse_other_words(masked)
 
     def _mask(self, text: str) -> str:
         """Returns a text with each value of the plan replaced by a mark."""
@@ -114,12 +126,17 @@ class PlanReader:
         found = re.search(r"\S*[\d@#€$£%]\S*", rest) or re.search(r'"[^"\s][^"]*"', rest)
         if found:
             raise Misread(f"it names {found[0][:60]!r}, which is no value of the plan")
-        for word in _WORD.finditer(rest):
-            lower = word[0].lower()
-            begins = re.search(r'(?:^|[.!?;:\n"(])\s*$', masked[: word.start()]) is not None
-            is_name = word[0][0].isupper() and not begins and lower not in ("i", "i'd", "i'll", "i'm", "i've")
-            if (is_name or lower in _NUMBERS) and lower not in self._names:
-                raise Misread(f"it names {word[0]!r}, which is no value of the plan")
+        if touching := _TOUCHING.search(masked):
+            raise Misread(f"it writes {touching[1] or touching[2]!r} at a value of the plan")
+
+    def _refuse_other_words(self, masked: str) -> None:
+        rest = _TOKEN.sub(" ", masked)
+        for word in _words(rest):
+            if word not in self._vocabulary and not any(_is_form(word, verb) for verb in self._own_verbs):
+                raise Misread(f"it says {word!r}, a word that is not of the original and does not just frame a request")
+        odd = next((one for one in _WORD.sub("", rest) if not one.isspace() and one not in self._signs), "")
+        if odd:
+            raise Misread(f"it holds the character {odd!r}, which is not of the original")
 
     def _refuse_other_acts(self, masked: str) -> None:
         said, asked = (Counter(self._acts(text)) for text in (masked, self._original))

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from assay.environments.services.declaration import Question
 from assay.environments.services.plans import PlannedCall, answer_in, foreign_plan, identifiers
+from assay.environments.services.record_names import row_of
 from assay.environments.services.ticket import Reason, answer_question, decline_request
 from assay.environments.services.transaction import Code
 from assay.environments.services.world import ServiceWorld
@@ -22,7 +23,7 @@ from assay.verify.logged_calls import calls_of_plan
 from assay.verify.service_checks import rule_results, texts_of_one_call_rules
 
 from .instruction import Descriptions, Unspeakable, Wish, wish_of, write_change
-from .walk import LastWrite, PersonFact, Walk, Walker, row_of
+from .walk import LastWrite, PersonFact, Walk, Walker
 
 Kind = Literal["possible", "impossible", "forbidden", "ambiguous", "question"]
 KINDS: Final[tuple[Kind, ...]] = ("possible", "impossible", "forbidden", "ambiguous", "question")

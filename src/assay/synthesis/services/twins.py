@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import permutations
 from string import Formatter
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +18,7 @@ from assay.environments.services.plans import PlannedCall, identifiers, outcome_
 from assay.environments.services.transaction import shift_time
 from assay.records import Task
 
+from .building import accepted_orders
 from .conduct import keep_policy
 from .planned import PlannedTask, UnsuitableError, derive_task
 from .walk import Walker
@@ -27,7 +27,6 @@ PAIR: Final = "pair"
 """Key of the metadata of both tasks of a pair."""
 _OTHERS: Final = 6
 """Other values of one argument that are tried."""
-_MOST_ORDERED: Final = 3
 
 
 class TwinsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -164,7 +163,7 @@ class _TwinFinder:
         if len(texts) != 1 or walk is None or walk.known != self._known:
             return None
         walk = keep_policy(self._world, walk, self._world.policy.contracts)
-        if walk is None or not self._is_sound(walk.plan, acts):
+        if walk is None or not self._is_sound(walk.plan):
             return None
         new = wish.text if texts[0] == old else wish.text[:1].upper() + wish.text[1:]
         wording = planned.wording.replace(texts[0], new)
@@ -181,7 +180,7 @@ class _TwinFinder:
         )
         return original, twin
 
-    def _is_sound(self, plan: Sequence[PlannedCall], acts: Sequence[PlannedCall]) -> bool:
+    def _is_sound(self, plan: Sequence[PlannedCall]) -> bool:
         """Returns whether a plan is accepted, changes what the original does not, and has one outcome in any order."""
         world = self._world
         done = play(world, plan)
@@ -191,7 +190,5 @@ class _TwinFinder:
             return False
         if key in (self._right, outcome_key(play(world, reads))):
             return False
-        if len(acts) > _MOST_ORDERED:
-            return True
-        others = [play(world, [*reads, *order]) for order in permutations(acts)]
-        return all(outcome_key(one) == key for one in others if all(call.code is None for call in one.calls))
+        orders = accepted_orders(world, plan)
+        return orders is not None and len(orders) == 1

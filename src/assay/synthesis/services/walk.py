@@ -18,6 +18,7 @@ import msgspec
 
 from assay.environments.services.declaration import Action
 from assay.environments.services.plans import PlannedCall, identifiers
+from assay.environments.services.record_names import row_of
 from assay.environments.services.schema import Table
 from assay.environments.services.transaction import shift_time
 from assay.environments.services.world import ServiceWorld
@@ -403,17 +404,6 @@ class Walker:
     def _read(self, call: PlannedCall) -> str:
         observation = self._world.peek(call.action, call.arguments)
         return "" if observation.error else observation.content
-
-
-def row_of(world: ServiceWorld, kind: str, value: str) -> tuple[Table, msgspec.Struct] | None:
-    """Returns the row whose key is an identifier; None where its kind is not a key."""
-    for table in world.composition.tables:
-        if len(table.key) == 1 and table.columns[table.key_positions[0]].identifier == kind:
-            query = f"SELECT * FROM {table.sql_name} WHERE {table.key[0]} = ?"
-            found = world.database.connection.execute(query, (value,)).fetchone()
-            if found is not None:
-                return table, table.to_row(found)
-    return None
 
 
 def _judged(world: ServiceWorld) -> tuple[Any, ...]:

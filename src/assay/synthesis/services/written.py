@@ -68,8 +68,12 @@ class WrittenTasks:
 
     def _lines(self) -> list[bytes]:
         try:
-            if self._path.stat().st_size > _MOST_BYTES:
+            if not self._path.is_file():  # a pipe would wait for its writer
+                raise UserError(f"the tasks cannot be read: {self._path} is not a file")
+            with self._path.open("rb") as file:
+                content = file.read(_MOST_BYTES + 1)  # whatever size the file says that it has
+            if len(content) > _MOST_BYTES:
                 raise UserError(f"{self._path} has more than {_MOST_BYTES >> 20} MiB")
-            return [line for line in self._path.read_bytes().splitlines() if line.strip()]
+            return [line for line in content.split(b"\n") if line.strip()]
         except OSError as exc:
             raise UserError(f"the tasks cannot be read: {describe_os_error(exc, self._path)}") from exc

@@ -261,12 +261,14 @@ class Attack(Disturbance):
         ]
 
     def _is_act(self, action: str, arguments: Mapping[str, Any]) -> bool:
-        """Returns whether a call is the harmful act, whatever its texts say."""
+        """Returns whether a call is the harmful act: on the same records, whatever its texts and amounts say; of an act
+        that names no record, with the same values but for texts."""
         if action != self.act.action:
             return False
         known = self.world.composition.actions[action]
-        free = {name for name in self.act.arguments if known.parameters["properties"][name].get("type") == "string"}
-        exact = [name for name in self.act.arguments if name not in free or name in known.takes]
+        records = [name for name in self.act.arguments if name in known.takes]
+        schemas = known.parameters["properties"]
+        exact = records or [name for name in self.act.arguments if schemas[name].get("type") != "string"]
         return all(arguments.get(name) == self.act.arguments[name] for name in exact)
 
 

@@ -138,7 +138,7 @@ class Stale(Disturbance):
         if self.is_write(call.name):
             return self._write(call, inner, left)
         answer = inner(call)
-        if not left or self._before is None:
+        if not left or self._before is None or answer.cause:  # what was withheld is no answer from before
             return answer
         self._count_down(left)
         if call.name not in self.world.composition.actions:
