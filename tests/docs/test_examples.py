@@ -17,7 +17,7 @@ PROGRAMS = {"asynchronous_trainer.py", "openai_agents_program.py", "smolagents_p
 """Run by tests/harnesses with the libraries that they need, by tests/store, and by tests/learning with a service."""
 OF_A_PAGE = {"sdk_agent.py", "sdk_model.py", "sdk_from_python.py", "gullible_agent.py"}
 """Run by test_agent_to_rows.py and test_unkind_worlds.py, with the commands of their page."""
-IN_A_BROWSER = {"site_in_a_browser.py"}
+IN_A_BROWSER = {"record_a_person.py", "site_from_recordings.py", "site_in_a_browser.py"}
 EXTRAS = {"trace_a_run.py": "opentelemetry"}
 """The package of an extra that a program needs."""
 SAYS = {
@@ -44,6 +44,8 @@ SAYS = {
     "python_results.py": "3 attempts",
     "record_a_command.py": "exit code 0",
     "scripted_model.py": "The sum is 5.",
+    "record_a_person.py": "steps, fail; words made by rules",
+    "site_from_recordings.py": "oracle on the mock: 1 passed",
     "site_in_a_browser.py": "HeadlessChrome/",
     "silent_signal.py": "'silent.calls': 2, 'silent.share': 50",
     "trace_a_run.py": "attempt pass\n  open\n  invoke_agent expert\n    execute_tool move\n",
