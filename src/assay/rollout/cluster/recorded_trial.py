@@ -74,28 +74,20 @@ def cluster_run(name: str, config: RunConfig, tasks: Sequence[LoadedTask], agent
     )
 
 
-class LocalTrials:
-    """Runs the leases of one run on a node. An instance is the `run_trial` of an agent."""
+class TrialRunner:
+    """Runs planned attempts on a node, and packs their records."""
 
-    def __init__(
-        self, services: Services, tasks: Sequence[LoadedTask], plan: Plan, store_blobs: StoreBlobs | None = None
-    ) -> None:
+    def __init__(self, services: Services, store_blobs: StoreBlobs | None = None) -> None:
         """Creates the runner.
 
         Args:
             services: Those of the run, over the node's own store; without a budget, which the coordinator keeps.
-            tasks: The tasks of the run.
-            plan: `attempt_planner` of the run's configuration.
             store_blobs: None if the blob store of `services` is shared by all nodes.
         """
-        self._services, self._plan, self._store_blobs = services, plan, store_blobs
-        self._tasks: Mapping[str, LoadedTask] = {loaded.task.id: loaded for loaded in tasks}
+        self._services, self._store_blobs = services, store_blobs
 
-    async def __call__(self, lease: Lease, starting: asyncio.Semaphore) -> TrialOutcome:
-        """Runs one trial. Raises `StoreError`, and `UserError` if the node does not have the task."""
-        if lease.run != self._services.run or lease.task not in self._tasks:
-            raise UserError(f"task {lease.task!r} of run {lease.run!r} is not on this node")
-        planned = self._plan(self._tasks[lease.task], lease.number, lease.round)
+    async def run(self, planned: PlannedAttempt, lease: Lease, starting: asyncio.Semaphore) -> TrialOutcome:
+        """Runs one trial of the attempt of a lease. Raises `StoreError`."""
         services = self._services._replace(make_site=lambda one: _BoundedSite(self._services.make_site(one), starting))
         retry = self._unused_retry(planned, lease.retry)
         try:
@@ -115,6 +107,31 @@ class LocalTrials:
     async def _pack(self, chain: str, retry: int, result: TrialResult | None) -> TrialBody:
         blobs = () if self._store_blobs is None else await _finish(self._store_blobs(chain))
         return pack_chain(self._services.store, chain, retry, result, blobs)
+
+
+class LocalTrials:
+    """Runs the leases of one run on a node. An instance is the `run_trial` of an agent."""
+
+    def __init__(
+        self, services: Services, tasks: Sequence[LoadedTask], plan: Plan, store_blobs: StoreBlobs | None = None
+    ) -> None:
+        """Creates the runner.
+
+        Args:
+            services: As of `TrialRunner`.
+            tasks: The tasks of the run.
+            plan: `attempt_planner` of the run's configuration.
+            store_blobs: As of `TrialRunner`.
+        """
+        self._run, self._plan, self._runner = services.run, plan, TrialRunner(services, store_blobs)
+        self._tasks: Mapping[str, LoadedTask] = {loaded.task.id: loaded for loaded in tasks}
+
+    async def __call__(self, lease: Lease, starting: asyncio.Semaphore) -> TrialOutcome:
+        """Runs one trial. Raises `StoreError`, and `UserError` if the node does not have the task."""
+        if lease.run != self._run or lease.task not in self._tasks:
+            raise UserError(f"task {lease.task!r} of run {lease.run!r} is not on this node")
+        planned = self._plan(self._tasks[lease.task], lease.number, lease.round)
+        return await self._runner.run(planned, lease, starting)
 
 
 async def _finish(storing: Awaitable[tuple[str, ...]]) -> tuple[str, ...]:

@@ -37,8 +37,12 @@ class BlobUploader:
             digests = chain_blobs(self._store, chain)
         else:
             digests = await asyncio.to_thread(_read_digests, self._store.layout.root, self._store.run, chain)
-        await transfer([one for one in digests if one not in self._shared], self._upload)
+        await self.upload(digests)
         return tuple(digests)
+
+    async def upload(self, digests: Iterable[str]) -> None:
+        """Uploads blobs that are not there yet, however long the place does not answer."""
+        await transfer([one for one in digests if one not in self._shared], self._upload)
 
     async def _upload(self, digest: str) -> None:
         data = await asyncio.to_thread(self._store.blobs.get, digest)
