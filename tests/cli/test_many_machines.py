@@ -212,20 +212,20 @@ def _copy_store(name: str) -> tuple[str, str]:
     return "--store", name
 
 
-def _judged_again(store: str, run: str) -> dict[str, Any]:
-    """Returns what re-verification added to a run, without times."""
-    found: dict[str, Any] = {}
-    for chain, bodies in later_events(Path(store), run).items():
-        found[chain] = [_without_times(json.loads(msgspec.json.encode(body))) for body in bodies]
-    return found
+def _judged_again(store: str, run: str) -> dict[str, list[Any]]:
+    """Returns what re-verification added to a run, without times and the kernel's numbers of the sandboxes."""
+    return {
+        chain: [_stable_part(json.loads(msgspec.json.encode(body))) for body in bodies]
+        for chain, bodies in later_events(Path(store), run).items()
+    }
 
 
-def _without_times(told: Any) -> Any:
-    if isinstance(told, list):
-        return [_without_times(one) for one in told]
-    if not isinstance(told, dict):
-        return told
-    return {key: _without_times(one) for key, one in told.items() if key not in ("at", "duration", "duration_s")}
+def _stable_part(told: dict[str, Any]) -> Any:
+    if "verdict" in told:
+        return {key: value for key, value in told["verdict"].items() if key != "duration_s"}
+    evidence = told["evidence"]
+    data = evidence["data"] if evidence["kind"] == "reverification" else sorted(evidence["data"])
+    return evidence["id"], evidence["channel"], evidence["kind"], data
 
 
 @pytest.mark.long
@@ -236,7 +236,7 @@ def test_nodes_judge_again_what_one_machine_judges(say: Say, tmp_path: Path) -> 
     for run, words in {"files": ("tasks/", "--agent", "oracle"), "worlds": (TASKS, "--agent", "expert")}.items():
         assert say("run", *words, "--attempts", "2", "--run", run)[0] == 0
         copied = _copy_store(f"{run}-copy")
-        code, alone, _ = say("verify", run, "--again", "2", "--json", *copied)
+        code, alone, _ = say("verify", run, "--again", "2", "--concurrency", "1", "--json", *copied)
         assert code == 0, alone
         code, by_nodes, err = say("verify", run, "--again", "2", "--nodes", "2", "--json")
         assert code == 0, err

@@ -1,15 +1,14 @@
 """How many attempts may be under way on a node while a model server or the object storage has too much to do.
 
-Additive increase, multiplicative decrease, as in the congestion control of TCP: a sign of overload cuts the limit to a
-share of what is under way, and after each turnover (as many answers as the limit) without one it grows by one.
-Attempts under way go on: each waits for its server by the server's own rules.
+A sign of overload cuts the limit to a share of what is under way, and each answer lets it grow, by a quarter over as
+many answers as the limit. Attempts under way go on: each waits for its server by the server's own rules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-DECREASE = 0.7
+DECREASE, INCREASE = 0.7, 0.25
 CUT_EVERY_S = 2.0
 """Signs of overload within this time count as one: the attempts under way send many at once."""
 
@@ -46,5 +45,5 @@ class AttemptLimit:
         if self._cut_at is not None and self._clock() - self._cut_at < CUT_EVERY_S:
             return False
         before = int(self._limit)
-        self._limit = min(float(self.most), self._limit + 1.0 / self._limit)
+        self._limit = min(float(self.most), self._limit + INCREASE)
         return int(self._limit) > before
