@@ -23,7 +23,7 @@ from assay.rollout.recording.recorder import Recorder
 from assay.rollout.recording.task_archive import undisturbed_digest
 from assay.rollout.schedule.policies import policy_named
 from assay.rollout.schedule.rounds import levels_of
-from assay.store import RunStore
+from assay.store.chain import Link
 from assay.tasks import LoadedTask, TaskStep
 from assay.verify import CheckResult, RunChecks
 
@@ -33,8 +33,8 @@ from .run_state import ClusterRun
 from .transport import Lease
 
 Plan = Callable[[LoadedTask, int, int], PlannedAttempt]
-StoreBlobs = Callable[[str], Awaitable[tuple[str, ...]]]
-"""Puts the blobs that a chain names into shared storage, and returns their digests."""
+StoreBlobs = Callable[[Sequence[Link]], Awaitable[tuple[str, ...]]]
+"""Puts the blobs that events name into shared storage, and returns their digests."""
 
 
 def attempt_planner(config: RunConfig, agent: str) -> Plan:
@@ -105,8 +105,9 @@ class TrialRunner:
         return retry
 
     async def _pack(self, chain: str, retry: int, result: TrialResult | None) -> TrialBody:
-        blobs = () if self._store_blobs is None else await _finish(self._store_blobs(chain))
-        return pack_chain(self._services.store, chain, retry, result, blobs)
+        links = list(self._services.store.links(chain))
+        blobs = () if self._store_blobs is None else await _finish(self._store_blobs(links))
+        return pack_links(links, retry, result, blobs)
 
 
 class LocalTrials:
@@ -144,12 +145,10 @@ async def _finish(storing: Awaitable[tuple[str, ...]]) -> tuple[str, ...]:
         return await task
 
 
-def pack_chain(
-    store: RunStore, chain: str, retry: int, result: TrialResult | None, blobs: tuple[str, ...] = ()
-) -> TrialBody:
-    """Returns the body of a recorded trial. Raises `StoreError` if it is absent or too large."""
-    links = list(store.links(chain))
-    return pack_trial(chain, retry, links[-1].digest, [link.body for link in links], result, blobs)
+def pack_links(links: Sequence[Link], retry: int, result: TrialResult | None, blobs: tuple[str, ...] = ()) -> TrialBody:
+    """Returns the body of a recorded trial from its events. Raises `StoreError` if it is too large."""
+    last = links[-1]
+    return pack_trial(last.chain, retry, last.digest, [link.body for link in links], result, blobs)
 
 
 class _BoundedSite:

@@ -7,7 +7,8 @@ Invariant: `create` reports False only for an object that exists. A conflict (40
 connection) is tried again; if the object exists after a failed try, whose answer may be lost, its content decides.
 Covered: no error names a credential. obstore's threads are given time to drop what they hold of Python before the loop
 closes after a cancellation, and before the interpreter ends: else they abort the process (35% of 60 processes that
-ended with requests under way; with the wait none). Not covered: an object above 5 GiB, which S3 does not take in one request.
+ended with requests under way; with the wait none). Not covered: an object above 5 GiB, which S3 does not take in one
+request.
 """
 
 from __future__ import annotations
