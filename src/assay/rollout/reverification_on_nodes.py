@@ -155,11 +155,11 @@ class _UnitProgress(ForwardedProgress):
 
 
 async def _take_unit(placed: PlacedWork, job: JudgeJob, name: str, unit: JudgeUnit) -> None:
-    record = await read_final(placed.place, placed.run, name)
+    record = await read_final(placed.objects, placed.run, name)
     judged = _decode(record)
     if tuple(one.chain for one in judged) != unit.chains:
         raise StoreError(f"the final {name!r} of {placed.run} is of other attempts: it was changed")
-    await fetch_blobs(placed.place, job.store.blobs, record.body.blobs)
+    await fetch_blobs(placed.objects, job.store.blobs, record.body.blobs)
     for one in judged:
         job.take(one)
 

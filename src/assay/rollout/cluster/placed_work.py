@@ -47,7 +47,7 @@ class PlacedWork:
         self._session: NodeSession | None = None
 
     @property
-    def place(self) -> UrlObjectStore:
+    def objects(self) -> UrlObjectStore:
         return self._published.place
 
     @property
@@ -61,7 +61,7 @@ class PlacedWork:
             UserError: Another command has taken over the work.
             StoreError, EnvironmentFailure: As `NodeSession.coordinate`.
         """
-        finals = await list_finals(self.place, self.run, PATIENCE_S)
+        finals = await list_finals(self.objects, self.run, PATIENCE_S)
         if all(object_name(one.id) in finals for one in attempts):
             progress.begin(total=len(attempts), done=len(attempts))
             return
@@ -76,9 +76,9 @@ class PlacedWork:
     ) -> None:
         """Has attempts done, and copies their trials into a store. Raises as `complete`."""
         await self.complete(attempts, progress, retries)
-        fetched = await fetch_trials(store, self.place, attempts)
+        fetched = await fetch_trials(store, self.objects, attempts)
         if fetched.finals != len(attempts):
-            raise StoreError(f"{self.place}: {fetched.finals} of {len(attempts)} finals of {self.run} are there")
+            raise StoreError(f"{self.objects}: {fetched.finals} of {len(attempts)} finals of {self.run} are there")
 
 
 @contextlib.asynccontextmanager
