@@ -35,7 +35,8 @@ def stats(
         typer.Option(
             "--table",
             help="Tables to show: rates (the default), spending, tasks, grid, flakes, scores, reliability, ranking, "
-            "picks, instructions, pairs, clauses, conversations, efficiency, routes, economy, or all; repeatable.",
+            "picks, instructions, pairs, clauses, conversations, efficiency, routes, economy, context, or all; "
+            "repeatable.",
         ),
     ] = None,
     k: Annotated[
@@ -69,6 +70,8 @@ def stats(
     how often acts changed with the instruction in paired tasks (pairs), and which clauses were met (clauses); and on
     sites of state machines the steps of the shortest way by skill, and at which of them attempts were lost (routes).
     Of tasks in services that state what they need: reads and messages to the person beyond it (economy).
+    Of agents that cut their contexts: the outputs that they dropped, and whether attempts that passed cited them later
+    (context).
 
     Two tables are process measures of attempts on services, and never the outcome: what was asked of the simulated
     person, and how they took it (conversations); completeness, calls beside those of the reference plan, and precision
@@ -88,6 +91,7 @@ def stats(
     """
     from assay.statistics import summarise
 
+    from .context_table import read_context_cuts
     from .stats_tables import TABLES, TableInput, read_option_levels, read_picks, read_routes
     from .task_economy import read_economies
 
@@ -100,8 +104,9 @@ def stats(
     served, processes = _read_services(settings.store, names, chosen, allow_task_code=allow_task_code)
     picks = read_picks(settings.store, names, parse_grade(require)) if "picks" in chosen else ()
     economies = read_economies(settings.store, names) if "economy" in chosen else ()
+    cuts = read_context_cuts(settings.store, names) if "context" in chosen else ()
     of_services = (served, economies, processes, message_cost)
-    table_input = TableInput(names, attempts, options, max(k or (4,)), routes, picks, *of_services)
+    table_input = TableInput(names, attempts, options, max(k or (4,)), routes, picks, *of_services, cuts)
     ks = tuple(sorted({1, *(k or (2, 4))}))
     groups = list(summarise([one.outcome for one in attempts], ks=ks)) if RATES in chosen else []
     if RATES in chosen:

@@ -31,6 +31,7 @@ from assay.verify.route_check import ROUTE
 
 from . import process_tables, service_tables
 from .check_evidence import read_check_evidence
+from .context_table import ContextCut, context_rows, sum_context_cuts
 from .task_economy import Economy, economy_rows, sum_economies
 
 if TYPE_CHECKING:
@@ -99,6 +100,8 @@ class TableInput(NamedTuple):
     """Conversations and tool use of attempts on services."""
     message_cost: float = 0.0
     """Cost of a message in the utility of an interview."""
+    cuts: tuple[ContextCut, ...] = ()
+    """Outputs that attempts dropped from their contexts."""
 
     @property
     def counts(self) -> tuple[TaskCount, ...]:
@@ -462,6 +465,11 @@ TABLES: dict[str, Table] = {
         lambda data: sum_economies(data.economies),
         economy_rows,
         "no attempt was judged by the check `economy` (needs=true)",
+    ),
+    "context": Table(
+        lambda data: sum_context_cuts(data.cuts),
+        context_rows,
+        "no attempt cut its context",
     ),
 }
 """Tables beside `rates`, in display order."""
