@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -45,8 +46,8 @@ MODEL = "small:smollm2-135m"
 WORLD = f"family:{Path(__file__).parent / 'locks_world.py'}:LocksTasks"
 USE = {"tool_choice": {"type": "function", "function": {"name": "use"}}}
 FROZEN: dict[str, Any] = {"system": "", "sampling": USE, "memory_item": "{when}\n{act}\n{what}\n"}
-"""Options of the agent, chosen on the seeds 901 and 902 and not changed since."""
-TASKS = 20
+"""Options of the agent, chosen on other facts than the published ones and not changed since."""
+TASKS = 10
 CHANGED = 0.2
 FORMS = {
     "memory_item": ["{when}\n{act}\n{what}\n", "{what}", "- {what}", "{act}: {what}"],
@@ -91,11 +92,8 @@ async def run_memory(seed: int, settings: Settings) -> dict[str, Outcomes]:
     tasks, changed = f"{WORLD},n={TASKS},seed={seed}", f"{WORLD},n={TASKS},seed={seed},share={CHANGED}"
     memory = await learn(settings, seed, "first", tasks)
     present = {one.task.id: one.task.digest for one in find_tasks([changed])}
-    trusted, again = memory.with_suffix(".trusted"), memory.with_suffix(".again")
+    trusted = memory.with_suffix(".trusted")
     relabel(memory, trusted, present)
-    again.write_bytes(memory.read_bytes())
-    await attempt_all(settings, f"again-{seed}", changed, "expert")
-    add_to_memory(again, [f"again-{seed}"], settings)
     eight: dict[str, Any] = {"memory": str(memory), "recall": 8, "scope": "any"}
     arms: dict[str, tuple[str, dict[str, Any]]] = {
         "no memory": (tasks, {}),
@@ -104,7 +102,6 @@ async def run_memory(seed: int, settings: Settings) -> dict[str, Outcomes]:
         "eight facts, the right one last": (tasks, eight),
         "a fifth stale, used all the same": (changed, {"memory": str(trusted), "recall": 1}),
         "a fifth stale, dropped": (changed, {"memory": str(memory), "recall": 1}),
-        "a fifth stale, dropped and learnt again": (changed, {"memory": str(again), "recall": 1}),
     }
     found = dict[str, Outcomes]()
     for number, (arm, (where, options)) in enumerate(arms.items()):
@@ -152,8 +149,8 @@ def print_memory(results: Sequence[Mapping[str, Outcomes]]) -> None:
 
 
 async def run_prompts(seed: int, settings: Settings, method: str = "grid") -> EvolveReport:
-    """Chooses one of 24 prompts, each showing three facts, on 12 tasks; decides on 60 others."""
-    search, gate = f"{WORLD},n=12,seed={seed * 10 + 1}", f"{WORLD},n=60,seed={seed * 10 + 2}"
+    """Chooses one of 24 prompts, each showing three facts, on 12 tasks; decides on 30 others."""
+    search, gate = f"{WORLD},n=12,seed={seed * 10 + 1}", f"{WORLD},n=30,seed={seed * 10 + 2}"
     memory = await learn(settings, seed, "known", search)
     await attempt_all(settings, f"known-gate-{seed}", gate, "expert")
     add_to_memory(memory, [f"known-gate-{seed}"], settings)
@@ -203,7 +200,7 @@ async def run_null(seed: int, settings: Settings) -> EvolveReport:
         "name": f"null-{seed}", "agent": f"{Path(__file__).resolve()}:ShuffledAgent", "model": MODEL,
         "base": {"draw": 0}, "space": {"draw": list(range(6))}, "concurrency": 1,
         "search": {"tasks": [f"{WORLD},n=12,seed={seed * 10 + 5}"], "seed": seed},
-        "gate": {"tasks": [f"{WORLD},n=40,seed={seed * 10 + 6}"], "seed": seed},
+        "gate": {"tasks": [f"{WORLD},n=30,seed={seed * 10 + 6}"], "seed": seed},
     }  # fmt: skip
     return await evolve(msgspec.convert(fields, EvolveRecipe), settings)
 
@@ -306,8 +303,9 @@ def main() -> None:
         results, started = [], time.process_time()
         for seed in given.seeds:
             results.append(asyncio.run(run(seed, settings)))
-            print(f"seed {seed}: {time.process_time() - started:.0f} CPU-s so far", flush=True)
-        show(results)
+            print(f"after seed {seed}, {time.process_time() - started:.0f} CPU-s:", flush=True)
+            show(results)
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -167,6 +167,7 @@ def test_the_listener_of_the_library_wants_a_key() -> None:
     with pytest.raises(urllib.error.HTTPError) as caught:
         urllib.request.urlopen(asked, timeout=10)
     assert caught.value.code == 401
+    caught.value.close()
 
 
 @needs_model

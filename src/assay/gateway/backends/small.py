@@ -266,7 +266,9 @@ def _turns(messages: list[dict[str, Any]]) -> int:
 
 
 def _max_tokens(sampling: dict[str, Any]) -> int:
-    given = sampling.get("max_tokens", sampling.get("max_completion_tokens")) or _DEFAULT_MAX_TOKENS
+    given = sampling.get("max_tokens", sampling.get("max_completion_tokens"))
+    if given is None:
+        return _DEFAULT_MAX_TOKENS
     if not isinstance(given, int) or isinstance(given, bool) or given < 1:
         raise invalid_request(f"max_tokens must be a whole number of 1 or more, got {given!r}")
     return min(given, _CONTEXT)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assay.learning.curation.lessons import opening_for
+from assay.learning.curation.lessons import instruction_for
 from assay.learning.reading import RunReader
 from assay.learning.rows_config import RowsConfig
 from assay.records import Trajectory, canonical_bytes
@@ -46,8 +46,7 @@ def read_feedback(settings: Settings, run: str, tasks: Sequence[LoadedTask], att
 
 
 def _describe(reader: RunReader, trajectory: Trajectory) -> TaskFeedback:
-    opening = opening_for(reader, trajectory).messages
-    instruction = "\n".join(str(message["content"]) for message in opening if message["role"] == "user")
+    instruction = instruction_for(reader, trajectory)
     outputs = list[str]()
     for step in trajectory.steps[-_STEPS:]:
         outputs += [step.message] if step.message else []

@@ -64,12 +64,12 @@
     const { gate: found } = data;
     if (!found) return h("section", { class: "panel gate", "aria-label": "Gate" }, h("h2", null, "Gate"), h("p", null, "Not reached: the search is not over, or it found nothing better than the present configuration."));
     const claim = data.candidates.find((one) => JSON.stringify(one.options) === JSON.stringify(found.options) && one.tasks === (base ? base.tasks : null));
-    const row = (words, first, second, note) => h("tr", null, h("th", { scope: "row" }, words), h("td", { class: "number" }, share(first)), h("td", { class: "number" }, share(second)),
-      h("td", { class: "number" }, typeof first === "number" && typeof second === "number" ? `${second >= first ? "+" : "−"}${Math.abs(100 * (second - first)).toFixed(1)}` : "–"), h("td", { class: "small quiet-text" }, note));
-    return h("section", { class: "panel gate", "aria-label": "Gate" }, h("h2", null, "Gate ", state(found.accepted ? "accepted" : "refused")),
+    const row = (words, first, second, note) => h("tr", null, h("th", { scope: "row" }, words, h("div", { class: "small quiet-text" }, note)), h("td", { class: "number" }, share(first)), h("td", { class: "number" }, share(second)),
+      h("td", { class: "number" }, typeof first === "number" && typeof second === "number" ? `${second >= first ? "+" : "−"}${Math.abs(100 * (second - first)).toFixed(1)}` : "–"));
+    return h("section", { class: "panel gate", "aria-label": "Gate" }, h("h2", null, `Gate: `),
       h("p", null, h("b", null, line(named(found, base)))),
       h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Claimed and true" }, h("table", { class: "plain" },
-        h("thead", null, h("tr", null, ["", "present", "winner", "points", ""].map((words, at) => h("th", { scope: "col", class: at && at < 4 ? "number" : null }, words)))),
+        h("thead", null, h("tr", null, ["", "present", "winner", "points"].map((words, at) => h("th", { scope: "col", class: at ? "number" : null }, words || h("span", { class: "unseen" }, "Measured"))))),
         h("tbody", null, row("claimed by the search", base && base.rate, claim ? claim.rate : null, `${format.count(base ? base.tasks : 0)} tasks; the winner's rate is too high, by the choice`),
           row("on held-out tasks", found.base_rate, found.rate, `${format.count(found.tasks)} tasks that the search never saw`)))),
       found.reasons.map((reason) => h("p", { class: "small" }, line(reason))), h("p", { class: "small quiet-text" }, "Runs: ", runLinks(found.runs, data.runs)));
