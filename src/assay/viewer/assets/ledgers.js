@@ -66,7 +66,7 @@
     const claim = data.candidates.find((one) => JSON.stringify(one.options) === JSON.stringify(found.options) && one.tasks === (base ? base.tasks : null));
     const row = (words, first, second, note) => h("tr", null, h("th", { scope: "row" }, words, h("div", { class: "small quiet-text" }, note)), h("td", { class: "number" }, share(first)), h("td", { class: "number" }, share(second)),
       h("td", { class: "number" }, typeof first === "number" && typeof second === "number" ? `${second >= first ? "+" : "−"}${Math.abs(100 * (second - first)).toFixed(1)}` : "–"));
-    return h("section", { class: "panel gate", "aria-label": "Gate" }, h("h2", null, `Gate: `),
+    return h("section", { class: "panel gate", "aria-label": "Gate" }, h("h2", null, found.accepted ? "Gate: accepted" : "Gate: refused"),
       h("p", null, h("b", null, line(named(found, base)))),
       h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Claimed and true" }, h("table", { class: "plain" },
         h("thead", null, h("tr", null, ["", "present", "winner", "points"].map((words, at) => h("th", { scope: "col", class: at ? "number" : null }, words || h("span", { class: "unseen" }, "Measured"))))),
