@@ -83,8 +83,9 @@ async def main() -> None:
     print("an expert:", await attempt(settings, "first", "expert"))
     print(add_to_memory(Path("memory.jsonl"), ["first"], settings))
     print("without a memory:", await attempt(settings, "without", "loop", system="", sampling=only_use))
-    recalled = {"memory": "memory.jsonl", "recall": 1, "memory_item": "{what}"}
-    print("with it:", await attempt(settings, "with", "loop", system="", sampling=only_use, **recalled))
+    recalled = {"system": "", "sampling": only_use, "memory": "memory.jsonl", "recall": 1}
+    print("with it, as it was seen:", await attempt(settings, "with", "loop", **recalled))
+    print("with it, as a sentence:", await attempt(settings, "told", "loop", memory_item="{what}", **recalled))
 
 
 if __name__ == "__main__":

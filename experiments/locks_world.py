@@ -28,7 +28,7 @@ class LocksConfig(WorldConfig, frozen=True, forbid_unknown_fields=True, kw_only=
     notes: Annotated[int, Meta(ge=0, le=40)] = 0
     """Notes that can be read, one fact each, the right one among them; 0: there is nothing to read."""
     filler: Annotated[int, Meta(ge=0, le=5_000)] = 0
-    """Characters of other text in a note, about half of them before the fact."""
+    """Characters of other text in a note, the fact at a random place in it."""
     changed: bool = False
     """True if the right tool is another one than without this option."""
 
@@ -65,7 +65,10 @@ class Locks(Rules[LocksConfig, _Now]):
         tools = [draw.choice(TOOLS) for _ in names]
         self._at = draw.randrange(count)
         self._name, self._tool = names[self._at], tools[self._at]
-        fillers = ["".join(_filler(draw, self.config.filler // 2)) for _ in range(2 * count)]
+        fillers = list[str]()
+        for _ in range(count):
+            before = draw.randrange(self.config.filler) if self.config.filler else 0
+            fillers += [_filler(draw, before), _filler(draw, self.config.filler - before)]
         if self.config.changed:
             self._tool = tools[self._at] = draw.choice([tool for tool in TOOLS if tool != self._tool])
         self._notes = [
@@ -122,11 +125,11 @@ def fact(name: str, tool: str) -> str:
     return f"To open the {name}, use the {tool}."
 
 
-def _filler(draw: random.Random, characters: int) -> list[str]:
+def _filler(draw: random.Random, characters: int) -> str:
     words = list[str]()
     while sum(map(len, words)) < characters:
         words.append("".join(draw.choice(_CONSONANTS) + draw.choice(_VOWELS) for _ in range(2)) + " ")
-    return words
+    return "".join(words)
 
 
 class LocksTasks(WorldTasks):

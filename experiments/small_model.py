@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
+import re
 import sys
 import tempfile
 import time
@@ -28,7 +29,7 @@ import msgspec
 from assay.agents.interface import Attempt
 from assay.agents.loop import LoopAgent
 from assay.agents.memory import MemoryRecord, read_memory
-from assay.gateway.backends import open_backend
+from assay.cli.context_table import read_context_cuts
 from assay.gateway.interface import ModelRequest
 from assay.learning.evolution.evolve import EvolveReport, evolve
 from assay.learning.evolution.recipe import EvolveRecipe
@@ -197,7 +198,7 @@ def _name(draw: random.Random) -> str:
 async def run_null(seed: int, settings: Settings) -> EvolveReport:
     """Searches among six values of an option that changes the draws and nothing else."""
     fields = {
-        "name": f"null-{seed}", "agent": f"{Path(__file__).resolve()}:ShuffledAgent", "model": MODEL,
+        "name": f"null-{seed}", "agent": "experiments.small_model:ShuffledAgent", "model": MODEL,
         "base": {"draw": 0}, "space": {"draw": list(range(6))}, "concurrency": 1,
         "search": {"tasks": [f"{WORLD},n=12,seed={seed * 10 + 5}"], "seed": seed},
         "gate": {"tasks": [f"{WORLD},n=30,seed={seed * 10 + 6}"], "seed": seed},
@@ -226,53 +227,65 @@ def print_searches(found: Sequence[EvolveReport]) -> None:
 # ---- cut conversations ----
 
 
-async def read_then_choose(request: ModelRequest) -> Any:
-    """Reads all notes by rule; the small model writes the summaries and chooses the tool."""
-    tools = [tool["function"]["name"] for tool in request.tools]
+FACT = re.compile(r"To open the (\w+), use the (\w+)\.")
+NOTES, FILLER = 6, 400
+
+
+def read_notes(request: ModelRequest, most: int = NOTES) -> dict[str, Any] | str:
+    """Reads all notes and uses the tool that its context names, else a hammer; its summary lists what it knows.
+
+    A rule in place of a model: it forgets exactly what its context no longer holds.
+    """
+    text = "\n".join(str(message["content"]) for message in request.messages)
+    facts = dict(FACT.findall(text))
+    if not request.tools:
+        return " ".join(f"To open the {name}, use the {tool}." for name, tool in list(facts.items())[-most:])
     ids = [call["id"] for message in request.messages for call in message.get("tool_calls") or ()]
     read = int(ids[-1].removeprefix("read")) if ids else 0
-    if tools and read < NOTES:
+    if read < NOTES:
         return {"tool_calls": [{"name": "read", "arguments": {}, "id": f"read{read + 1}"}]}
-    backend = open_backend(MODEL, Settings.from_environment({}))
-    sampling = USE if tools else {"max_tokens": 96}
-    reply = await backend.complete(msgspec.structs.replace(request, sampling=sampling))
-    calls = reply.message.get("tool_calls")
-    if calls:
-        return {"tool_calls": [{"name": "use", "arguments": calls[0]["function"]["arguments"]}]}
-    return str(reply.message.get("content"))
+    name = text.split("Open the ")[1].split(".")[0]
+    return {"tool_calls": [{"name": "use", "arguments": {"tool": facts.get(name, TOOLS[0])}}]}
 
 
-NOTES, FILLER = 4, 120
+def read_notes_briefly(request: ModelRequest) -> dict[str, Any] | str:
+    """The same with a summary of the latest two facts."""
+    return read_notes(request, 2)
 
 
 async def run_context(seed: int, settings: Settings) -> dict[str, Outcomes]:
     """Returns which tasks passed under each policy."""
-    tasks = f"{WORLD},n=20,notes={NOTES},filler={FILLER},seed={seed}"
-    script = f"scripted:{Path(__file__).resolve()}:read_then_choose"
-    policies: dict[str, dict[str, Any]] = {
-        "whole": {}, **{name: {"context": name, "context_chars": 450} for name in ("drop", "trim", "summarise")},
-    }  # fmt: skip
-    return {
-        name: await attempt_all(
-            settings,
-            f"{name}-{seed}",
-            tasks,
-            model=script,
-            system="",
-            keep_outputs=1,
-            **{"context_chars": 450, **options} if options else {},
-        )
-        for name, options in policies.items()
+    tasks = f"{WORLD},n=40,notes={NOTES},filler={FILLER},seed={seed}"
+    cut: dict[str, dict[str, Any]] = {
+        name: {"context": name, "context_chars": 1_200} for name in ("drop", "trim", "summarise")
     }
+    arms = {"whole": ("read_notes", {}), **{name: ("read_notes", options) for name, options in cut.items()}}
+    arms["summarise, two facts"] = ("read_notes_briefly", cut["summarise"])
+    found = dict[str, Outcomes]()
+    for number, (name, (script, options)) in enumerate(arms.items()):
+        model, known = f"scripted:experiments.small_model:{script}", {"system": "", "keep_outputs": 1, **options}
+        found[name] = await attempt_all(settings, f"context-{number}-{seed}", tasks, model=model, **known)
+        runs = [f"context-{number}-{seed}", f"context-0-{seed}"]
+        cuts = read_context_cuts(settings.store, runs)[: len(found[name])]
+        for count in ("dropped", "known", "needed"):
+            found[f"{name}: {count}"] = {"all": float(sum(getattr(cut.outputs, count) for cut in cuts))}
+    return found
 
 
 def print_context(results: Sequence[Mapping[str, Outcomes]]) -> None:
     """Prints each policy against the whole conversation."""
-    print("| policy | passed | against the whole conversation [95%] |\n|---|---:|---:|")
-    for policy in results[0]:
+    print("| policy | passed | against the whole conversation [95%] | outputs dropped | needed later |")
+    print("|---|---:|---:|---:|---:|")
+    for policy in [name for name in results[0] if ": " not in name]:
         rates = [value for result in results for value in result[policy].values()]
         pairs = [result[policy][task] - result["whole"][task] for result in results for task in result[policy]]
-        print(f"| {policy} | {fmean(rates):.3f} | {'' if policy == 'whole' else _mean(pairs)} |")
+        dropped, known, needed = (
+            sum(result[f"{policy}: {n}"]["all"] for result in results) for n in ("dropped", "known", "needed")
+        )
+        later = f"{needed:.0f} of {known:.0f} ({needed / known:.0%})" if known else "-"
+        print(
+            f"| {policy} | {fmean(rates):.3f} | {'' if policy == 'whole' else _mean(pairs)} | {dropped:.0f} | {later} |"
+        )
 
 
 def _mean(differences: Sequence[float]) -> str:

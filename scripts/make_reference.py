@@ -212,6 +212,7 @@ WALLS = {
     "Recording without a sandbox": "assay.rollout.exchange.standalone_gateway",
     "Model servers": "assay.gateway.backends._client",
     "Text in prompts": "assay.gateway.tokens.text_escape",
+    "A small language model": "assay.gateway.backends.small",
     "Source archives": "assay.synthesis._archive",
     "Imported files": "assay.formats.shared.json_stream",
     "Imported archives": "assay.formats.shared.archives",
