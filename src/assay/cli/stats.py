@@ -35,8 +35,7 @@ def stats(
         typer.Option(
             "--table",
             help="Tables to show: rates (the default), spending, tasks, grid, flakes, scores, reliability, ranking, "
-            "picks, instructions, pairs, clauses, conversations, efficiency, routes, economy, context, or all; "
-            "repeatable.",
+            "picks, instructions, pairs, clauses, conversations, efficiency, routes, economy, context or all; repeats.",
         ),
     ] = None,
     k: Annotated[
@@ -70,8 +69,7 @@ def stats(
     how often acts changed with the instruction in paired tasks (pairs), and which clauses were met (clauses); and on
     sites of state machines the steps of the shortest way by skill, and at which of them attempts were lost (routes).
     Of tasks in services that state what they need: reads and messages to the person beyond it (economy).
-    Of agents that cut their contexts: the outputs that they dropped, and whether attempts that passed cited them later
-    (context).
+    Of agents that cut their contexts: outputs that they dropped, and whether these were needed later (context).
 
     Two tables are process measures of attempts on services, and never the outcome: what was asked of the simulated
     person, and how they took it (conversations); completeness, calls beside those of the reference plan, and precision
