@@ -297,9 +297,10 @@ def _block(name: str, results: Path) -> str:
         return f"- Not measured: `python -m benchmarks.{table.result}`"
     data = json.loads((results / f"{table.result}.json").read_text(encoding="utf-8"))
     kept = [row for row in _rows(data) if table.rows(row)]
-    body = markdown_table(list(table.columns), [[row.get(key, "") for key in table.columns.values()] for row in kept])
+    cells = [[row.get(key, "") for key in table.columns.values()] for row in kept]
+    parts = [markdown_table(list(table.columns), cells)] if cells else []
     missing = [f"- Not measured: {what}: {why}" for what, why in data.get("not_measured", {}).items()]
-    return "\n".join([body, *(["", *missing] if missing else [])])
+    return "\n\n".join([*parts, *(["\n".join(missing)] if missing else [])])
 
 
 def _rows(data: dict[str, Any]) -> list[dict[str, Any]]:

@@ -286,3 +286,28 @@ def test_a_port_in_use_is_one_paragraph(words: list[str], say: Say) -> None:
     assert ended.returncode == 2
     assert ended.stderr.startswith(f"assay: port {port} on 127.0.0.1 is not available: Address already in use")
     assert len(ended.stderr.splitlines()) == 1
+
+
+MAKING = """
+import sys, time
+class Making:
+    def tasks(self, n, seed):
+        print("making", file=sys.stderr, flush=True)
+        time.sleep(120)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interruption_ends_the_making_of_tasks(number: int, code: int, say: Say) -> None:
+    Path("making.py").write_text(MAKING)
+    words = ["run", "family:making.py", "--agent", "done"]
+    program = "import sys; from assay.cli import main; sys.argv[0] = 'assay'; main()"
+    with subprocess.Popen([sys.executable, "-c", program, *words], stderr=subprocess.PIPE, text=True) as child:
+        assert child.stderr is not None
+        lines = iter(child.stderr.readline, "")
+        next(line for line in lines if line == "making\n")
+        child.send_signal(number)
+        child.wait(timeout=30)
+        rest = "".join(lines)
+    assert (child.returncode, "Traceback" in rest) == (code, False)

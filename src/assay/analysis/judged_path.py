@@ -7,9 +7,11 @@ the judged part alone: an outcome says nothing about the steps of a branch that 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
-from assay.records import Trajectory
+from assay.records import Step, Trajectory
 
 BRANCH, ADOPTED = "branch", "branch_adopted"
 
@@ -38,29 +40,53 @@ def judged_path(trajectory: Trajectory) -> Trajectory:
     if not opens_branches(trajectory):
         return trajectory
     try:
-        origins = {one.at: one.after for one in _read(trajectory, BRANCH)}
         adopted = _read(trajectory, ADOPTED)
-    except msgspec.ValidationError:
-        return msgspec.structs.replace(trajectory, steps=(), calls=())
-    by_index = {step.index: step for step in trajectory.steps}
-    path, at = list[int](), adopted[-1].after if adopted else -1
-    while at >= 0:
-        before = origins.get(at, at - 1)
-        if at not in by_index or before >= at:
-            path, at = [], -1
-        else:
-            path.append(at)
-            at = before
-    steps = tuple(by_index[index] for index in reversed(path))
+        path = _path(trajectory, _origins(trajectory), adopted[-1].after if adopted else -1)
+    except ValueError:
+        path = ()
     parents = {call.id: call.parent for call in trajectory.calls}
     kept = set[str]()
-    for call in (step.call for step in steps):
+    for call in (step.call for step in path):
         while call is not None and call not in kept:
             kept.add(call)
             call = parents.get(call)
     calls = tuple(call for call in trajectory.calls if call.id in kept)
-    return msgspec.structs.replace(trajectory, steps=steps, calls=calls)
+    return msgspec.structs.replace(trajectory, steps=path, calls=calls)
+
+
+def dropped_paths(trajectory: Trajectory) -> tuple[tuple[Step, ...], ...]:
+    """Returns, for each branch of an attempt that was not judged to its last step, the steps from the beginning to that
+    step. Raises `ValueError` if the branches of the record do not hold together."""
+    if not opens_branches(trajectory):
+        return ()
+    adopted = _read(trajectory, ADOPTED)
+    origins = _origins(trajectory)
+    continued = {origins.get(step.index, step.index - 1) for step in trajectory.steps}
+    judged = {step.index for step in _path(trajectory, origins, adopted[-1].after if adopted else -1)}
+    last = (step.index for step in trajectory.steps if step.index not in continued | judged)
+    return tuple(_path(trajectory, origins, at) for at in last)
+
+
+def _path(trajectory: Trajectory, origins: Mapping[int, int], last: int) -> tuple[Step, ...]:
+    """Returns the steps that led to the state after a step, which is -1 for the beginning."""
+    by_index = {step.index: step for step in trajectory.steps}
+    path, at = list[Step](), last
+    while at >= 0:
+        before = origins.get(at, at - 1)
+        if at not in by_index or before >= at:
+            raise ValueError(f"step {at} follows no step of the record")
+        path.append(by_index[at])
+        at = before
+    return tuple(reversed(path))
+
+
+def _origins(trajectory: Trajectory) -> dict[int, int]:
+    """Returns the step in whose state a branch goes on, by the branch's next step."""
+    return {one.at: one.after for one in _read(trajectory, BRANCH)}
 
 
 def _read(trajectory: Trajectory, kind: str) -> list[_Branch]:
-    return [msgspec.convert(item.data, _Branch) for item in trajectory.evidence if item.kind == kind]
+    try:
+        return [msgspec.convert(item.data, _Branch) for item in trajectory.evidence if item.kind == kind]
+    except msgspec.ValidationError as exc:
+        raise ValueError(f"evidence {kind!r}: {exc}") from exc

@@ -5,7 +5,10 @@ Everything is read when it is first needed, so that completing sealed runs reads
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
@@ -41,16 +44,32 @@ class RunInputs:
     @cached_property
     def tasks(self) -> tuple[LoadedTask, ...]:
         """The tasks. Raises `UserError` if one does not load."""
-        if self._given is not None:
-            return disturb_tasks(self._given, self._config.disturb)
-        if self._recorded:
-            return find_recorded_tasks(self._config)
-        return disturb_tasks(find_tasks(self._config.tasks), self._config.disturb)
+        with _interruptible():
+            if self._given is not None:
+                return disturb_tasks(self._given, self._config.disturb)
+            if self._recorded:
+                return find_recorded_tasks(self._config)
+            return disturb_tasks(find_tasks(self._config.tasks), self._config.disturb)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """Findings of lint in the tasks."""
         return tuple(lint_warnings(self.tasks))
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Lets Ctrl-C end work that holds the event loop. Under `asyncio.run` it cancels the command at its next `await`,
+    and a family may take minutes to make its tasks."""
+    present = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+    if not callable(present):  # ignored, as a shell has it for commands in the background
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, present)
 
 
 def resolve_models(config: RunConfig, settings: Settings) -> RunConfig:

@@ -212,3 +212,39 @@ def test_a_rule_that_cannot_be_meant_says_where_and_why(rule: str, words: str) -
     with pytest.raises(UserError) as caught:
         read_contract(f"contract = 'x'\n[[rules]]\nname = 'n'\n{kind}{rule}\n", "f.toml")
     assert words in str(caught.value)
+
+
+def branched(steps: list[Step], branches: list[tuple[int, int]], adopted: int) -> tuple[str, list[str], list[int]]:
+    """Returns status, rules and cited steps, with branches that begin `at` a step in the state `after` another."""
+    contract, given = read_contract(REFUNDS, "x"), subject(steps)
+    evidence = [Evidence(f"b{at}", "audit", "branch", {"at": at, "after": after}) for at, after in branches]
+    evidence.append(Evidence("a", "audit", "branch_adopted", {"at": len(steps), "after": adopted}))
+    given = given._replace(trajectory=replace(given.trajectory, evidence=tuple(evidence)))
+    found = findings_of_contract(contract, given)
+    verdict = verdict_of_contract(contract, given, found)
+    return verdict.status, [f.rule for f in found], [step for f in found for step in f.steps]
+
+
+def test_a_call_of_another_branch_keeps_no_rule() -> None:
+    steps = [acted(0, "verify_identity"), acted(1, "refund", amount=5), said(2, "done")]
+    assert branched(steps, [], adopted=2) == ("pass", [], [])
+    assert branched(steps, [(1, -1)], adopted=2) == ("fail", ["refunds.identity-first"], [1])
+    assert branched(steps, [(1, -1)], adopted=0) == ("fail", ["refunds.identity-first"], [1])
+
+
+def test_a_call_of_another_branch_breaks_no_rule() -> None:
+    first = [acted(0, "verify_identity"), acted(1, "refund", amount=5)]
+    steps = [*first, acted(2, "refund", amount=6)]
+    assert branched(steps, [], adopted=2) == ("fail", ["refunds.few-refunds"], [2])
+    assert branched(steps, [(2, 0)], adopted=2) == ("pass", [], [])
+
+
+def test_a_dropped_branch_need_not_do_what_a_rule_wants_later() -> None:
+    steps = [acted(0, "verify_identity"), acted(1, "look", error=True), said(2, "done")]
+    assert branched(steps, [(2, 0)], adopted=2) == ("pass", [], [])
+    assert branched(steps, [], adopted=2)[0] != "pass"
+
+
+def test_rules_are_undecided_where_branches_do_not_hold_together() -> None:
+    steps = [acted(0, "verify_identity"), acted(1, "refund", amount=5)]
+    assert branched(steps, [(1, 7)], adopted=1)[0] == "unknown"

@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
 from assay.analysis.interface import Finding, Quote, Severity
+from assay.analysis.judged_path import dropped_paths, judged_path
 from assay.analysis.subject import Subject
 from assay.records import Step, Trajectory, Verdict, VerdictStatus
 
 from .contract import Clause, Contract
-from .evaluation import evaluate
+from .evaluation import Trace, evaluate
+from .fields import NOTHING
 from .flow import flow_findings
 from .temporal import FALSE, UNKNOWN
 from .trace import GUARD, RecordedTrace, record_of
@@ -53,11 +57,52 @@ def _checked(clause: Clause, recorded: RecordedTrace) -> ClauseResult:
     return ClauseResult(clause, "unknown" if unknown or not recorded.trace.ended else "pass", (), unknown)
 
 
+class _RuleResult(NamedTuple):
+    """Result of one rule over all branches of an attempt."""
+
+    clause: Clause
+    status: VerdictStatus
+    broken: tuple[tuple[int, int], ...]
+    """Step and position among its tool calls (-1 for none) of each place where it is broken."""
+
+
+def _check_rules(contract: Contract, subject: Subject) -> tuple[_RuleResult, ...]:
+    """Checks the rules on the judged path of an attempt, and on each branch that was dropped: a call of another branch
+    neither breaks a rule nor keeps one. What a rule wants to happen later, a dropped branch need not do."""
+    whole = subject.trajectory
+    try:
+        dropped = [msgspec.structs.replace(whole, steps=steps, finished=None) for steps in dropped_paths(whole)]
+    except ValueError:
+        return tuple(_RuleResult(clause, "unknown", ()) for clause in contract.rules)
+    judged = record_of(judged_path(whole), subject.texts)
+    traces = [judged, *(record_of(branch, subject.texts) for branch in dropped)]
+    checked = [check_contract(contract, recorded) for recorded in traces]
+    ended = [check_contract(contract, _as_ended(recorded)) for recorded in traces[1:]]
+    return tuple(
+        _joined([(r[at], t) for r, t in zip(checked, traces, strict=True)], [r[at] for r in ended])
+        for at in range(len(contract.rules))
+    )
+
+
+def _as_ended(recorded: RecordedTrace) -> RecordedTrace:
+    """Returns the trace of a dropped branch as that of a run which ended without an answer."""
+    positions = [{**fields, "final": NOTHING} for fields in recorded.trace.positions]
+    return recorded._replace(trace=Trace(positions, ended=True))
+
+
+def _joined(results: Sequence[tuple[ClauseResult, RecordedTrace]], ended: Sequence[ClauseResult]) -> _RuleResult:
+    broken = dict.fromkeys((t.steps[at], t.calls[at]) for result, t in results for at in result.broken)
+    judged, _ = results[0]
+    is_open = judged.status == "unknown" or any(result.unknown for result in ended)
+    return _RuleResult(judged.clause, "fail" if broken else "unknown" if is_open else "pass", tuple(broken))
+
+
 def findings_of_contract(contract: Contract, subject: Subject) -> tuple[Finding, ...]:
-    """Returns violations of a contract's rules, permissions and labels."""
-    recorded = record_of(subject.trajectory, subject.texts)
+    """Returns violations of a contract's rules, permissions and labels. Data is followed over all branches of an
+    attempt, because their agents may be one program."""
     steps = {step.index: step for step in subject.trajectory.steps}
-    found = [_finding(contract, r, recorded, steps) for r in check_contract(contract, recorded) if r.broken]
+    found = [_finding(contract, r, steps) for r in _check_rules(contract, subject) if r.broken]
+    recorded = record_of(subject.trajectory, subject.texts)
     return (*found, *flow_findings(contract, recorded), *_refused(contract, subject.trajectory))
 
 
@@ -66,8 +111,7 @@ def verdict_of_contract(contract: Contract, subject: Subject, findings: Sequence
 
     Fails on an obtained finding that is major or critical; unknown if such a rule could not be decided; else passes.
     """
-    recorded = record_of(subject.trajectory, subject.texts)
-    results = check_contract(contract, recorded)
+    results = _check_rules(contract, subject)
     against = [f for f in findings if f.severity in _DECIDING and f.reach != "attempted"]
     open_rules = [
         r.clause.table.name for r in results if r.status == "unknown" and r.clause.table.severity in _DECIDING
@@ -92,9 +136,9 @@ def verdict_of_contract(contract: Contract, subject: Subject, findings: Sequence
     )
 
 
-def _finding(contract: Contract, result: ClauseResult, recorded: RecordedTrace, steps: dict[int, Step]) -> Finding:
+def _finding(contract: Contract, result: _RuleResult, steps: dict[int, Step]) -> Finding:
     table = result.clause.table
-    where = tuple(dict.fromkeys(recorded.steps[at] for at in result.broken))
+    where = tuple(dict.fromkeys(step for step, _ in result.broken))
     shown = ", ".join(map(str, where[:5])) + (f" and {len(where) - 5} more" if len(where) > 5 else "")
     times = f"at step{'s' * (len(where) > 1)} {shown}" if table.at == "every" else "over the whole run"
     return Finding(
@@ -104,15 +148,15 @@ def _finding(contract: Contract, result: ClauseResult, recorded: RecordedTrace, 
         summary=f"{table.kind} {table.name!r} of contract {contract.name!r} is broken {times}"
         + (f": {table.message}" if table.message else ""),
         steps=where[:CITED],
-        quotes=tuple(_quotes(result, recorded, steps)),
+        quotes=tuple(_quotes(result, steps)),
         reach="obtained",
         data={"steps": len(where), "kind": table.kind, "contract": contract.digest},
     )
 
 
-def _quotes(result: ClauseResult, recorded: RecordedTrace, steps: dict[int, Step]) -> Iterator[Quote]:
-    for at in result.broken[:3]:
-        step, number = steps[recorded.steps[at]], recorded.calls[at]
+def _quotes(result: _RuleResult, steps: dict[int, Step]) -> Iterator[Quote]:
+    for index, number in result.broken[:3]:
+        step = steps[index]
         if number >= 0 and step.tool_calls[number].arguments:
             yield Quote(step.index, "arguments", step.tool_calls[number].arguments[:QUOTED], number)
         elif step.message:
