@@ -9,9 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from assay.analysis.judged_path import ADOPTED, BRANCH, judged_path, opens_branches
+from assay.analysis.judged_path import ADOPTED, branch_origins, judged_path, opens_branches
 from assay.records import Trajectory
 
 from .attempt_names import trees
@@ -20,11 +18,6 @@ from .interface import Fields, View, json_bytes
 
 MOST_NODES = 3_000
 _MOST_TEXT = 200
-
-
-class _Origin(msgspec.Struct, frozen=True):
-    at: int
-    after: int = -1
 
 
 def branch_tree(trajectory: Trajectory) -> dict[str, Any]:
@@ -38,13 +31,8 @@ def branch_tree(trajectory: Trajectory) -> dict[str, Any]:
     if not opens_branches(trajectory):
         return found | {"problem": "This attempt has no branches: its agent tried once."}
     try:
-        origins = {
-            one.at: one.after
-            for item in trajectory.evidence
-            if item.kind == BRANCH
-            for one in (msgspec.convert(item.data, _Origin),)
-        }
-    except msgspec.ValidationError:
+        origins = branch_origins(trajectory)
+    except ValueError:
         return found | {"problem": "The record of the branches is damaged."}
     nodes = []
     for step in trajectory.steps[:MOST_NODES]:
