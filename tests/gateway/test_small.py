@@ -136,14 +136,14 @@ async def test_a_fact_in_the_prompt_decides_and_a_reply_repeats_itself() -> None
     assert (again.message, again.logprobs) == (reply.message, reply.logprobs)
     assert reply.completion_token_ids is not None
     assert len(reply.completion_token_ids) == reply.usage.completion_tokens == len(reply.logprobs or ())
-    assert reply.prompt_token_ids is None
+    assert (reply.prompt_token_ids, reply.weight_version) == (None, small.MODELS["smollm2-135m"].digest)
     await backend.close()
 
 
 @needs_model
 async def test_free_text_limits_and_errors() -> None:
     backend = open_backend("small:smollm2-135m?template=chat", Settings.from_environment({}))
-    short = await backend.complete(request("Say hello.", max_tokens=3, temperature=2.0))
+    short = await backend.complete(request("Say hello. \ud800", max_tokens=3, temperature=2.0))
     assert (short.finish_reason, short.usage.completion_tokens) == ("length", 3)
     assert short.request["temperature"] == 0
     cut = await backend.complete(request("Open it.", USE, max_tokens=2))

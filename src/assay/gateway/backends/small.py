@@ -7,6 +7,7 @@ or harms.
 
 Replies are greedy, and each is computed without a cache, so that a request has the same reply whatever came before it.
 Of a request's sampling, `max_tokens`, `stop` and `tool_choice` count; the recorded request body is what was executed.
+The recorded log-probabilities are the model's own, before the grammar; the version of the weights is their digest.
 Where tools are offered, a grammar made from their schemas restricts the reply to one call, written as `NAME ARGUMENTS`:
 with a `tool_choice` that names a tool, to that tool, and with `none` to no tool.
 
@@ -33,7 +34,7 @@ import msgspec
 
 from assay.errors import ProviderError, UserError, boundary
 from assay.gateway.interface import ModelReply, ModelRequest, OnDeltas
-from assay.records import Usage
+from assay.records import Usage, digest_bytes
 
 from ._call_grammar import UnusableSchemaError, call_grammar
 from ._reply import CONTEXT_LENGTH, decode_reply, invalid_reply, invalid_request, read_error
@@ -93,8 +94,9 @@ class _Reply(msgspec.Struct):
 class SmallBackend:
     """Answers with a packaged model. The library answers concurrent requests one after the other."""
 
-    def __init__(self, server: Server, name: str, *, template: str = "text") -> None:
+    def __init__(self, server: Server, name: str, *, version: str, template: str = "text") -> None:
         self.name = name
+        self._version = version
         self.retains_requests = False
         self._server = server
         self._template = template
@@ -102,7 +104,7 @@ class SmallBackend:
     async def complete(self, request: ModelRequest, on_deltas: OnDeltas | None = None) -> ModelReply:
         body: dict[str, Any] = {
             "model": self.name,
-            "prompt": render_prompt(request.messages, self._template),
+            "prompt": render_prompt(request.messages, self._template).encode("utf-8", "replace").decode(),
             "temperature": 0,
             "cache_prompt": False,
             "max_tokens": _max_tokens(request.sampling),
@@ -113,7 +115,7 @@ class SmallBackend:
         if tools:
             body["grammar"] = _grammar(tools)
         data = await asyncio.to_thread(self._execute, msgspec.json.encode(body).decode())
-        return self._read(data, body, turn=_turns(request.messages), is_call=bool(tools))
+        return self._read(data, body, is_call=bool(tools))
 
     def _execute(self, body: str) -> bytes:
         found: list[str | bytes] = []
@@ -122,7 +124,7 @@ class SmallBackend:
         text = found[-1] if found else ""
         return text if isinstance(text, bytes) else text.encode()
 
-    def _read(self, data: bytes, body: dict[str, Any], *, turn: int, is_call: bool) -> ModelReply:
+    def _read(self, data: bytes, body: dict[str, Any], *, is_call: bool) -> ModelReply:
         raw = decode_reply(data, self.name)
         if raw.get("error"):
             error = read_error(400, data)
@@ -132,7 +134,7 @@ class SmallBackend:
         except msgspec.ValidationError as exc:
             raise invalid_reply(f"{self.name} gave a reply that is not a completion: {exc}") from exc
         choice = read.choices[0]
-        message, finish = _as_message(choice, turn, is_call=is_call)
+        message, finish = _as_message(choice, body["prompt"], is_call=is_call)
         tokens = choice.logprobs.content if choice.logprobs is not None else []
         usage = Usage(
             prompt_tokens=read.usage.prompt_tokens, completion_tokens=read.usage.completion_tokens, cached_tokens=0
@@ -140,7 +142,7 @@ class SmallBackend:
         return ModelReply(
             message, finish, usage, raw, body, self.name, cost_usd=0.0,
             completion_token_ids=tuple(one.id for one in tokens) or None,
-            logprobs=tuple(min(0.0, one.logprob) for one in tokens) or None,
+            logprobs=tuple(min(0.0, one.logprob) for one in tokens) or None, weight_version=self._version,
         )  # fmt: skip
 
     async def close(self) -> None:
@@ -163,7 +165,9 @@ def open_small(rest: str) -> SmallBackend:
     template = options.get("template", _TEMPLATES[0])
     if template not in _TEMPLATES:
         raise UserError(f"--model small:{rest}: template is {' or '.join(_TEMPLATES)}, not {template!r}")
-    return SmallBackend(_load(find_weights(MODELS[name], f"--model small:{name}")), f"small:{name}", template=template)
+    model = MODELS[name]
+    server = _load(find_weights(model, f"--model small:{name}"))
+    return SmallBackend(server, f"small:{name}", version=model.digest, template=template)
 
 
 def find_weights(model: PackagedModel, where: str) -> Path:
@@ -251,18 +255,15 @@ def _grammar(tools: list[dict[str, Any]]) -> str:
         raise invalid_request(str(exc)) from exc
 
 
-def _as_message(choice: _Choice, turn: int, *, is_call: bool) -> tuple[dict[str, Any], str | None]:
-    """Returns the assistant message and the finish reason; a call cut by `max_tokens` stays text."""
+def _as_message(choice: _Choice, prompt: str, *, is_call: bool) -> tuple[dict[str, Any], str | None]:
+    """Returns the assistant message and the finish reason; a call cut by `max_tokens` stays text. A call's id follows
+    from the prompt, so that it is another one in each turn, also after a conversation was cut."""
     name, _, arguments = choice.text.partition(" ")
     if is_call and choice.finish_reason != "length":
         function = {"name": name, "arguments": arguments}
-        calls = [{"id": f"call_{turn}", "type": "function", "function": function}]
+        calls = [{"id": f"call_{digest_bytes(prompt.encode())[7:19]}", "type": "function", "function": function}]
         return {"role": "assistant", "content": None, "tool_calls": calls}, "tool_calls"
     return {"role": "assistant", "content": choice.text.strip()}, choice.finish_reason
-
-
-def _turns(messages: list[dict[str, Any]]) -> int:
-    return sum(message["role"] == "assistant" for message in messages)
 
 
 def _max_tokens(sampling: dict[str, Any]) -> int:
