@@ -139,8 +139,9 @@ def print_memory(results: Sequence[Mapping[str, Outcomes]]) -> None:
     """Prints the arms, each against no memory where it has the same tasks."""
     print("| arm | passed | least to most by seed |\n|---|---:|---:|")
     for arm in results[0]:
-        rates = [fmean(result[arm].values()) for result in results]
-        print(f"| {arm} | {fmean(rates):.3f} | {min(rates):.3f} to {max(rates):.3f} |")
+        rates = [fmean(result[arm].values()) for result in results if result[arm]]  # a seed may change no task
+        if rates:
+            print(f"| {arm} | {fmean(rates):.3f} | {min(rates):.3f} to {max(rates):.3f} |")
     for arm, other in (("one fact, the right one", "no memory"), (list(results[0])[2], "one fact, the right one")):
         pairs = [result[arm][task] - result[other][task] for result in results for task in result[arm]]
         print(f"{arm} against {other}: {_mean(pairs)}")
