@@ -1,13 +1,12 @@
 """Does a search over an agent's options find what is better, and does its gate hold? `docs/experiments/evolution.md`.
 
-Four parts, each an ordinary `assay evolve` for several seeds: options of `best-first` in a small budget of acts
+Three parts, each an ordinary `assay evolve` for several seeds: options of `best-first` in a small budget of acts
 against the hand-set ones; a learnt value among its options; and null twins, whose options change the draws and nothing
-else, once coordinate by coordinate and once as texts by the library GEPA.
+else.
 
     python -m experiments.evolution options
     python -m experiments.evolution value
     python -m experiments.evolution null --seeds 1 2 3 ...
-    python -m experiments.evolution gepa --seeds 1 2 3 ...
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class CoinAgent:
     name = "coin"
     needs_model = False
 
-    def __init__(self, draw: int | str = 0) -> None:
+    def __init__(self, draw: int = 0) -> None:
         self._draw = draw
 
     async def run(self, attempt: Attempt) -> None:
@@ -76,25 +75,20 @@ async def _value(seed: int, settings: Settings) -> EvolveReport:
     return await evolve(_recipe("value", seed, base=base, space=space), settings)
 
 
-async def _null(seed: int, settings: Settings, part: str = "null", **search: Any) -> EvolveReport:
+async def _null(seed: int, settings: Settings) -> EvolveReport:
     grid = "family:grid,size=4"
     fields = {
         "agent": f"{Path(__file__).resolve()}:CoinAgent",
-        "search": {"tasks": [f"{grid},n=20,seed={seed * 10 + 1}"], "seed": seed, **search},
+        "search": {"tasks": [f"{grid},n=20,seed={seed * 10 + 1}"], "seed": seed},
         "gate": {"tasks": [f"{grid},n=40,seed={seed * 10 + 2}"], "seed": seed},
     }
-    draws: list[Any] = list(range(10)) if part == "null" else [f"text {number}" for number in range(10)]
-    return await evolve(_recipe(part, seed, base={"draw": draws[0]}, space={"draw": draws}, **fields), settings)
-
-
-async def _gepa(seed: int, settings: Settings) -> EvolveReport:
-    return await _null(seed, settings, "gepa", method="gepa", calls=120)
+    return await evolve(_recipe("null", seed, base={"draw": 0}, space={"draw": list(range(10))}, **fields), settings)
 
 
 def main() -> None:
     """Runs one part for each seed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parts = {"options": _options, "value": _value, "null": _null, "gepa": _gepa}
+    parts = {"options": _options, "value": _value, "null": _null}
     parser.add_argument("part", choices=list(parts))
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
     given = parser.parse_args()

@@ -5,8 +5,6 @@ agent `loop`, every memory is written by `assay memory` from verified attempts, 
 
     python -m experiments.small_model memory     # one fact, none, eight, and stale ones
     python -m experiments.small_model prompts    # 24 prompts, chosen on 12 tasks
-    python -m experiments.small_model null       # the same search where no candidate is better
-    python -m experiments.small_model gepa       # the same prompts by the library GEPA
     python -m experiments.small_model context    # what is lost when a conversation is cut
 """
 
@@ -14,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import random
 import re
 import sys
 import tempfile
@@ -26,8 +23,6 @@ from typing import Any
 
 import msgspec
 
-from assay.agents.interface import Attempt
-from assay.agents.loop import LoopAgent
 from assay.agents.memory import MemoryRecord, read_memory
 from assay.cli.context_table import read_context_cuts
 from assay.gateway.interface import ModelRequest
@@ -41,7 +36,7 @@ from assay.statistics import difference_interval
 from assay.store import RunStore, final_rows
 from assay.tasks import find_tasks
 
-from .locks_world import TOOLS, fact
+from .locks_world import TOOLS
 
 MODEL = "small:smollm2-135m"
 WORLD = f"family:{Path(__file__).parent / 'locks_world.py'}:LocksTasks"
@@ -150,7 +145,7 @@ def print_memory(results: Sequence[Mapping[str, Outcomes]]) -> None:
 # ---- prompts ----
 
 
-async def run_prompts(seed: int, settings: Settings, method: str = "grid") -> EvolveReport:
+async def run_prompts(seed: int, settings: Settings) -> EvolveReport:
     """Chooses one of 24 prompts, each showing three facts, on 12 tasks; decides on 30 others."""
     search, gate = f"{WORLD},n=12,seed={seed * 10 + 1}", f"{WORLD},n=30,seed={seed * 10 + 2}"
     memory = await learn(settings, seed, "known", search)
@@ -158,51 +153,9 @@ async def run_prompts(seed: int, settings: Settings, method: str = "grid") -> Ev
     add_to_memory(memory, [f"known-gate-{seed}"], settings)
     base = {**FROZEN, **PRESENT, "memory": str(memory), "scope": "any", "recall": 3}
     fields = {
-        "name": f"{method}-{seed}", "agent": "loop", "model": MODEL, "base": base, "space": FORMS, "concurrency": 1,
-        "search": {"tasks": [search], "method": method, "seed": seed, "calls": 200},
+        "name": f"grid-{seed}", "agent": "loop", "model": MODEL, "base": base, "space": FORMS, "concurrency": 1,
+        "search": {"tasks": [search], "method": "grid", "seed": seed},
         "gate": {"tasks": [gate], "seed": seed, "looks": 1},
-    }  # fmt: skip
-    return await evolve(msgspec.convert(fields, EvolveRecipe), settings)
-
-
-async def run_gepa(seed: int, settings: Settings) -> EvolveReport:
-    """The same by GEPA, which takes the listed texts in turn."""
-    return await run_prompts(seed, settings, "gepa")
-
-
-class ShuffledAgent(LoopAgent):
-    """The loop with a memory of random facts whose order its option `draw` decides: no value of it is better."""
-
-    name = "shuffled"
-
-    def __init__(self, draw: int = 0) -> None:
-        super().__init__(**FROZEN)
-        self._draw = draw
-
-    async def run(self, attempt: Attempt) -> None:
-        """Shows the right fact among two others."""
-        name = str(attempt.task.instruction).split()[2].rstrip(".")
-        draw = random.Random(f"{attempt.task.id}/{self._draw}")
-        tool = attempt.tools.advice().parsed["tool"]  # type: ignore[attr-defined]
-        others = [(_name(draw), draw.choice(TOOLS)) for _ in range(2)]
-        facts = [fact(one, other) for one, other in ((name, tool), *others)]
-        draw.shuffle(facts)
-        told = "\n".join((*facts, str(attempt.task.instruction)))
-        attempt.task = msgspec.structs.replace(attempt.task, instruction=told)
-        await super().run(attempt)
-
-
-def _name(draw: random.Random) -> str:
-    return "".join(draw.choice("bdgklmnprtvz") + draw.choice("aeiou") for _ in range(3))
-
-
-async def run_null(seed: int, settings: Settings) -> EvolveReport:
-    """Searches among six values of an option that changes the draws and nothing else."""
-    fields = {
-        "name": f"null-{seed}", "agent": "experiments.small_model:ShuffledAgent", "model": MODEL,
-        "base": {"draw": 0}, "space": {"draw": list(range(6))}, "concurrency": 1,
-        "search": {"tasks": [f"{WORLD},n=12,seed={seed * 10 + 5}"], "seed": seed},
-        "gate": {"tasks": [f"{WORLD},n=30,seed={seed * 10 + 6}"], "seed": seed},
     }  # fmt: skip
     return await evolve(msgspec.convert(fields, EvolveRecipe), settings)
 
@@ -298,8 +251,6 @@ def _mean(differences: Sequence[float]) -> str:
 PARTS: dict[str, tuple[Callable[[int, Settings], Coroutine[Any, Any, Any]], Callable[[Any], None]]] = {
     "memory": (run_memory, print_memory),
     "prompts": (run_prompts, print_searches),
-    "null": (run_null, print_searches),
-    "gepa": (run_gepa, print_searches),
     "context": (run_context, print_context),
 }
 
