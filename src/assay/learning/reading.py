@@ -253,9 +253,10 @@ class RunReader:
         task = self._describe_task(trajectory)
         if task is None:
             return None
-        return (
-            task.instruction if isinstance(task.instruction, str) else "\n\n".join(m.content for m in task.instruction)
-        )
+        if isinstance(task.instruction, str):
+            return task.instruction
+        contents = (message.content for message in task.instruction)
+        return "\n\n".join(content for content in contents if isinstance(content, str))
 
     def opening(self, trajectory: Trajectory) -> Opening | None:
         """Returns the opening of an attempt without model calls; None if it has one."""
