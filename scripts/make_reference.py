@@ -59,7 +59,7 @@ from assay.formats.mapped.mapping import Mapping
 from assay.formats.registry import load_formats
 from assay.gateway.backends import _open as models
 from assay.gateway.backends import _open_tokens as token_models
-from assay.gateway.backends import pricing, scripted
+from assay.gateway.backends import pricing, scripted, small
 from assay.learning.credit.compose import CreditConfig, MaskStage
 from assay.learning.evolution.recipe import EvolveGateOptions, EvolveRecipe, EvolveSearchOptions
 from assay.learning.improve import EvaluationPoint, ImproveReport
@@ -219,6 +219,7 @@ WALLS = {
     "Recording without a sandbox": "assay.rollout.exchange.standalone_gateway",
     "Model servers": "assay.gateway.backends._client",
     "Text in prompts": "assay.gateway.tokens.text_escape",
+    "A small language model": "assay.gateway.backends.small",
     "Source archives": "assay.synthesis._archive",
     "Imported files": "assay.formats.shared.json_stream",
     "Imported archives": "assay.formats.shared.archives",
@@ -667,6 +668,7 @@ def environment_page() -> str:
     made = f"# Environment variables\n\n{inspect.getdoc(settings)}\n\n# Names of models\n\n{inspect.getdoc(models)}\n"
     made += f"\n## Models that take tokens\n\n{inspect.getdoc(token_models)}\n"
     made += f"\n## Scripts\n\n{inspect.getdoc(scripted)}\n"
+    made += f"\n## A small model\n\n{inspect.getdoc(small)}\n"
     return made + f"\n# Prices\n\n{inspect.getdoc(pricing)}\n"
 
 

