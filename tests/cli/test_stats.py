@@ -47,6 +47,7 @@ def test_every_table_is_there_in_every_form(store: Path) -> None:
         *(
             "actors",
             "clauses",
+            "context",
             "conversations",
             "economy",
             "efficiency",
