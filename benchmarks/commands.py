@@ -11,6 +11,8 @@ Times are also given in turns of the reference loop (`peers/bare.py`), measured 
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import os
 import resource
 import statistics
@@ -21,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from assay.settings import Settings
 from benchmarks._cpu import Groups
 from benchmarks._measure import reference_us
 from benchmarks._report import Report, Target, options
@@ -41,14 +44,22 @@ HELP, AUDITED, AGAIN, IN_SANDBOXES = "--help", "audit", "verify --again, in proc
 SANDBOXED_TASKS, EACH = 8, 4
 
 
+MADE = "synth repository, a kept task"
+PACKAGE = "networkx"
+MAKING = ("--kind", "operator", "--kind", "combination", "--kind", "feature", "--file-calls", "60000")
+"""Options of the demo, with 8 mutants. The bar is a third of what a task cost before its tests were judged apart."""
+
+
 class Size(NamedTuple):
     """How large the runs are."""
 
     audited: int
     in_process: int
+    kept: int
+    """Tasks to make."""
 
 
-WHOLE, QUICK = Size(20_000, 10_000), Size(500, 100)
+WHOLE, QUICK = Size(20_000, 10_000, 24), Size(500, 100, 1)
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -66,7 +77,7 @@ def main(words: Sequence[str] | None = None) -> None:
             found = list(PARTS[part](size, Path(folder), asked.tasks))
             rows += found
             if not found:
-                missing[part] = f"no made tasks in {asked.tasks} (make demo, or --tasks), or no accounting groups"
+                missing[part] = MISSING.get(part, "").format(tasks=asked.tasks)
     turn_us = (before + reference_us()) / 2
     for row in rows:
         row["thousand_reference_turns"] = row["cpu_s"] * 1e3 / turn_us
@@ -86,6 +97,7 @@ def _targets(rows: Sequence[dict[str, Any]], *, whole: bool) -> list[Target]:
         Target(f"audit of {WHOLE.audited:,} attempts", "s CPU", 30.0, cpu_s(AUDITED)),
         Target(f"judging {WHOLE.in_process:,} attempts again in process", "s CPU", 20.0, cpu_s(AGAIN)),
         Target("judging 32 attempts again in sandboxes, beside their run", "times", 0.5, beside),
+        Target("making a task as the demo does", "s CPU", 1.3, cpu_s(MADE)),
     ]
 
 
@@ -130,11 +142,29 @@ def _measure_in_sandboxes(_: Size, scratch: Path, folder: Path) -> Iterator[dict
         yield row | {"beside_first": again_ms / first_ms}
 
 
+def _measure_making(size: Size, scratch: Path, _: Path) -> Iterator[dict[str, Any]]:
+    """Makes tasks as the demo does, with its tool layers but without results of earlier runs."""
+    if importlib.util.find_spec(PACKAGE) is None:
+        return
+    cache, out = scratch / "cache", scratch / "made"
+    cache.mkdir()
+    (cache / "tools").symlink_to(Settings.from_environment().cache / "tools")
+    words = ("synth", "repository", PACKAGE, "--out", str(out), "--count", str(size.kept), *MAKING)
+    _assay(scratch, *words, "--separation-mutants", "8", cache=cache)
+    cost = json.loads((out / "synthesis-cost.json").read_text(encoding="utf-8"))
+    yield {"what": MADE, "size": cost["kept"], "cpu_s": cost["cpu_s"] / cost["kept"]}
+
+
+MISSING = {
+    "making": f"{PACKAGE} is not installed",
+    "again-in-sandboxes": "no made tasks in {tasks} (make demo, or --tasks), or no accounting groups",
+}
 PARTS: dict[str, Callable[[Size, Path, Path], Iterator[dict[str, Any]]]] = {
     "help": _measure_help,
     "audit": _measure_audit,
     "again": _measure_again,
     "again-in-sandboxes": _measure_in_sandboxes,
+    "making": _measure_making,
 }
 
 
@@ -145,11 +175,12 @@ def _cpu_s(scratch: Path, *words: str, may_find: bool = False) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def _assay(scratch: Path, *words: str, may_find: bool = False) -> subprocess.CompletedProcess[bytes]:
+def _assay(
+    scratch: Path, *words: str, may_find: bool = False, cache: Path | None = None
+) -> subprocess.CompletedProcess[bytes]:
     """Runs a command; `may_find`: exit code 1, findings, is no failure."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *words], cwd=scratch, capture_output=True, env={**os.environ, "NO_COLOR": "1"}
-    )
+    environment = {**os.environ, "NO_COLOR": "1"} | ({"ASSAY_CACHE": str(cache)} if cache else {})
+    done = subprocess.run([sys.executable, "-c", PROGRAM, *words], cwd=scratch, capture_output=True, env=environment)
     if done.returncode and not (may_find and done.returncode == 1):
         raise SystemExit(f"assay {' '.join(words[:3])} failed: {done.stderr.decode()[-500:]}")
     return done

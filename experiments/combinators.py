@@ -67,6 +67,11 @@ def nearly_there(done: FinishedTry) -> bool:
     return sum(int(word) for word in text.split() if word.isdigit()) <= 1
 
 
+def visible_tests_pass(done: FinishedTry) -> bool:
+    """Takes the word of `repair`, which ends with what the visible tests say of its last change."""
+    return (done.ended or "").startswith("all visible tests pass")
+
+
 def _judge(name: str) -> dict[str, Any]:
     return {"judge": f"{Path(__file__).resolve()}:{name}"}
 
@@ -159,7 +164,7 @@ async def _overfit(settings: Settings) -> None:
 
 
 async def _repair(settings: Settings, folder: str, seeds: Sequence[int], budget: int) -> None:
-    visible, more = {"judge": "command:python -m pytest -q -x"}, {"budget": budget}
+    visible, more = _judge("visible_tests_pass"), {"budget": budget}
     arms = [
         Arm("repair", "repair", more),
         Arm("best of 3, verdict", "best-of:3:repair", more | {"judge": "verdict"}),

@@ -5,8 +5,7 @@ distilled from its passes; three more rounds of 600 attempts follow the rules of
 arms are tried on held-out worlds with the same draws: no skill, the skill, the skill with its factors shuffled (equal
 length), and a skill from the same number of attempts whose outcome is ignored.
 
-    python -m experiments.skills rules --seeds 1 2 3 4 5
-    python -m experiments.skills gate
+    python -m experiments.skills --seeds 1 2 3 4 5
 """
 
 from __future__ import annotations
@@ -14,15 +13,12 @@ from __future__ import annotations
 import argparse
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from assay.agents.text_rules import TextMemory, choose_act, parse_rules
 from assay.environments.worlds.adventure import Adventure
-from assay.learning.skills.decision import TaskPasses, TrialDecision, TrialDesign, decide_trial
 from assay.learning.skills.distil import TextAttempt, TextTurn, distil_rules, write_rule_skill
 from assay.learning.skills.folder import SkillFolder, validate_skill
 from assay.learning.skills.placebo import make_placebo
@@ -103,91 +99,11 @@ def run_rules(seeds: Sequence[int]) -> None:
     print(f"unverified - none: mean {np.mean(drift):+.3f}, each {np.round(drift, 3)}")
 
 
-def run_gate(searches: int) -> None:
-    """Prints how often searches of worthless candidates, and a true gain, are accepted."""
-    null = [_search(np.random.default_rng(n)) for n in range(searches)]
-    naive, gated = (float(np.mean(column)) for column in zip(*null, strict=True))
-    print(f"20 worthless candidates, 40 tasks: accepted by the mean {naive:.3f}, by the gate {gated:.3f} of {searches}")
-    for case in CASES:
-        found = [_try(np.random.default_rng(10_000 + n), case) for n in range(searches)]
-        joint, alone, tasks = (float(np.mean(column)) for column in zip(*found, strict=True))
-        print(
-            f"{case.name}: accepted {joint:.3f} with placebo, {alone:.3f} without; {tasks:.0f} tasks tried", flush=True
-        )
-
-
-class Case(NamedTuple):
-    """A simulated trial of 100 tasks, 4 attempts each in each arm."""
-
-    name: str
-    shape: float
-    """Task rates are Beta(shape, shape) x 0.9."""
-    skill: float = 0.0
-    placebo: float = 0.0
-    shared: float = 0.0
-    """Chance that an attempt has the same draw in all arms, as equal seeds give it."""
-    interaction: float = 0.0
-    """Standard deviation of an effect of each text on each task, with mean 0."""
-
-
-CASES = (
-    Case("+10 points, U-shaped rates", 0.5, skill=0.1),
-    Case("+10 points, uniform rates", 1.0, skill=0.1),
-    Case("+10 points, peaked rates", 2.0, skill=0.1),
-    Case("+10 points, peaked rates, 30% shared draws", 2.0, skill=0.1, shared=0.3),
-    Case("no effect", 1.0),
-    Case("no better than the placebo, both +10 points", 1.0, skill=0.1, placebo=0.1),
-    Case("no effect on average, each text helps some tasks and harms others", 1.0, interaction=0.2),
-)
-
-
-def _try(draw: np.random.Generator, case: Case) -> tuple[bool, bool, int]:
-    """One trial: accepted with the placebo arm, accepted without it, and the tasks tried with it."""
-    rates, common = draw.beta(case.shape, case.shape, 100) * 0.9, draw.random((100, 4))
-    is_shared = draw.random((100, 4)) < case.shared
-    arms = []
-    for effect in (0.0, case.skill, case.placebo):
-        shifted = rates + effect + (draw.normal(0, case.interaction, 100) if case.interaction else 0.0)
-        values = np.where(is_shared, common, draw.random((100, 4)))
-        arms.append((values < shifted[:, None]).sum(axis=1).tolist())
-    passes = [TaskPasses(f"t{n:03}", *counts) for n, counts in enumerate(zip(*arms, strict=True))]
-    joint = _decide(passes, 4)
-    alone = _decide([one._replace(placebo=None) for one in passes], 4)
-    return joint.accepted, alone.accepted, joint.tasks
-
-
-def _decide(passes: Sequence[TaskPasses], attempts: int, looks: int = 3) -> TrialDecision:
-    ends = [round(len(passes) * part / looks) for part in range(looks + 1)]
-    design = TrialDesign(0.05, len(passes), attempts)
-    decision = decide_trial([passes[start:end] for start, end in pairwise(ends)], design)
-    assert decision is not None
-    return decision
-
-
-def _search(draw: np.random.Generator) -> tuple[bool, bool]:
-    """One search: the best of 20 candidates by its mean on 40 tasks; accepted by that mean, and by one gate."""
-    rates = draw.beta(2, 2, 40)
-    base, best = draw.binomial(1, rates).mean(), 0.0
-    for _ in range(20):
-        best = max(best, draw.binomial(1, rates).mean())
-    fresh = draw.beta(2, 2, 40)
-    none, skill = draw.binomial(1, fresh).tolist(), draw.binomial(1, fresh).tolist()
-    passes = [TaskPasses(f"t{n}", *counts) for n, counts in enumerate(zip(none, skill, strict=True))]
-    return bool(best > base), _decide(passes, 1).accepted
-
-
 def main() -> None:
-    """Runs one of the two parts."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=("rules", "gate"))
+    """Measures the seeds."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
-    parser.add_argument("--searches", type=int, default=1_000)
-    given = parser.parse_args()
-    parts: dict[str, Callable[[], None]] = {
-        "rules": lambda: run_rules(given.seeds),
-        "gate": lambda: run_gate(given.searches),
-    }
-    parts[given.part]()
+    run_rules(parser.parse_args().seeds)
 
 
 if __name__ == "__main__":

@@ -39,6 +39,8 @@ from assay.agents.cheats.interface import BUNDLES, Cheat
 from assay.agents.combinators.combinator import Combinator
 from assay.agents.harnesses.agent import HarnessOptions
 from assay.agents.harnesses.install import Installed
+from assay.agents.teams.agent import TeamAgent
+from assay.agents.teams.spec import Role, TeamChannel, TeamSpec
 from assay.analysis import consistency, integrity
 from assay.analysis.card import Card, Mark, TaskCard
 from assay.analysis.causes import Cause
@@ -57,7 +59,7 @@ from assay.formats.mapped.mapping import Mapping
 from assay.formats.registry import load_formats
 from assay.gateway.backends import _open as models
 from assay.gateway.backends import _open_tokens as token_models
-from assay.gateway.backends import pricing, scripted
+from assay.gateway.backends import pricing, scripted, small
 from assay.learning.credit.compose import CreditConfig, MaskStage
 from assay.learning.evolution.recipe import EvolveGateOptions, EvolveRecipe, EvolveSearchOptions
 from assay.learning.improve import EvaluationPoint, ImproveReport
@@ -84,6 +86,7 @@ from assay.records import (
     Event,
     Evidence,
     EvidenceAdded,
+    HandOff,
     Isolation,
     LimitHold,
     Limits,
@@ -98,6 +101,7 @@ from assay.records import (
     Step,
     StepAdded,
     Task,
+    TeamMessage,
     ToolCall,
     Trajectory,
     Truncation,
@@ -113,6 +117,7 @@ from assay.rollout.exchange.config import ExportConfig, ImportConfig, RecordConf
 from assay.rollout.exchange.exporting import ExportReport
 from assay.rollout.exchange.importing import ImportReport
 from assay.rollout.rejudge.counterfactual import PrefixOutcome, RewindResult
+from assay.rollout.rejudge.marginals import Marginal, MarginalsReport
 from assay.rollout.rejudge.replay import ReplayResult
 from assay.rollout.rejudge.reverify import ReverificationResult
 from assay.rollout.schedule.policies import ALLOCATIONS
@@ -161,7 +166,7 @@ RECORDS: tuple[type, ...] = (
         StepAdded,
         ModelCalled,
     ),
-    *(EvidenceAdded, VerdictAdded, Noted, AttemptEnded),
+    *(EvidenceAdded, VerdictAdded, Noted, AttemptEnded, TeamMessage, HandOff),
 )
 TOML_TABLES: tuple[tuple[str, type], ...] = (
     ("the root", harbor_config.HarborTask),
@@ -190,6 +195,8 @@ WALLS = {
     "bubblewrap": "assay.environments.workspace.bubblewrap",
     "podman and docker": "assay.environments.workspace.engine",
     "process": "assay.environments.workspace.process",
+    "Actors of a team": "assay.rollout.attempt.seat",
+    "Remote peers over A2A": "assay.agents.a2a.server",
     "The tool layer": "assay.environments.workspace.toolchain",
     "The verifier's sandbox": "assay.verify.sanitise",
     "Planted files": "assay.verify.planted",
@@ -212,6 +219,7 @@ WALLS = {
     "Recording without a sandbox": "assay.rollout.exchange.standalone_gateway",
     "Model servers": "assay.gateway.backends._client",
     "Text in prompts": "assay.gateway.tokens.text_escape",
+    "A small language model": "assay.gateway.backends.small",
     "Source archives": "assay.synthesis._archive",
     "Imported files": "assay.formats.shared.json_stream",
     "Imported archives": "assay.formats.shared.archives",
@@ -342,6 +350,10 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
     "replay --from-each-prefix": (
         {"run": "the recorded run", "rewound": "list of Rewound"},
         (RewindResult, PrefixOutcome),
+    ),
+    "marginals": (
+        {name: f"see MarginalsReport.{name}" for name in MarginalsReport.__struct_fields__},
+        (MarginalsReport, Marginal),
     ),
     "skills show": (
         {
@@ -656,6 +668,7 @@ def environment_page() -> str:
     made = f"# Environment variables\n\n{inspect.getdoc(settings)}\n\n# Names of models\n\n{inspect.getdoc(models)}\n"
     made += f"\n## Models that take tokens\n\n{inspect.getdoc(token_models)}\n"
     made += f"\n## Scripts\n\n{inspect.getdoc(scripted)}\n"
+    made += f"\n## A small model\n\n{inspect.getdoc(small)}\n"
     return made + f"\n# Prices\n\n{inspect.getdoc(pricing)}\n"
 
 
@@ -677,6 +690,9 @@ def agents_page() -> str:
             made += "[how-to](../how-to/try-several-times.md).\n"
             made += "\n" + field_table(kind.Options) if kind.Options.__struct_fields__ else ""
             continue
+        if kind is TeamAgent:
+            made += f"\nSee the [how-to](../how-to/work-in-teams.md). `file=TEAM.toml`, or:\n\n{field_table(TeamSpec)}"
+            made += "".join("\n" + struct_section(one, level="###") for one in (Role, TeamChannel))
         for options in [v for k, v in sorted(vars(module).items()) if k.endswith("Options") and isinstance(v, type)]:
             if options.__module__ == module.__name__:
                 made += "\n" + field_table(options)

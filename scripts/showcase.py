@@ -3,7 +3,8 @@
     python -c "from scripts.showcase import make_showcase; make_showcase('/tmp/showcase')"
 
 It holds a grid of two runs (one agent with two models at six tasks), an agent that forges its reward, a training with
-its curves, and an admission of the tasks. Names, times and texts follow from the seed alone.
+its curves, an admission of the tasks, a skill and a search with their ledgers, and an attempt that searched. Names,
+times and texts follow from the seed alone.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ from assay.records import (
     digest_record,
 )
 from assay.store import BlobStore, RunStore, seal
+
+from .showcase_improving import write_improving
 
 BEGAN = 1_795_000_000.0
 SEED = 18
@@ -82,6 +85,7 @@ def make_showcase(root: Path | str) -> Path:
         _write_grid_run(store, place, model, draw)
     _write_forger(store)
     _write_training(store, draw)
+    write_improving(store, draw, BEGAN + 20_000)
     return store
 
 

@@ -286,7 +286,7 @@ async def test_reasoning_is_recorded_and_sent_back_only_on_request() -> None:
 
 
 def test_wrong_options_are_explained() -> None:
-    with pytest.raises(TypeError, match=r"no option temprature; did you mean temperature\? known: system, "):
+    with pytest.raises(TypeError, match=r"no option temprature; did you mean temperature\? known: memory, "):
         LoopAgent(temprature=1)
     with pytest.raises(UserError, match=r"max_turns"):
         LoopAgent(max_turns=0)

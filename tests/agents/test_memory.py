@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from assay.agents.explorer import ExplorerAgent, Places
 from assay.agents.memory import MemoryIndex, MemoryItem, MemoryRecord, read_memory, select_records
+from assay.agents.testing import fake_task
 from assay.cli.app import build_app
 from assay.errors import UserError
 from assay.records import canonical_bytes
@@ -54,9 +55,18 @@ def test_a_changed_line_is_noticed_and_a_torn_one_is_ignored(tmp_path: Path) -> 
 
 @pytest.mark.quick
 def test_records_of_other_tasks_are_refused_unless_asked_for() -> None:
-    records = [record("a"), record("b")]
-    assert select_records(records, "digest of a", "same-task") == records[:1]
-    assert select_records(records, "digest of a", "any") == records
+    records, task = [record("a"), record("b")], fake_task(id="a", digest="digest of a")
+    assert select_records(records, task, "same-task") == (records[:1], 1, 0)
+    assert select_records(records, task, "any") == (records, 0, 0)
+
+
+@pytest.mark.quick
+def test_records_of_a_task_that_was_changed_since_are_stale_in_every_scope() -> None:
+    older, newer = record("a"), msgspec.structs.replace(record("a"), task_digest="new digest of a")
+    other = fake_task(id="b", digest="digest of b")
+    assert select_records([older, newer], other, "any") == ([newer], 0, 1)
+    assert select_records([older], fake_task(id="a", digest="newest"), "any") == ([], 0, 1)
+    assert select_records([older, newer], fake_task(id="a", digest="digest of a"), "same-task") == ([older], 0, 1)
 
 
 @pytest.mark.quick

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from assay.agents._page_reading import Act, acts_on, confirmation, distance, read_goal, read_view
+from assay.agents._page_reading import Act, acts_on, confirming_click, distance, read_goal
 from assay.agents.page_search import PageSearchAgent
 from assay.agents.testing import FakeAttempt, FakeTools, fake_task
 from assay.environments.browser.chromium import find_program
+from assay.environments.browser.page_text import read_view
 from assay.environments.browser.pool import close_browsers
 from assay.environments.browser.site_world import SiteWorld
 from assay.errors import TaskError, UserError
@@ -51,9 +52,9 @@ def test_links_are_acts_where_a_page_has_no_form() -> None:
 
 def test_a_page_that_asks_once_more_is_answered() -> None:
     asking = read_view('heading "Enter: please confirm" level 1\nform "Enter"\n  [9] button "Confirm"')
-    assert confirmation(asking) == ("click", {"bid": "9"})
-    assert confirmation(read_view('dialog\n  [8] button "Yes"\n  [9] button "Back"')) == ("click", {"bid": "8"})
-    assert confirmation(read_view(TREE)) is None
+    assert confirming_click(asking) == ("click", {"bid": "9"})
+    assert confirming_click(read_view('dialog\n  [8] button "Yes"\n  [9] button "Back"')) == ("click", {"bid": "8"})
+    assert confirming_click(read_view(TREE)) is None
 
 
 def test_what_is_missing_and_what_was_spoilt_is_far() -> None:

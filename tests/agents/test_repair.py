@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
-from assay.agents._repair_search import rank_edits, rank_suspects, state_of_run
+from assay.agents._repair_search import edit_key, likelihoods_of, rank_edits, rank_suspects, state_of_run
 from assay.agents.repair import RepairAgent, visible_tests
 from assay.agents.testing import FakeAttempt, fake_task
+from assay.agents.text_rules import parse_rules
 from assay.code.batches import JobResult, RunOutcome
+from assay.code.spectra import Line, Suspect
 from assay.environments.interface import Workspace, WorkspaceSpec
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.environments.workspace.toolchain import HOME, ensure_toolchain
-from assay.errors import TaskError
+from assay.errors import TaskError, UserError
 from assay.settings import Settings
 
 RIGHT = """def clamp(value, low, high):
@@ -186,3 +189,21 @@ async def test_what_was_tried_leaves_no_trace(workspace: Workspace) -> None:
     assert (attempt.ended or "").startswith("all visible tests pass")
     assert {change.path for change in await workspace.diff()} == before
     assert await text_of(workspace) == RIGHT
+
+
+def test_a_skill_orders_edits_by_its_rules(tmp_path: Path) -> None:
+    texts = {"pkg/parts.py": "def f(a, b):\n    if a < b:\n        return a + 1\n    return b\n"}
+    ranked = [Suspect(Line("pkg/parts.py", line), 1.0) for line in (2, 3)]
+    (tmp_path / "SKILL.md").write_text("- constant shifted: 90.0000 times as likely as a random act\n")
+    rules = parse_rules((tmp_path / "SKILL.md").read_text())
+    plain = rank_edits(ranked, texts, set(), random.Random(0))
+    first = rank_edits(ranked, texts, set(), random.Random(0), likelihoods_of(rules))
+    assert plain[0].site.operator != first[0].site.operator == "constant_shifted"
+    assert sorted(map(edit_key, plain)) == sorted(map(edit_key, first))
+    assert RepairAgent(skill=str(tmp_path)).name == "repair"
+
+
+def test_a_skill_without_a_rule_for_an_operator_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "SKILL.md").write_text("- take a key: 2.0000 times as likely as a random act\n")
+    with pytest.raises(UserError, match="holds no rule that the agent 'repair' can follow"):
+        RepairAgent(skill=str(tmp_path))

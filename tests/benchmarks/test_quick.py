@@ -82,7 +82,7 @@ def test_large_run_reports_each_command_and_wants_an_earlier_version(
 def test_commands_report_judging_again_and_where_made_tasks_come_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commands, "QUICK", commands.Size(20, 20))
+    monkeypatch.setattr(commands, "QUICK", commands.Size(20, 20, 1))
     parts = ["--only", "audit", "--only", "again", "--only", "again-in-sandboxes"]
     commands.main(["--quick", *parts, "--tasks", str(tmp_path), "--into", str(tmp_path)])
     found = written(tmp_path, "commands")
@@ -90,6 +90,15 @@ def test_commands_report_judging_again_and_where_made_tasks_come_from(
     assert all(row["cpu_s"] > 0 for row in found["rows"])
     assert "make demo" in found["not_measured"]["again-in-sandboxes"]
     assert {target["verdict"] for target in found["targets"]} == {"not measured"}
+
+
+@pytest.mark.long
+def test_commands_report_what_a_kept_task_costs(tmp_path: Path) -> None:
+    pytest.importorskip("networkx")
+    commands.main(["--quick", "--only", "making", "--into", str(tmp_path)])
+    (row,) = written(tmp_path, "commands")["rows"]
+    assert (row["what"], row["size"]) == (commands.MADE, 1)
+    assert row["cpu_s"] > 0
 
 
 @IN_CAMPAIGN

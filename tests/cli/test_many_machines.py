@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from assay.cli import main
-from assay.store import RunStore, audit
+from assay.store import RunStore, audit, later_events
+from tests.admission.folders import CAREFUL, CARELESS, write_task
 from tests.optional import require_packages
 
 require_packages("obstore")
@@ -199,3 +204,200 @@ def test_what_no_process_can_be_sent_is_refused(say: Say) -> None:
     assert not Path(".assay/runs").exists()
     listening = say("node", "r", "--place", "file:///", "--token-file", "slow_agent.py")
     assert listening[0] == 2
+
+
+def _copy_store(name: str) -> tuple[str, str]:
+    """Copies the store; returns the words that name the copy."""
+    shutil.copytree(".assay", name, ignore=shutil.ignore_patterns("objects", "nodes"))
+    return "--store", name
+
+
+def _judged_again(store: str, run: str) -> dict[str, list[Any]]:
+    """Returns what re-verification added to a run, without times and the kernel's numbers of the sandboxes."""
+    return {
+        chain: [_stable_part(json.loads(msgspec.json.encode(body))) for body in bodies]
+        for chain, bodies in later_events(Path(store), run).items()
+    }
+
+
+def _stable_part(told: dict[str, Any]) -> Any:
+    if "verdict" in told:
+        return {key: value for key, value in told["verdict"].items() if key != "duration_s"}
+    evidence = told["evidence"]
+    data = evidence["data"] if evidence["kind"] == "reverification" else sorted(evidence["data"])
+    return evidence["id"], evidence["channel"], evidence["kind"], data
+
+
+@pytest.mark.long
+def test_nodes_judge_again_what_one_machine_judges(say: Say, tmp_path: Path) -> None:
+    """Four attempts, two of which end in the same state; a world's attempts beside them."""
+    write_task(tmp_path / "tasks" / "careful", CAREFUL)
+    write_task(tmp_path / "tasks" / "careless", CARELESS)
+    for run, words in {"files": ("tasks/", "--agent", "oracle"), "worlds": (TASKS, "--agent", "expert")}.items():
+        assert say("run", *words, "--attempts", "2", "--run", run)[0] == 0
+        copied = _copy_store(f"{run}-copy")
+        code, alone, _ = say("verify", run, "--again", "2", "--concurrency", "1", "--json", *copied)
+        assert code == 0, alone
+        code, by_nodes, err = say("verify", run, "--again", "2", "--nodes", "2", "--json")
+        assert code == 0, err
+        assert json.loads(by_nodes)["again"] == json.loads(alone)["again"]
+        assert _judged_again(".assay", run) == _judged_again(copied[1], run)
+        assert audit(Path(".assay"), run) == ()
+    assert any("judged_with" in json.dumps(told) for told in _judged_again(".assay", "files").values())
+    assert json.loads(say("verify", "files", "--again", "2", "--nodes", "2", "--json")[1])["again"]["results"][0][
+        "before"
+    ]
+    assert not Path(".assay/nodes").exists() or not any(Path(".assay/nodes").iterdir())
+
+
+@pytest.mark.long
+def test_a_killed_reverification_goes_on_with_what_nodes_judged(
+    say: Say, start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    write_task(tmp_path / "tasks" / "slow", CAREFUL.replace("mkdir", "sleep 1\nmkdir", 1))
+    assert say("run", "tasks/", "--agent", "random-shell", "--attempts", "4", "--run", "files")[0] in (0, 1, 3)
+    words = ("verify", "files", "--again", "1", "--nodes", "1", "--concurrency", "1")
+    command = start(*words)
+    _wait_for(lambda: _finals_of_work() >= 1, within_s=60)
+    command.kill()
+    command.wait()
+    assert say(*words, "--json")[0] == 0
+    assert json.loads(say(*words, "--json")[1])["again"]["counts"]["agree"] == 4
+    assert len(list(Path(".assay/objects/runs").iterdir())) == 1
+
+
+def _finals_of_work() -> int:
+    return sum(1 for path in Path(".assay/objects/runs").glob("verify-*/finals/*/*") if "#" not in path.name)
+
+
+@pytest.mark.long
+def test_nodes_admit_what_one_machine_admits_though_all_is_killed(
+    say: Say, start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    write_task(tmp_path / "tasks" / "careful", CAREFUL)
+    write_task(tmp_path / "tasks" / "careless", CARELESS)
+    words = ("tasks/", "--quick", "--mutants", "4")
+    code, alone, _ = say("admit", *words, "--run", "alone", "--json", "--store", "other")
+    assert code == 1
+    command = start("admit", *words, "--run", "many", "--nodes", "2", "--concurrency", "1")
+    _wait_for(lambda: _committed("many") >= 5, within_s=120)
+    for pid in (_node_processes(command.pid)[0], command.pid):
+        os.kill(pid, signal.SIGKILL)
+    command.wait()
+    code, by_nodes, err = say("admit", "--resume", "many", "--json")
+    assert code == 1, err
+    found, wanted = (_conclusions(json.loads(text)) for text in (by_nodes, alone))
+    assert found == wanted
+    assert [one["admitted"]["default"] for one in found] == [True, False]
+    assert audit(Path(".assay"), "many") == ()
+    assert say("run", "tasks/careful", "--agent", "oracle", "--admitted")[0] == 0
+
+
+def _conclusions(told: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns what an admission concluded, without what it cost."""
+    keys = ("task", "admitted", "separation", "sensitivity", "completeness")
+    return [
+        {key: task.get(key) for key in keys} | {"findings": [(f["kind"], f["probe"]) for f in task["findings"]]}
+        for task in told["report"]["tasks"]
+    ]
+
+
+class _Overloaded(BaseHTTPRequestHandler):
+    """A model server that refuses all calls with 503 while it is overloaded."""
+
+    refuses = True
+    refused = answered = 0
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        kind, status = type(self), 503 if self.refuses else 200
+        kind.refused += status == 503
+        kind.answered += status == 200
+        message = {"role": "assistant", "content": "no"}
+        reply = {"choices": [{"index": 0, "finish_reason": "stop", "message": message}], "usage": {}}
+        body = json.dumps(reply if status == 200 else {"error": {"message": "overloaded"}}).encode()
+        self.send_response(status)
+        self.send_header("Retry-After", "0.2")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Stays silent."""
+
+
+@pytest.fixture
+def overloaded() -> Iterator[type[_Overloaded]]:
+    """Yields a model server, whose port is in `port`."""
+    kind = type("Server", (_Overloaded,), {})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), kind)
+    kind.port = server.server_address[1]  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield kind
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.long
+def test_a_node_does_less_at_once_while_its_model_server_is_overloaded(
+    say: Say, start: Callable[..., subprocess.Popen[bytes]], overloaded: Any
+) -> None:
+    model = f"http://127.0.0.1:{overloaded.port}/v1#m"
+    words = ("run", "family:grid,n=30,size=3", "--agent", "loop", "--model", model, "--max-turns", "8")
+    command = start(*words, "--run", "many", "--nodes", "1", "--concurrency", "8")
+
+    def allowed() -> int:
+        code, out, _ = say("status", "many", "--json")
+        nodes = json.loads(out)["nodes"] if code == 0 else []
+        return next((node["allowed"] for node in nodes if node["allowed"] is not None), 0)
+
+    _wait_for(lambda: 0 < allowed() <= 4, within_s=60)
+    assert overloaded.answered == 0
+    overloaded.refuses = False
+    _wait_for(lambda: allowed() == 8 or command.poll() is not None, within_s=60)
+    assert command.wait(60) in (0, 1)
+    assert overloaded.answered > 30
+    assert len(_finals("many")) == 30
+
+
+@pytest.mark.long
+def test_two_runs_share_a_node_by_turns(
+    say: Say, start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    (tmp_path / "token").write_text("a-token-of-some-length\n")
+    (tmp_path / "token").chmod(0o600)
+    (tmp_path / "objects").mkdir()
+    shared = ("--place", f"file://{tmp_path}/objects", "--token-file", "token")
+    node = start("node", "long", "short", "--slots", "2", *shared)
+    many = [word if word != "3" else "12" for word in RUN]
+    first = start(*many, "--run", "long", "--nodes", "external", *shared)
+    _wait_for(lambda: len(list(Path("objects/runs/long/finals").glob("*/*"))) >= 4, within_s=60)
+    before = len(list(Path("objects/runs/long/finals").glob("*/*")))
+    code, _, err = say(*RUN, "--run", "short", "--nodes", "external", *shared, "--store", "other")
+    assert code == 0, err
+    meanwhile = len(list(Path("objects/runs/long/finals").glob("*/*"))) - before
+    assert first.poll() is None  # which had 48 attempts, of which most waited
+    assert 3 <= meanwhile <= 24  # of 12 and as many: neither starved
+    assert first.wait(120) == 0
+    assert node.wait(30) == 0
+    assert len(_finals("long")) == 48
+
+
+@pytest.mark.long
+def test_nodes_replay_what_one_machine_replays(say: Say, tmp_path: Path) -> None:
+    """One attempt of which differs, so that its cause is looked for on the nodes."""
+    write_task(tmp_path / "tasks" / "random", CARELESS, "echo $RANDOM $(date +%N) > /workspace/answer.txt\n")
+    write_task(tmp_path / "tasks" / "careful", CAREFUL)
+    assert say("run", "tasks/", "--agent", "oracle", "--attempts", "2", "--run", "files")[0] == 0
+    code, alone, _ = say("replay", "--all", "--run", "files", "--json")
+    again, by_nodes, err = say("replay", "--all", "--run", "files", "--nodes", "2", "--json")
+    assert code == again, err
+    found, wanted = json.loads(by_nodes), json.loads(alone)
+    assert found["counts"] == wanted["counts"]
+    kept = ("attempt", "agrees", "cause", "experiments", "problem")
+    assert [{k: one.get(k) for k in kept} for one in found["results"]] == [
+        {k: one.get(k) for k in kept} for one in wanted["results"]
+    ]
+    assert audit(Path(".assay"), found["replay"]) == ()

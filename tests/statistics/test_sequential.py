@@ -14,12 +14,13 @@ from assay.statistics import SequentialTest, score_tasks, sign_test, spending_fu
 COUNTS = st.integers(0, 3)
 
 
-def score(rows: Sequence[Sequence[int]]) -> list[tuple[int, float]]:
-    """Returns each task's contribution (treatment first) and weight, by the definition."""
-    found = []
-    for row in rows:
-        rate = (sum(row) + 1) / (3 * len(row) + 2)
-        found.append((len(row) * row[0] - sum(row), min(16, round(1 / (rate * (1 - rate))))))
+def score(rows: Sequence[Sequence[int]]) -> float:
+    """Returns the statistic (treatment first), by the definition."""
+    found = 0.0
+    for treatment, *controls in rows:
+        for control in controls:
+            rate = (treatment + control + 1) / 8
+            found += min(16, round(1 / (rate * (1 - rate)))) * (treatment - control)
     return found
 
 
@@ -33,8 +34,8 @@ def test_p_value_is_the_share_of_assignments(arms: int, data: st.DataObject) -> 
     rows = data.draw(st.lists(st.tuples(*[COUNTS] * arms), min_size=1, max_size=4))
     columns = list(zip(*rows, strict=True))
     look = SequentialTest(0.05, len(rows)).look(score_tasks(columns[0], columns[1:], 3))
-    sums = [sum(part * weight for part, weight in score(one)) for one in arrangements(rows)]
-    observed = sum(part * weight for part, weight in score(rows))
+    sums = [score(one) for one in arrangements(rows)]
+    observed = score(rows)
     assert look.p_value == pytest.approx(sum(one >= observed for one in sums) / len(sums))
 
 

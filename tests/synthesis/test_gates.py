@@ -28,7 +28,7 @@ RIGHT, WRONG = "def f():\n    return 1\n", "def f():\n    return 2\n"
 class Unchanged:
     """A laboratory where everything passes."""
 
-    async def run(self, jobs: Sequence[Job], *, repetition: int) -> dict[str, JobResult]:
+    async def run(self, jobs: Sequence[Job], *, repetition: int, fresh: bool = False) -> dict[str, JobResult]:
         return {job.id: JobResult(job.id, "done") for job in jobs}
 
 
@@ -54,7 +54,7 @@ class Notices:
     def __init__(self, *, noticed: bool) -> None:
         self._noticed = noticed
 
-    async def run(self, jobs: Sequence[Job], *, repetition: int) -> dict[str, JobResult]:
+    async def run(self, jobs: Sequence[Job], *, repetition: int, fresh: bool = False) -> dict[str, JobResult]:
         return {job.id: self._result(job) for job in jobs}
 
     def _result(self, job: Job) -> JobResult:
@@ -152,7 +152,7 @@ class SlowTests:
     def __init__(self, *slow: str, failing: str = "") -> None:
         self.slow, self.failing, self.runs = slow, failing, list[tuple[tuple[str, ...], float]]()
 
-    async def run(self, jobs: Sequence[Job], *, repetition: int) -> dict[str, JobResult]:
+    async def run(self, jobs: Sequence[Job], *, repetition: int, fresh: bool = False) -> dict[str, JobResult]:
         (job,) = jobs
         self.runs.append((job.tests, job.slow_s))
         for test in job.tests:

@@ -97,7 +97,7 @@ async def test_each_hash_seed_has_a_server(laboratory: Laboratory) -> None:
     text += "    assert 'double' not in sys.modules\n"
     for seed in (1, 0, 2, 1):
         job = Job("one", ("tests/test_double.py::test_seed",), write={"tests/test_double.py": text.format(seed)})
-        result = (await laboratory.run([job], repetition=seed))["one"]
+        result = (await laboratory.run([job], repetition=seed, fresh=True))["one"]
         assert result.tests["tests/test_double.py::test_seed"].outcome == "passed"
     (servers,) = laboratory._servers.values()
     assert sorted(servers) == [0, 1, 2]

@@ -86,7 +86,7 @@ class Recorded:
         self.requests: list[list[str]] = []
         self.plain = plain
 
-    async def run_program(self, programs: object, request: bytes, wall_s: float) -> bytes:
+    async def run_program(self, programs: object, request: bytes, wall_s: float, loaded: str) -> bytes:
         asked = msgspec.json.decode(request)["jobs"][0]
         whole, cut = result(reference="failed"), bool(asked["needed"])
         self.requests.append(asked["needed"])

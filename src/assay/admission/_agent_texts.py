@@ -6,6 +6,7 @@ import io
 import re
 import tarfile
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,7 +59,7 @@ def collect_agent_texts(loaded: LoadedTask, knowledge: Knowledge | None) -> Agen
         for path, data in folder_files(environment):
             image[path] = data
             if path.endswith((".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")):
-                image.update((f"{path}:{name}", member) for name, member in _members(data))
+                image.update((f"{path}:{name}", member) for name, member in _list_members(data))
     before = (f.before for f in knowledge.changed) if knowledge is not None else ()
     parameters = loaded.task.environment.parameters
     settings = str([parameters.get(name) for name in ("collect", "artifacts", "env", "healthcheck", "workdir")])
@@ -75,6 +76,12 @@ def folder_files(folder: Path) -> Iterator[tuple[str, bytes]]:
         data = path.read_bytes()
         left -= len(data)
         yield path.relative_to(folder).as_posix(), data
+
+
+@lru_cache(maxsize=1)
+def _list_members(data: bytes) -> tuple[tuple[str, bytes], ...]:
+    """Returns names and contents of an archive, which the tasks of a set often share."""
+    return tuple(_members(data))
 
 
 def _members(data: bytes) -> Iterator[tuple[str, bytes]]:

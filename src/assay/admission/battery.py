@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -22,9 +24,11 @@ from assay.errors import AssayError, EnvironmentFailure, UserError
 from assay.rollout.admitted import BATTERY
 from assay.rollout.attempt.models import resolve_model_name
 from assay.rollout.limits.run_budget import BudgetLimits, estimate_use
+from assay.rollout.plan import PlannedAttempt
 from assay.rollout.progress import ForwardedProgress, Progress
-from assay.rollout.run_manifest import require_same_tasks
+from assay.rollout.run_manifest import PLACE, require_same_tasks
 from assay.rollout.runs import RunResources, open_resources, run_attempts
+from assay.rollout.schedule.rounds import RunPlan
 from assay.settings import Settings
 from assay.store import ADMISSION, RunStore
 from assay.tasks import LoadedTask, find_tasks
@@ -36,6 +40,9 @@ from .findings import AdmissionFinding
 from .review import ReviewAgent, review_probe
 from .soundness import TaskReport, judge_task
 from .subject import AdmissionSubject
+
+if TYPE_CHECKING:
+    from assay.rollout.cluster.node_session import PlacedRunOptions
 
 LEAST_WAVE, WAVE_A_PLACE = 8, 4
 """Tasks in progress at once: minimum, and per unit of concurrency."""
@@ -61,10 +68,12 @@ async def admit(
     *,
     on_report: ReportCallback | None = None,
     tasks: Sequence[LoadedTask] | None = None,
+    nodes: PlacedRunOptions | None = None,
 ) -> Admission:
     """Runs the battery on tasks and certifies each; `on_report` gets each report as it is made.
 
-    `tasks` are the tasks themselves, for generated ones; default those that `config` names.
+    `tasks` are the tasks themselves, for generated ones; default those that `config` names. With `nodes` these do the
+    attempts; probes are planned, changed solutions compared and tasks certified here.
 
     Raises:
         UserError: The configuration cannot work; nothing was started.
@@ -74,6 +83,8 @@ async def admit(
         raise UserError("no tasks: name at least one task folder, or family:NAME")
     name = config.run or new_admission_name()
     config = msgspec.structs.replace(config, run=name, model=resolve_model_name(config.model, settings))
+    if nodes is not None:
+        _require_sendable(config, tasks)
     loaded = tuple(tasks) if tasks is not None else find_tasks(config.tasks)
     manifest = {
         ADMISSION: msgspec.to_builtins(config),
@@ -82,12 +93,18 @@ async def admit(
         "agent": ADMISSION,
         "assay_version": __version__,
     }
-    async with open_resources(config.as_run(), settings, loaded, _agent(config), screening=True) as resources:
+    if nodes is not None:
+        from assay.rollout.cluster.placed_work import label_manifest  # late: one machine needs no cluster
+
+        manifest = await label_manifest(name, manifest, settings, nodes)
+    async with open_resources(config.as_run(), settings, loaded, make_agent(config), screening=True) as resources:
         if resources.model is not None:
             model = resources.model.backend.name
             progress.inform(estimate_use(settings.store, ReviewAgent.name, model, len(loaded)).sentence())
         with RunStore.create(settings.store, name, manifest) as store:
-            return await _Battery(store, resources, config, settings).run(loaded, progress, on_report)
+            async with _open_attempts(store, resources, settings, progress, nodes) as run_plan:
+                battery = _Battery(store, resources, config, settings, run_plan)
+                return await battery.run(loaded, progress, on_report)
 
 
 async def resume_admission(
@@ -98,47 +115,110 @@ async def resume_admission(
     on_report: ReportCallback | None = None,
     tasks: Sequence[LoadedTask] | None = None,
     budget: BudgetLimits | None = None,
+    nodes: PlacedRunOptions | None = None,
 ) -> Admission:
     """Completes an interrupted admission; for a finished one, returns its report again.
 
-    `budget` replaces that of its configuration.
+    `budget` replaces that of its configuration, and `nodes` the place and nodes with which it began.
 
     Raises:
         UserError: The run is not an admission, has another battery, or a task has changed since it began.
         StoreError: The run does not exist, is sealed, or another process is writing it.
     """
     with RunStore.open(settings.store, run, write=True) as store:
-        config = _read_config(store)
+        config = parse_config(run, store.manifest())
+        if PLACE in store.manifest():
+            _require_sendable(config, tasks)
+        elif nodes is not None:
+            raise UserError(f"run {run!r} was begun on this machine: resume it without --nodes and --place")
         if budget is not None:
             config = msgspec.structs.replace(config, budget_usd=budget.cost_usd, budget_calls=budget.calls)
         loaded = tuple(tasks) if tasks is not None else find_tasks(config.tasks)
         require_same_tasks(store.manifest()["tasks"], loaded)
-        async with open_resources(config.as_run(), settings, loaded, _agent(config), screening=True) as resources:
-            return await _Battery(store, resources, config, settings).run(loaded, progress, on_report)
+        async with (
+            open_resources(config.as_run(), settings, loaded, make_agent(config), screening=True) as resources,
+            _open_attempts(store, resources, settings, progress, nodes) as run_plan,
+        ):
+            battery = _Battery(store, resources, config, settings, run_plan)
+            return await battery.run(loaded, progress, on_report)
 
 
-def _read_config(store: RunStore) -> AdmitConfig:
-    manifest = store.manifest()
+def parse_config(run: str, manifest: Mapping[str, Any]) -> AdmitConfig:
+    """Returns the configuration of an admission from its manifest. Raises `UserError`."""
     if ADMISSION not in manifest:
-        raise UserError(f"run {store.run!r} is not an admission: resume it with `assay resume {store.run}`")
+        raise UserError(f"run {run!r} is not an admission: resume it with `assay resume {run}`")
     if manifest.get("battery") != BATTERY:
         raise UserError(
-            f"run {store.run!r} is of battery {manifest.get('battery')}, and the present one is {BATTERY}: start a new "
+            f"run {run!r} is of battery {manifest.get('battery')}, and the present one is {BATTERY}: start a new "
             "admission"
         )
     try:
         return msgspec.convert(manifest[ADMISSION], AdmitConfig)
     except msgspec.ValidationError as exc:
-        raise UserError(f"run {store.run!r} has an invalid configuration ({exc}): start a new admission") from exc
+        raise UserError(f"run {run!r} has an invalid configuration ({exc}): start a new admission") from exc
 
 
-def _agent(config: AdmitConfig) -> Agent:
+def make_agent(config: AdmitConfig) -> Agent:
+    """Returns the agent of attempts that bring none."""
     return ReviewAgent(()) if config.model is not None else OracleAgent()
 
 
+def _require_sendable(config: AdmitConfig, tasks: Sequence[LoadedTask] | None) -> None:
+    """Raises `UserError` for an admission that nodes cannot carry out."""
+    remedy = "leave out --nodes and --place to admit them on this machine"
+    if tasks is not None:
+        raise UserError(f"nodes cannot be given Python objects: name the tasks by their folders, or {remedy}")
+    if config.budget_usd is not None or config.budget_calls is not None:
+        raise UserError(f"the budget of an admission is kept by one process: leave out the budget, or {remedy}")
+
+
+@asynccontextmanager
+async def _open_attempts(
+    store: RunStore,
+    resources: RunResources,
+    settings: Settings,
+    progress: Progress,
+    nodes: PlacedRunOptions | None,
+) -> AsyncIterator[RunPlan]:
+    """Yields what runs planned attempts, here or on nodes, and records them in the store."""
+    if PLACE not in store.manifest():
+        yield partial(run_attempts, store, resources)
+        return
+    from assay.rollout.cluster.node_session import PlacedRunOptions  # late: one machine needs no cluster
+    from assay.rollout.cluster.placed_run import read_label
+    from assay.rollout.cluster.placed_work import open_placed_work, published_of
+
+    from .node_work import WORKLOAD
+
+    published, label = published_of(store, WORKLOAD, resources.config.concurrency), read_label(store)
+    assert published is not None
+    assert label is not None
+    options = nodes or PlacedRunOptions(label.url, label.nodes)
+    async with open_placed_work(published, settings, options, progress) as work:
+
+        async def run_on_nodes(planned: Sequence[PlannedAttempt], shown: Progress) -> None:
+            await work.run_attempts(store, planned, shown, resources.config.retries)
+
+        yield run_on_nodes
+
+
+async def learn_probes(subject: AdmissionSubject, store: RunStore, resources: RunResources, cache: Path) -> None:
+    """Plans the second phase of a task, from the records of the first. Raises `StoreError`."""
+    from .instruction import review
+
+    await subject.learn(store, resources, cache)
+    knowledge = subject.solution.knowledge if subject.solution is not None else None
+    subject.more += review(subject.loaded, knowledge)
+    if subject.config.model is not None:
+        subject.add(review_probe(subject.loaded))
+
+
 class _Battery:
-    def __init__(self, store: RunStore, resources: RunResources, config: AdmitConfig, settings: Settings) -> None:
+    def __init__(
+        self, store: RunStore, resources: RunResources, config: AdmitConfig, settings: Settings, run_plan: RunPlan
+    ) -> None:
         self._store = store
+        self._run_plan = run_plan
         self._resources = resources
         self._config = config
         self._settings = settings
@@ -184,7 +264,7 @@ class _Battery:
         """Runs the planned attempts if there are more than `before`; returns their number."""
         planned = [attempt for subject in wave for attempt in subject.plan()]
         if len(planned) > before:
-            await run_attempts(self._store, self._resources, planned, progress)
+            await self._run_plan(planned, progress)
         return len(planned)
 
     async def _each(
@@ -208,13 +288,7 @@ class _Battery:
                 failed.append(exc)
 
     async def _learn(self, subject: AdmissionSubject) -> None:
-        from .instruction import review
-
-        await subject.learn(self._store, self._resources, self._settings.cache)
-        knowledge = subject.solution.knowledge if subject.solution is not None else None
-        subject.more += review(subject.loaded, knowledge)
-        if self._config.model is not None:
-            subject.add(review_probe(subject.loaded))
+        await learn_probes(subject, self._store, self._resources, self._settings.cache)
 
     async def _compare(self, subject: AdmissionSubject) -> None:
         backend = self._resources.preparer.backend if self._resources.preparer is not None else None

@@ -118,10 +118,13 @@ def _distinct(candidates: Iterable[_Candidate]) -> list[_Candidate]:
     """Returns the first of identical candidates, without those identical to the solution, but always removals of whole
     pieces: the task may have been to write comments."""
     seen: set[tuple[str, Hashable]] = set()
+    solved: set[str] = set()
     found = []
     for one in candidates:
         path, known = one.file.path, one.file.solution_file
-        seen |= {(path, known.after), (path, _identity(one.file, known.after))}
+        if path not in solved:
+            solved.add(path)
+            seen |= {(path, known.after), (path, _identity(one.file, known.after))}
         content = known.before if one.mutation.content is None else one.mutation.content
         same_bytes, same_code = (path, content), (path, _identity(one.file, content))
         if same_bytes not in seen and (one.mutation.operator in STRUCTURAL or same_code not in seen):

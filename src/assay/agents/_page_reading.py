@@ -1,4 +1,4 @@
-"""Reads goals and pages for a search: which values a request wants, what a tree shows, what can be done there. Pure.
+"""Reads goals and pages for a search: which values a request wants, and what can be done on a page. Pure.
 
 A page is read from the text of its accessibility tree alone, as an agent sees it. An act is a link, or a form with one
 choice of values and its button.
@@ -11,18 +11,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-import msgspec
+from assay.environments.browser.page_text import PageView, Part, confirmation
 
 _WISH: Final = re.compile(r"^- ([^:\n]+): (.+)$", re.MULTILINE)
 _TITLE: Final = re.compile(r"current screen is “([^”]+)”")
-_TEXT: Final = r'"(?:[^"\\]|\\.)*"'
-_PART: Final = re.compile(rf"(?:\[(\d+)\] )?([a-z]+) ({_TEXT})?((?: [a-z]+={_TEXT}| [a-z0-9]+)*)")
-_CODE: Final = re.compile(r"[A-Z][A-Z-]*-\d{3,}")
 _IRREVERSIBLE: Final = re.compile(
     r"\b(send|submit|pay|buy|order|place|book|delete|close|begin anew|transfer|cancel)\b", re.IGNORECASE
 )
-_NAMELESS: Final = frozenset({"alert", "dialog"})
-_CONFIRMS: Final = ("Confirm", "Yes")
 _MOST_CHOICES: Final = 12
 """Choices of values of one form."""
 
@@ -34,31 +29,6 @@ class Goal(NamedTuple):
     """Heading of the last page; empty if any will do."""
     wishes: Mapping[str, str]
     """Values by name, in lower case."""
-
-
-class Part(NamedTuple):
-    """An element in the tree."""
-
-    depth: int
-    number: str
-    role: str
-    name: str
-    rest: str
-
-    def field(self, name: str) -> str:
-        """Returns a further text of the element, such as its value or options; empty without it."""
-        found = re.search(rf" {name}=({_TEXT})", self.rest)
-        return "" if found is None else _unquote(found[1])
-
-
-class PageView(NamedTuple):
-    """A page as a search sees it."""
-
-    heading: str
-    values: Mapping[str, str]
-    """Values that the page shows, by name in lower case."""
-    codes: frozenset[str]
-    parts: tuple[Part, ...]
 
 
 class Act(NamedTuple):
@@ -79,33 +49,6 @@ def read_goal(instruction: str) -> Goal:
     title = _TITLE.search(text)
     wishes = {name.strip().lower(): value.strip().lower() for name, value in _WISH.findall(text)}
     return Goal("" if title is None else title[1], wishes)
-
-
-def read_view(tree: str) -> PageView:
-    """Returns what a tree shows."""
-    parts: list[Part] = []
-    for line in tree.splitlines():
-        depth = len(line) - len(line.lstrip(" "))
-        if line.strip().partition(" ")[0] in _NAMELESS:
-            parts.append(Part(depth, "", line.strip().partition(" ")[0], "", ""))
-            continue
-        for found in _PART.finditer(line.strip()):
-            number, role, name, rest = found.groups()
-            if name is not None or number is not None:
-                parts.append(Part(depth, number or "", role, _unquote(name or '""'), rest))
-    heading = next((part.name for part in parts if part.role == "heading" and "level 1" in part.rest), "")
-    values: dict[str, str] = {}
-    for part, after in itertools.pairwise(parts):
-        if part.role == "term" and after.role == "definition":
-            values[part.name.lower()] = after.name.lower()
-    return PageView(heading, values, frozenset(_CODE.findall(tree)), tuple(parts))
-
-
-def _unquote(text: str) -> str:
-    try:
-        return str(msgspec.json.decode(text))
-    except msgspec.DecodeError:
-        return text
 
 
 def acts_on(view: PageView, codes: Sequence[str]) -> Iterator[Act]:
@@ -132,8 +75,7 @@ def _acts_of_form(parts: Sequence[Part], at: int, codes: Sequence[str]) -> Itera
         choices.append([(part.name, ("click", {"bid": part.number})) for part in radios])
     for part in inside:
         if part.role == "combobox":
-            options = [option for option in part.field("options").split(" | ") if option]
-            choices.append([(o, ("select_option", {"bid": part.number, "options": o})) for o in options])
+            choices.append([(o, ("select_option", {"bid": part.number, "options": o})) for o in part.options])
         elif part.role in ("textbox", "searchbox"):
             choices.append([(code, ("fill", {"bid": part.number, "value": code})) for code in codes])
     for chosen in itertools.islice(itertools.product(*choices), _MOST_CHOICES):
@@ -142,11 +84,9 @@ def _acts_of_form(parts: Sequence[Part], at: int, codes: Sequence[str]) -> Itera
         yield Act(about, (*(call for _, call in chosen), ("click", {"bid": button.number})))
 
 
-def confirmation(view: PageView) -> tuple[str, Mapping[str, Any]] | None:
+def confirming_click(view: PageView) -> tuple[str, Mapping[str, Any]] | None:
     """Returns the click that says yes, where a page asks whether to do what was sent; None where it does not."""
-    if "confirm" not in view.heading.lower() and not any(part.role == "dialog" for part in view.parts):
-        return None
-    button = next((part for part in view.parts if part.role == "button" and part.name in _CONFIRMS), None)
+    button = confirmation(view)
     return None if button is None else ("click", {"bid": button.number})
 
 

@@ -80,8 +80,18 @@ def _is_test(path: str) -> bool:
     return name.startswith("test_") or name.endswith("_test.py") or name == "conftest.py" or "/tests/" in path
 
 
+def likelihoods_of(rules: Mapping[str, float]) -> dict[str, float]:
+    """Returns `LIKELIHOOD` with the factors of a skill's rules, whose patterns are operators with spaces for `_`."""
+    given = {name: rules[name.replace("_", " ")] for name in LIKELIHOOD if name.replace("_", " ") in rules}
+    return LIKELIHOOD | given
+
+
 def rank_edits(
-    ranked: Sequence[Suspect], texts: Mapping[str, str], tried: set[tuple[str, str]], rng: random.Random
+    ranked: Sequence[Suspect],
+    texts: Mapping[str, str],
+    tried: set[tuple[str, str]],
+    rng: random.Random,
+    likelihoods: Mapping[str, float] = LIKELIHOOD,
 ) -> list[Edit]:
     """Ranks every edit of the suspicious lines that is not in `tried` (path and edit), most promising first."""
     scores = {suspect.line: suspect.score for suspect in ranked}
@@ -93,7 +103,7 @@ def rank_edits(
         except SourceError:
             continue
         for site in sites:
-            score = scores[Line(path, site.line)] * LIKELIHOOD.get(site.operator, 0.5) * rng.uniform(0.6, 1.4)
+            score = scores[Line(path, site.line)] * likelihoods.get(site.operator, 0.5) * rng.uniform(0.6, 1.4)
             if (path, _site_key(site)) not in tried:
                 found.append((score, Edit(path, site)))
     found.sort(key=lambda pair: (-pair[0], pair[1]))

@@ -15,6 +15,8 @@ from .branches import uses_branches
 from .combinators.combinator import Combinator, split_options, split_spelling
 from .functions import FunctionAgent
 from .interface import Agent
+from .teams.agent import TeamAgent
+from .teams.spec import read_team
 
 AgentSource = str | type | Agent | Callable[..., Any]
 """Name as `assay run --agent` takes it, class, object with `run`, or function of the attempt."""
@@ -42,7 +44,7 @@ def build_agent(
         PluginLoadError: Nothing has that name, or it does not import.
     """
     shown = repr(source) if isinstance(source, str) else describe_agent(source)
-    combined = _build_combinator(source, dict(options or {}), model) if isinstance(source, str) else None
+    combined = _build_compound(source, dict(options or {}), model) if isinstance(source, str) else None
     if combined is not None:
         target: Any = combined
         options = None
@@ -69,12 +71,14 @@ def build_agent(
     return built
 
 
-def _build_combinator(spelling: str, options: dict[str, Any], model: str | None) -> Agent | None:
-    """Returns the agent of a combinator's spelling, `KIND:N:AGENT`; None for any other name."""
+def _build_compound(spelling: str, options: dict[str, Any], model: str | None) -> Agent | None:
+    """Returns the agent of a combinator's spelling, `KIND:N:AGENT`, or a team; None for any other name."""
     head, _, rest = spelling.partition(":")
     if head not in names("agents"):
         return None
     kind = load("agents", head)
+    if kind is TeamAgent and not rest:
+        return _build_team(options, model)
     if not (isinstance(kind, type) and issubclass(kind, Combinator)):
         return None
     tries, inside = split_spelling(kind, rest)
@@ -85,6 +89,18 @@ def _build_combinator(spelling: str, options: dict[str, Any], model: str | None)
             f"agent {spelling!r}: a combinator cannot be inside another, since one alone opens branches"
         )
     return kind(agents, tries, **own)
+
+
+def _build_team(options: dict[str, Any], model: str | None) -> Agent:
+    """Returns the team of the options, with the agent of each role. Raises as `build_agent`, naming the role."""
+    team = read_team(options)
+    agents: dict[str, Agent] = {}
+    for role in team.roles:
+        try:
+            agents[role.name] = build_agent(role.agent, role.options, model=model)
+        except MissingModelError as exc:
+            raise MissingModelError(f"role {role.name!r}: {exc}") from exc
+    return TeamAgent(team, agents)
 
 
 def has_default_name(agent: Agent) -> bool:

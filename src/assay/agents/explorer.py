@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import msgspec
 
 from assay.errors import TaskError
-from assay.records import Evidence, ToolCall
+from assay.records import ToolCall
 
 from ._calls import instruction_of
 from ._options import read_options
@@ -50,13 +50,11 @@ class ExplorerAgent:
                 f"agent {self.name!r} acts in text worlds alone, and task {attempt.task.id!r} is in another"
             )
         places = Places()
-        used = select_records(self._records, attempt.task.digest, self._options.scope)
-        for record in used:
+        selected = select_records(self._records, attempt.task, self._options.scope)
+        for record in selected.used:
             places.remember(record)
         if self._options.memory:
-            refused = len(self._records) - len(used)
-            heads = [record.head for record in used]
-            attempt.note(Evidence("memory", "audit", "memory_used", {"records": heads, "refused": refused}))
+            attempt.note(selected.evidence())
         draw, here = random.Random(attempt.seed), places_of(instruction_of(attempt.task))
         for _ in range(self._options.steps):
             acts = {describe_act(call): call for call in attempt.tools.possible_acts()}

@@ -13,6 +13,7 @@ from assay.environments.interface import Mount
 from assay.records import Step
 
 from .interface import Agent, Attempt, Needs, attempts_task, is_placed, takes_solution
+from .teams.interface import team_of
 
 
 @runtime_checkable
@@ -33,6 +34,7 @@ class DelegatingAgent:
         self.attempts_task = attempts_task(then)
         self.mounts: tuple[Mount, ...] = then.mounts if is_placed(then) else ()
         self.needs: Needs = then.needs if is_placed(then) else Needs()
+        self.team = team_of(then)
         self._then = then
 
 

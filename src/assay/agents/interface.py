@@ -18,6 +18,7 @@ from assay.records import Evidence, Observation, Step, Task, ToolCall
 
 if TYPE_CHECKING:
     from .branches import Branches
+    from .teams.interface import TeamSeats
 
 FORK_SHELL = "shell in a fork"
 """Tool call of a step that ran in a fork: not judged, and not repeated by a replay."""
@@ -104,6 +105,8 @@ class Attempt(Protocol):
     """Recorded attempt to repeat, for replay agents; otherwise None."""
     branches: Branches | None
     """Further tries at the task, for an agent that declares `uses_branches = True`; otherwise None."""
+    team: TeamSeats | None
+    """Seats of its actors, for an agent that declares a `team`; otherwise None."""
 
     async def shell(
         self,

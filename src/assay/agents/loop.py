@@ -1,10 +1,11 @@
 """Plain tool-calling loop: asks the model, executes its calls, shows the results, until the model finishes.
 
 It asks through `attempt.ask` and acts through `attempt.act`, so the caller records and limits everything. It does not
-stream, plan, summarise or retry.
+stream, plan or retry. With `memory`, what earlier attempts showed stands before the task.
 
-Invariant: a sent message is never changed in place. A turn appends; outputs dropped for length are replaced by new
-messages, and evidence of kind `context_dropped` lists them.
+Invariant: a sent message is never changed in place. A turn appends; a conversation that is too long goes on as a new,
+shorter one (`context`), and evidence of kind `context_dropped` lists the outputs that it no longer holds. The record
+keeps each such segment as a branch of its own.
 """
 
 from __future__ import annotations
@@ -18,11 +19,23 @@ from assay.environments.interface import ToolSpec
 from assay.environments.schemas import tool_definitions
 from assay.errors import LimitReached, ProviderError
 from assay.gateway.interface import MessageLog, ModelReply, ModelRequest
-from assay.records import Observation, Step, ToolCall, digest_bytes
+from assay.records import Evidence, Observation, Step, ToolCall, digest_bytes
 
 from ._calls import assistant_message, parse_calls, render_observation, text_of
-from ._context import drop_oldest, is_context_overflow
+from ._context import (
+    SUMMARY_REQUEST,
+    Policy,
+    ShortenedConversation,
+    count_characters,
+    is_context_overflow,
+    replace_by_summary,
+    shorten_outputs,
+    summarised_part,
+)
 from ._options import read_options
+from ._recall import Recall, RecallOptions
+from ._skill_text import load_agent_skill
+from .grounding import GroundingMeter
 from .interface import Attempt
 
 FINISH = ToolSpec(
@@ -38,11 +51,18 @@ _SYSTEM = (
     "You solve a task by calling tools. Look before you change anything, check what you changed, and call `finish` "
     "when the task is done. Your work is judged by the state that you leave, not by what you say."
 )
+_UNGROUNDED = (
+    "Your last steps repeat themselves and do not use what the tools returned. Name what the outputs have established, "
+    "and choose the next step from that."
+)
+_UNGROUNDED_AGAIN = (
+    "Your plan still does not use what the tools returned. Give it up, and look at what you do not know."
+)
 _NUDGE = "You called no tool. Go on with the task by calling one, or call `finish` if it is done."
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class LoopOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LoopOptions(RecallOptions, frozen=True, forbid_unknown_fields=True):
     """Options of the agent `loop`."""
 
     system: str = _SYSTEM
@@ -55,8 +75,14 @@ class LoopOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Characters of each output stream shown to the model; the record keeps more."""
     max_turns: Annotated[int, msgspec.Meta(ge=1)] = 200
     """Maximum number of replies; reaching it is a stop. The run's own limits also apply."""
+    context: Policy = "drop"
+    """What becomes of a conversation that is too long. `drop`: the oldest tool outputs are replaced by a marker;
+    `trim`: only their ends are kept; `summarise`: the model writes a summary that replaces all but the opening and the
+    latest turns."""
+    context_chars: Count = 0
+    """Characters from which on a conversation is too long; 0: it is if the model refuses it."""
     keep_outputs: Count = 2
-    """Number of latest tool outputs never dropped from a conversation that is too long."""
+    """Number of latest tool outputs that always stay."""
     keep_reasoning: bool = False
     """True if the model's reasoning is sent back to it, as `reasoning_content`."""
     temperature: float | None = None
@@ -65,8 +91,14 @@ class LoopOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Maximum tokens of one reply."""
     seeded: bool = False
     """True if a sampling seed is sent, derived from the attempt's seed and the turn."""
-    sampling: dict[str, Any] = {}
+    sampling: dict[str, Any] = msgspec.field(default_factory=dict)
     """Further sampling parameters, passed unchanged."""
+    grounding: float | None = None
+    """Index of grounding (`assay skills grounding`) below which the model is told that it repeats itself, such as -2;
+    none never tells it."""
+    skill: str = ""
+    """Folder of an Agent Skill, or its SKILL.md: its text follows the system prompt, and its composite tools are
+    offered; empty for none."""
 
 
 class LoopAgent:
@@ -77,19 +109,29 @@ class LoopAgent:
 
     def __init__(self, **options: Any) -> None:
         self._options = read_options(LoopOptions, options, self.name)
+        self._skill = load_agent_skill(self._options.skill)
+        self._recall = Recall(self._options)
 
     async def run(self, attempt: Attempt) -> None:
-        await _Conversation(attempt, self._options).run()
+        await self._begin(attempt).run()
 
     async def continue_from(self, attempt: Attempt, steps: Sequence[Step]) -> None:
         """Shows the model the recorded messages, calls and observations verbatim."""
-        conversation = _Conversation(attempt, self._options)
+        conversation = self._begin(attempt)
         conversation.recall(steps)
         await conversation.run()
 
+    def _begin(self, attempt: Attempt) -> _Conversation:
+        options, offered = self._options, attempt
+        if self._skill is not None:
+            system = "\n\n".join(filter(None, (options.system, self._skill.text.strip())))
+            options, offered = msgspec.structs.replace(options, system=system), self._skill.offer(attempt)
+        opening = self._recall.extend(attempt, _opening(attempt, options.system))
+        return _Conversation(offered, options, opening)
+
 
 class _Conversation:
-    def __init__(self, attempt: Attempt, options: LoopOptions) -> None:
+    def __init__(self, attempt: Attempt, options: LoopOptions, opening: list[dict[str, Any]]) -> None:
         self._attempt = attempt
         self._options = options
         specs = attempt.tools.specs()
@@ -99,9 +141,12 @@ class _Conversation:
         self._tools = {spec.name: spec for spec in offered}
         self._definitions = tool_definitions(offered)
         self._sampling = _sampling(options)
-        self._messages = MessageLog(_opening(attempt, options.system))
+        self._messages = MessageLog(opening)
+        self._meter = GroundingMeter("\n".join(text_of(one.get("content")) for one in opening))
+        self._opening = len(opening)
         self._silent = 0
         self._drops = 0
+        self._was_low = False
         self._first_turn = 0
 
     def recall(self, steps: Sequence[Step]) -> None:
@@ -125,7 +170,11 @@ class _Conversation:
         raise LimitReached(limit, most, most)
 
     async def _query_model(self, turn: int) -> tuple[str, ModelReply] | None:
-        """Queries the model, dropping old outputs while the conversation is too long; None if none is left to drop."""
+        """Queries the model, shortening the conversation while it is too long; None if nothing is left to shorten."""
+        limit = self._options.context_chars
+        while limit and self._messages.fold(count_characters, 0) > limit:
+            if not await self._shorten(turn, f"longer than context_chars={limit}"):
+                break  # what is left may still fit the model
         while True:
             try:
                 return await self._attempt.ask(
@@ -134,12 +183,43 @@ class _Conversation:
             except ProviderError as exc:
                 if not is_context_overflow(exc):
                     raise
-                dropped = drop_oldest(self._messages, self._options.keep_outputs)
-                if dropped is None:
+                if not await self._shorten(turn, str(exc)):
                     return None
-                self._drops += 1
-                self._messages = MessageLog(dropped.messages)
-                self._attempt.note(dropped.evidence(self._drops, turn, str(exc)))
+
+    async def _shorten(self, turn: int, reason: str) -> bool:
+        """Goes on with a shorter conversation; returns False if it cannot get shorter."""
+        options = self._options
+        if options.context == "summarise":
+            shorter = await self._summarise(turn)
+        else:
+            shorter = shorten_outputs(self._messages, options.keep_outputs, options.context)
+        if shorter is None:
+            return False
+        self._drops += 1
+        self._messages = MessageLog(shorter.messages)
+        self._attempt.note(shorter.evidence(self._drops, turn, reason))
+        return True
+
+    async def _summarise(self, turn: int) -> ShortenedConversation | None:
+        """Has the model summarise; where the conversation does not fit it even for that, without its oldest outputs."""
+        part = summarised_part(self._messages, self._opening, self._options.keep_outputs)
+        messages: list[dict[str, Any]] = [*self._messages]
+        sampling = {name: value for name, value in self._sampling_params(turn).items() if name != "tool_choice"}
+        while part is not None:
+            asked = [*messages, {"role": "user", "content": SUMMARY_REQUEST}]
+            try:
+                call_id, reply = await self._attempt.ask(ModelRequest(asked, [], sampling))
+            except ProviderError as exc:
+                if not is_context_overflow(exc):
+                    raise
+                fitting = shorten_outputs(messages, 0)
+                if fitting is None:
+                    return None
+                messages = fitting.messages
+            else:
+                summary = text_of(reply.message.get("content"))
+                return replace_by_summary(self._messages, part, summary, call_id)
+        return None
 
     def _sampling_params(self, turn: int) -> dict[str, Any]:
         """Returns a turn's sampling parameters. A shared seed would make the turns' draws dependent."""
@@ -161,6 +241,7 @@ class _Conversation:
         if acts:
             observations = await self._attempt.act(acts, message=message, reasoning=reasoning, call=call_id)
             self._append_results(acts, observations)
+            self._check_grounding(turn, " ".join(filter(None, (message, reasoning))), acts, observations)
         elif last is not None:
             self._attempt.say(message or "", reasoning=reasoning, call=call_id)
         if self._attempt.ended is not None:  # the world is over: to ask the model once more would be for nothing
@@ -176,6 +257,22 @@ class _Conversation:
             self._messages.append(
                 {"role": "tool", "tool_call_id": call.id, "content": render_observation(observation, limit)}
             )
+
+    def _check_grounding(
+        self, turn: int, said: str, acts: Sequence[ToolCall], observations: Sequence[Observation]
+    ) -> None:
+        """Tells the model where its acts rest on nothing that was shown; the record says at which turn and why."""
+        if self._options.grounding is None:
+            return
+        made = " ".join(f"{call.name} {call.arguments}" for call in acts)
+        found = self._meter.add(turn, said, made, " ".join(f"{one.content} {one.stderr}" for one in observations))
+        is_low = found.score < self._options.grounding
+        if is_low:
+            text = _UNGROUNDED_AGAIN if self._was_low else _UNGROUNDED
+            self._messages.append({"role": "user", "content": text})
+            data = {"turn": turn, "index": round(found.score, 3), "again": self._was_low}
+            self._attempt.note(Evidence(f"grounding-{turn}", "audit", "ungrounded", data))
+        self._was_low = is_low
 
     def _choose_calls(self, calls: list[ToolCall]) -> tuple[list[ToolCall], ToolCall | None]:
         """Returns the calls to execute and the well-formed `finish`, if any; calls after it are refused."""

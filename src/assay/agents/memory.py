@@ -3,27 +3,25 @@
 A memory file holds one record an attempt, written by `assay memory add`; each item of it names the step that it is of.
 Passing attempts give items of kind `success`, failing ones `place`: what followed an act. An item is used only for the
 task that it is of, unless the agent's options say otherwise: the texts of two tasks may be alike where nothing else is.
+Items of a task that was changed since are never used.
 
-Retrieval is the BM25 of SQLite's full-text index (FTS5), which the standard library brings.
+Retrieval is by BM25 (`text_index`).
 """
 
 from __future__ import annotations
 
-import re
-import sqlite3
-import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from assay.errors import UserError
-from assay.records import digest_record
+from assay.records import Evidence, Task, digest_record
+
+from .text_index import TextIndex
 
 _FILE_BYTES = 256 << 20
-_QUERY_WORDS = 64
-_WORD = re.compile(r"\w+")
 Scope = Literal["same-task", "any"]
 
 
@@ -96,9 +94,35 @@ def read_memory(path: Path) -> tuple[MemoryRecord, ...]:
     return tuple(records)
 
 
-def select_records(records: Iterable[MemoryRecord], task_digest: str, scope: Scope) -> list[MemoryRecord]:
-    """Returns the records that may be used for a task: its own, or in scope `any` all of them."""
-    return [record for record in records if scope == "any" or record.task_digest == task_digest]
+class SelectedRecords(NamedTuple):
+    """Records that may be used for a task."""
+
+    used: list[MemoryRecord]
+    refused: int
+    """Records of other tasks, in scope `same-task`."""
+    stale: int
+    """Records of a task that was changed since."""
+
+    def evidence(self, items: Sequence[RecalledItem] | None = None) -> Evidence:
+        """Returns the evidence of what an attempt uses: records by the heads of their chains, or the shown items."""
+        used = self.used if items is None else {one.record.head: one.record for one in items}.values()
+        data: dict[str, Any] = {
+            "records": [record.head for record in used], "refused": self.refused, "stale": self.stale,
+        }  # fmt: skip
+        if items is not None:
+            data["items"] = [{"head": one.record.head, "step": one.item.step, "score": one.score} for one in items]
+        return Evidence("memory", "audit", "memory_used", data)
+
+
+def select_records(records: Sequence[MemoryRecord], task: Task, scope: Scope) -> SelectedRecords:
+    """Selects the records that may be used for a task: its own, or in scope `any` all of them.
+
+    A record is stale, and never used, if the present task, or a later record, has the same id and another digest.
+    """
+    present = {record.task: record.task_digest for record in records} | {task.id: task.digest}
+    fresh = [record for record in records if present[record.task] == record.task_digest]
+    used = [record for record in fresh if scope == "any" or record.task_digest == task.digest]
+    return SelectedRecords(used, len(fresh) - len(used), len(records) - len(fresh))
 
 
 class MemoryIndex:
@@ -106,24 +130,11 @@ class MemoryIndex:
 
     def __init__(self, records: Sequence[MemoryRecord]) -> None:
         self._items = [(item, record) for record in records for item in record.items]
-        self._connection = sqlite3.connect(":memory:", check_same_thread=False)
-        weakref.finalize(self, self._connection.close)
-        self._connection.execute("CREATE VIRTUAL TABLE items USING fts5(text)")
-        rows = [(number, f"{item.when}\n{item.act}\n{item.what}") for number, (item, _) in enumerate(self._items)]
-        self._connection.executemany("INSERT INTO items(rowid, text) VALUES (?, ?)", rows)
+        self._index = TextIndex(f"{item.when}\n{item.act}\n{item.what}" for item, _ in self._items)
 
     def search(self, query: str, most: int) -> list[RecalledItem]:
-        """Returns the items that fit a query best, successes first among equals, the latest first after that.
-
-        Words are joined by OR; operators of the index's query language have no effect.
-        """
-        words = list(dict.fromkeys(_WORD.findall(query.lower())))[:_QUERY_WORDS]
-        if not words or most < 1:
-            return []
-        quoted = " OR ".join(f'"{word}"' for word in words)
-        rows = self._connection.execute(
-            "SELECT rowid, bm25(items) FROM items WHERE items MATCH ? ORDER BY bm25(items) LIMIT ?", (quoted, most * 8)
-        )
-        found = [(-score, *self._items[number], number) for number, score in rows]
+        """Returns the items that fit a query best, successes first among equals, the latest first after that."""
+        rows = self._index.search(query, most * 8)
+        found = [(score, *self._items[number], number) for number, score in rows]
         found.sort(key=lambda one: (-round(one[0], 9), one[1].kind != "success", -one[3]))
         return [RecalledItem(item, record, score) for score, item, record, _ in found[:most]]

@@ -16,12 +16,13 @@ from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
+from assay.environments.browser.page_text import PageView, read_view
 from assay.environments.interface import World
 from assay.errors import TaskError
 from assay.records import Evidence, ToolCall, canonical_bytes
 
 from ._options import read_options
-from ._page_reading import Act, Goal, PageView, acts_on, confirmation, distance, read_goal, read_view
+from ._page_reading import Act, Goal, acts_on, confirming_click, distance, read_goal
 from .interface import Attempt
 
 _STEP = 0.6
@@ -159,7 +160,7 @@ class _Search:
             observation = await world.call(name, dict(arguments))
             plan.append((name, arguments))
             has_failed, view = observation.error, read_view(observation.content)
-            asked = None if calls or len(plan) - len(node.plan) > len(act.calls) else confirmation(view)
+            asked = None if calls or len(plan) - len(node.plan) > len(act.calls) else confirming_click(view)
             calls += [asked] if asked is not None else []
         if has_failed or any(part.role == "alert" for part in view.parts):
             self._failed += 1

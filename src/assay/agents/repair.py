@@ -8,6 +8,8 @@ Evaluations run in a fork of the workspace, so that only kept edits reach the fi
 
 Its operators are those that tasks are mutated with, so its rate on such tasks is a self-check of the pipeline, not a
 score. It cannot write missing code (a feature, a dropped statement).
+
+A skill may say how likely each operator is: rules such as `- comparison swapped: 2.1 times as likely as a random act`.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from __future__ import annotations
 import random
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -24,12 +27,24 @@ from assay.code.batches import Job, JobBatch, JobResult, RunOutcome, read_reply,
 from assay.code.operators import apply
 from assay.environments.interface import Workspace
 from assay.environments.payload import FORKED_TESTS
-from assay.errors import AgentError, TaskError
+from assay.errors import AgentError, TaskError, UserError
 from assay.records import Task
 
 from ._options import read_options
-from ._repair_search import Edit, State, edit_key, has_failures, rank_edits, rank_suspects, state_of_run
+from ._repair_search import (
+    LIKELIHOOD,
+    Edit,
+    State,
+    edit_key,
+    has_failures,
+    likelihoods_of,
+    rank_edits,
+    rank_suspects,
+    state_of_run,
+)
+from ._skill_text import read_skill_text, skill_evidence
 from .interface import Attempt
+from .text_rules import parse_rules
 
 HOME = "/tmp/repair"
 EDIT = """import pathlib, sys
@@ -48,24 +63,37 @@ class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Maximum evaluations per step."""
     cpu_s: Annotated[float, msgspec.Meta(gt=0)] = 3.0
     """Maximum CPU seconds of the failing tests, and of the rest, in one evaluation before it counts as failed."""
+    skill: str = ""
+    """Folder of an Agent Skill, or its SKILL.md, whose rules say how likely each operator is; empty for the agent's own
+    table."""
 
 
 class RepairAgent:
-    """Searches for a repair. Options: `budget`, `batch`, `cpu_s`."""
+    """Searches for a repair. Options: `budget`, `batch`, `cpu_s`, `skill`."""
 
     name = "repair"
     needs_model = False
 
     def __init__(self, **options: Any) -> None:
         self._options = read_options(_Options, options, self.name)
+        self._text = read_skill_text(Path(self._options.skill)) if self._options.skill else ""
+        self._rules = parse_rules(self._text)
+        self._likelihoods = likelihoods_of(self._rules)
+        if self._text and not any(name.replace("_", " ") in self._rules for name in LIKELIHOOD):
+            raise UserError(
+                f"{self._options.skill} holds no rule that the agent {self.name!r} can follow: a rule is a line such "
+                "as '- comparison swapped: 2.1000 times as likely as a random act', and names one of its operators"
+            )
 
     async def run(self, attempt: Attempt) -> None:
         """Searches for a repair. Raises `TaskError` if the environment has no shell."""
         if attempt.workspace is None:
             raise TaskError(f"task {attempt.task.id!r}: the environment {attempt.task.environment.kind!r} has no shell")
+        if self._text:
+            attempt.note(skill_evidence(self._text, len(self._rules)))
         fork = await attempt.workspace.fork()
         try:
-            await _Search(attempt, fork, self._options).run()
+            await _Search(attempt, fork, self._options, self._likelihoods).run()
         finally:
             await fork.close()
 
@@ -87,8 +115,8 @@ def visible_tests(task: Task) -> tuple[str, ...]:
 class _Search:
     """Search of one attempt; `fork` is where everything is tried."""
 
-    def __init__(self, attempt: Attempt, fork: Workspace, options: _Options) -> None:
-        self._attempt = attempt
+    def __init__(self, attempt: Attempt, fork: Workspace, options: _Options, likelihoods: Mapping[str, float]) -> None:
+        self._attempt, self._likelihoods = attempt, likelihoods
         self._fork = fork
         self._options = options
         self._rng = random.Random(attempt.seed)
@@ -150,7 +178,9 @@ class _Search:
         """Tries the next edits: returns the best helpful one, True if none helps, None if none is left."""
         ranked = rank_suspects(state, self._rng)
         texts = await self._read({suspect.line.path for suspect in ranked})
-        chosen = rank_edits(ranked, texts, tried, self._rng)[: min(self._options.batch, self._left - 1)]
+        chosen = rank_edits(ranked, texts, tried, self._rng, self._likelihoods)[
+            : min(self._options.batch, self._left - 1)
+        ]
         if not chosen:
             return None
         jobs = [self._job(str(index), edit, texts, state) for index, edit in enumerate(chosen)]

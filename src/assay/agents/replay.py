@@ -4,7 +4,7 @@ They ask no model and judge nothing: `assay.analysis.replayed` compares the reco
 upload, a written file, a command) are repeated where they stand in the record; missing content is noted. After each
 step the agent notes the state's changes.
 
-Not replayed: steps in forks, which left no trace, and steps of other actors.
+Not replayed: steps in forks, which left no trace, steps of other actors, and calls of a team's own tools.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 
 from assay.environments.interface import Change, Workspace
 from assay.errors import StoreError, UserError
-from assay.records import Evidence, Observation, Step, ToolCall
+from assay.records import Evidence, Observation, Step, ToolCall, world_calls
 
 from .fork import DelegatingAgent
 from .interface import FORK_SHELL, Agent, Attempt, Prior
@@ -113,6 +113,7 @@ class ActionReplayer:
         self._attempt.note(Evidence("replayed", "audit", "replayed", data))
 
     async def _step(self, step: Step) -> None:
+        step = msgspec.structs.replace(step, tool_calls=world_calls(step))
         if not step.tool_calls or all(call.name == FORK_SHELL for call in step.tool_calls):
             self._attempt.say(step.message or "", reasoning=step.reasoning)
         else:

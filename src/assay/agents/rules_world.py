@@ -13,13 +13,12 @@ from typing import Annotated, Any
 import msgspec
 
 from assay.errors import TaskError, UserError
-from assay.records import Evidence, ToolCall, canonical_bytes, digest_bytes
+from assay.records import ToolCall, canonical_bytes
 
 from ._options import read_options
+from ._skill_text import read_skill_text, skill_evidence
 from .interface import Attempt
 from .text_rules import TextMemory, choose_act, parse_rules
-
-_SKILL_BYTES = 1 << 20
 
 
 class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,8 +56,7 @@ class RulesWorldAgent:
             ) from exc
         draw = random.Random(attempt.seed)
         if self._text:
-            data = {"digest": digest_bytes(self._text.encode()), "rules": len(self._rules)}
-            attempt.note(Evidence("skill", "audit", "skill_loaded", data))
+            attempt.note(skill_evidence(self._text, len(self._rules)))
         for number in range(self._options.steps):
             acts = memory.possible_acts()
             if not acts:
@@ -71,16 +69,3 @@ class RulesWorldAgent:
             if attempt.ended is not None:
                 return
         attempt.finish("the acts of the option `steps` are used up, or the text offers none")
-
-
-def read_skill_text(path: Path) -> str:
-    """Returns the text of a skill's SKILL.md. Raises `UserError` if it cannot be read."""
-    file = path / "SKILL.md" if path.is_dir() else path
-    try:
-        with file.open("rb") as opened:
-            data = opened.read(_SKILL_BYTES + 1)
-        if len(data) > _SKILL_BYTES:
-            raise UserError(f"{file} is larger than {_SKILL_BYTES >> 20} MiB, the limit for a skill's text")
-        return data.decode()
-    except (OSError, UnicodeDecodeError) as exc:
-        raise UserError(f"skill {file} cannot be read: {exc}; name a folder that holds a SKILL.md") from exc

@@ -48,6 +48,7 @@ from assay.records import (
 
 from .branches import Branches
 from .interface import FORK_SHELL, Attempt, Endpoint, Prior, Toolbox
+from .teams.interface import TeamSeats
 
 ToolFunction = Callable[[dict[str, Any]], "str | Observation"]
 
@@ -185,6 +186,7 @@ class FakeAttempt(Attempt):
     solution: Path | None = None
     prior: Prior | None = None
     branches: Branches | None = None
+    team: TeamSeats | None = None
     steps: list[Step] = field(default_factory=list)
     """Recorded steps in order."""
     calls: list[ModelCall] = field(default_factory=list)

@@ -1,6 +1,7 @@
 """Actor names in multi-agent runs.
 
-Imported records name their actors. For programs that use the gateway, the name is their client's own unverified claim.
+Actors of a team are named by the runner. Imported records name their actors themselves; for programs that use the
+gateway, the name is their client's own unverified claim.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ def named_calls(trajectory: Trajectory) -> dict[str, str]:
 
 
 def who(step: Step, named: Mapping[str, str] | None = None) -> str:
-    """Returns the actor's recorded name (`Step.extra["name"]`, or that of its model call in `named`), else its kind."""
+    """Returns the actor's name: that of a team's actor, which the runner knows; else the recorded one
+    (`Step.extra["name"]`, or that of its model call in `named`), else the actor's kind."""
+    if step.actor_name is not None:
+        return step.actor_name
     for key in _NAMES:
         found = step.extra.get(key)
         if isinstance(found, str) and found:

@@ -41,7 +41,7 @@ def judged_path(trajectory: Trajectory) -> Trajectory:
         return trajectory
     try:
         adopted = _read(trajectory, ADOPTED)
-        path = _path(trajectory, _origins(trajectory), adopted[-1].after if adopted else -1)
+        path = _path(trajectory, branch_origins(trajectory), adopted[-1].after if adopted else -1)
     except ValueError:
         path = ()
     parents = {call.id: call.parent for call in trajectory.calls}
@@ -60,7 +60,7 @@ def dropped_paths(trajectory: Trajectory) -> tuple[tuple[Step, ...], ...]:
     if not opens_branches(trajectory):
         return ()
     adopted = _read(trajectory, ADOPTED)
-    origins = _origins(trajectory)
+    origins = branch_origins(trajectory)
     continued = {origins.get(step.index, step.index - 1) for step in trajectory.steps}
     judged = {step.index for step in _path(trajectory, origins, adopted[-1].after if adopted else -1)}
     last = (step.index for step in trajectory.steps if step.index not in continued | judged)
@@ -80,8 +80,9 @@ def _path(trajectory: Trajectory, origins: Mapping[int, int], last: int) -> tupl
     return tuple(reversed(path))
 
 
-def _origins(trajectory: Trajectory) -> dict[int, int]:
-    """Returns the step in whose state a branch goes on, by the branch's next step."""
+def branch_origins(trajectory: Trajectory) -> dict[int, int]:
+    """Returns the step in whose state a branch goes on, by the branch's next step; every other step follows the one
+    before it. Raises `ValueError` if the record of a branch is damaged."""
     return {one.at: one.after for one in _read(trajectory, BRANCH)}
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from assay.records import Observation, Step, Trajectory, VerdictStatus
+from assay.records import Observation, Step, Trajectory, VerdictStatus, world_calls
 
 from .volatile import Volatile, is_volatile_path, normalise
 
@@ -144,6 +144,7 @@ class _Comparer:
         if before is None or now is None:
             self.found.append(Difference(position, "missing", _describe_step(before), _describe_step(now)))
             return
+        before = _without_team_calls(before)
         if before.tool_calls and not now.tool_calls:  # what was tried in a fork is said again and not done again
             self.forks += 1
         else:
@@ -186,6 +187,16 @@ class _Comparer:
         lines = [sorted(one.text.splitlines()) for one in plain]
         field: Field = "content" if name == "content" else "stderr"
         return Difference(step, field, shown[0], shown[1], call, reordered=lines[0] == lines[1])
+
+
+def _without_team_calls(step: Step) -> Step:
+    """Returns a step of a team with the calls alone that its environment was asked for, and their results."""
+    calls = world_calls(step)
+    if len(calls) == len(step.tool_calls):
+        return step
+    asked = {call.id for call in calls}
+    kept = tuple(seen for seen in step.observations if seen.call_id in asked)
+    return msgspec.structs.replace(step, tool_calls=calls, observations=kept)
 
 
 def _describe_step(step: Step | None) -> str:

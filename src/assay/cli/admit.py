@@ -15,6 +15,7 @@ from assay.admission.config import AdmitConfig
 from assay.errors import BudgetExceededError, UserError, add_filename
 from assay.rollout.limits.run_budget import BudgetLimits
 
+from .cluster import NodesOption, PlaceOption, TokenFileOption, read_placement, resumed_placement
 from .options import takes_config
 from .output import INTERRUPTED, console, emit_json, plain, quantity, say
 from .shared import JsonOption, StoreOption, pick_run, settings_with
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from assay.admission.report import SetReport
     from assay.admission.soundness import TaskReport
     from assay.rollout import Tally
+    from assay.rollout.cluster.node_session import PlacedRunOptions
     from assay.settings import Settings
 
 MOST_LINE = 2_000
@@ -55,6 +57,10 @@ def admit(
         Path | None, typer.Option("--output", help="Folder for report.md and report.json.", show_default=False)
     ] = None,
     store: StoreOption = None,
+    *,
+    place: PlaceOption = None,
+    nodes: NodesOption = None,
+    token_file: TokenFileOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Proves verifiers sound before their verdicts are used: runs a battery of attempts on every task.
@@ -78,17 +84,23 @@ def admit(
       assay admit --resume admit-20261121-201500-000000 --budget-calls 400
 
       assay admit tasks/ --against rewritten/
+
+      assay admit tasks/ --nodes 2
     """
     settings = settings_with(store)
     budget = BudgetLimits(config.budget_usd, config.budget_calls)
     if resume is not None and config != AdmitConfig(budget_usd=budget.cost_usd, budget_calls=budget.calls):
         raise UserError("--resume uses the run's own settings but the budget: omit tasks and other settings")
+    if config.against and nodes is not None:
+        raise UserError("--against compares on this machine: leave out --nodes and --place")
     if config.against:
         raise typer.Exit(_compare(config, settings, output, as_json=as_json))
     if resume is None:
-        result = _admit(config, settings)
+        result = _admit(config, settings, read_placement(place, nodes, token_file, settings))
     else:
-        result = _resume(pick_run(resume, settings), settings, None if budget.is_unlimited else budget)
+        name = pick_run(resume, settings)
+        options = resumed_placement(name, settings, place, nodes, token_file)
+        result = _resume(name, settings, None if budget.is_unlimited else budget, options)
     report = _build_report(result, output, settings)
     fixed = _fix(result, report, fix, settings, output) if fix is not None else None
     if as_json:
@@ -100,21 +112,22 @@ def admit(
         raise typer.Exit(1)
 
 
-def _admit(config: AdmitConfig, settings: Settings) -> Admission:
+def _admit(config: AdmitConfig, settings: Settings, nodes: PlacedRunOptions | None = None) -> Admission:
     from assay.admission.battery import admit as run_battery
     from assay.admission.battery import new_admission_name
 
     named = config if config.run is not None else msgspec.structs.replace(config, run=new_admission_name())
     return _run_with_display(
-        lambda tally, on_task: run_battery(named, settings, tally, on_report=on_task), str(named.run)
+        lambda tally, on_task: run_battery(named, settings, tally, on_report=on_task, nodes=nodes), str(named.run)
     )
 
 
-def _resume(run: str, settings: Settings, budget: BudgetLimits | None) -> Admission:
+def _resume(run: str, settings: Settings, budget: BudgetLimits | None, nodes: PlacedRunOptions | None) -> Admission:
     from assay.admission.battery import resume_admission
 
     return _run_with_display(
-        lambda tally, on_task: resume_admission(run, settings, tally, on_report=on_task, budget=budget), run
+        lambda tally, on_task: resume_admission(run, settings, tally, on_report=on_task, budget=budget, nodes=nodes),
+        run,
     )
 
 

@@ -72,6 +72,7 @@ VERBS = (
     Verb("verify", "verify:verify", "Recomputes every digest of a stored run, and re-judges it."),
     Verb("receipt", "receipt:receipt", "Writes a receipt that reveals a later rewrite of a run."),
     Verb("keys", "receipt:keys", "Creates and shows the keys that sign receipts."),
+    Verb("marginals", "marginals:marginals", "Measures what each act or actor of a team contributed."),
     Verb("replay", "replay:replay", "Executes recorded actions again and reports divergences."),
     Verb("gc", "store:gc", "Deletes unreferenced blobs."),
     Verb("store", "erase:app", "Copies runs to and from object storage; erases stored bytes."),

@@ -16,8 +16,8 @@ from .output import INTERRUPTED, console, emit_json, quantity, say
 from .shared import JsonOption, StoreOption, settings_with
 
 if TYPE_CHECKING:
+    from assay.rollout.cluster.node_session import PlacedRunOptions
     from assay.rollout.cluster.place_records import AgentAnnouncement
-    from assay.rollout.cluster.placed_run import PlacedRunOptions
     from assay.rollout.cluster.run_status import ClusterStatus
     from assay.settings import Settings
 
@@ -58,7 +58,7 @@ def read_placement(
     """Returns where the attempts of a run are done; None for this process. Raises `UserError`."""
     if place is None and nodes is None:
         return None
-    from assay.rollout.cluster.placed_run import PlacedRunOptions
+    from assay.rollout.cluster.node_session import PlacedRunOptions
 
     if nodes is None:
         raise UserError("--place needs --nodes: a number of node processes on this machine, `external` or `ray:...`")
@@ -69,6 +69,18 @@ def read_placement(
     if not nodes.isascii() or not nodes.isdigit() or int(nodes) < 1:
         raise UserError(f"--nodes {nodes}: give a number from 1, `external` or `ray:...`")
     return PlacedRunOptions(place, int(nodes))
+
+
+def resumed_placement(
+    run: str, settings: Settings, place: str | None, nodes: str | None, token_file: Path | None
+) -> PlacedRunOptions | None:
+    """Returns where the rest of a run is done, by default where it was begun; None for this process."""
+    from assay.rollout.cluster.placed_run import find_label
+
+    label = find_label(run, settings)
+    if label is not None:
+        place, nodes = place or label.url, nodes or ("external" if label.nodes is None else str(label.nodes))
+    return read_placement(place, nodes, token_file, settings)
 
 
 def read_node_token(token_file: Path | None, settings: Settings) -> str | None:
@@ -84,12 +96,13 @@ def read_node_token(token_file: Path | None, settings: Settings) -> str | None:
     return load_token(token_file)
 
 
-@takes_config(NodeConfig, arguments=("run",))
+@takes_config(NodeConfig, arguments=("runs",))
 def node(config: NodeConfig, store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Runs attempts of a run that `assay run --nodes external` started, on this machine, until the run is complete.
+    """Does attempts of runs that were started with `--nodes external`, on this machine, until the runs are complete.
 
-    The node reads the run's configuration from the place, and its tasks from the same paths as on the machine where the
-    run was started. SIGTERM and Ctrl-C give back what has not begun and upload what is under way.
+    The node reads the runs' configurations from the place, and their tasks from the same paths as on the machine where
+    they were started. Several runs share its slots by turns. SIGTERM and Ctrl-C give back what has not begun and upload
+    what is under way.
 
     Examples:
 
@@ -97,6 +110,8 @@ def node(config: NodeConfig, store: StoreOption = None, as_json: JsonOption = Fa
 
       assay node my-run --place file:///shared/objects --token-file token --slots 16 --listen 0.0.0.0:7070
       --tls-cert node.pem --tls-key node.key
+
+      assay node one-run another-run --place s3://my-bucket/runs --token-file token --slots 16
     """
     from assay.rollout.cluster.node import serve_node
 
@@ -206,6 +221,8 @@ def _print_status(found: ClusterStatus) -> None:
         load = (
             "" if one.running is None else f"; {one.running} running, {one.waiting} waiting, {one.uploading} uploading"
         )
+        if one.allowed is not None and one.allowed < one.slots:
+            load += f"; {one.allowed} at once, because a model server or the place is overloaded"
         if one.upload_wait_s:
             load += f" ({one.spool_bytes} bytes, the oldest for {one.upload_wait_s:.1f} s)"
         shown.print(f"node {one.agent} at {one.url}: {one.state}, {one.slots} slots{load}")

@@ -269,7 +269,8 @@ def _block(text: str) -> str:
 
 
 def _step(step: Step, output_chars: int) -> str:
-    lines = [_block(f"[{step.index}] {_cut(step.message or '', output_chars)}".rstrip())]
+    actor = "" if step.actor_name is None else f" {step.actor_name}:"
+    lines = [_block(f"[{step.index}]{actor} {_cut(step.message or '', output_chars)}".rstrip())]
     paired = pair_observations(step.tool_calls, step.observations)
     for call, observations in zip(step.tool_calls, paired, strict=True):
         lines.append(_block(f"  > {call.name} {_cut(call.arguments, output_chars)}"))

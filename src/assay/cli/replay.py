@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING
 import msgspec
 import typer
 
+from assay.errors import UserError
 from assay.rollout.rejudge.config import ReplayConfig
 
+from .cluster import NodesOption, PlaceOption, TokenFileOption, read_placement
 from .options import takes_config
 from .output import INTERRUPTED, console, emit_json, plain, say
 from .shared import JsonOption, StoreOption, pick_run, settings_with
 from .tables import print_rows
 
 if TYPE_CHECKING:
+    from assay.rollout.cluster.node_session import PlacedRunOptions
     from assay.rollout.rejudge.counterfactual import RewindResult
     from assay.rollout.rejudge.replay import ReplayReport, ReplayResult
     from assay.settings import Settings
@@ -24,7 +27,15 @@ SHOWN = 40
 
 
 @takes_config(ReplayConfig, arguments=("attempts",))
-def replay(config: ReplayConfig, store: StoreOption = None, as_json: JsonOption = False) -> None:
+def replay(
+    config: ReplayConfig,
+    store: StoreOption = None,
+    *,
+    place: PlaceOption = None,
+    nodes: NodesOption = None,
+    token_file: TokenFileOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Executes the recorded actions of attempts in fresh environments and compares what they show, step by step.
 
     Compares every observation, the state after every step and the outcome, without volatile parts (times, temporary
@@ -43,20 +54,28 @@ def replay(config: ReplayConfig, store: StoreOption = None, as_json: JsonOption 
       assay replay hello@0 --times 3 --no-experiments
 
       assay replay hello@0 --from-each-prefix --agent oracle
+
+      assay replay --all --run my-run --nodes 2
     """
+    settings = settings_with(store)
+    options = read_placement(place, nodes, token_file, settings)
+    if options is not None and config.from_each_prefix:
+        raise UserError("--from-each-prefix runs on this machine: leave out --nodes and --place")
     try:
-        _replay_attempts(config, settings_with(store), as_json=as_json)
+        _replay_attempts(config, settings, options, as_json=as_json)
     except KeyboardInterrupt:
         say("interrupted. Completed replays are stored as a run of their own; repeat the command for all")
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _replay_attempts(config: ReplayConfig, settings: Settings, *, as_json: bool) -> None:
+def _replay_attempts(
+    config: ReplayConfig, settings: Settings, options: PlacedRunOptions | None, *, as_json: bool
+) -> None:
     run = pick_run(config.run, settings) if config.run is not None else _newest(settings)
     if config.from_each_prefix:
         _rewind(run, config, settings, as_json=as_json)
         return
-    report = _run_replay(run, config, settings)
+    report = _run_replay(run, config, settings, options)
     if as_json:
         _emit(report)
     else:
@@ -75,13 +94,20 @@ def _newest(settings: Settings) -> str:
     return pick_run(None, settings)
 
 
-def _run_replay(run: str, config: ReplayConfig, settings: Settings) -> ReplayReport:
+def _run_replay(run: str, config: ReplayConfig, settings: Settings, options: PlacedRunOptions | None) -> ReplayReport:
+    from functools import partial
+
     from assay.rollout.rejudge.replay import replay as replay_run
 
     from .live import display
 
     with display() as progress:
-        return asyncio.run(replay_run(run, config, settings, progress))
+        elsewhere = None
+        if options is not None:
+            from assay.rollout.replay_on_nodes import replay_on_nodes
+
+            elsewhere = partial(replay_on_nodes, settings, options, progress)
+        return asyncio.run(replay_run(run, config, settings, progress, elsewhere))
 
 
 def _emit(report: ReplayReport) -> None:

@@ -13,7 +13,7 @@ from assay.api.summaries import required_separation
 from assay.errors import UserError, describe_os_error
 from assay.rollout.config import RunConfig, to_toml
 
-from .cluster import NodesOption, PlaceOption, TokenFileOption, read_placement
+from .cluster import NodesOption, PlaceOption, TokenFileOption, read_placement, resumed_placement
 from .options import takes_config
 from .output import emit_json, say
 from .shared import JsonOption, StoreOption, pick_run, settings_with
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from assay.records import Separation
     from assay.rollout import RunSummary
-    from assay.rollout.cluster.placed_run import PlacedRunOptions
     from assay.settings import Settings
 
 
@@ -149,11 +148,11 @@ def resume(
     _require_writable(junit)
     given = budget_usd is not None or budget_calls is not None
     budget = BudgetLimits(budget_usd, budget_calls) if given else None
-    placement = _resumed_placement(run, settings, place, nodes, token_file)
+    placement = resumed_placement(run, settings, place, nodes, token_file)
     cells = () if run in list_runs(settings.store) else read_grid(settings.store, run)
     begun = [str(cell.config.run) for cell in cells if cell.config.run in list_runs(settings.store)]
     if begun and placement is None:
-        placement = _resumed_placement(begun[0], settings, place, nodes, token_file)
+        placement = resumed_placement(begun[0], settings, place, nodes, token_file)
     with display() as progress, resumable(progress):
         ask = build_confirmation(progress)
         if cells:
@@ -165,18 +164,6 @@ def resume(
             name = pick_run(run, settings)
             summaries = (asyncio.run(resume_run(name, settings, progress, ask=ask, budget=budget)),)
     _report(summaries, settings, ResultOptions(fail_under, junit), as_json=as_json)
-
-
-def _resumed_placement(
-    run: str, settings: Settings, place: str | None, nodes: str | None, token_file: Path | None
-) -> PlacedRunOptions | None:
-    """Returns where the rest of a run is done, by default where it was begun."""
-    from assay.rollout.cluster.placed_run import find_label
-
-    label = find_label(run, settings)
-    if label is not None:
-        place, nodes = place or label.url, nodes or ("external" if label.nodes is None else str(label.nodes))
-    return read_placement(place, nodes, token_file, settings)
 
 
 def _report(summaries: Sequence[RunSummary], settings: Settings, options: ResultOptions, *, as_json: bool) -> None:

@@ -14,13 +14,15 @@ from assay.learning.skills.trial_config import TrialConfig
 from .options import takes_config
 from .output import emit_json, plain, quantity, say
 from .plain_typer import plain_typer
-from .shared import JsonOption, StoreOption, pick_run, settings_with
+from .shared import JsonOption, StoreOption, settings_with
+from .skills_distil import claim_row, distil, mine
+from .skills_usage import grounding, route, usage, usage_reason
 from .tables import print_rows
 
 if TYPE_CHECKING:
     from assay.learning.skills.folder import SkillFolder
     from assay.learning.skills.library import SkillLibrary, SkillSummary
-    from assay.learning.skills.records import ArmResult, Claim, SkillEntry
+    from assay.learning.skills.records import ArmResult, SkillEntry
 
 app = plain_typer(help="Keeps Agent Skills with the evidence that they rest on.")
 NameArgument = Annotated[str, typer.Argument(help="Name of a skill in the store.", show_default=False)]
@@ -68,7 +70,7 @@ def show(name: NameArgument, store: StoreOption = None, as_json: JsonOption = Fa
         return
     typer.echo(plain(skill.text).rstrip())
     say(f"\n{name}: {summary.state}, version {summary.version}")
-    print_rows([_claim_row(one) for one in summary.claims], empty="no line cites evidence")
+    print_rows([claim_row(one) for one in summary.claims], empty="no line cites evidence")
     print_rows([_entry_row(one) for one in summary.entries])
 
 
@@ -147,46 +149,11 @@ def import_(
     say(f"{quantity(len(entries), 'skill')} imported; next: assay skills trial NAME --tasks TASKS")
 
 
-@app.command("distil")
-def distil(
-    runs: Annotated[list[str], typer.Argument(help="Runs of tasks of the family adventure.", show_default=False)],
-    name: Annotated[str, typer.Option("--name", help="Name of the skill; an existing one gets a new version.")],
-    store: StoreOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Distils a skill from verified attempts: acts that passing attempts chose more often than chance.
-
-    Failing attempts are the contrast; doubted, unjudged and broken ones are left out. Every rule cites the steps that
-    it counts. Where the runs' agent followed a version of the skill, that version is refined.
-
-    Examples:
-
-      assay run family:adventure,n=500 --agent rules-world --run first
-
-      assay skills distil first --name adventure-guide
-
-      assay run family:adventure,n=500,seed=1 --agent rules-world --agent-option skill=guide --run second
-    """
-    from assay.learning.skills.evidence import distil_from_runs
-
-    settings = settings_with(store)
-    found, left_out = distil_from_runs(name, [pick_run(run, settings) for run in runs], settings)
-    entry = _library(store).add(
-        found.skill,
-        "distil",
-        reason=f"{found.passing} passing and {found.failing} failing attempts",
-        source=", ".join(runs),
-        claims=found.claims,
-    )
-    if as_json:
-        emit_json({"skill": name, "version": entry.version, "passing": found.passing, "failing": found.failing,
-                   "left_out": left_out, "claims": entry.claims, "problems": entry.problems})  # fmt: skip
-        return
-    print_rows([_claim_row(one) for one in entry.claims])
-    say(
-        f"{name}: {quantity(len(entry.claims), 'rule')} from {found.passing} passing and {found.failing} failing "
-        f"attempts ({left_out} left out); next: assay skills trial {name} --tasks TASKS"
-    )
+app.command("distil")(distil)
+app.command("mine")(mine)
+app.command("usage")(usage)
+app.command("route")(route)
+app.command("grounding")(grounding)
 
 
 @app.command("edit")
@@ -296,16 +263,26 @@ def holdouts(store: StoreOption = None, as_json: JsonOption = False) -> None:
 @app.command("retire")
 def retire(
     name: NameArgument,
-    reason: Annotated[str, typer.Option("--reason", help="Why it is withdrawn.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why it is withdrawn.")] = "",
+    by_usage: Annotated[
+        list[str] | None, typer.Option("--by-usage", help="Run that shows that it is harmful; repeatable.")
+    ] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Withdraws a skill: it is not exported any more; its versions, evidence and ledger stay.
 
+    With --by-usage it is withdrawn only if these runs show a loss: the 95% interval of the difference between attempts
+    with the released version and without a skill lies below 0 (assay skills usage).
+
     Examples:
 
       assay skills retire adventure-guide --reason "harmful with two locks"
+
+      assay skills retire adventure-guide --by-usage second --by-usage third
     """
+    if by_usage:
+        reason = "; ".join(filter(None, (reason.strip(), usage_reason(name, by_usage, store))))
     if not reason.strip():
         raise UserError("no reason: give one with --reason, it is recorded in the skill's ledger")
     entry = _library(store).retire(name, reason)
@@ -384,18 +361,6 @@ def _summary_row(one: SkillSummary) -> dict[str, Any]:
         "attempts cited": len(attempts),
         "trials": sum(entry.kind == "trial" for entry in one.entries),
         "refused edits": len(one.rejected),
-    }
-
-
-def _claim_row(one: Claim) -> dict[str, str]:
-    steps = sum(len(ref.steps) for ref in one.evidence)
-    first = next((ref for ref in one.evidence if ref.steps), None)
-    return {
-        "claim": one.text.removeprefix("- ").partition(" (")[0][:80],
-        "steps": str(steps),
-        "attempts": str(len({ref.chain for ref in one.evidence})),
-        "in failing": "-" if one.failing_factor is None else f"{one.failing_factor:.2f}",
-        "for example": "-" if first is None else f"{first.run}:{first.attempt} step {first.steps[0]}",
     }
 
 

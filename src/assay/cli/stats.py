@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from .service_tables import ServedAttempt
     from .stats_tables import TableInput
+    from .task_economy import Economy
+    from .team_tables import TeamAttempt
 
 RATES = "rates"
 
@@ -35,7 +37,8 @@ def stats(
         typer.Option(
             "--table",
             help="Tables to show: rates (the default), spending, tasks, grid, flakes, scores, reliability, ranking, "
-            "picks, instructions, pairs, clauses, conversations, efficiency, routes, economy, or all; repeatable.",
+            "picks, instructions, pairs, clauses, conversations, efficiency, routes, actors, economy, context, or all; "
+            "repeatable.",
         ),
     ] = None,
     k: Annotated[
@@ -68,7 +71,9 @@ def stats(
     well followers reach the goal with each instruction, beside the agent `oracle` that knows the plan (instructions),
     how often acts changed with the instruction in paired tasks (pairs), and which clauses were met (clauses); and on
     sites of state machines the steps of the shortest way by skill, and at which of them attempts were lost (routes).
-    Of tasks in services that state what they need: reads and messages to the person beyond it (economy).
+    Of tasks in services that state what they need: reads and messages to the person beyond it (economy). Of teams: each
+    actor's turns, acts, messages, refused calls and model use (actors). Of agents that cut their contexts: outputs that
+    they dropped, and whether these were needed later (context).
 
     Two tables are process measures of attempts on services, and never the outcome: what was asked of the simulated
     person, and how they took it (conversations); completeness, calls beside those of the reference plan, and precision
@@ -88,8 +93,8 @@ def stats(
     """
     from assay.statistics import summarise
 
+    from .context_table import read_context_cuts
     from .stats_tables import TABLES, TableInput, read_option_levels, read_picks, read_routes
-    from .task_economy import read_economies
 
     chosen = _select_tables(table or [RATES], (RATES, *TABLES))
     settings = settings_with(store)
@@ -97,11 +102,10 @@ def stats(
     attempts = load_measures(settings.store, names, parse_grade(require))
     options = read_option_levels(settings.store, names) if "grid" in chosen else ()
     routes = read_routes(settings.store, names) if "routes" in chosen else ()
-    served, processes = _read_services(settings.store, names, chosen, allow_task_code=allow_task_code)
+    more = _read_more(settings.store, names, chosen, allow_task_code=allow_task_code)
     picks = read_picks(settings.store, names, parse_grade(require)) if "picks" in chosen else ()
-    economies = read_economies(settings.store, names) if "economy" in chosen else ()
-    of_services = (served, economies, processes, message_cost)
-    table_input = TableInput(names, attempts, options, max(k or (4,)), routes, picks, *of_services)
+    cuts = read_context_cuts(settings.store, names) if "context" in chosen else ()
+    table_input = TableInput(names, attempts, options, max(k or (4,)), routes, picks, *more, message_cost, cuts)
     ks = tuple(sorted({1, *(k or (2, 4))}))
     groups = list(summarise([one.outcome for one in attempts], ks=ks)) if RATES in chosen else []
     if RATES in chosen:
@@ -116,14 +120,16 @@ def stats(
     _say_more(groups, k)
 
 
-def _read_services(
+def _read_more(
     root: Path, runs: Sequence[str], chosen: Sequence[str], *, allow_task_code: bool
-) -> tuple[tuple[ServedAttempt, ...], tuple[ProcessMeasures, ...]]:
-    """Returns what the chosen tables need of attempts on services."""
+) -> tuple[tuple[ServedAttempt, ...], tuple[Economy, ...], tuple[ProcessMeasures, ...], tuple[TeamAttempt, ...]]:
+    """Returns what the chosen tables need of attempts on services and of teams."""
     from assay.api.service_measures import read_process_measures
 
     from .process_tables import PROCESS_TABLES
     from .service_tables import SERVICE_TABLES, read_served
+    from .task_economy import read_economies
+    from .team_tables import read_team_attempts
 
     served: tuple[ServedAttempt, ...] = ()
     processes: tuple[ProcessMeasures, ...] = ()
@@ -131,7 +137,8 @@ def _read_services(
         served = read_served(root, runs, lambda text: say(f"warning: {text}"), allow_task_code=allow_task_code)
     if not set(PROCESS_TABLES).isdisjoint(chosen):
         processes = read_process_measures(root, runs, allow_task_code=allow_task_code)
-    return served, processes
+    economies = read_economies(root, runs) if "economy" in chosen else ()
+    return served, economies, processes, read_team_attempts(root, runs) if "actors" in chosen else ()
 
 
 def _select_tables(requested: list[str], tables: tuple[str, ...]) -> tuple[str, ...]:

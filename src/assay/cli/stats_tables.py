@@ -29,8 +29,9 @@ from assay.statistics import (
 from assay.store import RunStore, decode_body, final_rows, load_current_verdicts
 from assay.verify.route_check import ROUTE
 
-from . import process_tables, service_tables
+from . import process_tables, service_tables, team_tables
 from .check_evidence import read_check_evidence
+from .context_table import ContextCut, context_rows, sum_context_cuts
 from .task_economy import Economy, economy_rows, sum_economies
 
 if TYPE_CHECKING:
@@ -97,8 +98,12 @@ class TableInput(NamedTuple):
     """Findings of the check `economy`, one for each attempt."""
     processes: tuple[ProcessMeasures, ...] = ()
     """Conversations and tool use of attempts on services."""
+    teams: tuple[team_tables.TeamAttempt, ...] = ()
+    """Attempts of teams, with each actor's part."""
     message_cost: float = 0.0
     """Cost of a message in the utility of an interview."""
+    cuts: tuple[ContextCut, ...] = ()
+    """Outputs that attempts dropped from their contexts."""
 
     @property
     def counts(self) -> tuple[TaskCount, ...]:
@@ -149,7 +154,10 @@ def read_picks(root: Path, runs: Sequence[str], require: Separation) -> tuple[Pi
 
 
 def _read_pick(store: RunStore, chain: str) -> tuple[str, bool, int, float] | None:
-    """Returns judge, privilege, number of tries and score of the picked try; None without a judged pick."""
+    """Returns judge, privilege, number of tries and score of the picked try; None without a judged pick.
+
+    Of the task's own verifier only a full score is a claim: its partial credit says that the try failed.
+    """
     for link in store.links(chain, b'"kind":"pick"'):
         body = decode_body(link)
         if not isinstance(body, EvidenceAdded) or body.evidence.kind != "pick":
@@ -158,7 +166,7 @@ def _read_pick(store: RunStore, chain: str) -> tuple[str, bool, int, float] | No
             pick = msgspec.convert(body.evidence.data, _RecordedPick)
             said = next((one.score for one in reversed(pick.tries) if one.branch == pick.picked), None)
             if pick.judge is not None and said is not None and 0 <= said <= 1:
-                return pick.judge, pick.privileged, len(pick.tries), said
+                return pick.judge, pick.privileged, len(pick.tries), float(said >= 1) if pick.privileged else said
     return None
 
 
@@ -458,10 +466,20 @@ TABLES: dict[str, Table] = {
         "no attempt on services has recorded its facts",
     ),
     "routes": Table(_routes, _route_rows, "no attempt was judged by the check `route`, as those of family:sites are"),
+    "actors": Table(
+        lambda data: team_tables.sum_actors(data.teams),
+        team_tables.actor_rows,
+        "no attempt was of a team (--agent team)",
+    ),
     "economy": Table(
         lambda data: sum_economies(data.economies),
         economy_rows,
         "no attempt was judged by the check `economy` (needs=true)",
+    ),
+    "context": Table(
+        lambda data: sum_context_cuts(data.cuts),
+        context_rows,
+        "no attempt cut its context",
     ),
 }
 """Tables beside `rates`, in display order."""

@@ -17,12 +17,12 @@ from .options import takes_config
 from .output import console, emit_json, quantity, say
 from .plain_typer import plain_typer
 from .shared import JsonOption
+from .site_synthesis import site, walks
 from .tables import print_rows
 from .task_variants import augment, rewrite, twins
 
 if TYPE_CHECKING:
     from assay.synthesis.report import GateRow, ReasonCount, SynthesisReport
-    from assay.synthesis.sites.walk_family import WalkReport
 
 _HELP = """Makes tasks.
 
@@ -35,6 +35,8 @@ Examples:
   assay synth questions ./boltons-26.2.0.tar.gz --out tasks/
 
   assay synth walks shop --count 20
+
+  assay synth site my-run --out site.json
 
   assay synth services shop mail --out set/ --count 40
 
@@ -256,8 +258,8 @@ def services(config: ServiceSetConfig, as_json: JsonOption = False) -> None:
     say(f"next: assay run {source} --agent oracle --agent null --run proof; assay admit {source}")
 
 
-for _variant in (rewrite, twins, augment):
-    app.command()(_variant)
+for _command in (rewrite, twins, augment, site, walks):
+    app.command()(_command)
 
 
 def _make(config: Any, synthesise: Callable[..., Awaitable[Any]], *, as_json: bool) -> Any:
@@ -279,75 +281,3 @@ def _make(config: Any, synthesise: Callable[..., Awaitable[Any]], *, as_json: bo
             f"{cost.cpu_s:.0f} CPU seconds"
         )
     return report
-
-
-class WalkTasksConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Options of tasks from walks over pages."""
-
-    app: str
-    """Applications, joined by `+`, such as `shop` or `airline+mail`."""
-    count: int = 10
-    """Number of tasks; fewer if the walks do not suffice."""
-    seed: int = 0
-    """Decides worlds and walks; the family `walks` makes the same tasks of the same seed."""
-    walks: int = 200
-    """Walks in each world."""
-    without_browser: bool = False
-    """Does not carry the reference plans out in a real Chromium."""
-
-
-@app.command()
-@takes_config(WalkTasksConfig, arguments=("app",))
-def walks(config: WalkTasksConfig, as_json: JsonOption = False) -> None:
-    """Makes tasks by interaction first: walks over an application's pages, whose effects are asked for afterwards.
-
-    Prints what the walks share, which branches mean nothing, which effects became no task, and on how many wrong states
-    the rewards were tried. Exits with 1 if a plan does not end in a browser as it does by tools.
-
-    Examples:
-
-      assay synth walks shop --count 20
-
-      assay synth walks tracker+mail --count 10 --walks 500 --seed 3 --without-browser
-    """
-    from assay.synthesis.sites.browser_replay import replay_in_browser
-    from assay.synthesis.sites.walk_family import WalkTasks
-
-    family = WalkTasks(app=config.app, walks=config.walks)
-    tasks, report = family.make(config.count, config.seed)
-    problems = asyncio.run(replay_in_browser(tasks)) if not config.without_browser else {}
-    if as_json:
-        shown = [{"id": task.id, "digest": task.digest, "problem": problems.get(task.id, "")} for task in tasks]
-        emit_json(
-            {
-                **msgspec.to_builtins(report),
-                "saved": report.saved,
-                "made": shown,
-                "replayed": not config.without_browser,
-            }
-        )
-    else:
-        _print_walks(report)
-        if not config.without_browser:
-            console().print(f"{quantity(len(tasks) - len(problems), 'plan')} of {len(tasks)} done in a browser")
-        for name, problem in problems.items():
-            console().print(f"{name}: {problem}")
-        said = f"family:walks,app={config.app},walks={config.walks},n={config.count},seed={config.seed}"
-        say(f"next: assay run {said} --agent oracle --agent null --run proof")
-    if problems:
-        raise SystemExit(1)
-
-
-def _print_walks(report: WalkReport) -> None:
-    console().print(
-        f"{quantity(report.tasks, 'task')} of {quantity(report.effects, 'effect')} in "
-        f"{quantity(report.worlds, 'world')}; each reward failed on its wrong states, {report.wrong_states} in all"
-    )
-    console().print(
-        f"{report.walks} walks of {report.walked} acts: {report.played} were played, the others are shared "
-        f"({report.saved:.0%} saved); {report.nodes} pages, to which {report.merged} further acts led"
-    )
-    rows = [("branch pruned", reason, count) for reason, count in report.pruned.items()]
-    rows += [("effect refused", reason, count) for reason, count in report.refused.items()]
-    if rows:
-        print_rows([{"what": what, "reason": reason, "count": str(count)} for what, reason, count in rows])

@@ -12,12 +12,14 @@ import typer
 from assay.errors import UserError
 from assay.rollout.rejudge.config import ReverifyConfig
 
+from .cluster import NodesOption, PlaceOption, TokenFileOption, read_placement
 from .options import takes_config
 from .output import INTERRUPTED, console, emit_json, plain, quantity, say, sparse_lines
 from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
 from .tables import print_rows
 
 if TYPE_CHECKING:
+    from assay.rollout.cluster.node_session import PlacedRunOptions
     from assay.rollout.rejudge.reverify import ReverifyReport
     from assay.settings import Settings
     from assay.store import Receipt, ReceiptCoverage
@@ -48,6 +50,10 @@ def verify(
         bool, typer.Option("--blobs/--no-blobs", help="Read every blob that the record refers to and recompute it.")
     ] = True,
     store: StoreOption = None,
+    *,
+    place: PlaceOption = None,
+    nodes: NodesOption = None,
+    token_file: TokenFileOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Recomputes every digest of a stored run and locates what was changed, removed, inserted or lost.
@@ -57,6 +63,7 @@ def verify(
 
     --again rebuilds the final state of each attempt from the store and judges it again: agree, disagree, flaky, or
     cannot, with the reason. Results are appended beside the first verdicts. After an interruption, repeat the command.
+    With --nodes the judging is done by nodes, as the attempts of `assay run` are.
     Exits with 1 on an integrity problem, or on a verdict that disagrees or is flaky.
 
     Examples:
@@ -72,17 +79,20 @@ def verify(
       assay verify my-run --again 3
 
       assay verify my-run --again 1 --check-version today --tasks tasks/ --attempt hello@0
+
+      assay verify my-run --again 1 --nodes 2
     """
     from assay.store import audit, check_receipt, list_erasures
 
     reverify_config = ReverifyConfig(**{name: getattr(config, name) for name in ReverifyConfig.__struct_fields__})
-    if config.again == 0 and reverify_config != ReverifyConfig():
+    if config.again == 0 and (reverify_config != ReverifyConfig() or nodes is not None or place is not None):
         raise UserError("these options need --again N, for example --again 1")
     if not chain and not blobs and config.again == 0:
         raise UserError("nothing to verify: use --no-chain or --no-blobs, not both")
     if (config.receipt is not None and not chain) or (config.receipt is None and config.key is not None):
         raise UserError("a receipt needs recomputed chains: use --receipt FILE (and --key) without --no-chain")
     settings = settings_with(store)
+    options = read_placement(place, nodes, token_file, settings)
     name = pick_run(run, settings)
     done = [word for word, is_done in (("chain", chain), ("blobs", blobs)) if is_done]
     expected = None if config.receipt is None else _read_receipt(config.receipt, config.key)
@@ -90,7 +100,7 @@ def verify(
     coverage = None if expected is None else check_receipt(settings.store, name, expected.receipt, key=expected.key)
     problems += coverage.problems if coverage is not None else ()
     erased = list_erasures(settings.store, name) if blobs else ()
-    report = None if problems or config.again == 0 else _reverify(name, reverify_config, settings)
+    report = None if problems or config.again == 0 else _reverify(name, reverify_config, settings, options)
     if as_json:
         receipt_fields = (
             {} if coverage is None else {"receipt": {k: v for k, v in coverage._asdict().items() if k != "problems"}}
@@ -133,11 +143,21 @@ def _print_coverage(coverage: ReceiptCoverage, *, key_given: bool) -> None:
         say(f"signed by {coverage.signed_by}{known}")
 
 
-def _reverify(run: str, config: ReverifyConfig, settings: Settings) -> ReverifyReport:
+def _reverify(run: str, config: ReverifyConfig, settings: Settings, options: PlacedRunOptions | None) -> ReverifyReport:
+    from functools import partial
+
     from assay.rollout import reverify
 
+    elsewhere = None
+    if options is not None:
+        from assay.rollout.reverification_on_nodes import judge_on_nodes
+
+        from .live import LineDisplay
+
+        elsewhere = partial(judge_on_nodes, settings, options, LineDisplay())
+    show = sparse_lines("attempts judged again", every_s=10)
     try:
-        return asyncio.run(reverify(run, config, settings, sparse_lines("attempts judged again", every_s=10)))
+        return asyncio.run(reverify(run, config, settings, show, elsewhere))
     except KeyboardInterrupt:
         say(f"interrupted. Re-judged attempts are stored: the same command continues with run {run}")
         raise typer.Exit(INTERRUPTED) from None

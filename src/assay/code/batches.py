@@ -78,9 +78,10 @@ class JobResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """Result of one job."""
 
     id: str
-    ended: Literal["done", "time", "died", "slow"]
+    ended: Literal["done", "time", "died", "slow", "cold"]
     """`time`: its CPU seconds or three times that in wall time were spent; `slow`: stopped at a test that took more
-    than `slow_s`; `died`: the process ended otherwise."""
+    than `slow_s`; `died`: the process ended otherwise; `cold`: not run, because it needs a process that imports the
+    package."""
     exit_code: int = 0
     """Exit code of pytest."""
     tests: dict[str, RunOutcome] = {}

@@ -127,6 +127,27 @@ class ModelBackend(Protocol):
         ...
 
 
+class LoadListener(Protocol):
+    """Is told how a model server copes. Must not block."""
+
+    def on_overload(self) -> None:
+        """The server refused a request because it has too many, or did not answer it in time."""
+        ...
+
+    def on_reply(self) -> None:
+        """The server answered a request."""
+        ...
+
+
+@runtime_checkable
+class ReportsLoad(Protocol):
+    """A backend that asks a server, and can tell how the server copes."""
+
+    def report_load(self, listener: LoadListener) -> None:
+        """Tells a listener of each answer and each overload from now on."""
+        ...
+
+
 def retains_requests(backend: ModelBackend) -> bool:
     """Returns whether a backend may keep or change the requests it is given, so that it needs a list of its own.
 

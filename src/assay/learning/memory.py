@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from assay.agents.explorer import describe_act
 from assay.agents.memory import MemoryItem, MemoryRecord
 from assay.analysis.judged_path import judged_path
-from assay.learning.curation.lessons import opening_for
+from assay.learning.curation.lessons import instruction_for
 from assay.learning.reading import RunReader
 from assay.learning.rows_config import RowsConfig
 from assay.learning.skills.chained_file import ChainedFile
@@ -71,8 +71,7 @@ def add_to_memory(file: Path, runs: Sequence[str], settings: Settings) -> Memory
 
 def remember(reader: RunReader, trajectory: Trajectory, *, passed: bool, previous: str) -> MemoryRecord:
     """Returns the record of one attempt."""
-    opening = opening_for(reader, trajectory).messages
-    before = "\n".join(str(m["content"]) for m in opening if m["role"] == "user")[-MOST_TEXT:]
+    before = instruction_for(reader, trajectory)[-MOST_TEXT:]
     way = {step.index for step in judged_path(trajectory).steps} if passed else set()
     items = []
     for step in trajectory.steps:

@@ -27,6 +27,7 @@ from assay.store import AttemptRow, RunStore, audit, chain_problems, final_rows,
 from assay.tasks.assay_config import NOT_DECLARED, declared_licence
 from assay.verify.reverification import CannotRebuildError
 
+from .aligned import align_rows
 from .conversation import Opening, asked_model, build_opening, has_agent_output
 from .held_out import find_held_out
 from .rendered import rendered_rows
@@ -204,7 +205,11 @@ class RunReader:
                 self.on_left_out(row.attempt, "attempt", "it is not decided: it did not end, or is a certificate")
 
     def rows(self, trajectory: Trajectory) -> list[TrainingRow]:
-        """Returns the rows of a trajectory. Raises `UserError` as `rows_of_run`."""
+        """Returns the rows of a trajectory, aligned as configured. Raises `UserError` as `rows_of_run`."""
+        found = self._rows(trajectory)
+        return align_rows(found, self._config.align, trajectory.chain) if self._config.align else found
+
+    def _rows(self, trajectory: Trajectory) -> list[TrainingRow]:
 
         def on_refused(one: UncertifiedSpan) -> None:
             self.on_left_out(trajectory.attempt, "span", f"call {one.call} is not trained: {one.reason}")
@@ -246,6 +251,17 @@ class RunReader:
             with contextlib.suppress(StoreError):
                 self._described[record] = read_task_record(self._store.blobs, record)
         return self._described.setdefault(record, None)
+
+    def instruction(self, trajectory: Trajectory) -> str | None:
+        """Returns the text of an attempt's task, by the record of the task in the store, so that no code of the task is
+        executed; None if that is missing, erased or of another version."""
+        task = self._describe_task(trajectory)
+        if task is None:
+            return None
+        if isinstance(task.instruction, str):
+            return task.instruction
+        contents = (message.content for message in task.instruction)
+        return "\n\n".join(content for content in contents if isinstance(content, str))
 
     def opening(self, trajectory: Trajectory) -> Opening | None:
         """Returns the opening of an attempt without model calls; None if it has one."""

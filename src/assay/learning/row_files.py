@@ -27,8 +27,8 @@ _MOST_TOKENS = 16 << 20
 _TEXTS = ("run", "chain", "attempt", "group", "task", "agent", "branch", "origin")
 _OPTIONAL = ("model", "tokenizer", "outcome", "integrity", "process", "safety", "doubt", "ended", "stopped", "broke",
              "final_state", "cause", "parent")  # fmt: skip
-_ADDED = ("separation",)
-"""Last columns, missing in older files."""
+_ADDED = ("separation", "actor")
+"""Last columns, in the order in which they came; older files lack some of them."""
 NUMBERS = {"token_ids": np.int32, "roles": np.uint8, "loss_mask": np.bool_, "logprobs": np.float32,
            "advantages": np.float32, "versions": np.int16}  # fmt: skip
 """Array columns of a row, by field, with their types."""
@@ -130,11 +130,11 @@ def read_rows(path: Path) -> Iterator[TrainingRow]:
 
 
 def _is_known(schema: Any) -> bool:
-    """Returns whether a schema is the current one, or one before `_ADDED`."""
+    """Returns whether a schema is the current one, or one before some of `_ADDED`."""
     import pyarrow as pa
 
-    whole = arrow_schema()
-    return bool(schema.equals(whole) or schema.equals(pa.schema(list(whole)[: -len(_ADDED)])))
+    whole = list(arrow_schema())
+    return any(schema.equals(pa.schema(whole[: len(whole) - left])) for left in range(len(_ADDED) + 1))
 
 
 def _require_bounded(metadata: Any, path: Path) -> None:
@@ -178,5 +178,5 @@ def _array(cell: Any, kind: Any) -> Any:
 def scalar_fields() -> type[msgspec.Struct]:
     """Returns a struct with the fields of a row that are no arrays."""
     fields = [f for f in msgspec.structs.fields(TrainingRow) if f.name not in NUMBERS and f.name != "weights"]
-    typed = [(f.name, f.type, "unknown") if f.name in _ADDED else (f.name, f.type) for f in fields]
+    typed = [(f.name, f.type, f.default) if f.name in _ADDED else (f.name, f.type) for f in fields]
     return msgspec.defstruct("ToldOfARow", typed, kw_only=True)

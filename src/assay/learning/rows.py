@@ -113,6 +113,8 @@ class TrainingRow(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """Number of rows of its attempt, for losses that weigh attempts equally."""
     separation: Separation = "unknown"
     """Separation grade of the outcome: isolation of the deciding process from what the agent wrote."""
+    actor: str | None = None
+    """Name of the actor of a team whose calls these are; None outside teams. The outcome is the whole team's."""
 
     def __len__(self) -> int:
         """Tokens."""

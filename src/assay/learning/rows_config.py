@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -38,6 +38,9 @@ class RowsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     allow_task_code: bool = False
     """Allow recorded tasks to name Python code as environment (`module:Class`, `file.py:Class`), which runs in this
     process: attempts without a model are written with the tools of their world."""
+    align: Annotated[int, msgspec.Meta(ge=0, le=1_000)] = 0
+    """Number of rows of each attempt, for trainers that want batches of one shape: surplus rows of actors or sub-agents
+    are dropped at random, missing ones filled with copies that train nothing; 0 keeps the rows as they are."""
     with_secrets: bool = False
     """Also take attempts that hold a known credential or key-shaped text; by default they are left out and listed."""
 

@@ -148,6 +148,7 @@ class _RowBuilder:
             branch=row.branch,
             cause=first.cause,
             parent=self._parent(first),
+            actor=first.actor_name,
             turns=turns,
             **common,
         )

@@ -25,12 +25,31 @@ from ._pairing import match_calls, pair_observations
 from ._separation import IdMap, LoadFact, LoadFacts, LoadRole, MountFact, SandboxFacts, SeparationFacts, TaintFact
 from ._step import Actor, Observation, Step, ToolCall, Truncation
 from ._task import Check, EnvironmentSpec, Limits, Message, Oracle, Task
+from ._team import (
+    HAND_OFF,
+    TEAM,
+    TEAM_HAND_OFF,
+    TEAM_MESSAGE,
+    TEAM_READ,
+    TEAM_SEND,
+    TEAM_TOOLS,
+    HandOff,
+    TeamMessage,
+    world_calls,
+)
 from ._trajectory import SCHEMA_VERSION, Trajectory
 
 __all__ = [
     "DIGEST_PREFIX",
     "GENESIS",
+    "HAND_OFF",
     "SCHEMA_VERSION",
+    "TEAM",
+    "TEAM_HAND_OFF",
+    "TEAM_MESSAGE",
+    "TEAM_READ",
+    "TEAM_SEND",
+    "TEAM_TOOLS",
     "Actor",
     "AgentProcess",
     "AttemptEnded",
@@ -43,6 +62,7 @@ __all__ = [
     "Event",
     "Evidence",
     "EvidenceAdded",
+    "HandOff",
     "Hold",
     "IdMap",
     "Isolation",
@@ -68,6 +88,7 @@ __all__ = [
     "StepAdded",
     "TaintFact",
     "Task",
+    "TeamMessage",
     "ToolCall",
     "Trajectory",
     "Truncation",
@@ -84,4 +105,5 @@ __all__ = [
     "match_calls",
     "pair_observations",
     "require_finite",
+    "world_calls",
 ]

@@ -122,3 +122,5 @@ class ModelCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Versions of the weights in the order in which they sampled; empty if one version sampled every token."""
     actor: Actor = "agent"
     """Whose turn the call makes; `user` for a simulated person."""
+    actor_name: str | None = None
+    """Name of the actor of a team that asked, as the runner knows it; None outside teams."""

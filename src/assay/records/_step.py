@@ -62,3 +62,5 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     ended: float | None = None
     extra: dict[str, Any] = {}
     """Further data of an imported record, unchanged; Assay adds nothing here."""
+    actor_name: str | None = None
+    """Name of the actor of a team whose turn this is, as the runner knows it; None outside teams."""

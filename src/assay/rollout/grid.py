@@ -33,7 +33,7 @@ from .run_manifest import new_run_name, read_config, require_same_arguments
 from .runs import RunParts, RunSummary, resume_run, start_run
 
 if TYPE_CHECKING:
-    from .cluster.placed_run import PlacedRunOptions
+    from .cluster.node_session import PlacedRunOptions
 
 GRID = "grid"
 """Key of a run's manifest: the grid's `name`, `agents` and `models`, or the sweep's `name`, `disturb` and `doses`."""

@@ -1,9 +1,10 @@
 """Group-sequential exact permutation test of one treatment arm against control arms on the same tasks.
 
 The unit is the task: if the treatment has no effect, every assignment of a task's pass counts to its arms is equally
-likely, however much the attempts at one task resemble each other. The statistic is the treatment's passes minus the
-mean of the controls', weighted by the inverse of the variance that the task's total over all arms suggests; the total
-is the same under every assignment, so the test stays exact.
+likely, however much the attempts at one task resemble each other. The statistic is the treatment's passes minus a
+control's, weighted by the inverse of the variance that their sum suggests, and added over the controls; it is computed
+in the same way under every assignment, so the test stays exact. Against several controls it is nearly implied by the
+tests against each of them.
 
 Looks during the trial spend the level by Lan and DeMets (1983) with the O'Brien-Fleming-type function, and each
 boundary is computed from the exact distribution of the sums that have not crossed before. Stopping without a rejection
@@ -64,11 +65,13 @@ def score_tasks(treatment: Sequence[int], controls: Sequence[Sequence[int]], att
 
 
 def _score_task(counts: Sequence[int], attempts: int) -> TaskScore:
-    total, arms = sum(counts), len(counts)
-    rate = (total + 1) / (attempts * arms + 2)
-    weight = min(_MOST_WEIGHT, round(_WEIGHT_STEPS / (4 * rate * (1 - rate))))
-    scores = tuple(weight * (arms * count - total) for count in counts)
+    scores = tuple(sum(_score_pair(one, other, attempts) for other in counts) for one in counts)
     return TaskScore(scores[0], scores)
+
+
+def _score_pair(one: int, other: int, attempts: int) -> int:
+    rate = (one + other + 1) / (2 * attempts + 2)
+    return min(_MOST_WEIGHT, round(_WEIGHT_STEPS / (4 * rate * (1 - rate)))) * (one - other)
 
 
 def spending_function(level: float, fraction: float) -> float:

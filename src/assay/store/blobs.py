@@ -40,6 +40,11 @@ class BlobStore:
         it."""
         return _touch(self.path(digest))
 
+    def is_stored(self, digest: str) -> bool:
+        """Returns whether the blob of a valid content address exists; its age stays."""
+        name = digest.removeprefix(DIGEST_PREFIX)
+        return os.path.isfile(f"{self.root}/{name[:2]}/{name}")  # noqa: PTH113  # a tenth of the cost of a `Path`
+
     def put(self, data: bytes) -> str:
         """Stores bytes and returns their address."""
         digest = digest_bytes(data)

@@ -12,7 +12,7 @@ import contextlib
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
@@ -94,12 +94,11 @@ def referenced_addresses(layout: Layout) -> set[bytes]:
     return found
 
 
-def chain_blobs(store: RunStore, name: str) -> list[str]:
-    """Returns the content addresses of all stored blobs that one chain references."""
+def linked_blobs(blobs: BlobStore, links: Iterable[Link]) -> list[str]:
+    """Returns the content addresses of all stored blobs that some events reference."""
     followed: set[str] = set()
-    found = {one for stored in store.links(name) for one in _event_addresses(store.blobs, stored, followed)}
-    addresses = sorted(DIGEST_PREFIX + raw.hex() for raw in found)
-    return [address for address in addresses if store.blobs.path(address).is_file()]
+    found = {one for stored in links for one in _event_addresses(blobs, stored, followed)}
+    return [address for raw in sorted(found) if blobs.is_stored(address := DIGEST_PREFIX + raw.hex())]
 
 
 def _event_addresses(blobs: BlobStore, stored: Link, followed: set[str]) -> Iterator[bytes]:

@@ -20,7 +20,8 @@ from ._laboratory import WORKSPACE, Laboratory, absolute_texts, import_paths, re
 from ._tree import SourceTree
 
 PAYLOAD = Path(__file__).with_name("payload")
-TRACER = tuple(PAYLOAD / f"{name}.py" for name in ("entry_trace", "entry_records", "package_functions", "value_shapes"))
+_TRACER = ("entry_trace", "entry_records", "package_functions", "value_shapes", "loaded_package", "shared_session")
+TRACER = tuple(PAYLOAD / f"{name}.py" for name in _TRACER)
 
 
 class ValueKinds(msgspec.Struct, frozen=True):
@@ -148,7 +149,7 @@ async def trace_entries(laboratory: Laboratory, tree: SourceTree, jobs: Sequence
     request = {**describe_batch(tree), "jobs": [_request(job) for job in jobs]}
     wall_s = 120.0 + sum(30 * job.cpu_s for job in jobs)
     programs = (*TRACER, FORKED_TESTS)
-    reply = await laboratory.run_program(programs, msgspec.json.encode(request), wall_s)
+    reply = await laboratory.run_program(programs, msgspec.json.encode(request), wall_s, "plain")
     known = {result.id: result for result in read_results(reply, TraceResult)}
     return {job.id: known.get(job.id) or TraceResult(job.id) for job in jobs}
 

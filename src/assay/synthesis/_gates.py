@@ -85,7 +85,8 @@ class GateOutcome(msgspec.Struct, frozen=True):
 class Runner(Protocol):
     """Test runner that the gates use."""
 
-    async def run(self, jobs: Sequence[Job], *, repetition: int) -> dict[str, JobResult]: ...
+    async def run(self, jobs: Sequence[Job], *, repetition: int, fresh: bool = False) -> dict[str, JobResult]:
+        """Runs jobs; `fresh` ones in processes that import the package themselves."""
 
 
 class Separator(Protocol):
@@ -143,16 +144,7 @@ async def judge_candidates(
         except UnsplittableError as exc:
             ended[one.digest] = GateOutcome(one.digest, "split", str(exc))
     alive = [c for c in alive if c.digest in splits]
-    visible_jobs = [_visible_job(context, c, facts[c.digest], splits[c.digest]) for c in alive]
-    shown = await laboratory.run(visible_jobs, repetition=0)
-    for one in alive:
-        ended[one.digest] = _check_visible(facts[one.digest], splits[one.digest], shown[one.digest])
-    alive = [c for c in alive if ended[c.digest].gate == "kept"]
-    repeat_jobs = [
-        msgspec.structs.replace(j, tests=splits[j.id].visible) for j in visible_jobs if ended[j.id].gate == "kept"
-    ]
-    for digest, result in (await laboratory.run(repeat_jobs, repetition=0)).items():
-        ended[digest] = _drop_changing_messages(ended[digest], result)
+    await _run_visible(context, alive, facts, splits, laboratory, ended)
     pending = {c.digest for c in alive if ended[c.digest].gate == "kept"}
 
     def decided() -> list[GateOutcome]:
@@ -165,13 +157,34 @@ async def judge_candidates(
     async def finish(one: TaskCandidate) -> None:
         async with slots:
             if not is_enough(decided()):
-                ended[one.digest] = await _judge_apart(context, one, ended[one.digest], splits[one.digest])
+                outcome = await _judge_apart(context, one, ended[one.digest], splits[one.digest])
+                if outcome.gate == "kept":
+                    outcome = await _judge_afresh(context, one, facts[one.digest], laboratory) or outcome
+                ended[one.digest] = outcome
                 pending.discard(one.digest)
 
     async with asyncio.TaskGroup() as group:
         for one in [c for c in alive if c.digest in pending]:
             group.create_task(finish(one)).add_done_callback(counting)
     return decided()
+
+
+async def _run_visible(
+    context: GateContext,
+    alive: Sequence[TaskCandidate],
+    facts: Mapping[str, GateOutcome],
+    splits: Mapping[str, Split],
+    laboratory: Runner,
+    ended: dict[str, GateOutcome],
+) -> None:
+    """Applies the gate `visible`: what is shown runs twice, where the agent will run it."""
+    jobs = [_visible_job(context, c, facts[c.digest], splits[c.digest]) for c in alive]
+    shown = await laboratory.run(jobs, repetition=0)
+    for one in alive:
+        ended[one.digest] = _check_visible(facts[one.digest], splits[one.digest], shown[one.digest])
+    again = [msgspec.structs.replace(j, tests=splits[j.id].visible) for j in jobs if ended[j.id].gate == "kept"]
+    for digest, result in (await laboratory.run(again, repetition=0)).items():
+        ended[digest] = _drop_changing_messages(ended[digest], result)
 
 
 async def _judge_apart(context: GateContext, one: TaskCandidate, outcome: GateOutcome, split: Split) -> GateOutcome:
@@ -182,6 +195,15 @@ async def _judge_apart(context: GateContext, one: TaskCandidate, outcome: GateOu
         return outcome
     reason = await context.find_objection(one, outcome)
     return GateOutcome(one.digest, "judged", reason[:300]) if reason else outcome
+
+
+async def _judge_afresh(
+    context: GateContext, one: TaskCandidate, facts: GateOutcome, laboratory: Runner
+) -> GateOutcome | None:
+    """Runs the tests of a candidate that would be kept in a process that imports its package: the earlier runs are
+    forks of one that imported the unbroken package, and may only drop candidates."""
+    done = await _run_candidates(context, [one], laboratory, 0, fresh=True)
+    return _check_repetition(context, one, facts, done[one.digest])
 
 
 async def _check_parts(
@@ -318,10 +340,10 @@ def _find_copies(context: GateContext, one: TaskCandidate, path: str) -> Iterato
 
 
 async def _run_candidates(
-    context: GateContext, alive: Sequence[TaskCandidate], laboratory: Runner, repetition: int
+    context: GateContext, alive: Sequence[TaskCandidate], laboratory: Runner, repetition: int, *, fresh: bool = False
 ) -> dict[str, JobResult]:
     jobs = [Job(c.digest, c.tests, write={**c.base, **c.changes}, cpu_s=cpu_limit(context, c)) for c in alive]
-    return await laboratory.run(jobs, repetition=repetition)
+    return await laboratory.run(jobs, repetition=repetition, fresh=fresh)
 
 
 def cpu_limit(context: GateContext, one: TaskCandidate) -> float:

@@ -225,7 +225,7 @@ async def _measure_commits(
     runs: list[dict[str, JobResult]] = []
     for repetition in range(max(2, config.repetitions) if fresh else 0):
         jobs = [Job(c.digest, c.tests, write=c.base, cpu_s=FILE_CPU_S) for c in fresh]
-        runs.append(await laboratory.run(jobs, repetition=repetition))
+        runs.append(await laboratory.run(jobs, repetition=repetition, fresh=True))
     results = [_summarise_runs(one, [run[one.digest] for run in runs], config) for one in fresh]
     if results:
         journal.add(results)

@@ -20,7 +20,7 @@ from assay.environments.interface import Backend, ResourceLimits, Snapshot, Work
 from assay.environments.payload import FORKED_TESTS
 from assay.environments.workspace.toolchain import HOME, PYTHON, ToolLayer
 
-from ._program_server import ProgramServer
+from ._program_server import Loaded, ProgramServer
 from ._tree import SourceTree
 
 Result = TypeVar("Result")
@@ -141,31 +141,36 @@ class Laboratory:
             mounts=(self._layer.mount(),),
         )
 
-    async def run(self, jobs: Sequence[Job], *, repetition: int, warm: bool = False) -> dict[str, JobResult]:
+    async def run(
+        self, jobs: Sequence[Job], *, repetition: int, warm: bool = False, fresh: bool = False
+    ) -> dict[str, JobResult]:
         """Runs jobs, spread over the sandboxes; a job whose runner failed has the result `died`.
 
         Args:
             jobs: Their tests and files are named as in the tree.
             repetition: Seeds hashing and `random`, so that tests that depend on them differ.
             warm: The jobs differ only in the files that they write: their tests are collected once.
+            fresh: Each job imports the package itself. Others are forks of a process that has imported it, where the
+                files that they write change nothing but functions.
         """
         results: dict[str, JobResult] = {}
         async with asyncio.TaskGroup() as group:
             for chunk in [jobs] if warm and jobs else _split_jobs(jobs, self._slots):
-                group.create_task(self._run_chunk(chunk, repetition, results, warm=warm))
+                group.create_task(self._run_chunk(chunk, repetition, results, warm=warm, fresh=fresh))
         return {job.id: results.get(job.id) or JobResult(job.id, "died") for job in jobs}
 
-    async def run_program(self, programs: Sequence[Path], request: bytes, wall_s: float) -> bytes:
+    async def run_program(self, programs: Sequence[Path], request: bytes, wall_s: float, loaded: Loaded = "") -> bytes:
         """Runs a program on the unbroken tree, as `PROGRAM REQUEST REPLY`, and returns its reply, which may be empty.
 
         `programs` are copied into one folder; the first one is started, as a fork of the sandbox's server if it has
-        one. The sandbox is used again only if the program ended well: it then left the files as they were.
+        one, with `loaded` of a process that has imported the package. The sandbox is used again only if the program
+        ended well: it then left the files as they were.
         """
         workspace, ended = await self._idle.get(), False
         paths = (f"{PROGRAMS}/request.json", f"{PROGRAMS}/reply.json")
         try:
             await workspace.write(paths[0], request)
-            ended = await self._run_served(workspace, programs, paths, wall_s)
+            ended = await self._run_served(workspace, programs, paths, wall_s, loaded=loaded)
             if not ended:
                 workspace = await self._without_server(workspace)
                 await self._run_alone(workspace, programs, paths, request, wall_s)
@@ -177,17 +182,26 @@ class Laboratory:
             self._idle.put_nowait(workspace if ended else await self._replace_sandbox(workspace))
 
     async def _run_served(
-        self, workspace: Workspace, programs: Sequence[Path], paths: tuple[str, str], wall_s: float, seed: int = 0
+        self,
+        workspace: Workspace,
+        programs: Sequence[Path],
+        paths: tuple[str, str],
+        wall_s: float,
+        seed: int = 0,
+        *,
+        loaded: Loaded = "",
     ) -> bool:
         """Runs a program as a fork of the sandbox's server of a hash seed; False without one, or if the program did not
         end well."""
         servers = self._servers.setdefault(workspace, {})
         if seed not in servers:
             folder = f"{PROGRAMS}/{seed}" if seed else PROGRAMS
-            batch = {"root": WORKSPACE, "paths": import_paths(self._tree), "preload": self._tree.import_names}
+            tests = [f"{WORKSPACE}/{path}" for path in self._tree.tests]
+            described = {"root": WORKSPACE, "paths": import_paths(self._tree), "preload": self._tree.import_names}
+            batch = {**described, "tests": tests, "seed": seed}
             servers[seed] = await ProgramServer.start(workspace, folder, batch, seed)
         server = servers[seed]
-        return server is not None and await server.run(workspace, programs, paths, wall_s)
+        return server is not None and await server.run(workspace, programs, paths, wall_s, loaded)
 
     async def _run_alone(
         self, workspace: Workspace, programs: Sequence[Path], paths: tuple[str, str], request: bytes, wall_s: float
@@ -224,14 +238,14 @@ class Laboratory:
             await workspace.close()
 
     async def _run_chunk(
-        self, chunk: Sequence[Job], repetition: int, results: dict[str, JobResult], *, warm: bool
+        self, chunk: Sequence[Job], repetition: int, results: dict[str, JobResult], *, warm: bool, fresh: bool
     ) -> None:
         workspace, pending = await self._idle.get(), [chunk]
         try:
             while pending:
                 jobs = pending.pop(0)
                 batch = self._describe_batch(jobs, repetition, warm=warm)
-                reply = await self._run_batch_served(workspace, batch)
+                reply = await self._run_batch_served(workspace, batch, fresh=fresh)
                 if reply is None:
                     workspace = await self._without_server(workspace)
                     reply = await self._run_batch(workspace, batch)
@@ -266,13 +280,28 @@ class Laboratory:
             warm=warm,
         )
 
-    async def _run_batch_served(self, workspace: Workspace, batch: JobBatch) -> _BatchReply | None:
-        """Runs a batch as a fork of the sandbox's server; None if it has to run as a process of its own."""
+    async def _run_batch_served(
+        self, workspace: Workspace, batch: JobBatch, *, fresh: bool = False
+    ) -> _BatchReply | None:
+        """Runs a batch as a fork of the sandbox's server; None if it has to run as a process of its own. Unless it is
+        to be `fresh`, its jobs run where the package is imported, as far as their versions can be made there."""
+        loaded = "" if fresh else _configuration(batch)
+        reply = await self._run_batch_in_fork(workspace, batch, loaded)
+        refused = {result.id for result in reply.results if result.ended == "cold"} if reply is not None else set()
+        if reply is None or not refused:
+            return reply
+        jobs = tuple(job for job in batch.jobs if job.id in refused)
+        again = await self._run_batch_in_fork(workspace, msgspec.structs.replace(batch, jobs=jobs, warm=False), "")
+        others = tuple(result for result in reply.results if result.id not in refused)
+        return None if again is None else _BatchReply((*others, *again.results), again.problem)
+
+    async def _run_batch_in_fork(self, workspace: Workspace, batch: JobBatch, loaded: Loaded) -> _BatchReply | None:
         paths = (f"{PROGRAMS}/request.json", f"{PROGRAMS}/reply.json")
         served = msgspec.structs.replace(batch, preload=())  # the server has imported what they need
         await workspace.write(paths[0], write_request(served))
         try:
-            if await self._run_served(workspace, (FORKED_TESTS,), paths, _wall_limit(batch), batch.seed):
+            wall_s = _wall_limit(batch)
+            if await self._run_served(workspace, (FORKED_TESTS,), paths, wall_s, batch.seed, loaded=loaded):
                 return _BatchReply(read_reply(await workspace.read(paths[1])), f"{_NO_REPLY} 0")
         except (OSError, ValueError):
             pass
@@ -290,6 +319,14 @@ class Laboratory:
             return _BatchReply(read_reply(await workspace.read("/tmp/reply.json")), f"{_NO_REPLY} {result.exit_code}")
         except (OSError, ValueError) as exc:
             return _BatchReply((), f"{_NO_REPLY} {result.exit_code}: {exc}; {result.stderr[-300:]}")
+
+
+def _configuration(batch: JobBatch) -> Loaded:
+    """Returns how pytest is configured for a batch where the package is imported; empty where it is not to be."""
+    if any(job.measure for job in batch.jobs):
+        return ""
+    explained = [job.explain for job in batch.jobs]
+    return "explain" if all(explained) else "" if any(explained) else "plain"
 
 
 def _wall_limit(batch: JobBatch) -> float:

@@ -23,8 +23,8 @@ from assay.verify import JudgeRequest, verify_outcome
 from ._candidates import TaskCandidate
 from ._gates import GateOutcome
 from ._laboratory import Laboratory, write_tree
-from ._task_folder import build_check
-from ._tree import SourceTree, is_test_file
+from ._task_folder import build_check, right_content
+from ._tree import SourceTree
 
 
 class DiscardedOutputs:
@@ -63,8 +63,6 @@ class OwnCheck:
         self._host = tempfile.TemporaryDirectory(prefix="assay-judged-")
 
     async def __aenter__(self) -> Self:
-        tests = {f"tests/files/{path}": self._tree.files[path] for path in self._tree.tests}
-        await asyncio.to_thread(write_tree, tests, Path(self._host.name) / "tree")
         return self
 
     async def __aexit__(
@@ -83,21 +81,19 @@ class OwnCheck:
             digest="",
         )
         async with self._slots:
-            folder, state, own = Path(self._host.name) / "tree", self._laboratory.state, None
-            if one.base:
-                folder = await asyncio.to_thread(self._folder_of, one)
-                state = own = await self._laboratory.snapshot_with(one.base)
+            folder = await asyncio.to_thread(self._write_folder, one, outcome)
+            own = await self._laboratory.snapshot_with(one.base) if one.base else None
             try:
-                verdict = await run_check(self._laboratory, task, folder, state)
+                verdict = await run_check(self._laboratory, task, folder, own or self._laboratory.state)
             finally:
                 if own is not None:
                     await self._laboratory.backend.release(own)
-                    await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         return "" if verdict.status == "pass" else f"{verdict.status}: {verdict.reason}"
 
-    def _folder_of(self, one: TaskCandidate) -> Path:
+    def _write_folder(self, one: TaskCandidate, outcome: GateOutcome) -> Path:
+        """Writes the files that the task's folder holds for its tests."""
         folder = Path(self._host.name) / one.digest
-        texts = {path: data for path, data in self._tree.files.items() if is_test_file(path)}
-        texts |= {path: (text or "").encode() for path, text in one.base.items() if is_test_file(path)}
-        write_tree({f"tests/files/{path}": data for path, data in texts.items()}, folder)
+        paths = {test.partition("::")[0] for test in (*outcome.flipped, *outcome.passing)}
+        write_tree({f"tests/files/{path}": right_content(self._tree, one, path) for path in paths}, folder)
         return folder

@@ -11,6 +11,7 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -20,11 +21,13 @@ from assay.environments.workspace.toolchain import PYTHON
 from assay.errors import EnvironmentFailure
 
 SERVER = Path(__file__).with_name("payload") / "program_server.py"
-SESSION = SERVER.with_name("shared_session.py")
+SHARED = tuple(SERVER.with_name(f"{name}.py") for name in ("shared_session", "loaded_package"))
 SERVED_S = 24 * 3600.0
 """Limit of a server's life in wall seconds; each program has its own."""
 CLOSING_S = 5.0
 MAX_LINE = 64
+Loaded = Literal["", "plain", "explain"]
+"""How pytest is configured in the process that has imported the package; empty: the program imports it itself."""
 
 
 class ProgramServer:
@@ -46,12 +49,12 @@ class ProgramServer:
     ) -> ProgramServer | None:
         """Starts a server of a hash seed with its programs in `folder`; None where no pipes join the sandbox.
 
-        `batch` names the `root`, `paths` and modules to `preload`, as a `JobBatch` does: their standard library is
-        imported once.
+        `batch` names the `root`, `paths`, `seed` and modules to `preload`, as a `JobBatch` does, and all files of
+        `tests`: the standard library of the modules is imported once, and so are they for programs that are loaded.
         """
         if not isinstance(workspace, PipedExec):
             return None
-        for program in (SERVER, SESSION, FORKED_TESTS):
+        for program in (SERVER, *SHARED, FORKED_TESTS):
             await workspace.write(f"{folder}/{program.name}", program.read_bytes())
         server = cls(workspace, folder, batch, seed)
         server._copied.add(FORKED_TESTS.name)
@@ -59,13 +62,18 @@ class ProgramServer:
         server._transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, server._answers)
         return server
 
-    async def run(self, workspace: Workspace, programs: Sequence[Path], paths: tuple[str, str], wall_s: float) -> bool:
-        """Runs the first of some programs on a request, which is written, and a reply; False if it did not end well."""
+    async def run(
+        self, workspace: Workspace, programs: Sequence[Path], paths: tuple[str, str], wall_s: float, loaded: Loaded = ""
+    ) -> bool:
+        """Runs the first of some programs on a request, which is written, and a reply; False if it did not end well.
+
+        `loaded` lets it run where the package is imported.
+        """
         for program in programs:
             if program.name not in self._copied:
                 await workspace.write(f"{self._folder}/{program.name}", program.read_bytes())
                 self._copied.add(program.name)
-        line = msgspec.json.encode([programs[0].stem, *paths]) + b"\n"
+        line = msgspec.json.encode([programs[0].stem, *paths, loaded]) + b"\n"
         try:
             os.write(self._commands, line)
             async with asyncio.timeout(wall_s):

@@ -6,6 +6,7 @@ differs from its plain one on any version, or that no version reaches through a 
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ import msgspec
 import assay.verify.payload
 from assay.code.batches import Job
 from assay.code.function_changes import FunctionChanges
-from assay.code.operators import apply, find_sites
+from assay.code.operators import Site, apply, find_sites
 from assay.code.source import SourceError, functions, parse
 from assay.environments.payload import FORKED_TESTS
 from assay.verify.separation_plan import CollectedTest, SeparationPlan
@@ -95,11 +96,10 @@ def draw_mutants(
     for path, changed in sorted(changes.items()):
         names = {one.name for one in changed.functions}
         try:
-            proofs = find_sites(right[path])
-            bodies = {one.name: one.body_line for one in functions(parse(right[path]))}
+            found, bodies = _sites_and_bodies(right[path])
         except SourceError:
             continue
-        for site in proofs:
+        for site in found:
             function = site.function.partition(".<locals>")[0]
             # Signatures and decorators of entry points are the task's own: no version of a worker changes them.
             if function in names and site.line >= bodies.get(function, 0):
@@ -108,13 +108,20 @@ def draw_mutants(
     return tuple({path: apply(right[path], site)} for path, site in drawn)
 
 
+@functools.lru_cache(maxsize=32)
+def _sites_and_bodies(text: str) -> tuple[tuple[Site, ...], dict[str, int]]:
+    """Returns the sites of a text and the first line of each function's body; mutants of one text are drawn often."""
+    return find_sites(text), {one.name: one.body_line for one in functions(parse(text))}
+
+
 async def prove_splices(laboratory: Laboratory, tree: SourceTree, jobs: Sequence[ProofJob]) -> dict[str, SpliceProof]:
     """Runs the plans' spliced tests on all versions, spliced and plain, and compares."""
     if not jobs:
         return {}
     request = {**describe_batch(tree), "jobs": [_request(job) for job in jobs]}
     wall_s = 120.0 + sum(60 * job.cpu_s for job in jobs)
-    reply = await laboratory.run_program((*PROVER, *TRACER, FORKED_TESTS), msgspec.json.encode(request), wall_s)
+    programs = (*PROVER, *TRACER, FORKED_TESTS)
+    reply = await laboratory.run_program(programs, msgspec.json.encode(request), wall_s, "plain")
     known = {result.id: result for result in read_results(reply, ProofResult)}
     proofs = {}
     for job in jobs:

@@ -148,13 +148,14 @@ def write_folder(out: Path, shared: SharedParts, parts: TaskMaterial) -> str:
         if broken is not None:
             files[f"environment/changed/{path}"] = broken
     for path in sorted({test.partition("::")[0] for test in deciding}):
-        files[f"tests/files/{path}"] = _right_content(tree, one, path)
+        files[f"tests/files/{path}"] = right_content(tree, one, path)
     draft = TaskDraft(files=files, config=_harbor_config(tree, identity), assay=_assay_table(shared, parts))
     return write_task(out / identity, draft, replace=True).task.digest
 
 
-def _right_content(tree: SourceTree, one: TaskCandidate, path: str) -> str | bytes:
-    return (one.base[path] or "") if path in one.base else tree.files[path]
+def right_content(tree: SourceTree, one: TaskCandidate, path: str) -> bytes:
+    """Returns what a file holds before the candidate breaks it."""
+    return (one.base[path] or "").encode() if path in one.base else tree.files[path]
 
 
 def _broken_content(tree: SourceTree, parts: TaskMaterial, path: str) -> str | bytes | None:
@@ -167,8 +168,7 @@ def _broken_content(tree: SourceTree, parts: TaskMaterial, path: str) -> str | b
 def _list_fixes(tree: SourceTree, one: TaskCandidate) -> list[dict[str, object]]:
     fixes: list[dict[str, object]] = []
     for path, broken in sorted(one.changes.items()):
-        known = _right_content(tree, one, path)
-        right = known if isinstance(known, str) else known.decode()
+        right = right_content(tree, one, path).decode()
         fixes.append(msgspec.to_builtins(span_fix(path, broken, right)))
     return fixes
 

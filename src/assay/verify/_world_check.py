@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NoReturn, TypeVar
+from collections.abc import Mapping
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
+from assay.environments.services.machines.compile import UNRECORDED
 from assay.errors import TaskError
 
 from ._ruling import Ruling
@@ -24,10 +26,19 @@ def read_parameters(given: WorldInput, kind: type[P]) -> P:
 
 
 def make_result(given: WorldInput, ruling: Ruling, cited: CitedEvidence) -> CheckResult:
-    """Returns a verdict on calls and rows: nothing that the agent wrote was executed."""
+    """Returns a verdict on calls and rows: nothing that the agent wrote was executed. It is `unknown` for a world that
+    was recovered from records, where no record shows what the last step leads to."""
+    if _is_unrecorded(given.facts):
+        ruling = Ruling("unknown", None, "the attempt did what no record of this recovered site shows the result of")
     verifier = verifier_digest(given.check.kind, given.check.parameters, None)
     verdict = cited.make_verdict(given.check, verifier, ruling, separation="no-agent-code")
     return CheckResult(verdict, tuple(cited.items))
+
+
+def _is_unrecorded(facts: Mapping[str, Any]) -> bool:
+    summaries = facts.get("summaries")
+    known = summaries.values() if isinstance(summaries, Mapping) else ()
+    return any(isinstance(one, Mapping) and one.get(UNRECORDED) is True for one in known)
 
 
 def refuse_workspace(given: CheckInput) -> NoReturn:

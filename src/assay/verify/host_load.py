@@ -76,6 +76,7 @@ class LoadMeter:
     def __init__(self, *, is_control: bool) -> None:
         self._is_control = is_control
         self._complete = _sees_all()
+        self._processors = _processors()
         self._sandboxes: list[object] = []
         self._firsts: set[int] = set()
         self._slowdowns: list[float] = []
@@ -109,7 +110,7 @@ class LoadMeter:
         elif None in firsts:
             self._complete = False
             return
-        self._slowdowns.append(runnable / _processors())
+        self._slowdowns.append(runnable / self._processors)
         self._waited.append(threads.waiting > 0)
         if firsts:
             self._demands.append(threads.own_runnable > 0)

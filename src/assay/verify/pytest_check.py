@@ -236,15 +236,15 @@ async def _screen(
     """Returns the result of a judge that runs the tests of many attempts, if that is a plain failure."""
     if given.screen is None:
         return None
-    before = len(cited.items)
-    run = await given.screen.run(given, request, cited)
-    if run is not None and run.report is not None:
+
+    def fails(run: SplicedRun) -> bool:
         with contextlib.suppress(VerifierError):  # the judge that decides will say so
             part = _part_of(run, plan, spliced)
-            if part.ruling.status == "fail" and is_plain(run) and NO_RESULT not in part.marks:
-                return part
-    del cited.items[before:]
-    return None
+            return part.ruling.status == "fail" and is_plain(run) and NO_RESULT not in part.marks
+        return False
+
+    run = await given.screen.run(given, request, cited, fails)
+    return None if run is None else _part_of(run, plan, spliced)
 
 
 def _part_of(run: SplicedRun, plan: _Plan, spliced: SplicedTests) -> _Part:

@@ -53,6 +53,7 @@ class LightStep(msgspec.Struct):
     started: float | None = None
     ended: float | None = None
     extra: LightNames = msgspec.field(default_factory=LightNames)
+    actor_name: str | None = None
 
 
 class LightUsage(msgspec.Struct):
@@ -78,6 +79,7 @@ class LightCall(msgspec.Struct):
     state: str | None = None
     certificate: LightCertificate | None = None
     lineage: dict[str, str] = {}
+    actor_name: str | None = None
     error: str | None = None
     started: float | None = None
     ended: float | None = None

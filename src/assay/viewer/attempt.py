@@ -29,7 +29,7 @@ from .texts import blob_part, json_tree, resolve_pointer, text_part
 
 _HERE = "run/{run}/attempt/{chain}"
 MOST_STEPS = 100_000
-_HEADER = frozenset({"verdicts", "audited", "models", "task_event", "timeline", "annotations", "screens"})
+_HEADER = frozenset({"verdicts", "audited", "models", "task_event", "timeline", "annotations", "screens", "branched"})
 """Fields of an outline that are not columns."""
 MOST_SIBLINGS = 100
 
@@ -70,6 +70,7 @@ def _header(chain: Chain, outline: Outline) -> dict[str, Any]:
         "findings": list_findings(chain, outline),
         "models": outline.models[:20],
         "annotated": len(outline.annotations),
+        "branched": outline.branched,
     }
 
 

@@ -44,6 +44,12 @@ def outlines(root: Path, run: str) -> Iterator[str]:
         yield view_name("run", run, "attempt", chain, "outline")
 
 
+def trees(root: Path, run: str) -> Iterator[str]:
+    for chain, outline in _outlines(root, run):
+        if outline.branched:
+            yield view_name("run", run, "attempt", chain.row.chain, "tree")
+
+
 def siblings(root: Path, run: str) -> Iterator[str]:
     for chain in _chains(root, run)[:NEIGHBOURS]:
         yield view_name("run", run, "attempt", chain, "siblings")

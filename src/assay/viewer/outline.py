@@ -12,6 +12,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
+from assay.analysis.judged_path import ADOPTED, BRANCH
+
 from . import _headline as headline
 from ._light import LightCall, LightEvent, LightEvidence, LightStep, decode_light, has_value, one_line
 from .chains import Chain
@@ -116,6 +118,8 @@ class Outline(msgspec.Struct, frozen=True):
     """Events of people's notes."""
     screens: dict[int, list[int]]
     """Line of a step to the events of the pages that a browser showed in it, in order."""
+    branched: bool
+    """True if the agent tried several times, so that the steps are a tree."""
 
 
 def outline_of(chain: Chain) -> Outline:
@@ -169,6 +173,7 @@ class _OutlineBuilder:
         self.states: dict[str, int] = {}
         self.lanes = [Lane("main", "main", -1)]
         self._branches: dict[str, int] = {}
+        self._branched = False
         self._actors: dict[tuple[int, str], int] = {}
         self._waiting: dict[str, tuple[int, LightCall, int]] = {}
         """Calls that no step has claimed yet: event, call, lane."""
@@ -234,6 +239,7 @@ class _OutlineBuilder:
             timeline=self._timeline.build(),
             annotations=self.annotations,
             screens={position[line]: events for line, events in self.screens.items()},
+            branched=self._branched,
         )
 
     def _line(self, number: int, kind: str, head: str, flags: int = 0, lane: int = 0, **more: Any) -> int:
@@ -276,7 +282,7 @@ class _OutlineBuilder:
 
     def _actor_lane(self, step: LightStep, lane: int) -> int:
         """Returns the lane of a named actor without calls of its own, else `lane`."""
-        names = (step.extra.name, step.extra.agent, step.extra.agent_name)
+        names = (step.actor_name, step.extra.name, step.extra.agent, step.extra.agent_name)
         name = next((each for each in names if isinstance(each, str) and each), None)
         if step.actor == "other_agent" and name is None:
             name = "another agent"
@@ -305,19 +311,20 @@ class _OutlineBuilder:
             return self._branches.get(branch or "", self._call_lanes.get(call.parent or "", 0))
         if not self._branches:  # the first one is the main line
             self._branches[branch] = 0
-            self.lanes[0].agent = _agent(call.lineage)
+            self.lanes[0].agent = call.actor_name or _agent(call.lineage)
             return 0
         parent = self._call_lanes.get(call.parent or "", 0)
         if len(self.lanes) >= _MOST_LANES:
             return parent
         self._branches[branch] = len(self.lanes)
-        agent = _agent(call.lineage)
+        agent = call.actor_name or _agent(call.lineage)
         self.lanes.append(Lane((agent or branch)[:100], "branch", parent, call.cause, agent))
         return self._branches[branch]
 
     def _fact(self, number: int, evidence: LightEvidence) -> None:
         if evidence.kind == "task" and self.task_event < 0:
             self.task_event = number
+        self._branched = self._branched or evidence.kind in (BRANCH, ADOPTED)
         if evidence.kind == SCREEN:
             self._new_screens.append(number)
         flags = FLAGS["beside"] * bool(evidence.data.beside)

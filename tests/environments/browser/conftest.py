@@ -46,7 +46,7 @@ async def open_pages(pages: Mapping[str, Page], **options: bool) -> BrowserTools
         return Response(200, text.encode(), {"Content-Type": "text/html; charset=utf-8"})
 
     lease = await browser_pool().lease()
-    context = await BrowserContext.open(lease, serve, 800, 600)
+    context = await BrowserContext.open(lease, serve, 800, 600, HOME)
     tools = BrowserTools(context, HOME, **options)
     try:
         await tools.open_home()

@@ -92,3 +92,34 @@ def test_sub_agents_are_attempts_of_their_own_where_asked() -> None:
     assert held.batch.attempt.tolist() == [0, 1, 1, 2, 3]
     assert build_batch(rows).batch.attempt.tolist() == [0, 0, 0, 0, 1]
     assert assign_credit(rows, CreditConfig("m-grpo")).batch.parent.tolist() == [-1, 0, 1, -1]
+
+
+def test_each_actor_of_a_team_is_an_attempt_compared_with_the_same_actor() -> None:
+    rows = [
+        row("a", 1, actor="one"),
+        row("a", 1, actor="two", branch="1"),
+        row("b", 1, actor="one", outcome="fail"),
+        row("b", 1, actor="two", branch="1", outcome="fail"),
+    ]
+    held = build_batch(rows, Columns(sub_agents=True))
+    assert held.attempts == (("r", "a", "@one"), ("r", "a", "@two"), ("r", "b", "@one"), ("r", "b", "@two"))
+    assert held.batch.parent.tolist() == [-1] * 4
+    assert held.batch.group.tolist() == [0, 1, 0, 1]
+    assert len(build_batch(rows).attempts) == 2
+
+
+def test_actors_that_were_handed_to_are_sub_agents_of_the_first() -> None:
+    rows = [
+        row("a", 1, actor="manager"),
+        row("a", 1, actor="worker", branch="1", cause="sub_agent"),
+        row("a", 1, actor="worker", branch="2", cause="sub_agent"),
+        row("b", 1, actor="manager", outcome="fail"),
+        row("b", 1, actor="worker", branch="1", cause="sub_agent", outcome="fail"),
+    ]
+    held = build_batch(rows, Columns(sub_agents=True))
+    assert [name for _, _, name in held.attempts] == ["@manager", "1", "2", "@manager", "1"]
+    assert held.batch.parent.tolist() == [-1, 0, 0, -1, 3]
+    given = assign_credit(rows, CreditConfig("m-grpo"))
+    shares = [float(one.advantages[one.loss_mask][0]) for one in given.rows if one.advantages is not None]
+    assert shares[0] == -shares[3] > 0
+    assert shares[1] == shares[2] > 0 > shares[4]

@@ -238,3 +238,12 @@ def _served(root: Path, request: BatchRequest) -> Group:
     batch = LedgerBatch(request, 0)
     with RunReader.open_live(Settings(root, root), batch.run, RowsConfig()) as reader:
         return GroupBuilder(batch, reader).build("walk")
+
+
+def test_a_row_of_a_team_names_the_actor_whose_calls_it_holds(trajectory: Make) -> None:
+    made = trajectory("a", "up", "right")
+    calls = tuple(msgspec.structs.replace(call, actor_name="walker") for call in made.calls)
+    (row,) = sampled_rows(msgspec.structs.replace(made, calls=calls))
+    assert (row.actor, row.outcome) == ("walker", made.outcome)
+    (plain,) = sampled_rows(made)
+    assert plain.actor is None

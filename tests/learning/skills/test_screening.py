@@ -118,11 +118,26 @@ def test_each_refusal_has_its_cause() -> None:
     assert decide(one_lost, protected=frozenset({"t"})).causes == ("protected",)
 
 
-def test_loss_of_what_passes_without_the_skill_is_harm_beside_a_gain() -> None:
+def test_loss_of_what_mostly_passes_is_harm_beside_a_gain() -> None:
     lost = [TaskPasses(f"easy{n}", 4, 3, 4) for n in range(6)]
     decision = decide([*lost, *passes(0, 3, 0, tasks=40)])
     assert decision.causes == ("harm",)
-    assert "tasks that pass without the skill" in decision.reasons[0]
+    assert "tasks that mostly pass" in decision.reasons[0]
+
+
+def test_tasks_that_passed_by_chance_without_the_skill_are_no_harm() -> None:
+    """The placebo takes the way of no skill with equal seeds; the skill takes another one of the same rate."""
+    lucky = [TaskPasses(f"a{n}", 1, n % 2, 1) for n in range(30)]
+    unlucky = [TaskPasses(f"b{n}", 0, n % 2, 0) for n in range(30)]
+    decision = decide_trial([[*lucky, *unlucky]], TrialDesign(0.05, 60))
+    assert decision is not None
+    assert "harm" not in decision.causes
+
+
+def test_a_small_loss_at_an_early_look_is_not_taken_for_harm() -> None:
+    early = [*passes(1, 0, 1, tasks=5), *passes(1, 1, 1, tasks=15)]
+    assert decide_trial([early], TrialDesign(0.05, 60, 1)) is None
+    assert decide([*early, *passes(1, 0, 1, tasks=40)]).causes[0] == "harm"
 
 
 def test_clear_gain_and_clear_loss_end_the_trial_early() -> None:

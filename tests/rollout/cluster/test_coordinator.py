@@ -308,7 +308,7 @@ def test_a_full_spool_stops_an_agent_until_the_store_answers() -> None:
             capacities.append((await agent.poll(PollRequest({}))).capacity)
         return capacities
 
-    assert run_virtual(program()) == [4, 0, 5]
+    assert run_virtual(program()) == [4, 0, 2]  # the outage cut the slots to one, which is recovering
 
 
 def test_few_sandboxes_start_at_once() -> None:

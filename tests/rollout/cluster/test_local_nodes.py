@@ -22,7 +22,7 @@ LIVING = COUNT + "sys.stdin.read()"
 
 def _nodes(folder: Path, program: str | None, warnings: list[str], count: int = 1) -> LocalNodes:
     orders = NodeOrders(
-        NodeConfig(run="r", place=f"file://{folder}/absent", wait_s=1.0),
+        NodeConfig(runs=("r",), place=f"file://{folder}/absent", wait_s=1.0),
         "a-token-of-some-length",
         str(folder),
         str(folder),

@@ -27,7 +27,7 @@ class _Actor(NodeActor):
 
 def _orders(folder: Path, wait_s: float) -> bytes:
     (folder / "objects").mkdir(exist_ok=True)
-    config = NodeConfig(run="r", place=f"file://{folder}/objects", wait_s=wait_s)
+    config = NodeConfig(runs=("r",), place=f"file://{folder}/objects", wait_s=wait_s)
     return msgspec.json.encode(NodeOrders(config, "", str(folder), str(folder), "ray://actor"))
 
 

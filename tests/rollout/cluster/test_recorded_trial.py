@@ -99,9 +99,8 @@ async def test_draining_gives_back_leases_and_uploads_cut_chains(tmp_path: Path)
 
     async with AsyncExitStack() as stack:
         node, serving = await _start_agent(stack, tmp_path, "a", config, tasks, view)
-        node._run_trial._services = node._run_trial._services._replace(  # type: ignore[attr-defined]
-            agent=build_agent(act_for_ever)
-        )
+        runner = node._run_trial._runner  # type: ignore[attr-defined]
+        runner._services = runner._services._replace(agent=build_agent(act_for_ever))
         run = cluster_run("whole", config, tasks, "act_for_ever")
         directory = InProcessAgents({"a": node})
         coordinator = asyncio.create_task(

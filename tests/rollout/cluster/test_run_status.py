@@ -77,7 +77,7 @@ async def test_an_agent_tells_slots_leases_spool_and_endings(tmp_path: Path) -> 
         return TrialOutcome("final", _body(lease.number, _result()))  # type: ignore[arg-type]
 
     metrics = RunMetrics(MetricsRegistry())
-    agent = NodeAgent(AgentConfig("a", slots=2), place, run_trial, observer=metrics)
+    agent = NodeAgent(AgentConfig("a", slots=2), place, run_trial, observers=lambda _: metrics)
     declare_agent_metrics(metrics.registry, agent)
     serving = asyncio.create_task(agent.serve())
     await asyncio.sleep(0)
@@ -114,7 +114,7 @@ def _values(registry: MetricsRegistry) -> dict[tuple[str, ...], float]:
 
 
 async def test_what_local_nodes_could_not_send_is_said_by_the_command(tmp_path: Path) -> None:
-    orders = NodeOrders(NodeConfig(run="r", place="memory:"), "a-token-of-some-length", "s", "c")
+    orders = NodeOrders(NodeConfig(runs=("r",), place="memory:"), "a-token-of-some-length", "s", "c")
     (tmp_path / "node-0.log").write_text("otel: 9 of 9 spans of an earlier command\n")
     warned: list[str] = []
     nodes = LocalNodes(1, orders, tmp_path, warned.append)

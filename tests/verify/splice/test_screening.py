@@ -45,7 +45,7 @@ class Screened(Shop):
         super().__init__(shop.bench)
         self.spent: list[float | None] = []
         self.judges = ScreeningJudges(shop.bench.backend)
-        self.bench.screen = Screen(self.judges, self.spent.append)
+        self.bench.screen = Screen(self.judges, self.spent.append, "the first")
 
     async def programs_of(self, command: str, **more: Any) -> tuple[str, list[str]]:
         """The verdict's status, and the judges' programs that it cites."""
@@ -81,6 +81,29 @@ async def test_a_pass_never_comes_from_it(screened: Screened) -> None:
     assert await screened.programs_of(solution(lines="yield 'c'")) == ("fail", ["warm.py"])
     assert len(screened.spent) == 3
     assert [judge.runs for judge, _ in screened.judges._open.values()] == [3]
+
+
+async def test_the_same_state_fails_without_another_run(screened: Screened) -> None:
+    wrong = solution(total="return 1")
+    first = await screened.judge(wrong)
+    second = await screened.judge(wrong + "touch /tmp/not-of-the-state\n")
+    for name in ("status", "score", "reason", "marks", "separation", "separations"):
+        assert getattr(first.verdict, name) == getattr(second.verdict, name), name
+    assert first.of_kind("test_report") == second.of_kind("test_report")
+    (before, _), (after, _) = first.of_kind("execution"), second.of_kind("execution")
+    assert {**before, "attempt": "the first"} == after
+    assert len(screened.spent) == 1
+    assert [judge.runs for judge, _ in screened.judges._open.values()] == [1]
+
+
+async def test_only_a_plain_failure_of_the_same_tests_and_state_is_used_again(screened: Screened) -> None:
+    for _ in range(2):
+        assert await screened.programs_of(solution()) == ("pass", ["runner.py", "runner.py"])
+    wrong = solution(total="return 1")
+    assert await screened.programs_of(wrong) == ("fail", ["warm.py"])
+    assert await screened.programs_of(wrong, timeout_s=50.0) == ("fail", ["warm.py"])
+    assert await screened.programs_of(wrong + "echo '# more' >> shop/core.py\n") == ("fail", ["warm.py"])
+    assert len(screened.spent) == 5
 
 
 @pytest.mark.long
@@ -184,12 +207,14 @@ async def test_a_judge_that_is_gone_is_not_missed(screened: Screened) -> None:
     assert await screened.programs_of("true") == ("fail", ["warm.py"])
     ((judge, _),) = screened.judges._open.values()
     await judge.workspace.kill_all()
-    assert await screened.programs_of("true") == ("fail", ["runner.py"])
+    assert await screened.programs_of("echo >> shop/core.py") == ("fail", ["runner.py"])
 
 
 async def test_attempts_at_once_are_judged_one_after_the_other(screened: Screened) -> None:
     wrong = solution(ordered="return []")
-    found = await asyncio.gather(*(screened.judge(wrong) for _ in range(3)))
+    changes = [f"echo '# {number}' >> shop/core.py\n" for number in range(3)]
+    found = await asyncio.gather(*(screened.judge(wrong + change) for change in changes))
     assert [one.verdict.status for one in found] == ["fail"] * 3
+    assert len(screened.spent) == 3
     assert len({one.verdict.reason for one in found}) == 1
     assert len(screened.judges._open) == 1

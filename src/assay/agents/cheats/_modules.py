@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import posixpath
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import takewhile
 
 from assay.code.source import parse_tree
@@ -45,7 +46,9 @@ def _is_test(path: str) -> bool:
     return name.startswith("test_") or name.endswith("_test.py") or name == "conftest.py"
 
 
+@lru_cache(maxsize=8)
 def _parsed(data: bytes | None) -> ast.Module | None:
+    """Returns a tree that is shared by all cheats of a task, and not changed; None where the text does not parse."""
     try:
         return parse_tree((data or b"").decode())
     except (SyntaxError, ValueError, RecursionError):
@@ -82,9 +85,14 @@ def _definitions(module: ast.Module | None) -> dict[str, Definition]:
 
 def changed_names(file: SolutionFile) -> dict[str, Definition]:
     """Returns functions and classes that solving adds or changes; all of them if unknown."""
-    after, before = _definitions(_parsed(file.after)), _definitions(_parsed(file.before))
-    changed = {n: d for n, d in after.items() if n not in before or ast.dump(before[n]) != ast.dump(d)}
-    return changed or after
+    after, before = _dumped(file.after), _dumped(file.before)
+    definitions = _definitions(_parsed(file.after))
+    return {n: d for n, d in definitions.items() if before.get(n) != after[n]} or definitions
+
+
+@lru_cache(maxsize=8)
+def _dumped(data: bytes | None) -> dict[str, str]:
+    return {name: ast.dump(node) for name, node in _definitions(_parsed(data)).items()}
 
 
 def override_bodies(file: SolutionFile, body: Body, *, prelude: str = "", base: str = "object") -> str:

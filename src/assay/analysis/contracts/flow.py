@@ -1,8 +1,8 @@
 """Permissions and flow of labelled data in multi-agent runs.
 
 A label's data are texts of its source's results. They reached a holder if such a text occurs verbatim in its later
-calls or messages. That is *obtained*, with the words as evidence; paraphrases and parts are not detected. The agent
-that obtained the data is permitted.
+calls or messages, or in what an actor of a team reads from others. That is *obtained*, with the words as evidence;
+paraphrases and parts are not detected. The agent that obtained the data is permitted.
 
 Permissions are also enforced online (`monitor`); data flow is judged afterwards.
 """
@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from assay.analysis.interface import Finding
+from assay.records import TEAM_READ
 
 from .contract import Contract, Label
 from .evaluation import evaluate
@@ -150,7 +151,8 @@ def flows(label: Label, recorded: RecordedTrace) -> tuple[list[FlowHit], bool]:
 
 
 def _spoken_texts(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yields holder and text: messages belong to the agent, call arguments to the tool."""
+    """Yields holder and text: messages belong to the agent, call arguments to the tool, and what an actor of a team
+    read from others to that actor."""
     who, message, call = str(fields.get("who")), fields.get("message"), fields.get("call")
     if isinstance(message, str):
         yield who, message[:MOST_TEXT]
@@ -158,6 +160,9 @@ def _spoken_texts(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
         raw = str(call.get("raw", ""))[:MOST_TEXT]
         yield who, raw
         yield f"tool:{call.get('name')}", raw
+        result = fields.get("result")
+        if call.get("name") == TEAM_READ and isinstance(result, dict):
+            yield who, str(result.get("content"))[:MOST_TEXT]
 
 
 def _values(label: Label, fields: dict[str, Any]) -> Iterable[str]:

@@ -12,6 +12,32 @@ class Point(NamedTuple):
     y: float
 
 
+class ControlBox(NamedTuple):
+    """An element that can be acted on, as people see it."""
+
+    number: int
+    role: str
+    name: str
+    value: str
+    states: tuple[str, ...]
+    options: tuple[str, ...]
+    """Labels of the options of a list."""
+    box: tuple[int, int, int, int]
+    """Left, top, width and height in pixels of the viewport."""
+
+
+class PagePicture(NamedTuple):
+    """A page as people see it."""
+
+    url: str
+    title: str
+    width: int
+    height: int
+    image: bytes
+    """WebP."""
+    elements: tuple[ControlBox, ...]
+
+
 class Screen(NamedTuple):
     """A page after an act."""
 

@@ -29,9 +29,10 @@ from assay.http.messages import RequestHead, Response
 from assay.records import Isolation, Observation, ToolCall
 
 from .guide import PlanGuide
+from .page_picture import take_page_picture
 from .page_snapshot import PageSnapshot, restore_pages, take_snapshot
 from .random_acts import random_act
-from .screen import Screen
+from .screen import PagePicture, Screen
 from .tab import ActProblem
 from .tools import BrowserTools, Observe
 
@@ -131,6 +132,19 @@ class SiteWorld:
             raise EnvironmentFailure(f"the site is broken: {self._failure}") from self._failure
         return observation
 
+    async def show_page(self) -> PagePicture:
+        """Returns the page as people see it, which is no act.
+
+        Raises:
+            EnvironmentFailure: The browser is broken, or shows no page.
+        """
+        tools = await self.open()
+        try:
+            with boundary(EnvironmentFailure, "the browser"):
+                return await take_page_picture(tools.context)
+        except ActProblem as exc:
+            raise EnvironmentFailure(f"the page cannot be shown: {exc}") from exc
+
     async def digest(self) -> str | None:
         return await self.service.digest()
 
@@ -173,6 +187,7 @@ class SiteWorld:
                 options.observe,
                 takes_pictures=options.pictures,
                 is_own=options.browser_per_attempt,
+                opens_home=self._resumed is None or self._resumed.pages is None,
             )
             browser = tools.context.browser
             self._version, self._isolation = browser.version, browser.isolation

@@ -98,6 +98,10 @@ class Tab:
         self.is_closed = False
         self.is_in_history = False
         """True while a page of the history is loaded."""
+        self.opened_with = ""
+        """Address that the tab was opened with and that nobody asked for since; empty for an empty tab."""
+        self.awaits_first = False
+        """True until the page that the tab was opened with has come."""
         self.served: Served | None = None
         self.content: dict[str, Any] = {}
         """Contents of forms, scroll and more, as `keeper.js` read them last."""
@@ -264,7 +268,7 @@ class Tab:
         frame = params.get("frame") or {}
         if frame.get("id") == self.target:
             self.url = str(frame.get("url")) + str(frame.get("urlFragment") or "")
-            self.is_in_history = False
+            self.is_in_history = self.awaits_first = False
             self._is_navigating = False
 
     def _on_moved(self, params: dict[str, Any]) -> None:
@@ -332,7 +336,7 @@ class Tab:
     def is_busy(self) -> bool:
         """True while the page loads or asks for something."""
         return not self._is_gone and (
-            self._requests > 0 or self._is_loading or self._is_navigating or self._world is None
+            self._requests > 0 or self._is_loading or self._is_navigating or self.awaits_first or self._world is None
         )
 
     @property
@@ -373,6 +377,14 @@ class Tab:
         self.url, self.content = tree.url, tree.kept
         self.last = PageState(tree, render_lines(tree, self.numbering.assign(document, tree)))
         return self.last
+
+    def is_open_at(self, address: str) -> bool:
+        """Returns True, once, if the tab was opened with an address and shows what was served there. Raises
+        `ActProblem` if it could not be loaded."""
+        opened_with, self.opened_with = self.opened_with, ""
+        if opened_with == address and not self.url.startswith("http"):
+            raise ActProblem(f"{address[:200]} could not be loaded.")
+        return opened_with == address
 
     def element(self, number: int) -> int:
         """Returns the number of an element in the current document. Raises `ActProblem` if it is not there."""

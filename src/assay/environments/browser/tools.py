@@ -23,7 +23,7 @@ from assay.environments.services.arguments import readable_arguments
 from assay.records import Observation
 
 from . import acts
-from .context import BrowserContext
+from .context import BLANK, BrowserContext
 from .keys import MODIFIERS, modifier_event
 from .page_snapshot import capture
 from .pool import browser_pool
@@ -104,8 +104,7 @@ class BrowserTools:
         self.messages: list[tuple[str, str]] = []
         """Messages of the agent: kind and text."""
         self.on_screen: Callable[[Screen], None] | None = None
-        self._observe = observe
-        self._takes_pictures = takes_pictures
+        self._observe, self._takes_pictures = observe, takes_pictures
         self._point: Point | None = None
         self._held = 0
         self._acted_on: Tab | None = None
@@ -120,8 +119,9 @@ class BrowserTools:
         *,
         takes_pictures: bool = True,
         is_own: bool = False,
+        opens_home: bool = True,
     ) -> BrowserTools:
-        """Returns tools in a new context of a browser, in which no page is loaded yet.
+        """Returns tools in a new context of a browser; `open_home` must follow, unless its pages are restored.
 
         Args:
             serve: Answers the requests of its pages.
@@ -130,13 +130,14 @@ class BrowserTools:
             observe: Form of what an act returns.
             takes_pictures: True to take a picture after each act.
             is_own: True for a browser that no other attempt uses.
+            opens_home: False to open an empty tab, in which pages are restored.
 
         Raises:
             UserError: No browser or no sandbox for it is here.
             EnvironmentFailure: It could not be started.
         """
         lease = await browser_pool().lease(is_own=is_own)
-        context = await BrowserContext.open(lease, serve, *size)
+        context = await BrowserContext.open(lease, serve, *size, home if opens_home else BLANK)
         return cls(context, home, observe, takes_pictures=takes_pictures)
 
     @staticmethod
@@ -147,7 +148,8 @@ class BrowserTools:
     async def open_home(self) -> None:
         """Loads the start page. Raises `ActProblem`."""
         tab = self.context.current_tab()
-        await acts.go(tab, self.home)
+        if not tab.is_open_at(self.home):
+            await acts.go(tab, self.home)
         await tab.settle(frames=0)
         await tab.read()
         await capture(self.context)
@@ -408,8 +410,7 @@ class BrowserTools:
 
     @property
     def _origin(self) -> str:
-        split = urlsplit(self.home)
-        return f"{split.scheme}://{split.netloc}"
+        return urlsplit(self.home)._replace(path="", query="", fragment="").geturl()
 
     async def _go_back(self, _: GoBack) -> None:
         await acts.go_in_history(self.context.current_tab(), -1)

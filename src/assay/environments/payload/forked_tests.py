@@ -29,11 +29,10 @@ from pluggy import HookimplMarker
 
 hookimpl = HookimplMarker("pytest")  # `pytest` itself is imported where tests run: a worker needs `LiveFunctions` alone
 Work = Callable[[], dict[str, Any]]
-MAX_MESSAGE = 600
-MOST_FRAMES = 12
+MAX_MESSAGE, MOST_FRAMES = 600, 12
 PYTEST_OPTIONS = ["-qq", "--tb=no", "--no-summary", "--import-mode=importlib", "-W", "ignore"]
-GONE = os.WEXITED | os.WNOHANG | os.WNOWAIT
-OVER_TIME = (signal.SIGPROF, signal.SIGXCPU)
+FROZEN: dict[str, list[FunctionType]] = {}
+GONE, OVER_TIME = os.WEXITED | os.WNOHANG | os.WNOWAIT, (signal.SIGPROF, signal.SIGXCPU)
 # Disabled for their cost: each run is a process of its own, which needs no cleanup and has its own report.
 UNUSED = ("cacheprovider", "unraisableexception", "threadexception", "faulthandler", "junitxml", "pastebin", "stepwise")
 PYTEST_OPTIONS += [part for name in UNUSED for part in ("-p", f"no:{name}")]
@@ -43,8 +42,7 @@ class OutcomeRecorder:
     """Pytest plugin that records outcomes, and for each test the lines that it ran."""
 
     def __init__(self, job: dict[str, Any], tracer: Any = None, cover: Sequence[str] = ()) -> None:
-        self.id = job["id"]
-        self.more: dict[str, Any] = {}
+        self.id, self.more = job["id"], dict[str, Any]()
         self.tests: dict[str, list[Any]] = {}
         self.problems: list[str] = []
         self.drew: set[str] = set()
@@ -52,10 +50,8 @@ class OutcomeRecorder:
         self._more_s = float(job.get("more_cpu_s", 0.0))
         self._decisive = frozenset(job.get("give_up_on", ()))
         self._pending = set(self._decisive)
-        self._tracer = tracer
-        self._started = 0.0
-        self._cover = tuple(cover)
-        self._files = {test.partition("::")[0] for test in job["tests"]}
+        self._tracer, self._started = tracer, 0.0
+        self._cover, self._files = tuple(cover), {test.partition("::")[0] for test in job["tests"]}
 
     @hookimpl(tryfirst=True)
     def pytest_ignore_collect(self, collection_path: Any) -> bool | None:
@@ -145,10 +141,8 @@ def run_job(batch: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
     recorder = OutcomeRecorder(job, tracer, batch.get("cover", ()))
     started = time.process_time()
     code = start_pytest(batch, job, [recorder])
-    result = recorder.result(code, time.process_time() - started)
-    if tracer is not None:
-        result |= {"covered": tracer.covered, "calls": tracer.calls}
-    return result
+    lines = {} if tracer is None else {"covered": tracer.covered, "calls": tracer.calls}
+    return recorder.result(code, time.process_time() - started) | lines
 
 
 def start_pytest(batch: dict[str, Any], job: dict[str, Any], plugins: list[Any]) -> int:
@@ -181,11 +175,9 @@ class WarmLoop:
     """Pytest plugin that forks a process for each job once all tests are collected, instead of running them."""
 
     def __init__(self, batch: dict[str, Any], aside: Path, finished: Callable[[dict[str, Any]], None]) -> None:
-        self._batch = batch
-        self._aside = aside
+        self._batch, self._aside, self._finished = batch, aside, finished
         self.recorder = OutcomeRecorder(batch["jobs"][0])
         """Registered once, in the session: the jobs differ only in what they write, and each runs in a fork."""
-        self._finished = finished
 
     @hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: Any) -> bool:
@@ -207,8 +199,7 @@ class WarmLoop:
             return {"id": job["id"], "ended": "cold"}
         random.seed(self._batch.get("seed", 0))
         recorder, items = self.recorder, list(session.items)
-        recorder.id = job["id"]
-        started = time.process_time()
+        recorder.id, started = job["id"], time.process_time()
         for index, item in enumerate(items):
             following = items[index + 1] if index + 1 < len(items) else None
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
@@ -226,42 +217,54 @@ class LiveFunctions:
         for path in paths:
             with contextlib.suppress(OSError, SyntaxError, ValueError):
                 self._original[path] = compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
-        for thing in gc.get_objects():
-            if type(thing) is FunctionType and thing.__code__.co_filename in paths:
-                self._functions.setdefault(_code_key(thing.__code__), []).append(thing)
+        for thing in functions_in_memory(paths):
+            self._functions.setdefault(code_key(thing.__code__), []).append(thing)
 
     def replace(self, path: str, text: str) -> bool:
         """Returns True if every differing function now runs the new code; False may leave some unchanged."""
         try:
             new = compile(text.encode(), path, "exec", dont_inherit=True)
-            pairs = list(_find_differences(self._original[path], new))
+            pairs = list(find_differences(self._original[path], new))
             for old, code in pairs:
-                for function in self._functions[_code_key(old)]:
+                known = self._functions.get(code_key(old), [])
+                # A function inside another one need not be in memory yet; two on one line may have one name.
+                if any(function.__code__ != old for function in known) or not (known or "<locals>" in old.co_qualname):
+                    return False
+                for function in known:
                     function.__code__ = code
         except (KeyError, SyntaxError, ValueError, RecursionError, MemoryError):
             return False
         return True
 
 
-def _code_key(code: CodeType) -> tuple[str, str, int]:
+def functions_in_memory(paths: set[str]) -> Iterator[FunctionType]:
+    """Yields the functions of some files: a look at any other would copy its page in a fork."""
+    for path in paths:
+        yield from FROZEN.get(path, ())
+    yield from (f for f in gc.get_objects() if type(f) is FunctionType and f.__code__.co_filename in paths)
+
+
+def code_key(code: CodeType) -> tuple[str, str, int]:
     return code.co_filename, code.co_qualname, code.co_firstlineno
 
 
-def _find_differences(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
+def find_differences(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
     """Yields the functions whose code differs. Raises `ValueError` if anything else differs."""
     if old == new:
         return
-    if _code_key(old) != _code_key(new):
+    if code_key(old) != code_key(new):
         raise ValueError("functions were moved")
     if old.co_flags & inspect.CO_NEWLOCALS and old.co_flags & inspect.CO_OPTIMIZED:
-        if not old.co_name.startswith("<"):
+        if not old.co_name.startswith("<") or old.co_name == "<lambda>":
             yield old, new
+        elif "<locals>" not in old.co_qualname:
+            raise ValueError("code outside functions differs")
     elif (old.co_code, old.co_names, _constant_values(old)) != (new.co_code, new.co_names, _constant_values(new)):
         raise ValueError("code outside functions differs")
     inner = [c for c in old.co_consts if isinstance(c, CodeType)], [c for c in new.co_consts if isinstance(c, CodeType)]
     for one, two in zip(*inner, strict=False):
-        if not (old.co_flags & inspect.CO_OPTIMIZED) or _code_key(one) == _code_key(two):
-            yield from _find_differences(one, two)
+        if not (old.co_flags & inspect.CO_OPTIMIZED) or code_key(one) == code_key(two):
+            yield from find_differences(one, two)
 
 
 def _constant_values(code: CodeType) -> list[tuple[str, str]]:
@@ -276,9 +279,7 @@ class LineTracer:
     is not traced any more: a line that runs late and rarely can be missed, the same one each time.
     """
 
-    PATIENCE = 300
-    CALLS = 20_000
-    COUNTED = 300_000  # calls of one test, at most
+    PATIENCE, CALLS, COUNTED = 300, 20_000, 300_000  # calls of one test are counted up to the last
 
     def __init__(self, folders: list[str]) -> None:
         self.covered: dict[str, dict[str, list[int]]] = {}
@@ -286,8 +287,7 @@ class LineTracer:
         self._traced: dict[Any, bool] = {}
         self._lines: dict[Any, set[int]] = {}
         self._patience: dict[Any, int] = {}
-        self._quiet = 0
-        self._count = 0
+        self._quiet = self._count = 0
         self.calls: dict[str, int] = {}
 
     def begin(self) -> None:

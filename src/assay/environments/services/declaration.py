@@ -98,6 +98,8 @@ class Action(msgspec.Struct, frozen=True, eq=False, dict=True):
     reads_only: bool = False
     wish: str = ""
     """Request for it in a person's words, with `{argument}` for each argument; empty if people do not ask for it."""
+    title: str = ""
+    """Words of its page and button; empty for those of its name."""
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
@@ -229,7 +231,7 @@ class Service:
         return declare
 
     def action(
-        self, *, roles: Sequence[Role] = AGENT, wish: str = ""
+        self, *, roles: Sequence[Role] = AGENT, wish: str = "", title: str = ""
     ) -> Callable[[Callable[Concatenate[Transaction, P], T]], Callable[Concatenate[Transaction, P], T]]:
         """Declares an action, which may change the state; where it raises nothing has changed.
 
@@ -237,8 +239,9 @@ class Service:
             roles: Who may call it.
             wish: What a person who wants it says, in the imperative and without a full stop, with `{argument}` for
                 each argument: `cancel {order_id} because it is {reason}`. Tasks are written from it.
+            title: Words of its page and button; default: those of its name.
         """
-        return self._declare(tuple(roles), reads_only=False, wish=wish)
+        return self._declare(tuple(roles), reads_only=False, wish=wish, title=title)
 
     def view(
         self, *, roles: Sequence[Role] = AGENT
@@ -247,10 +250,12 @@ class Service:
         return self._declare(tuple(roles), reads_only=True)
 
     def _declare(
-        self, roles: tuple[Role, ...], *, reads_only: bool, wish: str = ""
+        self, roles: tuple[Role, ...], *, reads_only: bool, wish: str = "", title: str = ""
     ) -> Callable[[Callable[Concatenate[Transaction, P], T]], Callable[Concatenate[Transaction, P], T]]:
         def declare(function: Callable[Concatenate[Transaction, P], T]) -> Callable[Concatenate[Transaction, P], T]:
             action = _read_action(self.name, function, roles, reads_only=reads_only, wish=wish)
+            if title:
+                action = msgspec.structs.replace(action, title=title)
             if action.name in self.actions:
                 raise TypeError(f"Service {self.name}: two actions are called {action.name}")
             self.actions[action.name] = action

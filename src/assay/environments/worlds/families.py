@@ -205,6 +205,7 @@ def _family(kind: str, summary: str = "", **facts: Any) -> type[WorldTasks]:
 
 _CLAIM = "Tasks of `grid`. The naive check believes that the goal was reached where the agent says so."
 _GYMNASIUM = "Tasks in a Gymnasium environment: `id=MiniGrid-Empty-5x5-v0,search=2000`."
+_SPLIT = "Tasks of `split-constraints`: each actor of a team knows a part of the constraints, a single agent knows all."
 _PROBLEMS = "Problems of reasoning-gym: `dataset=chain_sum,config=min_terms:4+max_terms:6`."
 
 AdventureTasks = _family("adventure")
@@ -216,6 +217,7 @@ KeyValueTasks = _family("key-value")
 MazeTasks = _family("maze")
 ReasoningGymTasks = _family("reasoning-gym", _PROBLEMS, tables=frozenset({"config"}))
 SokobanTasks = _family("sokoban")
+SplitConstraintsTasks = _family("split-constraints", _SPLIT)
 SubsetSumTasks = _family("subset-sum")
 TablesTasks = _family("tables")
 TextArenaTasks = _family("textarena", "Games of TextArena for one player: `id=TowerOfHanoi-v0`.")

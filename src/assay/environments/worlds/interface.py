@@ -79,3 +79,15 @@ class OffersChoices(Protocol):
 
     def choices(self) -> Sequence[Act]:
         """Returns possible acts, at most 100; all of them if they are few."""
+
+
+@runtime_checkable
+class SplitsKnowledge(Protocol):
+    """Optional protocol of text worlds whose knowledge is split among the actors of a team."""
+
+    @property
+    def parts(self) -> int:
+        """Number of parts; together they hold all that a single agent is told. 0: nothing is split."""
+
+    def view(self, part: int) -> str:
+        """Returns the task as the holder of a part reads it, from 1 to `parts`; of 0, what everybody may know."""

@@ -19,7 +19,7 @@ from assay.environments.interface import ToolSpec
 from assay.environments.wrapping import TROUBLES, NoiseKind, Rate, disturb_text, read_wrappers, replace_words
 from assay.records import DIGEST_PREFIX
 
-from .interface import Act, OffersChoices, TextWorld, Turn
+from .interface import Act, OffersChoices, SplitsKnowledge, TextWorld, Turn
 from .rules import OVER
 
 DECLARE = "declare_unsolvable"
@@ -64,6 +64,14 @@ class Wrapper:
     def brief(self) -> str:
         """Returns the transformed brief; empty if the world has none."""
         return str(getattr(self.inner, "brief", str)())
+
+    @property
+    def parts(self) -> int:
+        """Number of parts of the knowledge of the world inside; 0 if it does not split it."""
+        return int(getattr(self.inner, "parts", 0))
+
+    def view(self, part: int) -> str:
+        return self.transform(self.inner.view(part) if isinstance(self.inner, SplitsKnowledge) else "")
 
     def dedup_key(self) -> str:
         return str(getattr(self.inner, "dedup_key", self.inner.state)())

@@ -101,7 +101,8 @@ def _facts(steps: Iterable[Step], calls: Iterable[ModelCall]) -> Facts:
 def _step(step: Step) -> Iterator[tuple[str, Any]]:
     yield "steps.message", step.message
     yield "steps.actor", (step.actor, step.message) if step.message else None
-    yield from ((f"steps.{name}", getattr(step, name)) for name in ("reasoning", "state", "started", "ended", "extra"))
+    fields = ("reasoning", "state", "started", "ended", "extra", "actor_name")
+    yield from ((f"steps.{name}", getattr(step, name)) for name in fields)
     for call in step.tool_calls:
         yield from ((f"steps.tool_calls.{name}", (getattr(call, name),)) for name in ("id", "name", "arguments"))
         yield "steps.tool_calls.parsed", (call.parsed,)
@@ -116,7 +117,7 @@ def _step(step: Step) -> Iterator[tuple[str, Any]]:
 def _call(call: ModelCall) -> Iterator[tuple[str, Any]]:
     yield "calls", (call.id,)
     yield "calls.usage", None if call.usage == Usage() else call.usage
-    names = ("cost_usd", "completion_token_ids", "prompt_token_ids", "logprobs", "sampling", "error")
+    names = ("cost_usd", "completion_token_ids", "prompt_token_ids", "logprobs", "sampling", "error", "actor_name")
     yield from ((f"calls.{name}", getattr(call, name)) for name in names)
     yield "calls.request", call.request or call.response
 

@@ -27,9 +27,9 @@ import msgspec
 
 from assay.errors import ProviderError, UserError
 from assay.gateway.backends._reply import CONTEXT_LENGTH, Completion, invalid_reply, invalid_request, read_error
-from assay.gateway.backends._retry import ClientOptions, backoff_delay, is_retryable, retry_after
+from assay.gateway.backends._retry import ClientOptions, backoff_delay, is_overload, is_retryable, retry_after
 from assay.gateway.backends.pricing import Prices
-from assay.gateway.interface import Delta, ModelReply, ModelRequest, OnDeltas
+from assay.gateway.interface import Delta, LoadListener, ModelReply, ModelRequest, OnDeltas
 from assay.http.client import ClientLimits, ClientResponse, HttpClient, ResponseTooLargeError
 
 _REDACTED = "[credential]"
@@ -93,6 +93,11 @@ class ModelClient(ABC):
         self._price = (prices or Prices()).find(self._model)
         self._jitter = random.Random(self._options.seed)
         self._http: HttpClient | None = None
+        self._listener: LoadListener | None = None
+
+    def report_load(self, listener: LoadListener) -> None:
+        """Tells a listener how the server copes. See `ReportsLoad`."""
+        self._listener = listener
 
     def __repr__(self) -> str:
         """Shows the model and the server, never the credential."""
@@ -132,8 +137,13 @@ class ModelClient(ABC):
         while True:
             tries += 1
             try:
-                return self._model_reply(await self._send_once(data, headers, sink), body, tries)
+                completion = await self._send_once(data, headers, sink)
+                if self._listener is not None:
+                    self._listener.on_reply()
+                return self._model_reply(completion, body, tries)
             except ProviderError as exc:
+                if self._listener is not None and is_overload(exc):
+                    self._listener.on_overload()
                 wait_s = self._retry_delay(exc, tries, time.monotonic() - started)
                 if wait_s is None or (sink is not None and sink.started):
                     raise

@@ -6,6 +6,7 @@
 | `anthropic:NAME` | the server at `ANTHROPIC_BASE_URL`, with `ANTHROPIC_API_KEY` |
 | `http://host/v1#NAME` | that server; the credential is sent only where the URL lies under `OPENAI_BASE_URL`'s host |
 | `local:PATH`, `vllm:...`, `sglang:...` | models that take tokens: the table below this one |
+| `small:NAME` | a small language model from packages, on one CPU thread: [small models](#a-small-model) |
 | `scripted:PATH` | replies from a JSON, TOML or YAML file: [scripts](#scripts) |
 | `scripted:module:function`, `scripted:file.py:function` | replies from a function: [scripts](#scripts) |
 | `replay:ATTEMPT`, `replay:RUN:ATTEMPT` | the replies of a recorded attempt, again (in runs; see `replay`) |
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 _FORMS = (
     "openai:NAME, anthropic:NAME, http://host/v1#NAME, local:PATH, vllm:URL#NAME?tokenizer=PATH, "
-    "sglang:URL#NAME?tokenizer=PATH, scripted:PATH, scripted:module:function or replay:ATTEMPT"
+    "sglang:URL#NAME?tokenizer=PATH, small:NAME, scripted:PATH, scripted:module:function or replay:ATTEMPT"
 )
 _EXAMPLES = {
     "openai": "http://127.0.0.1:8000/v1 or https://api.openai.com/v1",
@@ -55,13 +56,17 @@ def open_backend(model: str, settings: Settings) -> ModelBackend:
         from ._open_tokens import open_token_backend  # late: it brings the rendering with it
 
         return open_token_backend(kind, rest, settings)
+    if kind == "small" and rest:
+        from .small import open_small
+
+        return open_small(rest)
     raise UserError(f"--model {model!r}: no such kind of model; expected {_FORMS}")
 
 
 def require_model_form(model: str) -> None:
     """Raises `UserError` for a name of no form that a run takes; nothing is opened."""
     kind, _, rest = model.partition(":")
-    if not rest or kind not in {*_EXAMPLES, "http", "https", "scripted", "local", "vllm", "sglang", "replay"}:
+    if not rest or kind not in {*_EXAMPLES, "http", "https", "scripted", "local", "vllm", "sglang", "small", "replay"}:
         raise UserError(f"{model!r}: no such kind of model; expected {_FORMS}")
 
 

@@ -14,6 +14,9 @@ from email.utils import parsedate_to_datetime
 
 import msgspec
 
+from assay.errors import ProviderError
+
+OVERLOADED = frozenset({429, 503, 529})
 _PERMANENT_CODES = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
 
 
@@ -52,6 +55,14 @@ def is_retryable(status: int, code: str) -> bool:
     if status == 429:
         return code not in _PERMANENT_CODES
     return status in {408, 425} or (status >= 500 and status not in {501, 505})
+
+
+def is_overload(error: ProviderError) -> bool:
+    """Returns whether an error is a sign that the server has too much to do: 429 (unless the quota is exhausted), 503,
+    529, a broken connection or no answer in time."""
+    if error.status is None:
+        return error.retryable and isinstance(error.__cause__, OSError)
+    return error.retryable and error.status in OVERLOADED
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

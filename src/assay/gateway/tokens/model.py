@@ -15,7 +15,15 @@ from typing import Any
 
 from assay.errors import ProviderError, boundary
 from assay.gateway.call_tree import CallTree, Placement
-from assay.gateway.interface import ModelReply, ModelRequest, OnDeltas, TokenBackend, TokenReply
+from assay.gateway.interface import (
+    LoadListener,
+    ModelReply,
+    ModelRequest,
+    OnDeltas,
+    ReportsLoad,
+    TokenBackend,
+    TokenReply,
+)
 from assay.gateway.model import ModelAnswer, discard_deltas
 from assay.records import Usage
 
@@ -166,6 +174,11 @@ class RenderedBackend:
         """Sends one request without history. See `ModelBackend.complete`."""
         answered = await self.session().ask(secrets.token_hex(8), request, _ROOT, on_deltas or discard_deltas)
         return answered.reply
+
+    def report_load(self, listener: LoadListener) -> None:
+        """Tells a listener how the server of the token backend copes. See `ReportsLoad`."""
+        if isinstance(self.tokens, ReportsLoad):
+            self.tokens.report_load(listener)
 
     async def close(self) -> None:
         """Closes the token backend. Idempotent."""

@@ -20,6 +20,8 @@ from .interface import BROKE, NOT_JUDGED, OUTCOMES, UNKNOWN, Batch, Credit, make
 
 _NUMBER = re.compile(r"(?:(?:v|version|step|iteration|iter|policy)[-_ ]?)?(\d{1,15})", re.IGNORECASE)
 
+_ACTOR = "@"
+
 
 class Columns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Maps row fields to batch columns."""
@@ -32,7 +34,8 @@ class Columns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Number of each weight version without a number in its name (`12`, `v12` and `step-12` have one)."""
     sub_agents: bool = False
     """Treats each sub-agent as an attempt of its own, with the outcome of its main attempt (required by `m-grpo`);
-    else its turns belong to that attempt."""
+    else its turns belong to that attempt. So is each actor of a team, compared with the same actor of other
+    attempts."""
 
 
 class RowBatch(NamedTuple):
@@ -42,7 +45,8 @@ class RowBatch(NamedTuple):
     positions: tuple[tuple[int, int], ...]
     """[T] row index, and index in its `turns`."""
     attempts: tuple[tuple[str, str, str], ...]
-    """[A] run, chain, and first branch of a sub-agent; empty for the main agent."""
+    """[A] run, chain, and first branch of a sub-agent, or `@` and the name of a team's actor; empty for the main
+    agent."""
 
 
 def build_batch(rows: Sequence[TrainingRow], columns: Columns | None = None, **extra: Any) -> RowBatch:
@@ -80,7 +84,7 @@ def build_batch(rows: Sequence[TrainingRow], columns: Columns | None = None, **e
     states: dict[str, int] = {}
     batch = make_batch(
         attempt=np.fromiter((entry[0] for entry in positions), np.int64, len(positions)),
-        **_of_attempts(first, columns),
+        **_of_attempts(first, [key[2] for key in attempts], columns),
         parent=_parents(rows, attempts, roots),
         **_of_turns(
             [(rows[number], rows[number].turns[position]) for _, _, number, position in positions],
@@ -94,7 +98,8 @@ def build_batch(rows: Sequence[TrainingRow], columns: Columns | None = None, **e
 
 
 def _sub_agent_roots(rows: Sequence[TrainingRow]) -> dict[tuple[str, str, str], str]:
-    """Returns, for each branch of a sub-agent, the sub-agent's first branch."""
+    """Returns, for each branch of a sub-agent, the sub-agent's first branch; of a team's actor that no other one
+    handed its task to, the actor."""
     by_branch = {(row.run, row.chain, row.branch): row for row in rows}
     found = {}
     for run, chain, branch in by_branch:
@@ -104,6 +109,8 @@ def _sub_agent_roots(rows: Sequence[TrainingRow]) -> dict[tuple[str, str, str], 
             row = by_branch.get((run, chain, row.parent or ""))
         if row is not None and row.cause == "sub_agent":
             found[run, chain, branch] = row.branch
+        elif (actor := by_branch[run, chain, branch].actor) is not None:
+            found[run, chain, branch] = _ACTOR + actor
     return found
 
 
@@ -113,17 +120,25 @@ def _parents(
     roots: Mapping[tuple[str, str, str], str],
 ) -> list[int]:
     parent_branches = {(row.run, row.chain, row.branch): row.parent for row in rows if row.cause == "sub_agent"}
+    mains: dict[tuple[str, str], int] = {}
+    for (run, chain, branch), number in attempts.items():
+        if branch.startswith(_ACTOR):
+            mains.setdefault((run, chain), number)
     found = []
     for run, chain, branch in attempts:
+        if branch.startswith(_ACTOR):
+            found.append(-1)
+            continue
         caller = roots.get((run, chain, parent_branches.get((run, chain, branch)) or ""), "")
-        found.append(attempts.get((run, chain, caller), -1) if branch else -1)
+        found.append(attempts.get((run, chain, caller), mains.get((run, chain), -1)) if branch else -1)
     return found
 
 
-def _of_attempts(rows: Sequence[TrainingRow], columns: Columns) -> dict[str, Any]:
+def _of_attempts(rows: Sequence[TrainingRow], roots: Sequence[str], columns: Columns) -> dict[str, Any]:
     groups: dict[str, int] = {}
+    names = [row.group + root * root.startswith(_ACTOR) for row, root in zip(rows, roots, strict=True)]
     return {
-        "group": [groups.setdefault(row.group, len(groups)) for row in rows],
+        "group": [groups.setdefault(name, len(groups)) for name in names],
         "reward": [_reward(row, columns) for row in rows],
         "outcome": [_outcome(row) for row in rows],
         "integrity": [NOT_JUDGED if row.integrity is None else OUTCOMES.index(row.integrity) for row in rows],

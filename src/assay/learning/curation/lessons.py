@@ -122,6 +122,19 @@ def read_pairs(folder: Path, renderer: AttributingRenderer, tokenizer: str) -> I
             yield from rows_of_transcript(transcript, renderer, tokenizer=tokenizer, group=group, **fields)
 
 
+def instruction_for(reader: RunReader, trajectory: Trajectory) -> str:
+    """Returns the text of an attempt's task; for a record without the task, what was said before the first step.
+
+    Raises:
+        UserError: The record does not hold it.
+    """
+    known = reader.instruction(trajectory)
+    if known is not None:
+        return known
+    opening = opening_for(reader, trajectory).messages
+    return "\n".join(str(message["content"]) for message in opening if message["role"] == "user")
+
+
 def opening_for(reader: RunReader, failed: Trajectory) -> Opening:
     """Returns the messages before the agent's first step, recorded or reconstructed.
 

@@ -10,6 +10,7 @@ ordinary run, so that an interrupted search continues, and comes to the same res
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -17,6 +18,8 @@ import msgspec
 
 from assay.analysis.columns import measure_attempts
 from assay.errors import StoreError, UserError
+from assay.gateway.backends import open_backend
+from assay.gateway.interface import ModelRequest
 from assay.learning.skills.chained_file import ChainedFile
 from assay.learning.skills.decision import TaskPasses, TrialDesign, decide_trial
 from assay.learning.skills.holdouts import HoldoutLedger, HoldoutUse
@@ -28,6 +31,8 @@ from assay.settings import Settings
 from assay.store import RunStore, final_rows, load_current_verdicts
 from assay.tasks import LoadedTask, find_tasks
 
+from .feedback import read_feedback
+from .gepa_search import GepaOptions, TaskFeedback, Texts, search_texts
 from .recipe import EvolveGateOptions, EvolveRecipe, EvolveSearchOptions
 
 Report = Callable[[str], None]
@@ -38,7 +43,7 @@ _LEAST_TASKS = 4
 class EvolutionEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One record of a ledger."""
 
-    kind: Literal["candidate", "gate"]
+    kind: Literal["candidate", "gate", "proposal"]
     recipe: str
     """Digest of the recipe."""
     options: dict[str, Any]
@@ -49,7 +54,13 @@ class EvolutionEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     turns: float | None
     accepted: bool | None = None
     """The gate's decision; None for a candidate."""
+    base_rate: float | None = None
+    """The present configuration's rate on the same tasks; of a gate."""
     reasons: tuple[str, ...] = ()
+    prompt: str = ""
+    """Digest of the prompt that a model answered, and how often it was asked before; of a proposal."""
+    text: str = ""
+    """Its answer."""
     previous: str = ""
 
     @property
@@ -108,12 +119,19 @@ class _Evolution:
         self._recipe, self._settings, self._report = recipe, settings, report
         self._ledger = ChainedFile(settings.store / "evolution" / f"{recipe.name}.jsonl", EvolutionEntry)
         self._found: dict[tuple[str, int], EvaluatedOptions] = {}
+        self._asked: dict[str, int] = {}
+        self._whole: Sequence[LoadedTask] = ()
         others = {entry.recipe for entry in self._ledger.read()} - {recipe.digest}
         if others:
             raise UserError(f"{self._ledger.path} is of another recipe: give this one another name")
 
     async def run(self, search: Sequence[LoadedTask], held_out: Sequence[LoadedTask]) -> EvolveReport:
-        ways = {"coordinate": self._by_coordinate, "halving": self._by_halving}
+        ways = {
+            "coordinate": self._by_coordinate,
+            "grid": self._by_grid,
+            "halving": self._by_halving,
+            "gepa": self._by_gepa,
+        }
         base = await self._evaluate(self._recipe.base, search)
         winner = await ways[self._recipe.search.method](search)
         nothing = "no candidate is better on the tasks of the search: nothing to decide"
@@ -135,6 +153,51 @@ class _Evolution:
                     other = await self._evaluate({**best.options, option: value}, tasks)
                     best = other if other.rate > best.rate else best
         return best
+
+    async def _by_grid(self, tasks: Sequence[LoadedTask]) -> EvaluatedOptions:
+        made = [await self._evaluate(options, tasks) for options in self._recipe.combinations()]
+        return max(made, key=lambda one: one.rate)
+
+    async def _by_gepa(self, tasks: Sequence[LoadedTask]) -> EvaluatedOptions:
+        search, recipe = self._recipe.search, self._recipe
+        options = GepaOptions(search.seed, search.calls, recipe.space, search.proposer is not None)
+        start = {option: str(recipe.base[option]) for option in recipe.space}
+        self._whole = tasks
+        texts = await search_texts(start, tasks, self, options)
+        return await self._evaluate({**recipe.base, **texts}, tasks)
+
+    async def evaluate_texts(self, texts: Texts, tasks: Sequence[LoadedTask]) -> list[TaskFeedback]:
+        """See `CandidateRuns`: a part of the tasks is a run of its own, named by the tasks."""
+        options = {**self._recipe.base, **texts}
+        if len(tasks) == len(self._whole):
+            run = (await self._evaluate(options, tasks)).run
+        else:
+            part = digest_record([one.task.digest for one in tasks])[7:15]
+            run = f"{self._recipe.name}-{digest_record(options)[7:15]}-{len(tasks)}-{part}"
+            self._report(f"{run}: {len(tasks)} tasks, {_show(options)}")
+            rate, turns = await self._run_arm(options, tasks, run, self._recipe.search)
+            self._append(EvolutionEntry("candidate", self._recipe.digest, options, (run,), len(tasks), rate, turns))
+        return await asyncio.to_thread(read_feedback, self._settings, run, tasks, self._recipe.search.attempts)
+
+    async def propose_text(self, prompt: str) -> str:
+        """See `CandidateRuns`."""
+        digest = digest_record(prompt)
+        number = self._asked[digest] = self._asked.get(digest, -1) + 1
+        name = f"{digest}#{number}"
+        for entry in self._ledger.read():
+            if entry.kind == "proposal" and entry.prompt == name:
+                return entry.text
+        model = self._recipe.search.proposer or ""
+        self._report(f"{model} writes a new text")
+        backend = open_backend(model, self._settings)
+        try:
+            reply = await backend.complete(ModelRequest([{"role": "user", "content": prompt}]))
+        finally:
+            await backend.close()
+        content = reply.message.get("content")
+        text = content if isinstance(content, str) else ""
+        self._append(EvolutionEntry("proposal", self._recipe.digest, {}, (name,), 0, 0.0, None, prompt=name, text=text))
+        return text
 
     async def _by_halving(self, tasks: Sequence[LoadedTask]) -> EvaluatedOptions:
         left = list(self._recipe.combinations())
@@ -207,7 +270,7 @@ class _Evolution:
         self._append(
             EvolutionEntry(
                 "gate", recipe.digest, winner.options, tuple(runs), len(seen), rates[1], None, decision.accepted,
-                decision.reasons,
+                rates[0], decision.reasons,
             )
         )  # fmt: skip
         return (decision.accepted, decision.reasons), rates

@@ -21,13 +21,19 @@ class EvolveSearchOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
 
     tasks: tuple[str, ...]
     """Tasks of the search: task folders, or families as `family:NAME,n=60,seed=1`."""
-    method: Literal["coordinate", "halving"] = "coordinate"
-    """`coordinate`: one option after the other, the best value of each is kept. `halving`: all combinations on a part
-    of the tasks, the better half on twice as many, and so on."""
+    method: Literal["coordinate", "grid", "halving", "gepa"] = "coordinate"
+    """`coordinate`: one option after the other, the best value of each is kept. `grid`: all combinations on all tasks.
+    `halving`: all combinations on a part of the tasks, the better half on twice as many, and so on. `gepa`: texts, by
+    the library GEPA."""
     attempts: Count = 1
     """Attempts at each task."""
     sweeps: Count = 1
     """Times that `coordinate` goes over all options."""
+    calls: Count = 200
+    """Attempts that `gepa` may make."""
+    proposer: str | None = None
+    """Model that writes the new texts of `gepa` from verdicts and evidence; without one they are the values of `space`
+    in turn."""
     seed: int = 0
     """Seed of the runs, the same for all candidates."""
 
@@ -76,8 +82,15 @@ class EvolveRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         size = 1
         for values in self.space.values():
             size *= len(values)
-        if self.search.method == "halving" and size > MOST_CANDIDATES:
+        if self.search.method in ("grid", "halving") and size > MOST_CANDIDATES:
             raise UserError(f"space has {size:,} combinations; at most {MOST_CANDIDATES}: take method = 'coordinate'")
+        if self.search.method == "gepa":
+            self._require_texts()
+
+    def _require_texts(self) -> None:
+        for option, values in self.space.items():
+            if not all(isinstance(value, str) for value in (self.base.get(option), *values)):
+                raise UserError(f"method = 'gepa' changes texts alone: give {option!r} a text in [base] and in [space]")
 
     @property
     def digest(self) -> str:

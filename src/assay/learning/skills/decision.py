@@ -1,9 +1,11 @@
 """Decides on a skill from the pass counts of a trial's arms: pure, and the same for stored and simulated trials.
 
-Error rates, each over the whole trial whatever its number of looks: a skill without any effect is accepted with a
-chance of at most `NO_EFFECT_SHARE` of alpha, and one not better than one of the two controls (no skill; the
-placebo) with a chance of at most alpha. The first holds by a test against both controls together, the second by one
-test against each. All are exact permutation tests on tasks (`assay.statistics.SequentialTest`).
+Error rates, each over the whole trial whatever its number of looks: a skill that is not better than one of the two
+controls (no skill; the placebo) is accepted with a chance of at most alpha, by one test against each at the full level
+(an intersection-union test: both must be rejected). A skill without any effect is accepted with a chance of at most
+`NO_EFFECT_SHARE` of alpha if the three arms differ by draws alone, by a test against both controls together, which the
+other two nearly imply; where the placebo ends as no skill does, attempt by attempt, alpha remains. All are exact
+permutation tests on tasks (`assay.statistics.SequentialTest`).
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from .records import RefusalCause
 NO_EFFECT_SHARE = 0.6
 """Level of the test against both controls together, as a share of alpha: 3% of 5%."""
 HARM_LEVEL = 0.05
-"""Level of the one-sided tests that the skill loses tasks."""
+"""Level of the one-sided tests that the skill loses tasks, over both and over all looks: each look has the share of its
+tasks, so that a skill without any effect is called harmful in at most 5% of trials."""
 _FUTILE_FRACTION = 0.5
 """Share of the planned tasks after which a trial without an observed gain stops."""
 
@@ -101,7 +104,7 @@ def decide_trial(looks: Sequence[Sequence[TaskPasses]], design: TrialDesign) -> 
     for number, look in enumerate(looks, 1):
         seen += look
         tests = [plan.look(look, design) for plan in plans]
-        decision = _decide(seen, tests, number, design)
+        decision = _decide(seen, tests, number, len(look) / design.tasks, design)
         if decision is not None:
             return decision
     return None
@@ -119,9 +122,9 @@ def _plan_tests(design: TrialDesign, *, has_placebo: bool) -> list[_PlannedTest]
 
 
 def _decide(
-    seen: Sequence[TaskPasses], tests: Sequence[_TestResult], number: int, design: TrialDesign
+    seen: Sequence[TaskPasses], tests: Sequence[_TestResult], number: int, share: float, design: TrialDesign
 ) -> TrialDecision | None:
-    refusals = _harm_refusals(seen, design) + _protected_refusals(seen, design)
+    refusals = _harm_refusals(seen, share, design) + _protected_refusals(seen, design)
     gains = {"none": sum(one.skill - one.none for one in seen)}
     if len(tests) > 1:
         gains["placebo"] = sum(one.skill - (one.placebo or 0) for one in seen)
@@ -143,17 +146,20 @@ def _decide(
     )  # fmt: skip
 
 
-def _harm_refusals(seen: Sequence[TaskPasses], design: TrialDesign) -> list[tuple[RefusalCause, str]]:
-    """Tests for a loss over all tasks, and over those that the placebo passed in every attempt.
+def _harm_refusals(seen: Sequence[TaskPasses], share: float, design: TrialDesign) -> list[tuple[RefusalCause, str]]:
+    """Tests for a loss over all tasks, and over those that pass in at least half of the attempts of both arms.
 
-    Tasks that passed before are chosen by the placebo arm, not by the arm that is compared: those chosen by their own
-    result would fall by chance alone.
+    The tasks are chosen by what both arms have in common: those that pass without the skill, or with the placebo, which
+    may take the same way as no skill with equal seeds, would fall by chance alone.
     """
     refusals: list[tuple[RefusalCause, str]] = []
-    easy = [one for one in seen if one.placebo == design.attempts]
-    for tasks, where in ((seen, ""), (easy, " among tasks that pass without the skill")):
+    tests = [(list(seen), "")]
+    if design.attempts > 1:  # with one attempt the two tests are the same
+        passing = [one for one in seen if one.none + one.skill >= design.attempts]
+        tests.append((passing, " among tasks that mostly pass"))
+    for tasks, where in tests:
         p_harm = sign_flip_test([(one.none - one.skill) / design.attempts for one in tasks])
-        if p_harm <= HARM_LEVEL:
+        if p_harm <= HARM_LEVEL * share / len(tests):
             shown = f"{_flips(tasks)}{where} (one-sided p {format_p_value(p_harm, digits=3)} for a loss)"
             refusals.append(("harm", f"harmful: {shown}"))
     return refusals

@@ -10,17 +10,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from assay.agents.text_rules import parse_rules
+from assay.analysis.judged_path import judged_path
 from assay.errors import AssayError, UserError
 from assay.learning.curation.lessons import opening_for
 from assay.learning.reading import RunReader
 from assay.learning.rows_config import RowsConfig
 from assay.records import Trajectory, digest_bytes
+from assay.rollout.rejudge.config import ReplayConfig
+from assay.rollout.rejudge.recorded_task import RecordedTasks
 from assay.settings import Settings
 from assay.store import RunStore, final_rows
 from assay.verdicts import trust_of
+from assay.verify.reverification import CannotRebuildError
 
 from .distil import DistilledSkill, TextAttempt, TextTurn, distil_rules, write_rule_skill
 from .folder import SKILL_FILE
+from .leaks import TaskSecrets, secrets_of_task
 from .library import SkillLibrary
 from .records import Claim, EvidenceRef
 
@@ -58,6 +63,58 @@ def read_attempts(runs: Sequence[str], settings: Settings) -> StoredAttempts:
             "runs of one agent with one skill"
         )
     return StoredAttempts(attempts, left_out, skills.pop() if skills else None)
+
+
+class ContrastAttempt(NamedTuple):
+    """One judged attempt: the way that was judged."""
+
+    trajectory: Trajectory
+    passed: bool
+
+
+class JudgedRuns(NamedTuple):
+    """Judged attempts of runs of any kind of task."""
+
+    attempts: list[ContrastAttempt]
+    secrets: list[TaskSecrets]
+    """Texts of their tasks that a skill may not hold."""
+    left_out: int
+    """Attempts that are doubted, unjudged or broken."""
+
+
+def read_judged(runs: Sequence[str], settings: Settings) -> JudgedRuns:
+    """Reads the judged attempts of runs, as the way that was judged, with the secrets of their tasks.
+
+    Raises:
+        UserError: A task is not available, so that nothing could be scanned for its texts.
+        StoreError: A run is not what was recorded.
+    """
+    judged, secrets, left_out = list[ContrastAttempt](), dict[str, TaskSecrets](), 0
+    for run in runs:
+        config = ReplayConfig(run=run, all=True)
+        with (
+            RunReader.open(settings, run, RowsConfig()) as reader,
+            RunStore.open(settings.store, run) as store,
+            RecordedTasks.chosen(store, config) as tasks,
+        ):
+            for trajectory in reader.trajectories():
+                kind = trust_of(trajectory).outcome_class
+                if kind not in ("pass", "fail"):
+                    left_out += 1
+                    continue
+                judged.append(ContrastAttempt(judged_path(trajectory), kind == "pass"))
+                if trajectory.task_digest not in secrets:
+                    secrets[trajectory.task_digest] = _secrets(tasks, trajectory)
+    return JudgedRuns(judged, list(secrets.values()), left_out)
+
+
+def _secrets(tasks: RecordedTasks, trajectory: Trajectory) -> TaskSecrets:
+    try:
+        return secrets_of_task(tasks.of(trajectory))
+    except CannotRebuildError as exc:
+        raise UserError(
+            f"a skill cannot be scanned for texts of task {trajectory.task!r}, so none is made: {exc}"
+        ) from exc
 
 
 def loaded_skill(trajectory: Trajectory) -> str | None:

@@ -2,8 +2,8 @@
 
 The reference (`skills-ref`) takes the strict subset of YAML: block mappings and lists of plain text. Flow collections,
 anchors, aliases, tags and repeated keys are refused, and every scalar is text. The syntax is read by PyYAML's parser of
-events; no object is built from a tag. One difference: U+0085, U+2028 and U+2029 end a line here, as in YAML 1.1, and
-are text for the reference.
+events; no object is built from a tag. Two differences: U+0085, U+2028 and U+2029 end a line here, as in YAML 1.1, and
+are text for the reference; and a line that begins with a colon, a field without a name, is refused here.
 """
 
 from __future__ import annotations

@@ -26,8 +26,9 @@ class TrialConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Times the result is looked at: after equal parts of the tasks. The trial ends at the first look that decides it;
     1 always runs all."""
     alpha: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.05
-    """Highest chance of releasing a skill not better than no skill or than the placebo; one without
-    any effect is released in at most 0.6 of it. The holdout grants at most what is left of its 0.05."""
+    """Highest chance of releasing a skill not better than no skill or than the placebo; one without any effect is
+    released in at most 0.6 of it, unless the placebo ends as no skill does, attempt by attempt. The holdout grants at
+    most what is left of its 0.05."""
     no_placebo: bool = False
     """Leave out the control arm with a shuffled skill of equal length: the trial costs a third less, and a gain that
     any text of this length brings is taken for one of the skill."""

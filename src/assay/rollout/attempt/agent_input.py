@@ -13,9 +13,11 @@ import msgspec
 
 from assay.analysis.contracts.trace import GUARD
 from assay.analysis.judged_path import ADOPTED, BRANCH
-from assay.records import Evidence, ToolCall, require_finite
+from assay.records import HAND_OFF, TEAM, TEAM_MESSAGE, Evidence, ToolCall, require_finite
 
-RUNNERS_KINDS: Final = frozenset({BRANCH, ADOPTED, GUARD, "contract", "task", "place", "facts", "snapshot"})
+RUNNERS_KINDS: Final = frozenset(
+    {BRANCH, ADOPTED, GUARD, TEAM, TEAM_MESSAGE, HAND_OFF, "contract", "task", "place", "facts", "snapshot"}
+)
 """Kinds of evidence that say which steps count, of which task and what state they led to: the runner's to add."""
 
 

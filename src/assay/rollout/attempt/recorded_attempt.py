@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from assay.agents.branches import Branches
 from assay.agents.interface import FORK_SHELL, Attempt, Endpoint, Prior, Toolbox
+from assay.agents.teams.interface import TeamSeats
 from assay.environments.interface import Episodic, ExecResult, Tools, Workspace
 from assay.errors import AssayError, LimitReached, ProviderError, UserError
 from assay.gateway.interface import Exchange, MessageLog, ModelBackend, ModelReply, ModelRequest, retains_requests
@@ -96,6 +97,11 @@ class LiveAttempt(Attempt):
         self.solution: Path | None = None
         self.prior: Prior | None = None
         self.branches: Branches | None = None
+        self.team: TeamSeats | None = None
+        self.actor_name: str | None = None
+        """Name of the actor of a team that this view of the attempt is of; None outside teams."""
+        self.is_sub_agent = False
+        """True for an actor that another one handed a task to: its model calls are a sub-agent's."""
         self.path: BranchPath | None = None
         """The branch that this view of the attempt is of; None in an attempt without branches."""
         self._is_out_of_turns = False
@@ -104,7 +110,7 @@ class LiveAttempt(Attempt):
         self.ended: str | None = None
         self.meter = meter
         self._recorder = recorder
-        self._user_steps: list[Step] = []
+        self.user_steps: list[Step] = []
         """Steps of the simulated person within the agent's step under way."""
         self._model = model
         self._conversation_model: Model | None = None
@@ -122,7 +128,8 @@ class LiveAttempt(Attempt):
         fork: Workspace | None = None,
         env: Mapping[str, str] | None = None,
     ) -> ExecResult:
-        if self.workspace is None:
+        workspace = self.acting or self.workspace
+        if workspace is None:
             raise UserError(f"the environment {self.task.environment.kind!r} has no shell")
         require_text("the message of shell()", message, optional=True)
         self._begin_turn()
@@ -131,9 +138,10 @@ class LiveAttempt(Attempt):
         name = "shell" if fork is None else FORK_SHELL
         call = ToolCall(f"t{self._recorder.steps}", name, canonical_bytes(arguments).decode(), arguments)
         try:
-            reason = await self._refusal(Step(self._recorder.steps, "agent", message, None, (call,), started=started))
+            step = Step(self._recorder.steps, "agent", message, None, (call,), started=started)
+            reason = await self._refusal(self._stamped(step))
             if reason is None:
-                result = await (fork or self.acting or self.workspace).exec(command, timeout_s=timeout_s, env=env)
+                result = await (fork or workspace).exec(command, timeout_s=timeout_s, env=env)
             else:
                 result = refusal_of_exec(reason)
         except BaseException:
@@ -151,7 +159,7 @@ class LiveAttempt(Attempt):
             timed_out=result.timed_out,
             duration_s=round(result.duration_s, 6),
         )
-        state = await self._state()
+        state = await self.judged_state()
         self._record(message, None, (call,), (observations,), StepContext(started, state))
         return result
 
@@ -217,17 +225,17 @@ class LiveAttempt(Attempt):
         try:
             for tool_call in calls:
                 reason = None
-                if self.guard is not None:
+                if self.guard is not None or self.actor_name is not None:
                     known, made = tuple(calls[: len(observations) + 1]), tuple(observations)
                     step = Step(self._recorder.steps, "agent", message, reasoning, known, made, started=started)
-                    reason = await self._refusal(step)
+                    reason = await self._refusal(self._stamped(step))
                 refused = None if reason is None else Observation(reason, tool_call.id, error=True)
                 observations.append(refused or await self._observe(tool_call))
         finally:
             # A limit or a cancellation in the middle leaves what was observed so far on record.
             state = await self.tools.digest() if len(observations) == len(calls) else None
             self._record(message, reasoning, tuple(calls), tuple(observations), StepContext(started, state, call))
-            if self._user_steps:
+            if self.user_steps:
                 self._record_user_steps()
         if self.episode is not None:
             self._check_world_end(self.episode)
@@ -235,10 +243,11 @@ class LiveAttempt(Attempt):
 
     def add_user_step(self, step: Step) -> None:
         """Records a step of the simulated person after the agent's step under way, which its index follows."""
-        self._user_steps.append(step)
+        self.user_steps.append(step)
 
     def _record_user_steps(self) -> None:
-        steps, self._user_steps = self._user_steps, []
+        steps = [*self.user_steps]
+        self.user_steps.clear()
         for step in steps:
             self._recorder.step(replace(step, index=self._recorder.steps))
 
@@ -281,9 +290,14 @@ class LiveAttempt(Attempt):
         step = Step(
             index, "agent", message, reasoning, calls, observations, context.call, context.state, context.started, now
         )
+        step = self._stamped(step)
         self._recorder.step(step)
         if self.guard is not None:
             self.guard.record_step(step)
+
+    def _stamped(self, step: Step) -> Step:
+        """Returns a step with the name of the actor whose view of the attempt this is."""
+        return step if self.actor_name is None else replace(step, actor_name=self.actor_name)
 
     def say(self, message: str, *, reasoning: str | None = None, call: str | None = None) -> None:
         require_text("the message of say()", message)
@@ -340,6 +354,9 @@ class LiveAttempt(Attempt):
     async def _record_call(self, ended: _EndedCall) -> None:
         answered, position = ended.answered, ended.position
         reply = answered.reply if answered else None
+        cause = answered.cause if answered else position.cause
+        if self.is_sub_agent and cause == "root":
+            cause = "sub_agent"
         await self._recorder.end_call(
             Exchange(
                 id=ended.id,
@@ -354,13 +371,14 @@ class LiveAttempt(Attempt):
                 delivered=True,
                 parent=position.parent,
                 branch=self._conversation.add(ended.id, position, reply),
-                cause=answered.cause if answered else position.cause,
+                cause=cause,
                 differs_at=answered.differs_at if answered else position.differs_at,
                 shared_messages=position.shared,
                 shared_tokens=answered.shared_tokens if answered else 0,
                 certificate=answered.certificate if answered else None,
                 lineage={},
-            )
+            ),
+            actor_name=self.actor_name,
         )
 
     def _need_model(self) -> ModelAccess:
@@ -380,13 +398,13 @@ class LiveAttempt(Attempt):
                 opened = GuardedModel(opened, guard, self._recorder, self.meter)
             model = LimitedModel(opened, access.slots, self.meter)
             on_step = None if guard is None else guard.observe_step
-            recording = SessionRecorder(self._recorder, self.meter, self._state, self._stop, on_step)
+            recording = SessionRecorder(self._recorder, self.meter, self.judged_state, self._stop, on_step)
             gateway = await access.gateway_handle.open()
             endpoint_handle = await open_endpoint(gateway, model, recording, await self.workspace.listen(0))
             self._serving = _OpenSession(endpoint_handle, recording, model)
         return self._serving.endpoint_handle.endpoint
 
-    async def _state(self) -> str | None:
+    async def judged_state(self) -> str | None:
         """Returns the digest of the judged state; None if it cannot be observed."""
         if self.observe is not None:
             return await self.observe()

@@ -89,6 +89,8 @@ class SiteOptions(NamedTuple):
     """Initial state; None is the task's unmodified image."""
     screening: ScreeningJudges | None = None
     """Judges that are shared with other attempts and find plain failures; None: there are none."""
+    attempt: str = ""
+    """Id of the attempt, for the evidence of others that end in the same state."""
 
 
 class AttemptSite(Protocol):
@@ -272,7 +274,7 @@ class WorkspaceSite:
             return None
         from assay.verify.splice.screening import Screen  # late: most runs have none
 
-        return Screen(judges, varied.usage.add_command)
+        return Screen(judges, varied.usage.add_command, self._options.attempt)
 
     async def preview(self, task: Task) -> tuple[CheckResult, ...]:
         if self._judges_as_asked:

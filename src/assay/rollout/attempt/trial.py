@@ -16,6 +16,7 @@ from typing import NamedTuple
 from assay import __version__
 from assay.agents.branches import UPPER_BOUND, count_tries, is_upper_bound, uses_branches
 from assay.agents.interface import Agent, attempts_task, is_placed, takes_solution
+from assay.agents.teams.interface import team_of
 from assay.environments.solution import find_solution_folder
 from assay.errors import (
     AgentError,
@@ -38,6 +39,7 @@ from assay.rollout.attempt.branches import BranchParts, LiveBranches
 from assay.rollout.attempt.recorded_attempt import LiveAttempt, ModelAccess
 from assay.rollout.attempt.site import NO_CHECKS, AttemptSite
 from assay.rollout.attempt.steps import as_step_result, combine_steps, is_below_minimum, step_tasks
+from assay.rollout.attempt.team import LiveTeam
 from assay.rollout.audit.live import LiveRecord, judge_record
 from assay.rollout.config import RunConfig
 from assay.rollout.limits.contract_guards import ActiveContracts, ContractGuard
@@ -152,6 +154,7 @@ class Trial:
             self.meter.on_turn, self.recorder.on_step = stopper.check, stopper.watch.add_step
         self.site = services.make_site(planned)
         self.is_upper_bound = is_upper_bound(self.agent)
+        self.team = team_of(self.agent)
         self.branches: LiveBranches | None = None
         """For an agent that tries several times."""
         self.ending = ActingEnd()
@@ -308,6 +311,8 @@ class Trial:
         self.executions_before = self.recorder.executions
         self.attempt.ended = None  # what the step before ended with says nothing of this one
         self.attempt.branches = self.branches
+        if self.team is not None:
+            self.attempt.team = LiveTeam(self.team, self.attempt, self.recorder, self.services.model)
         problem = await self._act_under_limits()
         stopped = await self._take_adopted_branch()
         # What its model calls met goes before what its program made of that.

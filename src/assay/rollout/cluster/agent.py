@@ -2,7 +2,9 @@
 
 An agent takes leases up to 1.25 times its slots, so that a slot that falls free has work before the next poll. It
 bounds running trials (slots), sandboxes that are starting, concurrent uploads, and the bytes that wait for upload:
-above that bound it starts no trial and takes no lease until the store accepts uploads again. After three trials in a
+above that bound it starts no trial and takes no lease until the store accepts uploads again. It runs fewer trials at
+once while a model server or the store is overloaded (`AttemptLimit`). Runs that share an agent get its free slots by
+turns, by what they hold and what waits. After three trials in a
 row that left no record (a full disk, no sandbox), it gives back its waiting leases and tries one lease at a time, with
 growing waits, so that a broken node does not use up the trials of attempts that others can run.
 
@@ -25,13 +27,14 @@ import msgspec
 
 from assay.errors import AssayError, EnvironmentFailure, StoreError, boundary
 from assay.rollout.attempt.trial import TrialResult
+from assay.rollout.limits.attempt_limit import AttemptLimit
 from assay.rollout.limits.run_budget import ModelUse
 from assay.rollout.telemetry.observer import RunObserver
 from assay.store.objects.interface import ObjectStore
 
 from .commits import TrialBody, commit_final, keep_cut, new_token
 from .patient_store import PatientStore
-from .placement import NodeResources, use_of_result
+from .placement import NodeResources, RunDemand, divide_slots, use_of_result
 from .transport import (
     NO_USE,
     AgentLoad,
@@ -45,6 +48,10 @@ from .transport import (
     TrialEnd,
 )
 
+DEMAND_S = 30.0
+"""Slots are kept for another run that asked for some within this time."""
+LAG_S = 15.0
+"""An upload that waits for so long is a sign that the store is overloaded."""
 SCAN_S = 30.0
 """From one look for trials that outlived their leases to the next, in polls."""
 
@@ -106,7 +113,7 @@ class NodeAgent:
         *,
         clock: Callable[[], float] | None = None,
         make_token: Callable[[], str] = new_token,
-        observer: RunObserver | None = None,
+        observers: Callable[[str], RunObserver | None] = lambda _: None,
     ) -> None:
         """Creates an agent, which starts nothing before `serve` runs.
 
@@ -117,12 +124,12 @@ class NodeAgent:
             resources: Says what the node can run now.
             clock: A monotonic clock in seconds; None is that of the event loop.
             make_token: Makes the token of a trial.
-            observer: Is told of uploads; None: nothing is observed.
+            observers: Returns what is told of the uploads of a run; None: nothing is.
         """
-        self.config, self._objects = config, PatientStore(objects)
+        self.config, self._objects = config, PatientStore(objects, self.on_overload)
         self._run_trial, self._resources = run_trial, resources
         self._clock = clock or (lambda: asyncio.get_running_loop().time())
-        self._make_token, self._observer = make_token, observer
+        self._make_token, self._observers = make_token, observers
         self._session = make_token()
         self._epochs: dict[str, int] = {}
         self._leases: dict[LeaseRef, _LeaseState] = {}
@@ -130,10 +137,15 @@ class NodeAgent:
         self._running = 0
         self._spooled_bytes = 0
         self._ends: dict[str, TrialEnd] = {}
+        self.limit = AttemptLimit(config.slots, self._clock)
+        self._demands: dict[str, tuple[float, int | None]] = {}
+        """When each run was polled for last, and how many of its attempts waited then; None if that was not said."""
         self._starting = asyncio.Semaphore(config.starting)
         self._uploads = asyncio.Semaphore(config.uploads)
         self._group: asyncio.TaskGroup | None = None
         self._draining = False
+        self._left_runs: set[str] = set()
+        """Runs whose leases the agent takes no more."""
         self._crashes = 0
         """Trials since the last one with a record."""
         self._rest_until = -math.inf
@@ -166,6 +178,10 @@ class NodeAgent:
         """Number of leases whose trials are not in the store yet."""
         return len(self._leases)
 
+    def leases_of(self, run: str) -> int:
+        """Returns how many of these are of one run."""
+        return sum(ref.run == run for ref in self._leases)
+
     def load(self) -> AgentLoad:
         """Returns what the agent does now."""
         now = self._clock()
@@ -177,24 +193,47 @@ class NodeAgent:
             self._spooled_bytes,
             max(0.0, now - min(uploading, default=now)),
             None if self._polled_at is None else now - self._polled_at,
+            self.limit.allowed,
         )
+
+    def on_overload(self) -> None:
+        """Takes a sign that a model server or the store is overloaded."""
+        self.limit.cut(self._running)
+
+    def on_reply(self) -> None:
+        """Takes an answer of a model server or the store."""
+        if self.limit.grow():
+            self._start_trials()
 
     async def drain(self, within_s: float = 20.0) -> None:
         """Gives back all leases, uploads what is recorded, and stops the agent after at most `within_s` seconds."""
         self._draining = True
-        self._return_waiting()
-        self._cut_trials(late_only=False)
+        await self._drain(lambda _: True, within_s)
+        self._stopped.set()
+
+    async def drain_run(self, run: str, within_s: float = 20.0) -> None:
+        """Gives back the leases of one run, uploads what is recorded of it, and takes no more of them."""
+        self._left_runs.add(run)
+        self._demands.pop(run, None)
+        await self._drain(lambda one: one.lease.run == run, within_s)
+
+    async def _drain(self, chosen: Callable[[_LeaseState], bool], within_s: float) -> None:
+        self._return_waiting(chosen)
+        self._cut_trials(late_only=False, chosen=chosen)
         try:
             async with asyncio.timeout(within_s):
-                while self._leases:
+                while any(map(chosen, self._leases.values())):
                     self._idle.clear()
                     await self._idle.wait()
         except TimeoutError:
-            _log.warning("agent %s: %d trials were not uploaded in time", self.config.name, len(self._leases))
-            for one in self._leases.values():
+            left = [one for one in self._leases.values() if chosen(one)]
+            _log.warning("agent %s: %d trials were not uploaded in time", self.config.name, len(left))
+            for one in left:
                 if one.task is not None:
                     one.task.cancel()
-        self._stopped.set()
+
+    def _is_draining(self, lease: Lease) -> bool:
+        return self._draining or lease.run in self._left_runs
 
     async def poll(self, request: PollRequest) -> AgentReport:
         """Returns the state of the agent. Leases that waited too long are among its ends, as `returned`."""
@@ -210,7 +249,7 @@ class NodeAgent:
         return AgentReport(
             self.config.name,
             self._session,
-            self._capacity(),
+            self._share(request),
             self._running,
             len(self._waiting),
             len(self._leases) - self._running - len(self._waiting),
@@ -227,7 +266,7 @@ class NodeAgent:
         capacity, now, refused = self._capacity(), self._clock(), []
         for lease in request.leases:
             ref = lease.ref
-            if lease.epoch < self._epochs.get(lease.run, 0):
+            if lease.epoch < self._epochs.get(lease.run, 0) or lease.run in self._left_runs:
                 refused.append(ref)
             elif ref in self._leases:
                 continue  # repeated: the answer to the first request was lost
@@ -262,11 +301,32 @@ class NodeAgent:
             return 0
         if self._crashes >= CRASHES_IN_A_ROW:
             return int(self._clock() >= self._rest_until and not self._running and not self._waiting)
-        return max(0, math.ceil(1.25 * self.config.slots) - self._running - len(self._waiting))
+        return max(0, math.ceil(1.25 * self.limit.allowed) - self._running - len(self._waiting))
+
+    def _share(self, request: PollRequest) -> int:
+        """Returns how many leases a coordinator may grant: its share, while other runs wait for slots, too."""
+        now, capacity = self._clock(), self._capacity()
+        for run in request.epochs:
+            self._demands[run] = (now, request.waiting.get(run))
+        self._demands = {run: one for run, one in self._demands.items() if now - one[0] < DEMAND_S}
+        others = [run for run, (_, waiting) in self._demands.items() if run not in request.epochs and waiting]
+        if not capacity or not others or not request.epochs:
+            return capacity
+        leased = Counter(ref.run for ref in self._leases)
+        demands = []
+        for run in (*request.epochs, *others):
+            waiting = self._demands[run][1]
+            demands.append(RunDemand(run, 1.0, leased[run], capacity if waiting is None else waiting))
+        shares = divide_slots(capacity, demands)
+        return sum(shares[run] for run in request.epochs)
 
     def _end_late_leases(self) -> None:
         """Gives back leases that waited too long, and cuts trials that outlived theirs."""
         now = self._clock()
+        if self._spooled_bytes and any(
+            one.phase == "uploading" and now - one.ended_at > LAG_S for one in self._leases.values()
+        ):
+            self.on_overload()
         if now >= self._scan_at:
             self._scan_at = now + SCAN_S
             self._cut_trials(late_only=True)
@@ -277,14 +337,14 @@ class NodeAgent:
         if self._draining or self._group is None or self._spooled_bytes > self.config.spool_bytes:
             return
         now = self._clock()
-        while self._waiting and self._running < self.config.slots:
+        while self._waiting and self._running < self.limit.allowed:
             one = self._waiting.popleft()
             one.phase, one.started_at = "starting", now
             self._running += 1
             one.task = self._group.create_task(self._run_lease(one))
 
     async def _run_lease(self, one: _LeaseState) -> None:
-        if self._draining:
+        if self._is_draining(one.lease):
             self._running -= 1
             self._report_end(one, self._make_token(), "returned")
         else:
@@ -311,7 +371,7 @@ class NodeAgent:
                 raise asyncio.CancelledError
             one.task.uncancel()  # the trial is over; its upload goes on
         if outcome is None:
-            self._report_end(one, token, "interrupted" if self._draining else "crashed")
+            self._report_end(one, token, "interrupted" if self._is_draining(one.lease) else "crashed")
             self._rest_after_crashes()
         else:
             self._crashes = 0
@@ -327,19 +387,20 @@ class NodeAgent:
         _log.warning("agent %s: %d trials in a row left no record: it rests", self.config.name, self._crashes)
         self._return_waiting()
 
-    def _return_waiting(self) -> None:
-        for one in self._waiting:
+    def _return_waiting(self, chosen: Callable[[_LeaseState], bool] = lambda _: True) -> None:
+        waiting = list(self._waiting)
+        self._waiting = deque(one for one in waiting if not chosen(one))
+        for one in filter(chosen, waiting):
             self._report_end(one, self._make_token(), "returned")
-        self._waiting.clear()
 
-    def _cut_trials(self, *, late_only: bool) -> None:
+    def _cut_trials(self, *, late_only: bool, chosen: Callable[[_LeaseState], bool] = lambda _: True) -> None:
         """Cancels running trials, whose records so far are uploaded.
 
         A task that has not begun is left alone: if it were cancelled, it would never report its end.
         """
         now = self._clock()
         for one in self._leases.values():
-            if one.phase != "running" or one.task is None or one.is_cut:
+            if one.phase != "running" or one.task is None or one.is_cut or not chosen(one):
                 continue
             if not late_only or now - one.started_at > one.lease.lifetime_s:
                 one.is_cut = True
@@ -352,11 +413,13 @@ class NodeAgent:
         try:
             async with self._uploads:
                 ending, result = await self._commit(lease, token, outcome)
+            self.on_reply()
         finally:
             self._spooled_bytes -= size
             self._start_trials()
-        if self._observer is not None:
-            self._observer.on_upload(outcome.body.chain, started, ending)
+        observer = self._observers(lease.run)
+        if observer is not None:
+            observer.on_upload(outcome.body.chain, started, ending)
         use = NO_USE if outcome.body.result is None else use_of_result(outcome.body.result)
         self._report_end(one, token, ending, result, use)
 
@@ -371,7 +434,7 @@ class NodeAgent:
             return ("final" if commit.outcome == "won" else "superseded"), commit.result
         reason: Literal["retried", "interrupted"] = "retried" if outcome.ending == "retry" else "interrupted"
         await keep_cut(self._objects, run, attempt, token, body, reason)
-        if outcome.ending == "interrupted" and not self._draining:
+        if outcome.ending == "interrupted" and not self._is_draining(lease):
             return "crashed", None  # it outlived its lease
         return outcome.ending, body.result
 
@@ -387,5 +450,5 @@ class NodeAgent:
         del self._leases[lease.ref]
         self.endings[ending] += 1
         self._ends[token] = TrialEnd(lease.run, lease.attempt, token, ending, result, use)
-        if not self._leases:
+        if self._draining or self._left_runs or not self._leases:
             self._idle.set()

@@ -18,6 +18,17 @@ def declare_agent_metrics(registry: MetricsRegistry, agent: NodeAgent) -> None:
         return {} if polled_s is None else {(): polled_s}
 
     registry.read("assay_slots", "Trials that may run at once.", lambda: {(): agent.config.slots})
+    registry.read(
+        "assay_slots_allowed",
+        "Trials that may run at once now, fewer than the slots while a model server or the place is overloaded.",
+        lambda: {(): agent.limit.allowed},
+    )
+    registry.read(
+        "assay_slots_cuts_total",
+        "Times that this number was lowered.",
+        lambda: {(): agent.limit.cuts},
+        kind="counter",
+    )
     registry.read("assay_leases", "Leases that the node holds, by state.", leases, ("state",))
     registry.read("assay_queue", "Leases that wait for a free slot.", lambda: {(): agent.load().waiting})
     registry.read("assay_spool_bytes", "Bytes of trials that wait for upload.", lambda: {(): agent.load().spool_bytes})

@@ -67,7 +67,8 @@ class TrialRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fa
     run: Name
     attempt: Name
     token: Token
-    kind: Literal["final", "superseded", "retried", "interrupted"]
+    kind: Literal["final", "superseded", "retried", "interrupted", "input"]
+    """`input`: a recorded attempt of another run, which the work of this one reads; its attempt is its chain."""
     body: TrialBody
 
 
@@ -112,7 +113,7 @@ def unpack_events(body: TrialBody) -> tuple[bytes, ...]:
         events = _EVENTS.decode(raw)
     except (OSError, ValueError, msgspec.DecodeError) as exc:
         raise StoreError(f"the events of chain {body.chain} are damaged: {exc}") from exc
-    if (len(events), _head_of(body.chain, events)) != (body.length, body.head):
+    if (len(events), head_of(body.chain, events)) != (body.length, body.head):
         raise StoreError(f"the events of chain {body.chain} do not give its head: they were changed")
     return events
 
@@ -236,7 +237,13 @@ def _encode(run: str, attempt: str, token: str, kind: Literal["final"] | CutReas
     return _ENCODER.encode(TrialRecord(1, run, attempt, token, kind, body))
 
 
-def _head_of(chain: str, events: Sequence[bytes]) -> str:
+def encode_input(run: str, body: TrialBody) -> bytes:
+    """Returns the object of a recorded attempt that the work of a run reads."""
+    return _ENCODER.encode(TrialRecord(1, run, body.chain, new_token(), "input", body))
+
+
+def head_of(chain: str, events: Sequence[bytes]) -> str:
+    """Returns the head of a chain of these events."""
     head = GENESIS
     for index, event in enumerate(events):
         head = link_digest(chain, index, head, event)

@@ -155,7 +155,10 @@ class Coordinator:
         for run in self._runs:
             state = RunState(run, self._epochs[run.name], times)
             finals = await list_finals(self._objects, run.name)
-            state.restore(await read_rounds(self._objects, run.name), finals)
+            if run.attempts is None:
+                state.restore(await read_rounds(self._objects, run.name), finals)
+            else:
+                state.open_listed(run.attempts, finals)
             if not run.budget.is_unlimited:
                 await self._restore_use(state)
             self._states[run.name] = state
@@ -265,11 +268,14 @@ class Coordinator:
 
     async def _poll(self, agent: _Agent) -> AgentReport | None:
         """Returns an agent's report, after it was taken in; None if the agent missed the poll."""
-        request = PollRequest(dict(self._epochs), agent.received, agent.ask_leases)
+        request = PollRequest(dict(self._epochs), agent.received, agent.ask_leases, self._demand())
         report = await self._ask(agent, request)
         if report is not None:
             self._read_report(agent, request, report)
         return report
+
+    def _demand(self) -> dict[str, int]:
+        return {name: state.waiting() for name, state in self._states.items()}
 
     async def _ask(self, agent: _Agent, request: PollRequest) -> AgentReport | None:
         try:

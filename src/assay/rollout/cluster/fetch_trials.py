@@ -45,13 +45,20 @@ async def fetch_trials(store: RunStore, objects: ObjectStore, planned: Sequence[
     Raises:
         StoreError: A record or a blob is damaged or missing; the message names its key. What was copied stays.
     """
+    finals = await fetch_finals(store, objects, planned)
+    return FetchResult(finals, await _fetch_cuts(store, objects))
+
+
+async def fetch_finals(store: RunStore, objects: ObjectStore, planned: Sequence[PlannedAttempt]) -> int:
+    """Copies the finals of these attempts that the store lacks; returns how many the place has. Raises as
+    `fetch_trials`."""
     names = await list_finals(objects, store.run)
     there = [one for one in planned if object_name(one.id) in names]
     present = {row.attempt for row in store.attempts() if row.final}
     missing = [one for one in there if one.id not in present]
     for start in range(0, len(missing), AT_ONCE):
         await _fetch_finals(store, objects, missing[start : start + AT_ONCE])
-    return FetchResult(len(there), await _fetch_cuts(store, objects))
+    return len(there)
 
 
 async def _fetch_finals(store: RunStore, objects: ObjectStore, batch: Sequence[PlannedAttempt]) -> None:
@@ -79,7 +86,7 @@ async def _add_final(store: RunStore, objects: ObjectStore, planned: PlannedAtte
             raise StoreError("its result is not that of its chain")
 
     try:
-        await _add(store, objects, record, check)
+        await add_record(store, objects, record, check)
     except StoreError as exc:
         raise StoreError(f"{objects}: {key} is refused: {exc}") from exc
 
@@ -95,7 +102,7 @@ async def _fetch_cuts(store: RunStore, objects: ObjectStore) -> int:
                 apart += 1
             elif row is None:
                 try:
-                    await _add(store, objects, record, _require_undecided)
+                    await add_record(store, objects, record, _require_undecided)
                 except StoreError as exc:
                     raise StoreError(f"{objects}: {entry.key} is refused: {exc}") from exc
     return apart
@@ -106,7 +113,10 @@ def _require_undecided(row: AttemptRow) -> None:
         raise StoreError("its chain decides an attempt")
 
 
-async def _add(store: RunStore, objects: ObjectStore, record: TrialRecord, check: Callable[[AttemptRow], None]) -> None:
+async def add_record(
+    store: RunStore, objects: ObjectStore, record: TrialRecord, check: Callable[[AttemptRow], None] = lambda _: None
+) -> None:
+    """Adds the chain of a record and its blobs to a store; `check` may raise to prevent it. Raises `StoreError`."""
     events = unpack_events(record.body)
     started = decode_raw(record.body.chain, 0, events[0]) if events else None
     if not isinstance(started, AttemptStarted) or started.run != store.run:

@@ -15,8 +15,9 @@ from assay.http.bearer import load_token
 from assay.settings import Settings
 from assay.store.objects import open_place
 
+from .node_session import local_token_file, ray_address_file
 from .place_records import Connect, connect_http
-from .placed_run import find_label, local_token_file, ray_address_file
+from .placed_run import find_label
 from .ray_nodes import PREFIX, RayConnection, connect_ray
 from .run_status import ClusterStatus, StatusReader
 

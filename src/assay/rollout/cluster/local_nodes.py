@@ -236,7 +236,7 @@ async def _serve(orders: NodeOrders, report: Callable[[NodeReport], None]) -> in
         store = orders.store or Settings.named(["ASSAY_STORE"]).get("ASSAY_STORE")
         if store is None:
             store = tempfile.mkdtemp(prefix="assay-node-")
-            stack.callback(_remove_without_trials, Path(store) / "nodes" / orders.config.run)
+            stack.callback(_remove_without_trials, Path(store))
         settings = msgspec.structs.replace(settings, store=Path(store))
 
         def on_open(announced: AgentAnnouncement) -> None:
@@ -245,10 +245,10 @@ async def _serve(orders: NodeOrders, report: Callable[[NodeReport], None]) -> in
         return await serve_node(orders.config, orders.token, settings, leave, on_open, orders.address)
 
 
-def _remove_without_trials(folder: Path) -> None:
+def _remove_without_trials(store: Path) -> None:
     """Removes the temporary store of a node, unless trials are left in it."""
-    if not folder.is_dir() or not any(folder.iterdir()):
-        shutil.rmtree(folder.parent.parent, ignore_errors=True)
+    if not any(store.glob("nodes/*/*/")):
+        shutil.rmtree(store, ignore_errors=True)
 
 
 def main(words: Sequence[str] = ()) -> int:

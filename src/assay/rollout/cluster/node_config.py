@@ -11,12 +11,12 @@ Seconds = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Configuration of one node of a run."""
+    """Configuration of one node of one or several runs."""
 
-    run: str
-    """Name of the run, as `assay run --run` was given."""
+    runs: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    """Names of the runs, as `assay run --run` was given. Several share the slots by turns."""
     place: str
-    """URL of the object storage that the run was given."""
+    """URL of the object storage that the runs were given."""
     token_file: str | None = None
     """File with the token that the run's command and its nodes share; default: $ASSAY_NODE_TOKEN."""
     listen: str = "127.0.0.1:0"
@@ -29,10 +29,10 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     tls_key: str | None = None
     """File with the private key of the certificate (PEM)."""
     slots: Count | None = None
-    """Attempts that run at once; default: the run's concurrency."""
+    """Attempts that run at once; default: the concurrency of the first run that has begun."""
     name: str | None = None
     """Name of the node in messages; default: that of the machine."""
     drain_s: Seconds = 20.0
     """Seconds in which SIGTERM and Ctrl-C upload what is under way; a second signal ends the node at once."""
     wait_s: Seconds = 600.0
-    """Seconds to wait for the run to be started."""
+    """Seconds to wait for each run to be started."""

@@ -4,6 +4,7 @@ runs/RUN/epochs/N.json      one a coordinator
 runs/RUN/rounds/N.json      the grants of one round
 runs/RUN/finals/hh/ATTEMPT  the trial that decides an attempt; hh spreads the keys over 256 prefixes
 runs/RUN/cut/ATTEMPT/TOKEN  trials that decide nothing: superseded, retried, interrupted
+runs/RUN/inputs/CHAIN       recorded attempts that the work of a run reads
 """
 
 from __future__ import annotations
@@ -67,6 +68,10 @@ def final_key(run: str, attempt: str) -> str:
 
 def cut_key(run: str, attempt: str, token: str) -> str:
     return f"{run_prefix(run)}cut/{object_name(attempt)}/{token}"
+
+
+def input_key(run: str, chain: str) -> str:
+    return f"{run_prefix(run)}inputs/{object_name(chain)}"
 
 
 def numbered_key(run: str, kind: str, number: int) -> str:

@@ -29,8 +29,9 @@ class PatientStore:
     A create whose answer was lost is repeated, and then returns False: read the object to see whose it is.
     """
 
-    def __init__(self, objects: ObjectStore) -> None:
-        self._objects = objects
+    def __init__(self, objects: ObjectStore, on_failure: Callable[[], None] = lambda: None) -> None:
+        """Creates the store; `on_failure` is told of each repeated request that failed."""
+        self._objects, self._on_failure = objects, on_failure
         self._line: deque[asyncio.Future[None]] = deque()
         """Requests that failed, in the order in which they are repeated."""
         self._wait_s = FIRST_WAIT_S
@@ -62,6 +63,7 @@ class PatientStore:
             try:
                 answer = await request()
             except ObjectStoreError:
+                self._on_failure()
                 continue
             except (FileNotFoundError, ValueError):
                 self._release_all()

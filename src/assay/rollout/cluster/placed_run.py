@@ -10,22 +10,16 @@ Not sent to nodes: what no file or name says (Python objects), and what one proc
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import shutil
-from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import msgspec
 
 from assay.errors import BudgetExceededError, StoreError, UserError
-from assay.http.bearer import load_token, require_token
 from assay.rollout.config import RunConfig
 from assay.rollout.limits.run_budget import BudgetLimits
 from assay.rollout.progress import Progress
 from assay.rollout.run_inputs import find_recorded_tasks
-from assay.rollout.run_manifest import PLACE, parse_manifest, require_same_tasks
+from assay.rollout.run_manifest import PLACE, read_manifest, require_same_tasks
 from assay.rollout.runs import RunParts, RunSummary, load_run_contracts, prepare_run
 from assay.rollout.schedule.policies import policy_named
 from assay.settings import Settings
@@ -33,45 +27,19 @@ from assay.store import RunStore, list_runs
 from assay.store.objects import UrlObjectStore, open_place, require_create_only
 
 from .commits import list_finals
-from .coordinator import Coordinator, CoordinatorConfig, RunEnd
+from .coordinator import RunEnd
 from .epochs import read_rounds
 from .fetch_trials import fetch_trials
-from .local_nodes import DRAIN_S, LocalNodes, NodeOrders
-from .node_config import NodeConfig
-from .place_records import (
-    AnnouncedAgents,
-    Connect,
-    PublishedRun,
-    connect_http,
-    new_run_id,
-    publish_end,
-    publish_run,
-    read_published,
-)
-from .ray_nodes import RayConnection, RayNodes, connect_ray, require_address
+from .node_session import PlacedRunOptions, PublishedName, open_session, remove_leftovers, require_nodes
+from .place_records import PublishedRun, new_run_id, publish_end, publish_run, read_published
 from .recorded_trial import cluster_run
 from .run_state import ClusterRun, LeaseTimes, RunState
+from .workloads import WORKLOAD
 
-RAY_TIMES = CoordinatorConfig(poll_s=1.0, answer_s=0.95, misses=20)
-LOCAL_TIMES = CoordinatorConfig(poll_s=0.5, answer_s=0.45, misses=10)
-EXTERNAL_TIMES = CoordinatorConfig(poll_s=2.0, answer_s=1.9, misses=15)
 ADDED_KEYS = ("run", "schema_version", "created")
 """Keys of a manifest that its store adds."""
 PATIENCE_S = 30.0
 """A place that does not answer for so long ends the command before it starts."""
-
-
-class PlacedRunOptions(NamedTuple):
-    """Where the attempts of a run are done."""
-
-    place: str | None
-    """URL of the object storage; None: the folder `objects` of the store, for local nodes."""
-    nodes: int | str | None
-    """Number of local nodes; `ray:...`: nodes on a cluster of Ray; None: nodes that others start with `assay node`."""
-    token: str | None = None
-    """Token of nodes that others start."""
-    times: CoordinatorConfig | None = None
-    """Times of the coordinator; None: those that fit the kind of nodes."""
 
 
 class RunPlacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -101,10 +69,10 @@ async def start_placed_run(
         BudgetExceededError: The budget is used up.
     """
     require_sendable(config, parts or RunParts())
-    _require_token(options)
+    require_nodes(options)
     prepared = prepare_run(config, settings, progress, parts=parts)
     run = cluster_run(prepared.name, prepared.config, prepared.tasks, prepared.agent.name)
-    place = _open_shared(resolve_place(options.place, settings))
+    place = open_shared(resolve_place(options.place, settings))
     await require_create_only(place)
     published = PublishedRun(1, run.name, new_run_id(), str(Path.cwd()), prepared.manifest)
     if await read_published(place, run.name) is not None:
@@ -145,7 +113,7 @@ async def resume_placed_run(
         if label is None:
             raise UserError(f"run {name!r} has no place: finish it with `assay resume {name}` without --place")
         manifest = store.manifest()
-        config, recorded = parse_manifest(manifest)
+        config, recorded = read_manifest(store)
         if budget is not None:
             config = msgspec.structs.replace(config, budget_usd=budget.cost_usd, budget_calls=budget.calls)
         tasks = find_recorded_tasks(config)
@@ -153,8 +121,8 @@ async def resume_placed_run(
         if {c.name: c.digest for c in load_run_contracts(config, tasks)} != manifest.get("contracts", {}):
             raise UserError("the contracts of the run have changed since it began: put them back, or start a new run")
         options = options or PlacedRunOptions(label.url, label.nodes)
-        _require_token(options)
-        place = _open_shared(options.place or label.url)
+        require_nodes(options)
+        place = open_shared(options.place or label.url)
         await list_finals(place, name, PATIENCE_S)
         shared = {key: value for key, value in manifest.items() if key not in (PLACE, *ADDED_KEYS)}
         await publish_run(place, PublishedRun(1, name, label.id, str(Path.cwd()), shared))
@@ -163,7 +131,7 @@ async def resume_placed_run(
     return RunSummary(name, settings.store)
 
 
-def _open_shared(url: str) -> UrlObjectStore:
+def open_shared(url: str) -> UrlObjectStore:
     """Opens a place that other processes see."""
     if url.lower().startswith("memory:"):
         raise UserError("memory:// is for tests: nodes do not see it; name a bucket or file:///FOLDER")
@@ -181,6 +149,10 @@ async def _open_store(name: str, settings: Settings, options: PlacedRunOptions |
     published = await read_published(place, name)
     if published is None:
         raise UserError(f"{place} holds no run {name!r}: start it with `assay run`")
+    if WORKLOAD in published.manifest:
+        raise UserError(
+            f"{name!r} is work of the kind {published.manifest[WORKLOAD]!r}: the command that began it finishes it"
+        )
     label = RunPlacement(str(place), published.id, options.nodes)
     return RunStore.create(settings.store, name, {**published.manifest, PLACE: msgspec.to_builtins(label)})
 
@@ -231,43 +203,6 @@ def require_sendable(config: RunConfig, parts: RunParts) -> None:
             raise UserError(f"--model {model} reads this machine's store, which nodes do not have: {remedy}")
 
 
-def _require_token(options: PlacedRunOptions) -> None:
-    if options.nodes is not None:
-        if isinstance(options.nodes, str):
-            require_address(options.nodes)
-            if options.place is None and options.nodes != "ray:local":
-                raise UserError(f"--nodes {options.nodes} needs --place, which all machines of the cluster can reach")
-        elif options.nodes < 1:
-            raise UserError(f"--nodes {options.nodes}: give a number from 1, `external` or `ray:...`")
-        return
-    if options.place is None:
-        raise UserError("--nodes external needs --place, which all nodes can reach")
-    if options.token is None:
-        raise UserError(
-            "nodes and command need a common token: put a random text of 16 characters or more into a file that only "
-            "you can read, and give both --token-file FILE (or $ASSAY_NODE_TOKEN)"
-        )
-    require_token(options.token, "--token-file or $ASSAY_NODE_TOKEN")
-
-
-def local_token_file(settings: Settings, run: str) -> Path:
-    """Returns the path of the token of a run's local nodes, so that `assay status` can ask them."""
-    return settings.store / "nodes" / run / "token"
-
-
-def ray_address_file(settings: Settings, run: str) -> Path:
-    """Returns the path of the address of a run's cluster of Ray, so that `assay status` can ask its nodes."""
-    return local_token_file(settings, run).with_name("ray-address")
-
-
-class _OpenNodes(NamedTuple):
-    """How a command reaches the nodes of its run."""
-
-    connect: Connect
-    watch: Callable[[], Coroutine[Any, Any, None]] | None
-    """Starts nodes, and reports and replaces those that end; None where others do."""
-
-
 class _PlacedRun:
     """A run that is open for writing in the store and published in the place."""
 
@@ -297,75 +232,14 @@ class _PlacedRun:
         if end == "out of budget":
             raise BudgetExceededError(f"the budget of run {self._run.name} is used up")
         await publish_end(self._place, self._run.name)
-        self._remove_leftovers()
+        remove_leftovers(self._settings, self._run.name)
 
     async def _coordinate(self) -> RunEnd:
-        run = self._run
-        times = self._options.times or self._default_times()
-        async with self._nodes() as opened:
-            directory = AnnouncedAgents(self._place, run.name, opened.connect, self._progress.warn)
-            coordinator = Coordinator(self._place, [run], directory, times, progress=self._progress)
-            async with contextlib.aclosing(directory):
-                await directory.refresh()
-                serving = asyncio.create_task(coordinator.serve())
-                tasks: set[asyncio.Task[Any]] = {serving, asyncio.create_task(directory.watch(times.poll_s))}
-                if opened.watch is not None:
-                    tasks.add(asyncio.create_task(opened.watch()))
-                try:
-                    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    for task in tasks:
-                        task.cancel()
-                    await asyncio.wait(tasks)
-            for task in sorted(done, key=lambda one: one is not serving):
-                ends: dict[str, RunEnd] = task.result()
-                if task is serving:
-                    return ends[run.name]
-        raise AssertionError("a watch has ended without an error")
-
-    def _default_times(self) -> CoordinatorConfig:
-        if isinstance(self._options.nodes, str):
-            return RAY_TIMES
-        return EXTERNAL_TIMES if self._options.nodes is None else LOCAL_TIMES
-
-    @contextlib.asynccontextmanager
-    async def _nodes(self) -> AsyncIterator[_OpenNodes]:
-        """Starts the nodes of the run, unless others do."""
-        nodes, run = self._options.nodes, self._run.name
-        if nodes is None:
-            self._progress.inform(
-                f"waiting for nodes: start each with `assay node {run} --place {self._place} --token-file FILE`"
-            )
-            yield _OpenNodes(connect_http(self._options.token), None)
-            return
-        config = NodeConfig(run=run, place=str(self._place), drain_s=DRAIN_S)
-        store, cache = str(self._settings.store.absolute()), str(self._settings.cache.absolute())
-        private = local_token_file(self._settings, run)
-        if isinstance(nodes, int):
-            token = load_token(private)
-            async with LocalNodes(
-                nodes, NodeOrders(config, token, store, cache), private.parent, self._progress.warn
-            ) as local:
-                yield _OpenNodes(connect_http(token), local.watch)
-            return
-        orders = NodeOrders(config, "", store, cache) if nodes == "ray:local" else NodeOrders(config, "", None, None)
-        async with self._ray_nodes(nodes, orders) as opened:
-            yield opened
-
-    @contextlib.asynccontextmanager
-    async def _ray_nodes(self, nodes: str, orders: NodeOrders) -> AsyncIterator[_OpenNodes]:
         label = read_label(self._store)
         assert label is not None  # both entries wrote or read it
-        address = ray_address_file(self._settings, self._run.name)
-        async with RayConnection(nodes) as connection:
-            address.parent.mkdir(parents=True, exist_ok=True)
-            address.write_text(connection.address, encoding="utf-8")
-            try:
-                async with RayNodes(connection, orders, label.id, self._progress.warn) as placed:
-                    self._progress.inform(f"nodes are started on {connection.address}")
-                    yield _OpenNodes(connect_ray(self._options.token), placed.watch)
-            finally:
-                address.unlink(missing_ok=True)
+        published = PublishedName(self._place, self._run.name, label.id)
+        async with open_session(published, self._settings, self._options, self._progress) as session:
+            return await session.coordinate(self._run)
 
     async def _fetch(self, *, is_complete: bool) -> None:
         state = RunState(self._run, 0, LeaseTimes())
@@ -379,9 +253,3 @@ class _PlacedRun:
             self._progress.inform(
                 f"{fetched.kept_apart} superseded or interrupted trials stay in {self._place}, and do not count"
             )
-
-    def _remove_leftovers(self) -> None:
-        """Removes token and logs of local nodes, unless a node left trials behind."""
-        folder = local_token_file(self._settings, self._run.name).parent
-        if folder.is_dir() and not any(path.is_dir() for path in folder.iterdir()):
-            shutil.rmtree(folder, ignore_errors=True)

@@ -23,7 +23,7 @@ from assay.rollout.recording.recorder import Recorder
 from assay.rollout.recording.task_archive import undisturbed_digest
 from assay.rollout.schedule.policies import policy_named
 from assay.rollout.schedule.rounds import levels_of
-from assay.store import RunStore
+from assay.store.chain import Link
 from assay.tasks import LoadedTask, TaskStep
 from assay.verify import CheckResult, RunChecks
 
@@ -33,8 +33,8 @@ from .run_state import ClusterRun
 from .transport import Lease
 
 Plan = Callable[[LoadedTask, int, int], PlannedAttempt]
-StoreBlobs = Callable[[str], Awaitable[tuple[str, ...]]]
-"""Puts the blobs that a chain names into shared storage, and returns their digests."""
+StoreBlobs = Callable[[Sequence[Link]], Awaitable[tuple[str, ...]]]
+"""Puts the blobs that events name into shared storage, and returns their digests."""
 
 
 def attempt_planner(config: RunConfig, agent: str) -> Plan:
@@ -74,28 +74,20 @@ def cluster_run(name: str, config: RunConfig, tasks: Sequence[LoadedTask], agent
     )
 
 
-class LocalTrials:
-    """Runs the leases of one run on a node. An instance is the `run_trial` of an agent."""
+class TrialRunner:
+    """Runs planned attempts on a node, and packs their records."""
 
-    def __init__(
-        self, services: Services, tasks: Sequence[LoadedTask], plan: Plan, store_blobs: StoreBlobs | None = None
-    ) -> None:
+    def __init__(self, services: Services, store_blobs: StoreBlobs | None = None) -> None:
         """Creates the runner.
 
         Args:
             services: Those of the run, over the node's own store; without a budget, which the coordinator keeps.
-            tasks: The tasks of the run.
-            plan: `attempt_planner` of the run's configuration.
             store_blobs: None if the blob store of `services` is shared by all nodes.
         """
-        self._services, self._plan, self._store_blobs = services, plan, store_blobs
-        self._tasks: Mapping[str, LoadedTask] = {loaded.task.id: loaded for loaded in tasks}
+        self._services, self._store_blobs = services, store_blobs
 
-    async def __call__(self, lease: Lease, starting: asyncio.Semaphore) -> TrialOutcome:
-        """Runs one trial. Raises `StoreError`, and `UserError` if the node does not have the task."""
-        if lease.run != self._services.run or lease.task not in self._tasks:
-            raise UserError(f"task {lease.task!r} of run {lease.run!r} is not on this node")
-        planned = self._plan(self._tasks[lease.task], lease.number, lease.round)
+    async def run(self, planned: PlannedAttempt, lease: Lease, starting: asyncio.Semaphore) -> TrialOutcome:
+        """Runs one trial of the attempt of a lease. Raises `StoreError`."""
         services = self._services._replace(make_site=lambda one: _BoundedSite(self._services.make_site(one), starting))
         retry = self._unused_retry(planned, lease.retry)
         try:
@@ -113,8 +105,34 @@ class LocalTrials:
         return retry
 
     async def _pack(self, chain: str, retry: int, result: TrialResult | None) -> TrialBody:
-        blobs = () if self._store_blobs is None else await _finish(self._store_blobs(chain))
-        return pack_chain(self._services.store, chain, retry, result, blobs)
+        links = list(self._services.store.links(chain))
+        blobs = () if self._store_blobs is None else await _finish(self._store_blobs(links))
+        return pack_links(links, retry, result, blobs)
+
+
+class LocalTrials:
+    """Runs the leases of one run on a node. An instance is the `run_trial` of an agent."""
+
+    def __init__(
+        self, services: Services, tasks: Sequence[LoadedTask], plan: Plan, store_blobs: StoreBlobs | None = None
+    ) -> None:
+        """Creates the runner.
+
+        Args:
+            services: As of `TrialRunner`.
+            tasks: The tasks of the run.
+            plan: `attempt_planner` of the run's configuration.
+            store_blobs: As of `TrialRunner`.
+        """
+        self._run, self._plan, self._runner = services.run, plan, TrialRunner(services, store_blobs)
+        self._tasks: Mapping[str, LoadedTask] = {loaded.task.id: loaded for loaded in tasks}
+
+    async def __call__(self, lease: Lease, starting: asyncio.Semaphore) -> TrialOutcome:
+        """Runs one trial. Raises `StoreError`, and `UserError` if the node does not have the task."""
+        if lease.run != self._run or lease.task not in self._tasks:
+            raise UserError(f"task {lease.task!r} of run {lease.run!r} is not on this node")
+        planned = self._plan(self._tasks[lease.task], lease.number, lease.round)
+        return await self._runner.run(planned, lease, starting)
 
 
 async def _finish(storing: Awaitable[tuple[str, ...]]) -> tuple[str, ...]:
@@ -127,12 +145,10 @@ async def _finish(storing: Awaitable[tuple[str, ...]]) -> tuple[str, ...]:
         return await task
 
 
-def pack_chain(
-    store: RunStore, chain: str, retry: int, result: TrialResult | None, blobs: tuple[str, ...] = ()
-) -> TrialBody:
-    """Returns the body of a recorded trial. Raises `StoreError` if it is absent or too large."""
-    links = list(store.links(chain))
-    return pack_trial(chain, retry, links[-1].digest, [link.body for link in links], result, blobs)
+def pack_links(links: Sequence[Link], retry: int, result: TrialResult | None, blobs: tuple[str, ...] = ()) -> TrialBody:
+    """Returns the body of a recorded trial from its events. Raises `StoreError` if it is too large."""
+    last = links[-1]
+    return pack_trial(last.chain, retry, last.digest, [link.body for link in links], result, blobs)
 
 
 class _BoundedSite:

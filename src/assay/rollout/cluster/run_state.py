@@ -13,11 +13,11 @@ from assay.errors import StoreError, UserError
 from assay.rollout.attempt.trial import TrialResult
 from assay.rollout.limits.run_budget import BudgetLimits, ModelUse
 from assay.rollout.plan import PlannedAttempt, attempt_id
-from assay.rollout.schedule.allocation import Grant, Policy, TaskHistory, interleave_grants
+from assay.rollout.schedule.allocation import Grant, Policy, TaskHistory, Uniform, UniformOptions, interleave_grants
 from assay.tasks import LoadedTask
 
 from .epochs import RoundRecord
-from .objects import object_name_maker
+from .objects import object_name, object_name_maker
 from .placement import AttemptQueue, NodeResources, Requirements, add_use, affordable_attempts
 from .transport import Lease, TrialEnd
 
@@ -47,6 +47,20 @@ class ClusterRun(NamedTuple):
     budget: BudgetLimits = BudgetLimits()
     wall_s: float = 3600.0
     """Wall limit of attempts whose plan has none."""
+    attempts: Sequence[PlannedAttempt] | None = None
+    """All attempts, where they are known: then no round is decided, and `tasks` has the task of each. See
+    `listed_run`."""
+
+
+def listed_run(name: str, attempts: Sequence[PlannedAttempt], retries: int = 0) -> ClusterRun:
+    """Returns the run of attempts that are known. Several such runs of one name may follow each other, each with other
+    attempts: their finals lie side by side."""
+    tasks = [planned.loaded for planned in attempts]
+
+    def refuse(loaded: LoadedTask, number: int, _: int) -> PlannedAttempt:
+        raise AssertionError(f"attempt {number} at {loaded.task.id} is planned already")
+
+    return ClusterRun(name, tasks, len(tasks), Uniform(UniformOptions()), refuse, retries=retries, attempts=attempts)
 
 
 class LeaseTimes(NamedTuple):
@@ -106,6 +120,14 @@ class RunState:
         allowed = affordable_attempts(self.run.budget, self.used, self.ended, 0)
         return allowed == 0 and self.leased == 0
 
+    def open_listed(self, attempts: Sequence[PlannedAttempt], finals: Collection[str]) -> None:
+        """Opens attempts that are known, except those with final objects of these names."""
+        self.left, self._next_numbers = 0, [1] * len(attempts)
+        for index, planned in enumerate(attempts):
+            if object_name(planned.id) not in finals:
+                self._open[planned.id] = _OpenAttempt(index, 0)
+                self.queue.add(planned.id, self._requirements[index])
+
     def restore(self, records: Sequence[RoundRecord], finals: Collection[str]) -> None:
         """Repeats the rounds that are in the store; attempts with final objects of these names are closed.
 
@@ -154,7 +176,14 @@ class RunState:
         self.left -= granted
         self.rounds += 1
 
+    def _plan(self, task: int, number: int, round_number: int) -> PlannedAttempt:
+        if self.run.attempts is not None:
+            return self.run.attempts[task]
+        return self.run.plan(self.run.tasks[task], number, round_number)
+
     def _name(self, task: int, number: int) -> str:
+        if self.run.attempts is not None:
+            return self.run.attempts[task].id
         return attempt_id(self.run.tasks[task].task.id, number)
 
     def finals(self) -> list[str]:
@@ -170,7 +199,7 @@ class RunState:
     def attempts(self) -> list[PlannedAttempt]:
         """Returns all attempts so far, without their rounds; each task's first attempt precedes any second one."""
         granted = [(number, task) for task, numbers in enumerate(self._next_numbers) for number in range(numbers)]
-        return [self.run.plan(self.run.tasks[task], number, 0) for number, task in sorted(granted)]
+        return [self._plan(task, number, 0) for number, task in sorted(granted)]
 
     def unread_finals(self) -> list[str]:
         """Returns the attempts of the current round that are closed and whose scores are unknown."""
@@ -222,7 +251,7 @@ class RunState:
         return leases
 
     def _lease(self, attempt: str, one: _OpenAttempt) -> Lease:
-        planned = self.run.plan(self.run.tasks[one.task], one.number, self.rounds - 1)
+        planned = self._plan(one.task, one.number, self.rounds - 1)
         if planned.id != attempt:
             raise AssertionError(f"{attempt!r} was planned as {planned.id!r}")
         wall_s = planned.limits.wall_s or self.run.wall_s
@@ -233,7 +262,7 @@ class RunState:
             task=planned.loaded.task.id,
             number=planned.number,
             seed=planned.seed,
-            round=self.rounds - 1,
+            round=max(0, self.rounds - 1),
             retry=one.retry,
             may_retry=one.retry < self.run.retries,
             start_within_s=self._times.start_within_s,
@@ -243,7 +272,7 @@ class RunState:
     def planned(self, attempt: str) -> PlannedAttempt | None:
         """Returns an attempt of the current round; None if it has a final record."""
         one = self._open.get(attempt)
-        return None if one is None else self.run.plan(self.run.tasks[one.task], one.number, self.rounds - 1)
+        return None if one is None else self._plan(one.task, one.number, self.rounds - 1)
 
     def release(self, attempt: str, agent: str) -> None:
         """Makes an attempt wait again if this agent holds it and it is open."""

@@ -9,7 +9,7 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -23,6 +23,7 @@ from .epochs import count_epochs
 from .objects import list_pages, run_prefix
 from .place_records import AgentAnnouncement, AnnouncedAgents, Connect, connect_http, has_ended, read_published
 from .transport import AgentReport, BackoffLink, PollRequest, UnreachableAgentError
+from .workloads import WORKLOAD
 
 PATIENCE_S = 30.0
 ANSWER_S = 5.0
@@ -44,6 +45,8 @@ class NodeStatus(msgspec.Struct, frozen=True):
     running: int | None = None
     waiting: int | None = None
     uploading: int | None = None
+    allowed: int | None = None
+    """Trials that may run at once now; fewer than the slots while a model server or the place is overloaded."""
     problem: str | None = None
     spool_bytes: int | None = None
     """Bytes of trials that wait for upload."""
@@ -136,7 +139,7 @@ class StatusReader:
         published = await read_published(place, run)
         if published is None:
             raise UserError(f"{place} holds no run {run!r}: start it with `assay run ... --run {run} --place {place}`")
-        config, tasks = parse_manifest(published.manifest)
+        attempts = count_attempts(published.manifest)
         problems: list[str] = []
         decided = await self._read_all("finals", problems)
         cut = await self._read_all("cut", problems)
@@ -147,7 +150,7 @@ class StatusReader:
         return ClusterStatus(
             run=run,
             place=str(place),
-            attempts=config.total(len(tasks)),
+            attempts=attempts,
             finals=len(finals),
             outcomes=_count(trial.outcome for trial in decided if trial.outcome is not None),
             errors=_count(trial.broke for trial in counted if trial.broke is not None),
@@ -209,6 +212,14 @@ class StatusReader:
         return node if answered is None else msgspec.structs.replace(node, last_sign_s=round(now - answered, 3))
 
 
+def count_attempts(manifest: Mapping[str, Any]) -> int:
+    """Returns how many attempts a published run was given; 0 if its manifest does not say."""
+    if WORKLOAD in manifest:
+        return msgspec.convert(manifest.get("attempts", 0), int)
+    config, tasks = parse_manifest(manifest)
+    return config.total(len(tasks))
+
+
 def _summary(record: TrialRecord, modified: float) -> _ReadTrial:
     result = record.body.result
     if result is None:
@@ -248,5 +259,9 @@ async def _ask_node(announced: AgentAnnouncement, link: BackoffLink | None) -> N
     if load is None:
         return answered
     return msgspec.structs.replace(
-        answered, spool_bytes=load.spool_bytes, upload_wait_s=load.upload_wait_s, polled_s=load.polled_s
+        answered,
+        spool_bytes=load.spool_bytes,
+        upload_wait_s=load.upload_wait_s,
+        polled_s=load.polled_s,
+        allowed=load.allowed,
     )

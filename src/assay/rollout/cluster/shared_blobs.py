@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 
 from assay.errors import StoreError
 from assay.records import digest_bytes
 from assay.store import BlobStore, RunStore
-from assay.store.gc import chain_blobs
+from assay.store.chain import Link
+from assay.store.gc import linked_blobs
 from assay.store.objects.index import blob_entry
 from assay.store.objects.interface import ObjectStore
 from assay.store.objects.transfer import create_or_find, transfer
@@ -20,7 +20,7 @@ MOST_BLOB_BYTES = 5 << 30
 """The largest object that S3 takes in one request."""
 
 INLINE_EVENTS = 500
-"""Up to which the blobs of a chain are found at once, in 10 microseconds an event; another connection takes 400."""
+"""Up to which the blobs of a chain are found at once, in 10 microseconds an event."""
 
 
 class BlobUploader:
@@ -30,25 +30,24 @@ class BlobUploader:
         self._store, self._objects = store, objects
         self._shared: set[str] = set()
 
-    async def __call__(self, chain: str) -> tuple[str, ...]:
-        """Uploads what is not there yet, however long the place does not answer; returns the digests."""
-        row = self._store.row(chain)
-        if row is not None and row.length <= INLINE_EVENTS:
-            digests = chain_blobs(self._store, chain)
+    async def __call__(self, links: Sequence[Link]) -> tuple[str, ...]:
+        """Uploads what events name and is not there yet, however long the place does not answer; returns the
+        digests."""
+        if len(links) <= INLINE_EVENTS:
+            digests = linked_blobs(self._store.blobs, links)
         else:
-            digests = await asyncio.to_thread(_read_digests, self._store.layout.root, self._store.run, chain)
-        await transfer([one for one in digests if one not in self._shared], self._upload)
+            digests = await asyncio.to_thread(linked_blobs, self._store.blobs, links)
+        await self.upload(digests)
         return tuple(digests)
+
+    async def upload(self, digests: Iterable[str]) -> None:
+        """Uploads blobs that are not there yet, however long the place does not answer."""
+        await transfer([one for one in digests if one not in self._shared], self._upload)
 
     async def _upload(self, digest: str) -> None:
         data = await asyncio.to_thread(self._store.blobs.get, digest)
         await answered(lambda: create_or_find(self._objects, blob_entry(digest, 0).key, data))
         self._shared.add(digest)
-
-
-def _read_digests(root: Path, run: str, chain: str) -> list[str]:
-    with RunStore.open(root, run) as store:  # SQLite connections belong to one thread
-        return chain_blobs(store, chain)
 
 
 async def fetch_blobs(objects: ObjectStore, blobs: BlobStore, digests: Iterable[str]) -> None:

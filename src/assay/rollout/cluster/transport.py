@@ -91,6 +91,8 @@ class PollRequest(msgspec.Struct, frozen=True, gc=False):
     """Tokens of the ends that the coordinator has received; the agent forgets these."""
     all_leases: bool = False
     """True to get the leases that the agent holds."""
+    waiting: dict[str, int] = {}
+    """Attempts of each run that could be leased now, for agents that several runs share."""
 
 
 class AgentLoad(NamedTuple):
@@ -105,6 +107,8 @@ class AgentLoad(NamedTuple):
     """Seconds for which the oldest of them waits; 0 without one."""
     polled_s: float | None
     """Seconds since a coordinator polled the agent; None if none did."""
+    allowed: int | None = None
+    """Trials that may run at once now: fewer than its slots while a model server or the store is overloaded."""
 
 
 class AgentReport(msgspec.Struct, frozen=True, gc=False):

@@ -164,6 +164,10 @@ class ContractGuard:
         }
         self._recorder.evidence("audit", GUARD, data)
 
+    def record_refusal(self, number: int) -> None:
+        """Notes that a call of the step under way was refused by another authority, so that no rule counts it."""
+        self._refused[number] = ""
+
     def record_unmade_calls(self, step: Step) -> None:
         """Records, for a turn that is discarded whole, the calls that were not refused themselves."""
         for number, call in enumerate(step.tool_calls):

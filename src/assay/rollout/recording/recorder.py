@@ -184,9 +184,18 @@ class Recorder:
         self.store.group_commit.schedule(self, self.patience_s)
         return call_id
 
-    async def end_call(self, exchange: Exchange, state: str | None = None, actor: Actor = "agent") -> ModelCall:
-        """Adds an ended model call, redacted and without its parent's content, and commits."""
+    async def end_call(
+        self,
+        exchange: Exchange,
+        state: str | None = None,
+        actor: Actor = "agent",
+        actor_name: str | None = None,
+    ) -> ModelCall:
+        """Adds an ended model call, redacted and without its parent's content, and commits. `actor_name` is that of an
+        actor of a team."""
         call = self._keeper.keep(exchange, state, actor)
+        if actor_name is not None:
+            call = msgspec.structs.replace(call, actor_name=actor_name)
         begun = self._call_notes.pop(exchange.id, None)
         if begun is not None:
             self._pending = [one for one in self._pending if one is not begun]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -94,3 +94,27 @@ class ReplayConfig(SandboxOptions, frozen=True, forbid_unknown_fields=True, kw_o
         """Rejects invalid values before anything starts."""
         if self.times < 1 or self.concurrency < 1:
             raise UserError("times and concurrency must be at least 1")
+
+
+class MarginalsConfig(SandboxOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Configuration of the marginal contributions of a team's actors."""
+
+    attempts: tuple[str, ...] = ()
+    """Attempt names (task@number), or prefixes; default: all attempts of the run."""
+    run: str | None = None
+    """Run of the attempts; default: the newest run."""
+    units: Literal["acts", "actors"] = "acts"
+    """`acts`: each act of an actor against passing its turn, on forks of the state in which it acted. `actors`: each
+    actor against a team without it, from the start."""
+    forks: Annotated[int, msgspec.Meta(ge=2, le=10_000)] = 32
+    """Continuations of each side; both sides use the same seeds."""
+    actors: tuple[str, ...] = ()
+    """Only these actors; default: all."""
+    model: str | None = None
+    """Model of the continuing actors, as in `assay run`, if they ask one."""
+    check_version: Version = "recorded"
+    """Version of the task: `recorded` (the archived copy, or a folder with the same digest) or `today`."""
+    tasks: tuple[str, ...] = ()
+    """Folders or families of today's tasks; default: where the run found them."""
+    concurrency: Annotated[int, msgspec.Meta(ge=1)] = 2
+    """Continuations under way at once."""

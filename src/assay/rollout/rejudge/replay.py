@@ -7,7 +7,9 @@ diverging replay is repeated under variations to find the cause.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -34,7 +36,8 @@ from assay.rollout.rejudge.recorded_task import (
     variation_of,
 )
 from assay.rollout.run_manifest import new_run_name
-from assay.rollout.runs import open_resources, run_attempts
+from assay.rollout.runs import RunResources, open_resources, run_attempts
+from assay.rollout.schedule.rounds import RunPlan
 from assay.settings import Settings
 from assay.store import ADMISSION, AttemptRow, BlobStore, RunStore, annotate_all
 from assay.tasks import LoadedTask
@@ -101,8 +104,26 @@ class _ReplaySource(NamedTuple):
     problem: str | None = None
 
 
-async def replay(run: str, config: ReplayConfig, settings: Settings, progress: Progress) -> ReplayReport:
-    """Replays attempts of a run.
+class ReplayJob(NamedTuple):
+    """Replays that are to be made elsewhere."""
+
+    source: RunStore
+    made: RunStore
+    config: ReplayConfig
+    chains: dict[str, str]
+    """The replayed chains by the ids of their attempts; the ids of the replays begin with these."""
+    samples: tuple[str, ...]
+    """One chain of each task."""
+
+
+OpenAttempts = Callable[[ReplayJob], AbstractAsyncContextManager[RunPlan]]
+"""Opens what makes planned replays elsewhere, and records them in `made`."""
+
+
+async def replay(
+    run: str, config: ReplayConfig, settings: Settings, progress: Progress, elsewhere: OpenAttempts | None = None
+) -> ReplayReport:
+    """Replays attempts of a run; with `elsewhere`, nodes make the replays.
 
     Raises:
         UserError: An attempt does not exist, or an option cannot work; nothing was started.
@@ -110,7 +131,7 @@ async def replay(run: str, config: ReplayConfig, settings: Settings, progress: P
     """
     with RunStore.open(settings.store, run) as store, RecordedTasks.chosen(store, config) as tasks:
         known = [_load_source(store, row, tasks) for row in select_attempts(store, config)]
-        replaying = _Replay(store, config, settings, progress)
+        replaying = _Replay(store, config, settings, progress, elsewhere)
         return await replaying.run(known)
 
 
@@ -185,6 +206,26 @@ def plan_replay(store: RunStore, row: AttemptRow, loaded: LoadedTask, config: Re
     )
 
 
+def vary_replay(plan: PlannedAttempt, row: AttemptRow) -> Iterator[tuple[str, PlannedAttempt]]:
+    """Yields the variations of a replay by name."""
+    variations: dict[str, Variation | None] = {"again": Variation()}
+    if plan.loaded.task.environment.kind == "workspace":
+        at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(row.started or 0.0))
+        seed = Variation("hash-seed", env={"PYTHONHASHSEED": HASH_SEED})
+        variations |= {"hash-seed-1": seed, "hash-seed-2": seed}
+        variations |= {"clock-1": clock_variation("clock", at), "clock-2": clock_variation("clock", at)}
+        variations["clock-control"] = clock_variation("clock-control", "+0d")
+    for name, variation in variations.items():
+        if variation is not None:
+            yield name, plan._replace(id=f"{plan.id}+{name}", variation=variation)
+
+
+def repeat_replay(plan: PlannedAttempt, times: int) -> Iterator[PlannedAttempt]:
+    """Yields a replay so many times, each under an id of its own."""
+    for number in range(times):
+        yield plan._replace(id=plan.id if number == 0 else f"{plan.id}+time-{number + 1}")
+
+
 def _started(store: RunStore, chain: str) -> AttemptStarted:
     """Returns the first event of a chain. Raises `StoreError` where it is of another type."""
     body = next(iter(store.events(chain))).body
@@ -194,7 +235,15 @@ def _started(store: RunStore, chain: str) -> AttemptStarted:
 
 
 class _Replay:
-    def __init__(self, store: RunStore, config: ReplayConfig, settings: Settings, progress: Progress) -> None:
+    def __init__(
+        self,
+        store: RunStore,
+        config: ReplayConfig,
+        settings: Settings,
+        progress: Progress,
+        elsewhere: OpenAttempts | None,
+    ) -> None:
+        self._elsewhere = elsewhere
         self._store, self._config, self._settings, self._progress = store, config, settings, progress
         self._name = new_run_name("replay")
 
@@ -210,20 +259,35 @@ class _Replay:
         config = msgspec.structs.replace(config, concurrency=self._config.concurrency)
         async with open_resources(config, self._settings, list(loaded.values()), ReplayAgent()) as resources:
             with RunStore.create(self._settings.store, self._name, self._manifest(loaded)) as made:
-                await run_attempts(made, resources, planned, self._progress)
-                results = [one for k in known for one in self._compare(made, k, plans.get(k.row.chain, ()))]
-                experiments = {} if self._config.no_experiments else self._plan_experiments(known, results)
-                if experiments:
-                    more = [plan for some in experiments.values() for plan in some.values()]
-                    await run_attempts(made, resources, more, self._progress)
-                results = [
-                    self._explain(made, k, one, experiments)
-                    for k in known
-                    for one in results
-                    if one.chain == k.row.chain
-                ]
+                async with self._open_attempts(made, resources, known) as run_plan:
+                    results = await self._replay_all(made, known, plans, run_plan)
         self._keep(results)
         return ReplayReport(self._store.run, self._name, tuple(results))
+
+    async def _replay_all(
+        self,
+        made: RunStore,
+        known: Sequence[_ReplaySource],
+        plans: Mapping[str, Sequence[PlannedAttempt]],
+        run_plan: RunPlan,
+    ) -> list[ReplayResult]:
+        """Makes the replays, and the variations of those that differ."""
+        await run_plan([plan for several in plans.values() for plan in several], self._progress)
+        results = [one for k in known for one in self._compare(made, k, plans.get(k.row.chain, ()))]
+        experiments = {} if self._config.no_experiments else self._plan_experiments(known, results)
+        if experiments:
+            await run_plan([plan for some in experiments.values() for plan in some.values()], self._progress)
+        return [self._explain(made, k, one, experiments) for k in known for one in results if one.chain == k.row.chain]
+
+    def _open_attempts(
+        self, made: RunStore, resources: RunResources, known: Sequence[_ReplaySource]
+    ) -> AbstractAsyncContextManager[RunPlan]:
+        if self._elsewhere is None:
+            return nullcontext(partial(run_attempts, made, resources))
+        whole = [one for one in known if one.loaded is not None]
+        samples = {id(one.loaded): one.row.chain for one in whole}
+        chains = {one.row.attempt: one.row.chain for one in whole}
+        return self._elsewhere(ReplayJob(self._store, made, self._config, chains, tuple(samples.values())))
 
     def _manifest(self, loaded: Mapping[str, LoadedTask]) -> dict[str, Any]:
         places = SandboxOptions.__struct_fields__
@@ -240,8 +304,7 @@ class _Replay:
         assert known.loaded is not None
         volatile_of(known.loaded)  # a wrong pattern ends it before it begins
         plan = plan_replay(self._store, known.row, known.loaded, self._config)
-        for number in range(self._config.times):
-            yield plan._replace(id=plan.id if number == 0 else f"{plan.id}+time-{number + 1}")
+        yield from repeat_replay(plan, self._config.times)
 
     def _compare(self, made: RunStore, known: _ReplaySource, plans: Sequence[PlannedAttempt]) -> Iterator[ReplayResult]:
         first = ReplayResult(known.row.attempt, known.row.chain, known.row.agent, known.row.head, problem=known.problem)
@@ -273,16 +336,7 @@ class _Replay:
     def _circumstances(self, known: _ReplaySource) -> Iterator[tuple[str, PlannedAttempt]]:
         assert known.loaded is not None
         plan = plan_replay(self._store, known.row, known.loaded, self._config)
-        variations: dict[str, Variation | None] = {"again": Variation()}
-        if known.loaded.task.environment.kind == "workspace":
-            at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(known.row.started or 0.0))
-            seed = Variation("hash-seed", env={"PYTHONHASHSEED": HASH_SEED})
-            variations |= {"hash-seed-1": seed, "hash-seed-2": seed}
-            variations |= {"clock-1": clock_variation("clock", at), "clock-2": clock_variation("clock", at)}
-            variations["clock-control"] = clock_variation("clock-control", "+0d")
-        for name, variation in variations.items():
-            if variation is not None:
-                yield name, plan._replace(id=f"{plan.id}+{name}", variation=variation)
+        return vary_replay(plan, known.row)
 
     def _explain(
         self,

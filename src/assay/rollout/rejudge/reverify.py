@@ -12,14 +12,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
 import msgspec
 
 from assay.agents.null import NullAgent
-from assay.errors import UserError
+from assay.errors import StoreError, UserError
 from assay.records import Body, Evidence, EvidenceAdded, Trajectory, Verdict, VerdictAdded, VerdictStatus, digest_record
 from assay.rollout.rejudge.config import ReverifyConfig
 from assay.rollout.rejudge.judging import SharedState, judge_again
@@ -69,7 +69,9 @@ class ReverifyReport(msgspec.Struct, frozen=True):
         return {mark: sum(r.mark == mark for r in self.results) for mark in ("agree", "disagree", "flaky", "cannot")}
 
 
-class _Work(NamedTuple):
+class ReverificationWork(NamedTuple):
+    """An attempt that is to be judged again."""
+
     row: AttemptRow
     loaded: LoadedTask | None
     """None if the task is unavailable."""
@@ -79,14 +81,40 @@ class _Work(NamedTuple):
     """Evidence of earlier re-verifications."""
 
 
+class JudgedAttempt(msgspec.Struct, frozen=True):
+    """The results of judging one attempt again."""
+
+    chain: str
+    found: tuple[tuple[str, VerdictComparison], ...]
+    """The recorded verdicts' checks, each with what it is now."""
+    judged_with: str | None = None
+    """The attempt in the same state whose results were taken; None if it was judged itself."""
+
+
+class JudgeJob(NamedTuple):
+    """Attempts that are to be judged elsewhere."""
+
+    store: RunStore
+    config: ReverifyConfig
+    work: Sequence[ReverificationWork]
+    take: Callable[[JudgedAttempt], None]
+    """Takes one result."""
+    on_progress: Callable[[int], None]
+    """Takes the number of attempts that are judged so far."""
+
+
+JudgeElsewhere = Callable[[JudgeJob], Awaitable[None]]
+
+
 async def reverify(
     run: str,
     config: ReverifyConfig,
     settings: Settings,
     on_progress: Callable[[int, int], None] = lambda _done, _all: None,
+    elsewhere: JudgeElsewhere | None = None,
 ) -> ReverifyReport:
     """Judges a live or sealed run without a writer again; `on_progress` gets the number of judged attempts and the
-    total.
+    total. With `elsewhere`, nodes judge.
 
     Raises:
         UserError: A task folder cannot be read, or an attempt does not exist.
@@ -94,7 +122,7 @@ async def reverify(
     """
     with RunStore.open(settings.store, run) as store, RecordedTasks.chosen(store, config) as tasks:
         again = _Reverification(store, config, settings, tasks)
-        await again.run(on_progress)
+        await again.run(on_progress, elsewhere)
         return again.report()
 
 
@@ -119,7 +147,7 @@ class _Reverification:
         results = [one for row in self._rows for one in self._results.get(row.chain, ())]
         return ReverifyReport(self._store.run, tuple(results), tuple(self._unjudged))
 
-    async def run(self, on_progress: Callable[[int, int], None]) -> None:
+    async def run(self, on_progress: Callable[[int, int], None], elsewhere: JudgeElsewhere | None) -> None:
         """Judges all work; finished results are stored even if it is interrupted."""
         if not self._store.is_sealed:  # else what is judged could not be added
             RunStore.open(self._settings.store, self._store.run, write=True).close()
@@ -127,26 +155,56 @@ class _Reverification:
         work = deque(self._plan_work(before))
         total, done = len(self._rows), len(self._rows) - len(work)
         on_progress(done, total)
+
+        def count_judged() -> None:
+            nonlocal done
+            done += 1
+            on_progress(done, total)
+
+        try:
+            if elsewhere is None:
+                await self._judge_all(work, count_judged)
+            elif work:
+                judged = {one.row.chain: one for one in work}
+                job = JudgeJob(
+                    self._store,
+                    self._config,
+                    tuple(work),
+                    lambda one: self._take(judged[one.chain], one),
+                    lambda count: on_progress(done + count, total),
+                )
+                await elsewhere(job)
+                on_progress(total, total)
+        finally:
+            self._commit()
+
+    async def _judge_all(self, work: deque[ReverificationWork], on_judged: Callable[[], None]) -> None:
+        """Judges in this process, and empties `work`."""
         try:
             async with AsyncExitStack() as stack:
                 resources, problem = await self._open_resources(stack, work)
 
                 async def worker() -> None:
-                    nonlocal done
                     while work:
                         await self._judge(work.popleft(), resources, problem)
-                        done += 1
-                        on_progress(done, total)
+                        on_judged()
 
                 async with asyncio.TaskGroup() as group:
                     for _ in range(min(self._config.concurrency, len(work))):
                         group.create_task(worker())
         except ExceptionGroup as failed:
             raise failed.exceptions[0] from None
-        finally:
-            self._commit()
 
-    async def _open_resources(self, stack: AsyncExitStack, work: Sequence[_Work]) -> tuple[RunResources | None, str]:
+    def _take(self, work: ReverificationWork, judged: JudgedAttempt) -> None:
+        """Takes the results of an attempt that was judged elsewhere. Raises `StoreError` if they are of no verdict."""
+        recorded = {one.check: one for one in reversed(self._store.trajectory(work.row.chain).verdicts)}
+        if not recorded.keys() >= {check for check, _ in judged.found}:
+            raise StoreError(f"what was judged again of {work.row.attempt!r} is no verdict of it: it was changed")
+        self._keep(work, [(recorded[check], now) for check, now in judged.found], judged.judged_with)
+
+    async def _open_resources(
+        self, stack: AsyncExitStack, work: Sequence[ReverificationWork]
+    ) -> tuple[RunResources | None, str]:
         if not work:
             return None, ""
         try:
@@ -156,7 +214,7 @@ class _Reverification:
         except UserError as exc:
             return None, f"isolation not available: {exc}"
 
-    def _plan_work(self, before: Mapping[str, Sequence[Body]]) -> list[_Work]:
+    def _plan_work(self, before: Mapping[str, Sequence[Body]]) -> list[ReverificationWork]:
         planned = []
         for row in self._rows:
             if row.outcome is None:
@@ -167,7 +225,7 @@ class _Reverification:
                 loaded = self._tasks.of_chain(row.chain)
             except CannotRebuildError as exc:
                 was = _deciding_verdict(self._store.trajectory(row.chain))
-                self._keep(_Work(row, None, None, known), [(was, make_cannot_result(was.check, exc))])
+                self._keep(ReverificationWork(row, None, None, known), [(was, make_cannot_result(was.check, exc))])
                 continue
             basis = self._basis_of(loaded)
             same = [one for one in known if one.data["basis"] == basis and one.data["rounds"] >= self._config.again]
@@ -175,17 +233,16 @@ class _Reverification:
                 earlier = msgspec.convert(same[-1].data["results"], list[ReverificationResult])
                 self._results[row.chain] = [msgspec.structs.replace(one, before=True) for one in earlier]
                 continue
-            planned.append(_Work(row, loaded, basis, known))
+            planned.append(ReverificationWork(row, loaded, basis, known))
         return sorted(planned, key=lambda work: work.basis or "")  # equal states of a task one after the other
 
     def _basis_of(self, loaded: LoadedTask) -> str:
-        """Returns the digest of the checks; computed once for each task, which `RecordedTasks` holds."""
+        """Returns `basis_of` a task; computed once for each, which `RecordedTasks` holds."""
         if id(loaded) not in self._bases:
-            fresh = ("fresh",) if self._config.fresh else ()
-            self._bases[id(loaded)] = digest_record([loaded.task, self._config.check_version, code_digest(), *fresh])
+            self._bases[id(loaded)] = basis_of(loaded, self._config)
         return self._bases[id(loaded)]
 
-    async def _judge(self, work: _Work, resources: RunResources | None, problem: str) -> None:
+    async def _judge(self, work: ReverificationWork, resources: RunResources | None, problem: str) -> None:
         trajectory = self._tasks.mark_import(self._store.trajectory(work.row.chain))
         if resources is None or work.loaded is None:
             found = [(_deciding_verdict(trajectory), make_cannot_result(_deciding_verdict(trajectory).check, problem))]
@@ -195,9 +252,14 @@ class _Reverification:
             found = await judge_again(
                 trajectory, work.loaded, resources, self._store.blobs, rounds, fresh=fresh, shared=shared
             )
-        self._keep(work, found)
+        self._keep(work, found, self._shared.judged_with(work.row.chain))
 
-    def _keep(self, work: _Work, found: Sequence[tuple[Verdict, VerdictComparison]]) -> None:
+    def _keep(
+        self,
+        work: ReverificationWork,
+        found: Sequence[tuple[Verdict, VerdictComparison]],
+        judged_with: str | None = None,
+    ) -> None:
         row = work.row
         results = [_result_of(row, was, now) for was, now in found]
         self._results[row.chain] = results
@@ -211,7 +273,7 @@ class _Reverification:
             "rounds": self._config.again,
             "results": msgspec.to_builtins(results),
         }
-        if (judged_with := self._shared.judged_with(row.chain)) is not None:
+        if judged_with is not None:
             data["judged_with"] = judged_with
         self._pending[row.chain] = _bodies([now for _, now in found], data, len(work.known))
         if len(self._pending) >= COMMIT_EVERY or asyncio.get_running_loop().time() - self._since > COMMIT_EVERY_S:
@@ -221,6 +283,12 @@ class _Reverification:
         if self._pending:
             annotate_all(self._settings.store, self._store.run, self._pending)
         self._pending, self._since = {}, asyncio.get_running_loop().time()
+
+
+def basis_of(loaded: LoadedTask, config: ReverifyConfig) -> str:
+    """Returns the digest of a task's checks and of what judges by them."""
+    fresh = ("fresh",) if config.fresh else ()
+    return digest_record([loaded.task, config.check_version, code_digest(), *fresh])
 
 
 def _earlier_reverifications(bodies: Sequence[Body]) -> list[Evidence]:

@@ -17,7 +17,7 @@ from assay.environments.interface import KeepsStates, Snapshot, Tools, Workspace
 from assay.environments.tools import WorkspaceTools
 from assay.environments.worlds.opening import open_world
 from assay.errors import AssayError, EnvironmentFailure
-from assay.records import Step, Trajectory
+from assay.records import Step, Trajectory, world_calls
 from assay.rollout.attempt.live_snapshot import snapshot_live_state
 from assay.rollout.attempt.preparation import Preparer
 from assay.rollout.attempt.steps import step_tasks
@@ -113,7 +113,7 @@ async def _replay_steps(tools: Tools, workspace: Workspace | None, steps: Sequen
         if command is not None and workspace is not None:
             await workspace.exec(command)
         else:
-            for call in step.tool_calls:
+            for call in world_calls(step):
                 if call.name == FORK_SHELL:
                     raise EnvironmentFailure("it tried things in a fork")
                 if call.error is None and call.parsed is not None:

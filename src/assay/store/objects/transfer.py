@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sized
 from typing import Any, TypeVar
 
 from assay.errors import StoreError
@@ -36,6 +36,9 @@ async def transfer(
     Raises:
         Exception: The first failure of the work, after the work under way was cancelled.
     """
+    workers = min(at_once, len(items)) if isinstance(items, Sized) else at_once
+    if not workers:
+        return
     waiting = iter(items)
     flight = flight or Flight()
 
@@ -50,7 +53,7 @@ async def transfer(
 
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(at_once):
+            for _ in range(workers):
                 group.create_task(take())
     except ExceptionGroup as failed:  # not `except*`: early releases of Python 3.11 wrap what it raises
         raise failed.exceptions[0] from None

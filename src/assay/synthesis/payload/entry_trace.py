@@ -82,7 +82,7 @@ class EntrySearch:
 def changed_functions(changed: set[tuple[str, int, str]]) -> list[FunctionType]:
     """Returns the functions in memory that are named by file, first line and name."""
     found: list[FunctionType] = find_functions(
-        lambda code: (code.co_filename, code.co_firstlineno, code.co_name) in changed
+        lambda code: (code.co_filename, code.co_firstlineno, code.co_name) in changed, {path for path, _, _ in changed}
     )
     return found
 

@@ -2,7 +2,7 @@
 
     false_entries.py REQUEST REPLY
 
-Each false answer runs in a forked child of one collection. A test that passes shows nothing about the package: the
+False answers run in forked children of one collection. A test that passes shows nothing about the package: the
 answers of a process that repaired nothing satisfy it. Not for judging: tests can write to the reply.
 """
 
@@ -13,13 +13,15 @@ import importlib
 import json
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from types import FunctionType, GeneratorType
+from types import CodeType, FunctionType, GeneratorType
 from typing import Any, NamedTuple
 
-import forked_tests  # type: ignore[import-not-found]  # copied beside this file
+import forked_tests  # type: ignore[import-not-found]  # copied beside this file, as all that follows
+import loaded_package  # type: ignore[import-not-found]
 from entry_trace import changed_functions, in_session, package_of, run_items  # type: ignore[import-not-found]
 from false_answers import ANSWERS, UNCHANGED, FunctionCall, own_argument  # type: ignore[import-not-found]
 from package_functions import FunctionPath, replace_body, static_member, unwrap  # type: ignore[import-not-found]
@@ -27,6 +29,8 @@ from repeated_answers import HonestCalls  # type: ignore[import-not-found]
 from sibling_functions import answer_as, find_siblings  # type: ignore[import-not-found]
 
 AS_ANOTHER = "as another function"
+TOGETHER = 32
+"""The most lies that are told in one process."""
 HONEST = "unrepaired"
 """The first answer: that of the package, of which the calls of each test are noted."""
 
@@ -65,6 +69,8 @@ class FalseEntryPoints:
         self._lie = FalseAnswer(HONEST)
         self._answer: Callable[[Any], Any] = UNCHANGED
         self._functions: dict[str, FunctionType] = {}
+        self._originals: dict[int, FunctionType] = {}
+        """Id of an entry point's function to a function that does what it did before."""
         self._edited_entries: frozenset[str] = frozenset()
         self._active: dict[str, dict[str, Any]] = {}
         self._liars: frozenset[str] = frozenset()
@@ -75,6 +81,7 @@ class FalseEntryPoints:
         """Entry points that are called on an object or a class."""
         self.calls: dict[str, HonestCalls] = {}
         """Test to its calls, since the lie is told."""
+        self._before_edits: list[tuple[FunctionType, CodeType]] = []
 
     def install(self) -> None:
         """Hooks the entry points. Raises `AttributeError` if one does not exist."""
@@ -84,17 +91,28 @@ class FalseEntryPoints:
         self.bound = frozenset(entry for entry in in_classes if not isinstance(members[entry], staticmethod))
         self._functions = {entry: unwrap(member) for entry, member in members.items()}
         for entry, function in self._functions.items():
-            replace_body(function, partial(self._entry, entry))
+            self._originals[id(function)] = replace_body(function, partial(self._entry, entry))
 
     def tell(self, lie: FalseAnswer, answer: Callable[[Any], Any], edited: list[FunctionType]) -> None:
         """Tells a lie from now on, by the entry points that the lie names or by functions that are edited."""
+        for function, code in reversed(self._before_edits):
+            function.__code__ = code
+        self._before_edits = []
         self._lie, self._answer = lie, answer
         own = {id(function) for function in self._functions.values()}
         for function in edited:
             if id(function) not in own:
+                self._before_edits.append((function, function.__code__))
                 replace_body(function, self._edited)
         changed = {id(function) for function in edited}
         self._edited_entries = frozenset(entry for entry, one in self._functions.items() if id(one) in changed)
+
+    def repair(self) -> None:
+        """Gives what the task changes the reference's code, and has everything answer as the package does."""
+        self.tell(FalseAnswer(HONEST), UNCHANGED, [])
+        for package in loaded_package.IN_MEMORY:
+            for function, code in package.reference:
+                self._originals.get(id(function), function).__code__ = code
 
     def begin(self, test: str) -> None:
         """Starts a test: its liars lie from now on."""
@@ -150,6 +168,8 @@ class FalseAnswerRuns:
         self._siblings: dict[str, list[FunctionType]] = {}
         self._entries = FalseEntryPoints(job["uses"])
         self._problem: Exception | None = None
+        self._together = bool(loaded_package.IN_MEMORY)
+        """Whether several lies are told in one process."""
         self._honest: dict[str, HonestCalls] = {}
 
     def run(self, session: Any) -> dict[str, Any]:
@@ -168,11 +188,20 @@ class FalseAnswerRuns:
             self._problem = exc
         gc.collect()
         gc.freeze()  # a collection in a child would copy the memory of all that it looks at
-        for lie in list_false_answers(self._job):
-            items = [item for item in session.items if item.nodeid not in passed and self._is_told_in(lie, item.nodeid)]
-            for test in self._passed(session, items, lie) if items else ():
-                passed[test] = lie.describe_in(test)
+        at, lies = 0, list_false_answers(self._job)
+        while at < len(lies) and any(item.nodeid not in passed for item in session.items):
+            # The first one is the package's own answer.
+            refuted = self._refuted_together(session, lies[at : at + TOGETHER], passed) if at and self._together else 0
+            at += refuted
+            if refuted < TOGETHER and at < len(lies):
+                items = self._items_of(session, lies[at], passed)
+                for test in self._passed(session, items, lies[at]) if items else ():
+                    passed[test] = lies[at].describe_in(test)
+                at += 1
         return {"ended": "done", "passed": passed}
+
+    def _items_of(self, session: Any, lie: FalseAnswer, passed: dict[str, str]) -> list[Any]:
+        return [item for item in session.items if item.nodeid not in passed and self._is_told_in(lie, item.nodeid)]
 
     def _name_of(self, edit: Any) -> str:
         return f"{package_of(self._batch).module_name(edit[0])}:{edit[1]}"
@@ -199,6 +228,30 @@ class FalseAnswerRuns:
         if "passed" in result or lie.sibling is None:
             return [*result.get("passed", (item.nodeid for item in items))]
         return [test for item in items if len(items) > 1 for test in self._passed(session, [item], lie)]
+
+    def _refuted_together(self, session: Any, lies: list[FalseAnswer], passed: dict[str, str]) -> int:
+        """Tells lies in one process until a test passes; returns how many of the first ones no test passes under.
+
+        Nothing that they left may be the reason: afterwards, in the same process, all tests pass on the reference.
+        """
+        wide = {**self._job, "cpu_s": (1 + len(lies)) * self._job["cpu_s"]}
+        work = partial(self._tell_together, session, lies, passed)
+        result = forked_tests.in_child(self._batch, wide, self._aside.with_suffix(".lies"), work)
+        self._together = result.get("unharmed", False)
+        return int(result["refuted"]) if self._together else 0
+
+    def _tell_together(self, session: Any, lies: list[FalseAnswer], passed: dict[str, str]) -> dict[str, Any]:
+        refuted, told = 0, dict[str, Any]()
+        for lie in lies:
+            items, began = self._items_of(session, lie, passed), time.process_time()
+            found = self._tell(session, items, lie)["passed"] if items else []
+            told.update((item.nodeid, item) for item in items)
+            if found or time.process_time() - began > self._job["cpu_s"]:
+                break
+            refuted += 1
+        self._entries.repair()
+        outcomes = run_items(session, list(told.values()), self._entries.begin, _stop_clock)
+        return {"refuted": refuted, "unharmed": {*outcomes.values()} <= {"passed"} and outcomes.keys() == told.keys()}
 
     def _answer_of(self, lie: FalseAnswer) -> Callable[[Any], Any]:
         if lie.sibling is not None and lie.edit:

@@ -43,22 +43,31 @@ class SlowTests:
 
 
 class SharedSession:
-    """Starts pytest in a fork: from a configuration of this process where it fits, else as `otherwise` does."""
+    """Starts pytest in a fork: from a configuration of this process where it fits, else as `otherwise` does.
 
-    def __init__(self, batch: dict[str, Any], otherwise: Start) -> None:
-        self._otherwise = otherwise
+    Args:
+        explain: The configuration is for runs that explain failures, otherwise for the others.
+        loads_conftest: A `conftest.py` that applies to all of the batch's `tests` may be loaded here.
+    """
+
+    def __init__(
+        self, batch: dict[str, Any], otherwise: Start, *, explain: bool = False, loads_conftest: bool = False
+    ) -> None:
+        self._otherwise, self._explain = otherwise, explain
         self._root = batch["root"]
         self._config: Any = None
         with contextlib.suppress(Exception):  # pytest of another version: each run configures its own
-            if not _is_configured_by(batch):
-                self._config = _configure(batch)
+            place = _place_of_configuration(batch, loads_conftest=loads_conftest)
+            if place:
+                self._config = _configure(batch, place, explain=explain)
 
     def start(self, batch: dict[str, Any], job: dict[str, Any], plugins: list[Any]) -> int:
         """Runs pytest on a job's tests in this process, which must end afterwards; returns its exit code."""
         if job.get("slow_s"):
             plugins = [*plugins, SlowTests(plugins[0], job["slow_s"])]
         # A measuring job counts calls, and a plugin that is registered late is called in another order.
-        own = job.get("explain") or job.get("measure") or any(path.endswith(CONFTEST) for path in job.get("write", {}))
+        own = job.get("measure") or any(path.endswith(CONFTEST) for path in job.get("write", {}))
+        own = own or bool(job.get("explain")) != self._explain
         if self._config is None or own or batch["root"] != self._root:
             return self._otherwise(batch, job, plugins)
         config = self._config
@@ -78,21 +87,25 @@ class SharedSession:
             return int(pytest.ExitCode.USAGE_ERROR)
 
 
-def _is_configured_by(batch: dict[str, Any]) -> bool:
-    """Returns True if the package could change the configuration of pytest."""
-    for _, _, files in os.walk(batch["root"]):
-        if CONFTEST in files:
-            return True
+def _place_of_configuration(batch: dict[str, Any], *, loads_conftest: bool) -> str:
+    """Returns the path for which pytest is configured; empty if a run may need a configuration of its own."""
     found = importlib.metadata.distributions(path=[*batch["paths"]])
-    return any(entry.group == PLUGINS for distribution in found for entry in distribution.entry_points)
+    if any(entry.group == PLUGINS for distribution in found for entry in distribution.entry_points):
+        return ""
+    folders = [folder for folder, _, files in os.walk(batch["root"]) if CONFTEST in files]
+    if not folders:
+        return str(batch["root"])
+    tests = batch.get("tests", [])
+    applies = all(test.startswith(f"{folder}/") for folder in folders for test in tests)
+    return str(tests[0]) if tests and applies and loads_conftest else ""
 
 
-def _configure(batch: dict[str, Any]) -> Any:
+def _configure(batch: dict[str, Any], place: str, *, explain: bool) -> Any:
     """Returns a configuration for any tests of a tree, whose output is not captured yet."""
     from _pytest.config import _prepareconfig
 
     os.chdir(batch["root"])
-    config: Any = _prepareconfig([*forked_tests.options(batch, {}), batch["root"]])
+    config: Any = _prepareconfig([*forked_tests.options(batch, {"explain": explain}), place])
     config.pluginmanager.getplugin("capturemanager").stop_global_capturing()
     config._do_configure()
     config._do_configure = _do_nothing  # the session does it, too

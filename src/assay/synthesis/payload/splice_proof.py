@@ -16,18 +16,24 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import forked_tests  # type: ignore[import-not-found]  # copied beside this file, as all that follows
+import loaded_package  # type: ignore[import-not-found]
 import pytest
+import splice_import  # type: ignore[import-not-found]
 import splice_plugin  # type: ignore[import-not-found]
 import splice_worker  # type: ignore[import-not-found]
 from entry_trace import BareOutcomes, TestLoop, run_items  # type: ignore[import-not-found]
 
 WORKER_TREE = "/tmp/worker-tree"
+SHARED_WORKERS: list[WorkerTemplate] = []
+"""The process that forks workers for all proofs of this sandbox; empty where each proof starts one."""
 OPENING = (
     "import os, sys; os.dup2(os.open(sys.argv[1], os.O_RDONLY), 0); os.dup2(os.open(sys.argv[2], os.O_WRONLY), 1); "
     "os.execv(sys.argv[3], sys.argv[3:])"
@@ -38,36 +44,102 @@ OPENING = (
 class WorkerTemplate:
     """The process of `worker_template.py`, which forks a worker for each version of the package's functions."""
 
-    def __init__(self, splice: dict[str, Any], roots: list[str], files: list[str]) -> None:
-        modules = sorted({module for module, _ in splice["entries"]})
-        config = {"package": splice["package"], "modules": modules, "roots": roots, "files": files}
+    def __init__(self, roots: list[str]) -> None:
         program = Path(__file__).with_name("worker_template.py")
-        command = [sys.executable, "-B", str(program), json.dumps(config)]
+        command = [sys.executable, "-B", str(program), json.dumps(roots)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._group = 0
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def is_alive(self) -> bool:
+        """Returns whether the process runs."""
+        return self._process.poll() is None
+
+    def prepare(self, splice: dict[str, Any], files: list[str]) -> bool:
+        """Imports the modules of entry points, and gets ready for versions of some files; False if that fails."""
+        modules = sorted({module for module, _ in splice["entries"]})
+        return self._ask({"package": splice["package"], "modules": modules, "files": files}) > 0
+
     def start(self, write: dict[str, str], calls: str, answers: str) -> bool:
         """Starts a worker on two named pipes; False where it has to be started with files of its own."""
+        self._group = self._ask({"write": write, "calls": calls, "answers": answers})
+        return self._group > 0
+
+    def _ask(self, message: dict[str, Any]) -> int:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
+        serial = str(time.monotonic_ns())  # the answer to a proof that was killed may come first
         try:
-            text = json.dumps({"write": write, "calls": calls, "answers": answers}) + "\n"
-            self._process.stdin.write(text.encode())
+            self._process.stdin.write(json.dumps({**message, "serial": serial}).encode() + b"\n")
             self._process.stdin.flush()
-            self._group = int(self._process.stdout.readline() or b"0")
-        except OSError:
-            self._group = 0
-        return self._group > 0
+            for line in self._process.stdout:
+                answered, process = line.split()
+                if answered == serial.encode():
+                    return int(process)
+        except (OSError, ValueError):
+            pass
+        return 0
 
     def stop(self) -> None:
         """Ends the worker that was started last, whatever it does."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._group, signal.SIGKILL)
 
+    def end_workers(self) -> None:
+        """Ends what an earlier proof left; the process waits for it."""
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children")
+        with contextlib.suppress(OSError, ValueError):
+            for child in children.read_text(encoding="utf-8").split():
+                os.kill(int(child), signal.SIGKILL)
+
     def close(self) -> None:
         """Ends the process; its pipes may still be held by a worker."""
         self._process.kill()
         self._process.wait()
+
+
+def splice_in_memory(entries: list[list[str]]) -> bool:
+    """Gives functions that are imported already the bodies that the judge's import hook gives them; False if one of
+    them is not where its text is."""
+    finder, (package,) = sys.meta_path[0], loaded_package.IN_MEMORY
+    for name in sorted({module for module, _ in entries if module in sys.modules}):
+        wanted = {qualname for module, qualname in entries if module == name}
+        above = sys.modules.get(name.rpartition(".")[0])
+        spec = finder.find_spec(name, getattr(above, "__path__", None))
+        if spec is None or spec.loader is None:
+            return False
+        pending = [spec.loader.get_code(name)]  # type: ignore[attr-defined]
+        while pending:
+            code = pending.pop()
+            pending += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
+            if code.co_qualname in wanted:
+                functions = package.functions_like(code)
+                for function in functions:
+                    function.__code__ = code
+                if not functions:
+                    return False
+        vars(sys.modules[name])[splice_import._NAME] = sys.modules[splice_import.SPLICE_MODULE]
+    return True
+
+
+def start_shared(batch: dict[str, Any]) -> set[int]:
+    """Starts the process that forks the workers of all proofs; returns it."""
+    copy_tree(batch)
+    if SHARED_WORKERS and not SHARED_WORKERS[0].is_alive():
+        SHARED_WORKERS.clear()
+    if not SHARED_WORKERS:
+        SHARED_WORKERS.append(WorkerTemplate([WORKER_TREE + path for path in batch["paths"]]))
+    SHARED_WORKERS[0].end_workers()
+    return {SHARED_WORKERS[0].pid}
+
+
+def copy_tree(batch: dict[str, Any]) -> None:
+    """Copies the reference for the workers, once: each proof leaves it as it was."""
+    if not Path(WORKER_TREE).exists():
+        shutil.copytree(batch["root"], WORKER_TREE + batch["root"], symlinks=True)
 
 
 class OnlyTests:
@@ -93,18 +165,26 @@ class Proof:
         self._roots = [WORKER_TREE + path for path in batch["paths"]]
         self._descriptors = os.pipe()
         self._template: Any = None
+        self._is_prepared = False
 
     def run(self) -> dict[str, Any]:
         """Collects the tests with their entry points spliced, and runs all versions."""
         files = sorted({path for version in self._job["versions"] for path in version["write"]})
-        self._template = WorkerTemplate(self._job["splice"], self._roots, [WORKER_TREE + path for path in files])
+        own = [] if SHARED_WORKERS and not self._job["base"] else [WorkerTemplate(self._roots)]
+        self._template = (own or SHARED_WORKERS)[0]
+        self._is_prepared = self._template.prepare(self._job["splice"], [WORKER_TREE + path for path in files])
         forked_tests.prepare(self._batch)
         sys.dont_write_bytecode = True
         plugin = splice_plugin.SplicePlugin(self._job["splice"], self._descriptors, self._add_message)
+        if loaded_package.IN_MEMORY:
+            self._messages.clear()  # that its modules are imported already
+            if not splice_in_memory(self._job["splice"]["entries"]):
+                return {"id": self._job["id"], "ended": "cold"}
         loop, recorder = TestLoop(self._run_versions), BareOutcomes(self._job)
-        options = forked_tests.options(self._batch, self._job)
-        pytest.main([*options, *self._job["tests"]], plugins=[OnlyTests(self._job["only"]), plugin, recorder, loop])
-        self._template.close()
+        plugins = [OnlyTests(self._job["only"]), plugin, recorder, loop]
+        forked_tests.start_pytest(self._batch, self._job, plugins)
+        for template in own:
+            template.close()
         unspliced = [message["text"] for message in self._messages if message["kind"] == "unspliced"]
         return {"id": self._job["id"], "problems": [*recorder.problems, *unspliced], **loop.result}
 
@@ -133,7 +213,7 @@ class Proof:
         os.mkfifo(calls)
         os.mkfifo(answers)
         texts = {WORKER_TREE + path: text for path, text in write.items()}
-        if self._template.start(texts, calls, answers):
+        if self._is_prepared and self._template.start(texts, calls, answers):
             try:
                 yield calls, answers
             finally:
@@ -172,9 +252,8 @@ def main(request: str, reply: str) -> None:
     """Runs the jobs; each result is one line of the reply."""
     batch = json.loads(Path(request).read_bytes())
     aside = Path(reply + ".child")
-    # The worker's copy holds the reference; only the judge's tree is made unrepaired. Each proof leaves it as it was.
-    if not Path(WORKER_TREE).exists():
-        shutil.copytree(batch["root"], WORKER_TREE + batch["root"], symlinks=True)
+    # The worker's copy holds the reference; only the judge's tree is made unrepaired.
+    copy_tree(batch)
     with Path(reply).open("w", encoding="utf-8") as file:
         for serial, job in enumerate(batch["jobs"]):
             base = {WORKER_TREE + path: text for path, text in job["base"].items()}
@@ -182,6 +261,8 @@ def main(request: str, reply: str) -> None:
                 wide = {**job, "cpu_s": (1 + len(job["versions"])) * job["cpu_s"]}
                 proof = Proof(batch, job, aside.with_suffix(f".{serial}.version"))
                 result = forked_tests.in_child(batch, wide, aside, proof.run)
+            for package in loaded_package.IN_MEMORY:
+                package.has_refused = package.has_refused or result["ended"] == "cold"
             file.write(json.dumps(result) + "\n")
             file.flush()
 

@@ -1,6 +1,6 @@
 """Imports the reference's package once and forks a worker for each version of its functions.
 
-    worker_template.py CONFIGURATION   (JSON; commands on standard input, one line each, states on standard output)
+    worker_template.py ROOTS   (JSON; commands on standard input, one line each, states on standard output)
 
 A program of its own, without pytest: a fork copies the page tables of its process, so that a worker, and its fork for
 each test, cost a quarter of what they cost in the process that holds the tests. Not isolated, for making tasks alone.
@@ -13,43 +13,58 @@ import importlib
 import json
 import os
 import sys
+from types import FunctionType
 from typing import Any
 
 import forked_tests  # type: ignore[import-not-found]  # copied beside this file, as is the next
 import splice_worker  # type: ignore[import-not-found]
 
 
-def serve(config: dict[str, Any], commands: int, states: int) -> None:
-    """Forks a worker for each command; answers with its process id, or 0 where it has to be started with files."""
-    for module in [config["package"], *config["modules"]]:
-        importlib.import_module(module)
-    live = forked_tests.LiveFunctions(set(config["files"]))
-    gc.collect()
-    gc.freeze()  # a collection in a worker would copy the memory of all that it looks at
+def serve(commands: int, states: int) -> None:
+    """Gets ready for some modules and files, or forks a worker; answers with its process id, or 0 where it has to be
+    started with files of its own."""
+    config: dict[str, Any] = {}
+    live = forked_tests.LiveFunctions(set())
     for line in os.fdopen(commands):
         version = json.loads(line)
+        if "files" in version:
+            config, live = version, get_ready(version)
+            os.write(states, f"{version['serial']} 1\n".encode())
+            continue
         if os.fork():
             os.wait()
             continue
         fits = all(live.replace(path, text) for path, text in version["write"].items())
         os.setpgid(0, 0)  # a mutant can run for ever: its group is ended with the workers that it forks
-        os.write(states, f"{os.getpid() if fits else 0}\n".encode())
+        os.write(states, f"{version['serial']} {os.getpid() if fits else 0}\n".encode())
         if fits:
             reads, writes = os.open(version["calls"], os.O_RDONLY), os.open(version["answers"], os.O_WRONLY)
             splice_worker.serve(config["package"], config["modules"], reads, writes)
         os._exit(0)
 
 
+def get_ready(config: dict[str, Any]) -> Any:
+    """Imports modules, and returns the functions of some files. All that is in memory is kept from the collector: a
+    collection in a worker would copy the memory of what it looks at."""
+    for module in [config["package"], *config["modules"]]:
+        importlib.import_module(module)
+    for thing in gc.get_objects():
+        if type(thing) is FunctionType:
+            forked_tests.FROZEN.setdefault(thing.__code__.co_filename, []).append(thing)
+    gc.collect()
+    gc.freeze()
+    return forked_tests.LiveFunctions(set(config["files"]))
+
+
 def main() -> None:
     """Moves the pipes away from standard input and output, which the package must not reach, then serves."""
-    config = json.loads(sys.argv[1])
     commands, states = os.dup(0), os.dup(1)
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nowhere, descriptor)
-    sys.argv[:] = [""]
-    sys.path[:0] = config["roots"]
-    serve(config, commands, states)
+    roots, sys.argv[:] = json.loads(sys.argv[1]), [""]
+    sys.path[:0] = roots
+    serve(commands, states)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,16 @@
 Each task has a start and a goal; the reference solution is the shortest way that breadth-first search finds. A task is
 kept if its way has the wanted length and no way leads to the goal without a code that has to be read, so that neither
 chance nor the calls of another world do. The same `n`, `seed` and options give the same tasks.
+
+Tasks on a site that was recovered from records (`machine`) may be done without reading a code, because records may
+not show what asks for one.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +28,7 @@ from assay.records import Check, EnvironmentSpec, Task, digest_record
 
 from .domains import DOMAINS, Domain
 from .drawing import draw_machine
+from .from_runs import read_site_file
 
 _TASKS_OF_A_SITE: Final = 5
 _TRIES: Final = 12
@@ -40,6 +45,7 @@ class SiteTasks:
 
     Args:
         site: Names of sites, joined by `+`, in turn; default: all ten.
+        machine: File of a site that `assay synth site` recovered from recorded attempts, in place of `site`.
         interface: How the agent reaches the site: `pages` in a browser, or `tools`.
         start: State in which a task begins: `first`, the site's own, or `any` state that can be reached.
         least: Smallest number of steps of a shortest way.
@@ -47,7 +53,14 @@ class SiteTasks:
     """
 
     def __init__(
-        self, *, site: str = "", interface: str = "pages", start: str = "first", least: int = 5, most: int = 14
+        self,
+        *,
+        site: str = "",
+        machine: str = "",
+        interface: str = "pages",
+        start: str = "first",
+        least: int = 5,
+        most: int = 14,
     ) -> None:
         known = {domain.name: domain for domain in DOMAINS}
         names = [name for name in str(site).split("+") if name] or list(known)
@@ -59,7 +72,10 @@ class SiteTasks:
             raise UserError(f"start={start} of the family 'sites': expected {' or '.join(STARTS)}")
         if not (type(least) is int and type(most) is int and 1 <= least <= most):
             raise UserError(f"least={least}, most={most} of the family 'sites': expected numbers, 1 <= least <= most")
-        self._domains = [known[name] for name in dict.fromkeys(names)]
+        if site and machine:
+            raise UserError("site and machine of the family 'sites': give one of them")
+        drawn = tuple(_draws(known[name]) for name in dict.fromkeys(names))
+        self._sites = (_recovers(read_site_file(Path(machine)).machine),) if machine else drawn
         self._interface, self._start, self._lengths = interface, start, range(least, most + 1)
 
     def tasks(self, n: int, seed: int) -> tuple[Task, ...]:
@@ -67,27 +83,26 @@ class SiteTasks:
         outcomes: set[tuple[str, bytes]] = set()
         drawn = 0
         while len(made) < n:
-            domain = self._domains[drawn % len(self._domains)]
-            site = _DrawnSite(domain, seed * 10_007 + drawn // len(self._domains))
+            site = self._sites[drawn % len(self._sites)](seed * 10_007 + drawn // len(self._sites))
             drawn += 1
             found = list(self._tasks_of(site, seed, len(made), min(_TASKS_OF_A_SITE, n - len(made)), outcomes))
-            if not found and drawn >= 3 * len(self._domains) + len(made):
+            if not found and drawn >= 3 * len(self._sites) + len(made):
                 break  # the lengths that were asked for occur nowhere
             made += found
         return tuple(made)
 
     def _tasks_of(
-        self, site: _DrawnSite, seed: int, first: int, count: int, outcomes: set[tuple[str, bytes]]
+        self, site: _SearchedSite, seed: int, first: int, count: int, outcomes: set[tuple[str, bytes]]
     ) -> Iterator[Task]:
-        draw = random.Random(f"{site.domain.name}/{seed}/{site.seed}/{self._start}")
+        draw = random.Random(f"{site.machine.name}/{seed}/{site.seed}/{self._start}")
         number = first
         for _ in range(_TRIES):
             reach = site.reach if self._start == "first" else site.reach_from(site.draw_start(draw))
             for goal in self._goals(reach, draw):
                 task = self._task(site, reach, goal, seed, number)
-                if task is None or (site.domain.name, task[1]) in outcomes:
+                if task is None or (site.machine.name, task[1]) in outcomes:
                     continue
-                outcomes.add((site.domain.name, task[1]))
+                outcomes.add((site.machine.name, task[1]))
                 number += 1
                 yield task[0]
                 if number == first + count:
@@ -99,17 +114,19 @@ class SiteTasks:
         """Yields states of the wanted distances, each distance as often as any other."""
         by_distance: dict[int, list[State]] = {}
         for state, distance in reach.states.items():
-            if distance in self._lengths:
+            if distance in self._lengths and state.screen != reach.machine.unrecorded:
                 by_distance.setdefault(distance, []).append(state)
         for _ in range(_TRIES if by_distance else 0):
             yield draw.choice(by_distance[draw.choice(sorted(by_distance))])
 
-    def _task(self, site: _DrawnSite, reach: Reach, goal: State, seed: int, number: int) -> tuple[Task, bytes] | None:
+    def _task(
+        self, site: _SearchedSite, reach: Reach, goal: State, seed: int, number: int
+    ) -> tuple[Task, bytes] | None:
         """Returns the task of a goal and the key of its outcome; None if the goal can be reached without reading."""
         way = reach.way_to(goal)
-        if not way or goal in reach.unread_states:
-            return None
         machine, begun = site.machine, reach.start.state
+        if not way or (site.demands_reading and goal in reach.unread_states):
+            return None
         world = site.world(begun)
         plan = site.plan(world, way)
         done = play(world, plan)
@@ -147,14 +164,23 @@ class SiteTasks:
         return task, outcome_key(done)
 
 
-class _DrawnSite:
-    """A machine of a domain and what can be reached in it."""
+def _draws(domain: Domain) -> Callable[[int], _SearchedSite]:
+    """Returns what makes the site of a domain from a seed."""
+    return lambda seed: _SearchedSite(draw_machine(domain, seed), seed, demands_reading=True)
 
-    def __init__(self, domain: Domain, seed: int) -> None:
-        self.domain, self.seed = domain, seed
-        self.machine = draw_machine(domain, seed)
-        self.reach = Reach(self.machine)
-        self._starts = list(self.reach.states)
+
+def _recovers(machine: Machine) -> Callable[[int], _SearchedSite]:
+    """Returns what makes a recovered site from a seed, which decides its codes alone."""
+    return lambda seed: _SearchedSite(machine, seed, demands_reading=False)
+
+
+class _SearchedSite:
+    """A machine and what can be reached in it; tasks may demand that a code is read."""
+
+    def __init__(self, machine: Machine, seed: int, *, demands_reading: bool) -> None:
+        self.machine, self.seed, self.demands_reading = machine, seed, demands_reading
+        self.reach = Reach(machine)
+        self._starts = [state for state in self.reach.states if state.screen != machine.unrecorded]
 
     def draw_start(self, draw: random.Random) -> State:
         """Returns a state that can be reached from the site's own start."""
@@ -172,9 +198,10 @@ class _DrawnSite:
 
     def plan(self, world: ServiceWorld, way: Sequence[Step]) -> list[PlannedCall]:
         """Returns the calls of a way, with the codes of a world."""
-        names = ", ".join(self.machine.codes)
-        row = world.database.connection.execute(f"SELECT {names} FROM {self.machine.name}_codes").fetchone()
-        codes = dict(zip(self.machine.codes, row, strict=True))
+        codes: dict[str, str] = {}
+        if names := ", ".join(self.machine.codes):
+            row = world.database.connection.execute(f"SELECT {names} FROM {self.machine.name}_codes").fetchone()
+            codes = dict(zip(self.machine.codes, row, strict=True))
         calls = []
         for transition, given in way:
             code = {CODE: codes[transition.code]} if transition.code else {}

@@ -9,7 +9,7 @@
   const GROUPS = { a: "n" };
   const FOLDED = new Set(["e", "n"]); /* bookkeeping: folded into the line that it precedes */
   const MAIN = ["s", "c", "v", "z"];
-  const VIEWS = [["log", "Log"], ["transcript", "Transcript"], ["changes", "Changes"], ["time", "Time"]];
+  const VIEWS = [["log", "Log"], ["transcript", "Transcript"], ["changes", "Changes"], ["time", "Time"], ["tree", "Tree"]];
   const DIGESTS = new Set(["attempt", "task digest", "chain head"]); /* facts that are worth copying */
   const WIDE = "(min-width: 68rem)";
   const BESIDE = 3; /* verdicts that stand beside the task; more stand below it */
@@ -566,7 +566,7 @@
       this.list = Assay.virtual({ count: 0, estimate: 180, role: "feed", label: "Lines of the attempt", row: (at) => this.row(at), inset: () => this.bar.offsetHeight + 6 });
       scroller.append(this.outline.element);
       this.summary = h("div", { class: "summary" }, this.heading());
-      this.tabs = h("nav", { class: "tabs attempt-tabs", "aria-label": "Views of this attempt" }, VIEWS.map(([name, words]) =>
+      this.tabs = h("nav", { class: "tabs attempt-tabs", "aria-label": "Views of this attempt" }, VIEWS.filter(([name]) => name !== "tree" || this.data.branched).map(([name, words]) =>
         h("a", { href: this.href(...(name === "log" ? [] : [{ view: name }])), "data-view": name }, words)));
       this.body = h("div", { class: "attempt-body" }, this.aside, h("div", { class: "attempt-lines" }, h("h2", { class: "unseen" }, "Lines"), this.bar, this.empty, this.list.element));
       this.pane = h("div", { class: "attempt-pane", hidden: true });
@@ -587,7 +587,7 @@
         Assay.notes(this), this.findings(), this.about()];
     }
 
-    /* Shows the log, the transcript, the changes or the times. */
+    /* Shows the log, the transcript, the changes, the times or the tree of a search. */
     show(name) {
       const view = VIEWS.some(([known]) => known === name) ? name : "log";
       if (this.view === view) return;
@@ -608,7 +608,7 @@
       } else if (view === "transcript") {
         this.conversation = Assay.transcript(this);
         Assay.fill(this.pane, h("h2", { class: "unseen" }, "Transcript"), this.conversation.element);
-      } else Assay.fill(this.pane, view === "changes" ? Assay.changes(this) : Assay.waterfall(this));
+      } else Assay.fill(this.pane, view === "changes" ? Assay.changes(this) : view === "tree" ? Assay.branchTree(this) : Assay.waterfall(this));
       const main = document.getElementById("main");
       const away = this.tabs.getBoundingClientRect().top - main.getBoundingClientRect().top;
       if (view !== "log" && before === null) main.scrollTop += away;

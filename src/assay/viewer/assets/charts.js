@@ -193,9 +193,10 @@ Assay.charts = (() => {
 
   /* The name beside a point, moved down as long as another name is there. */
   function named(point, x, y, taken, { left, right }) {
-    const room = Math.min(190, right - left);
-    const length = Math.min(room, 6.6 * Array.from(String(point.name)).length);
-    const before = x + 10 + length > right;
+    const whole = Math.min(190, right - left, (point.front ? 7.4 : 6.6) * Array.from(String(point.name)).length);
+    const before = x + 10 + whole > right;
+    const room = before ? Math.max(60, x - 12) : 190; /* a name before its point ends at the edge of the drawing */
+    const length = Math.min(room, whole);
     const from = before ? x - 10 - length : x + 10;
     let at = y - 8;
     while (taken.some((t) => Math.abs(t.y - at) < 13 && t.from < from + length && from < t.to)) at += 13;

@@ -44,7 +44,8 @@
     view.search.addEventListener("keydown", (event) => { if (event.key === "Enter" && !Assay.exported) view.inside.click(); });
     const heads = ["Select", "Run", "State", "Created", "Attempts", "Outcomes", "Tasks", "Agents and models"];
     fill(page.root,
-      h("div", { class: "head" }, h("h1", null, "Runs"), h("p", { class: "facts" }, data.store === null ? null : h("span", null, "in the store ", h("bdi", null, line(data.store))))),
+      h("div", { class: "head" }, h("h1", null, "Runs"), h("p", { class: "facts" }, data.store === null ? null : h("span", null, "in the store ", h("bdi", null, line(data.store)))),
+        Assay.exported ? null : h("p", { class: "facts" }, h("a", { href: "#/ledgers" }, "Skills and searches"))),
       data.note ? h("p", { class: "note" }, data.note) : null,
       data.runs.length ? [
         h("div", { class: "tools" }, view.search, Assay.exported ? null : view.inside, view.states,

@@ -26,6 +26,8 @@ _CODES: Final = range(10**8, 10**9)
 """Numbers of codes: a thousand times as many as an agent can try, because a world logs only so many calls."""
 _ROW: Final = 1
 """Key of the one row of each table."""
+UNRECORDED: Final = "unrecorded"
+"""Name of the fact, in the summary of a machine's state, that its last step led to its screen `unrecorded`."""
 
 
 def compile_machine(given: Any) -> Service:
@@ -51,8 +53,10 @@ def _compiled(data: bytes) -> Service:
     service = Service(machine.name, machine.summary, knobs=knobs)
     rows = _Rows(service, machine)
     for transition in machine.transitions:
-        service.action()(_action(rows, transition))
+        service.action(title=transition.title)(_action(rows, transition))
     _add_view(service, rows)
+    if machine.unrecorded:
+        service.summary_of_state(rows.summarize)
 
     def fill(new: Generator, knobs: Any) -> None:
         rows.fill(new, machine.begin(knobs.start))
@@ -109,6 +113,10 @@ class _Rows:
             changes["screen"] = found.screen
         if changes:
             tx.update(tx.get(self.progress, _ROW), **changes)
+
+    def summarize(self, tx: Transaction) -> dict[str, bool]:
+        """Returns whether the last step is one whose result is not known."""
+        return {UNRECORDED: self.state(tx).screen == self.machine.unrecorded}
 
     def scene(self, tx: Transaction) -> Scene:
         """Returns what the screen shows and offers."""

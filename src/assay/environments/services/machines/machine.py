@@ -6,6 +6,9 @@ is what the site does.
 
 A *code* is a text that one screen shows and a transition elsewhere asks for. Its value is drawn by the seed of the
 world, so that a plan of another world does not fit: it has to be read.
+
+A machine that was recovered from records knows less than the site that they are of. Steps whose results no record shows
+lead to its screen `unrecorded`, which nothing leaves; an attempt that ends there is neither a pass nor a fail.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import re
 import sqlite3
 from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -25,6 +28,7 @@ from assay.records import canonical_bytes
 
 Name = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,39}\Z")]
 Text = Annotated[str, Meta(min_length=1, max_length=500)]
+Content = Annotated[str, Meta(min_length=1, max_length=20_000)]
 Value = str | int
 
 _TAKEN: Final = frozenset({"id", "screen", "tx", "code"})
@@ -41,6 +45,8 @@ class Variable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Largest number."""
     begins: Value = 0
     """Value at the start; of texts, default: the first."""
+    beyond: Literal["refused", "unrecorded"] = "refused"
+    """What a step does that would give it another value than those: it is refused, or nothing is recorded of it."""
 
     @property
     def first(self) -> Value:
@@ -87,6 +93,10 @@ class Transition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     needs: Annotated[tuple[Condition, ...], Meta(max_length=10)] = ()
     code: str = ""
     """Name of the code that must be given; empty without one."""
+    title: Annotated[str, Meta(max_length=200)] = ""
+    """Words of its form and button; default: those of its name."""
+    leads: dict[Name, Name] = {}
+    """Screens that it leads to from some of its screens, in place of `to`."""
 
 
 class ScreenPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -94,7 +104,8 @@ class ScreenPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: Name
     title: Text
-    text: Text
+    text: Content
+    """Each line is a paragraph."""
     shows: Annotated[tuple[Name, ...], Meta(max_length=40)] = ()
     """Variables and codes that it shows."""
 
@@ -125,6 +136,8 @@ class Machine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
     transitions: Annotated[tuple[Transition, ...], Meta(min_length=1, max_length=500)]
     variables: Annotated[tuple[Variable, ...], Meta(max_length=20)] = ()
     codes: Annotated[tuple[Name, ...], Meta(max_length=5)] = ()
+    unrecorded: str = ""
+    """Screen of steps whose results are not known; empty for a machine that knows all of them."""
 
     @cached_property
     def by_variable(self) -> Mapping[str, Variable]:
@@ -198,6 +211,9 @@ class Machine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
         if state.screen not in transition.at:
             titles = ", ".join(f"“{self.by_screen[name].title}”" for name in transition.at)
             return f"This is possible on other screens only: {titles}."
+        to = transition.leads.get(state.screen, transition.to)
+        if to == self.unrecorded:
+            return State(to, state.values)
         values = dict(zip(self.by_variable, state.values, strict=True))
         for need in transition.needs:
             if not need.holds(values[need.variable]):
@@ -211,8 +227,10 @@ class Machine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
             values[name] = number + amount if isinstance(number, int) else number
         for name, value in values.items():
             if value not in self.by_variable[name].domain:
+                if self.by_variable[name].beyond == "unrecorded":
+                    return State(self.unrecorded, state.values)
                 return f"{name.replace('_', ' ').capitalize()} cannot be {value}."
-        return State(transition.to, tuple(values.values()))
+        return State(to, tuple(values.values()))
 
 
 def read_machine(given: Any) -> Machine:
@@ -250,8 +268,20 @@ def check(machine: Machine) -> None:
     for screen in machine.screens:
         _require_known(where, f"the screen {screen.name} shows", screen.shows, shown)
         _require_once(where, f"parts of the screen {screen.name}", screen.shows)
+    _check_unrecorded(machine, where)
     for one in machine.transitions:
         _check_transition(machine, one, where)
+
+
+def _check_unrecorded(machine: Machine, where: str) -> None:
+    """Raises `ValueError` if a step leaves the screen of unknown results, or leads there and it is not named."""
+    if not machine.unrecorded:
+        if unbounded := [one.name for one in machine.variables if one.beyond == "unrecorded"]:
+            raise ValueError(f"{where}: {unbounded[0]} may leave its values, and no screen is named `unrecorded`")
+        return
+    _require_known(where, "its `unrecorded` is", (machine.unrecorded,), machine.by_screen)
+    if machine.leaving[machine.unrecorded]:
+        raise ValueError(f"{where}: nothing may leave the screen {machine.unrecorded}, whose steps are not known")
 
 
 def _check_transition(machine: Machine, one: Transition, where: str) -> None:
@@ -260,7 +290,8 @@ def _check_transition(machine: Machine, one: Transition, where: str) -> None:
         raise ValueError(f"{where}: no transition can be called {one.name!r}")
     _require_once(where, f"screens of {one.name}", one.at)
     _require_once(where, f"arguments of {one.name}", one.asks)
-    _require_known(where, about, (*one.at, one.to), machine.by_screen)
+    _require_known(where, about, (*one.at, one.to, *one.leads.values()), machine.by_screen)
+    _require_known(where, f"{about} among `leads`", one.leads, one.at)
     variables = (*one.asks, *one.sets, *one.adds, *(need.variable for need in one.needs))
     _require_known(where, about, variables, machine.by_variable)
     _require_known(where, about, (one.code,) if one.code else (), machine.codes)

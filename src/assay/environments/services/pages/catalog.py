@@ -112,7 +112,7 @@ def read_catalog(tools: Tools, served: ServedTools) -> Catalog:
 
 def _read_tool(spec: ToolSpec, action: Action | None, served: ServedTools) -> PageTool:
     is_view, is_text = spec.name in served.read_only, served.returns_text(spec.name)
-    title = humanize(spec.name)
+    title = humanize(spec.name) if action is None or not action.title else action.title
     if action is None:
         return PageTool(spec.name, OTHERS, title, spec.description, spec.parameters, is_view, returns_text=is_text)
     returned = typing.get_type_hints(action.function, include_extras=True).get("return")

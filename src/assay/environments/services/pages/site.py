@@ -218,7 +218,8 @@ class Site:
             request = _Request(tool, self._forms[name], FormData.of([]))
             about = element("h2", None, tool.title) if self._forms[name] else None
             forms.append(join(about, self._form(request, {}, f"{name}-")))
-        return self._page(scene.title, element("p", None, scene.text), shown, forms)
+        text = [element("p", None, line) for line in scene.text.splitlines()]
+        return self._page(scene.title, text, shown, forms)
 
     # Pages of tools.
 

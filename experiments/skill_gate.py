@@ -1,0 +1,188 @@
+"""How often does the gate of `assay skills trial` accept? `docs/experiments/skills.md` has the plan and the results.
+
+Everything runs through the decision function of a trial. A case is a way to draw the pass counts of 100 tasks with 4
+attempts in three arms; the limit is the power of the most powerful exact test of tasks, whose weights an oracle chooses
+that knows each task's rate and the effect.
+
+    python -m experiments.skill_gate search
+    python -m experiments.skill_gate power
+    python -m experiments.skill_gate nulls
+    python -m experiments.skill_gate limit
+    python -m experiments.skill_gate reserve
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.learning.skills.decision import TaskPasses, TrialDecision, TrialDesign, decide_trial
+from assay.statistics import SequentialTest, TaskScore
+
+TASKS, ATTEMPTS, ALPHA = 100, 4, 0.05
+Counts = NDArray[np.int64]
+
+
+class Case(NamedTuple):
+    """A way to draw a trial. Task rates are Beta(shape, shape) x 0.9."""
+
+    name: str
+    shape: float = 1.0
+    skill: float = 0.0
+    placebo: float = 0.0
+    shared: float = 0.0
+    """Chance that an attempt has the same draw in all arms, as equal seeds give it."""
+    interaction: float = 0.0
+    """Standard deviation of an effect of each text on each task, with mean 0."""
+    tilt: float = 0.0
+    """The skill adds this to tasks of extreme rates and takes as much from the others, with mean 0 over the tasks."""
+    lumped: bool = False
+    """With the skill all attempts at a task end alike, at the same rate."""
+    agreed: bool = False
+    """In every arm all attempts at a task end alike."""
+    copied: bool = False
+    """The placebo changes nothing: with equal seeds its attempts end as those without the skill."""
+
+
+POWER = (
+    Case("+10 points, U-shaped rates", 0.5, skill=0.1),
+    Case("+10 points, uniform rates", 1.0, skill=0.1),
+    Case("+10 points, peaked rates, 30% shared draws", 2.0, skill=0.1, shared=0.3),
+    Case("+10 points, uniform rates, the placebo ends as no skill does", 1.0, skill=0.1, copied=True),
+    Case("+10 points, peaked rates, the placebo ends as no skill does", 2.0, skill=0.1, copied=True),
+    Case("+10 points, peaked rates", 2.0, skill=0.1),
+)
+NULLS = (
+    Case("no effect"),
+    Case("no effect, 30% shared draws", shared=0.3),
+    Case("no effect, all attempts at a task alike", agreed=True),
+    Case("no effect, rates below .1", 0.5),
+    Case("no effect, the placebo ends as no skill does", copied=True),
+    Case("not better than the placebo, both +10 points", skill=0.1, placebo=0.1),
+    Case("not better than none, the placebo -10 points", placebo=-0.1),
+    Case("mean 0: each text moves each task by 20 points", interaction=0.2),
+    Case("mean 0: +15 points at extreme rates, -15 at others", tilt=0.15),
+    Case("mean 0: with the skill all attempts at a task alike", lumped=True),
+)
+
+
+def draw_arms(draw: np.random.Generator, case: Case, tasks: int = TASKS) -> tuple[Counts, Counts, Counts]:
+    """Returns the passes at each task without the skill, with it, and with the placebo."""
+    rates = draw.beta(case.shape, case.shape, tasks) * (0.1 if "below .1" in case.name else 0.9)
+    common, is_shared = draw.random((tasks, ATTEMPTS)), draw.random((tasks, ATTEMPTS)) < case.shared
+    arms = []
+    for number, effect in enumerate((0.0, case.skill, case.placebo)):
+        shifted = rates + effect + (draw.normal(0, case.interaction, tasks) if case.interaction and number else 0.0)
+        if case.tilt and number == 1:
+            signs = np.where(np.abs(rates - 0.45) > 0.225, 1.0, -1.0)
+            shifted = rates + case.tilt * (signs - signs.mean())
+        values = np.where(is_shared, common, draw.random((tasks, ATTEMPTS)))
+        if case.agreed or (case.lumped and number == 1):
+            values = np.repeat(draw.random((tasks, 1)), ATTEMPTS, axis=1)
+        arms.append((values < shifted[:, None]).sum(axis=1))
+    return arms[0], arms[1], arms[0] if case.copied else arms[2]
+
+
+def decide(passes: Sequence[TaskPasses], attempts: int = ATTEMPTS, looks: int = 3) -> TrialDecision:
+    """Returns the decision of a trial with equal looks."""
+    ends = [round(len(passes) * part / looks) for part in range(looks + 1)]
+    parts = [passes[start:end] for start, end in pairwise(ends)]
+    decision = decide_trial(parts, TrialDesign(ALPHA, len(passes), attempts))
+    assert decision is not None
+    return decision
+
+
+def print_cases(cases: Sequence[Case], number: int, tasks: int = TASKS, looks: int = 3) -> None:
+    """Prints how often each case is accepted, with the placebo arm and without it; with it, how often the skill is
+    called harmful, and the tasks tried."""
+    for case in cases:
+        found = []
+        for seed in range(number):
+            none, skill, placebo = draw_arms(np.random.default_rng(10_000 + seed), case, tasks)
+            passes = [
+                TaskPasses(f"t{n:03}", *map(int, row)) for n, row in enumerate(zip(none, skill, placebo, strict=True))
+            ]
+            alone = decide([one._replace(placebo=None) for one in passes], looks=looks)
+            both = decide(passes, looks=looks)
+            found.append((both.accepted, alone.accepted, "harm" in both.causes, both.tasks))
+        both_rate, alone_rate, harm, tried = np.mean(found, axis=0)
+        error = 1.96 * np.sqrt(both_rate * (1 - both_rate) / number)
+        print(
+            f"| {case.name} | {both_rate:.3f} ± {error:.3f} | {alone_rate:.3f} | {harm:.3f} | {tried:.0f} |", flush=True
+        )
+
+
+def print_reserves(number: int) -> None:
+    """Prints the case of least power for larger plans, whose early looks save what the later ones add."""
+    for tasks, looks in ((100, 3), (110, 3), (120, 4), (130, 4)):
+        print(f"planned {tasks} tasks, {looks} looks:", end=" ")
+        print_cases(POWER[-1:], number, tasks, looks)
+
+
+def print_searches(number: int) -> None:
+    """Prints how often a search of 20 worthless candidates is accepted by its own mean, and by one gate."""
+    found = [_search(np.random.default_rng(seed)) for seed in range(number)]
+    naive, both, alone = np.mean(found, axis=0)
+    print(f"accepted by the mean {naive:.3f}, by the gate {both:.3f} with and {alone:.3f} without placebo, of {number}")
+
+
+def _search(draw: np.random.Generator) -> tuple[bool, bool, bool]:
+    """Returns who accepts the best of 20 candidates by its mean on 40 tasks; the gate uses 40 fresh tasks."""
+    rates = draw.beta(2, 2, 40)
+    base = draw.binomial(1, rates).mean()
+    best = max(draw.binomial(1, rates).mean() for _ in range(20))
+    fresh = draw.beta(2, 2, 40)
+    arms = [draw.binomial(1, fresh).tolist() for _ in range(3)]
+    passes = [TaskPasses(f"t{n}", *counts) for n, counts in enumerate(zip(*arms, strict=True))]
+    alone = decide([one._replace(placebo=None) for one in passes], 1)
+    return bool(best > base), decide(passes, 1).accepted, alone.accepted
+
+
+def print_limits(number: int) -> None:
+    """Prints the power of the oracle's test in one look at all tasks, against each control and against both."""
+    for case in POWER:
+        if case.shared or case.copied:
+            continue  # the oracle's weights are those of independent attempts
+        found = []
+        for seed in range(number):
+            draw = np.random.default_rng(10_000 + seed)
+            rates = draw.beta(case.shape, case.shape, TASKS) * 0.9
+            none, skill, placebo = (draw.binomial(ATTEMPTS, rates + effect) for effect in (0.0, case.skill, 0.0))
+            odds = np.log((rates + case.skill) * (1 - rates) / np.maximum(1e-12, rates * (1 - rates - case.skill)))
+            weights = np.maximum(1, np.rint(8 * np.minimum(odds, 8))).astype(int)
+            crossed = [_crosses(skill, control, weights) for control in (none, placebo)]
+            found.append((crossed[0], all(crossed)))
+        one, both = np.mean(found, axis=0)
+        print(f"| {case.name} | {both:.3f} | {one:.3f} |", flush=True)
+
+
+def _crosses(skill: Counts, control: Counts, weights: Counts) -> bool:
+    """Returns whether the exact test with these weights is significant at 5%."""
+    sums = (weights * (skill - control)).tolist()
+    look = SequentialTest(ALPHA, TASKS).look([TaskScore(one, (one, -one)) for one in sums])
+    return look.crossed
+
+
+def main() -> None:
+    """Runs one of the parts."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parts: dict[str, Callable[[int], None]] = {
+        "search": print_searches,
+        "power": lambda number: print_cases(POWER, number),
+        "nulls": lambda number: print_cases(NULLS, number),
+        "limit": print_limits,
+        "reserve": print_reserves,
+    }
+    parser.add_argument("part", choices=list(parts))
+    parser.add_argument("--number", type=int, default=1_000)
+    given = parser.parse_args()
+    parts[given.part](given.number)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,304 @@
+"""Teams: what a channel buys, and whether forks find who contributed (results: `docs/experiments/teams.md`).
+
+Every cell is an ordinary run at the same tasks of `split-constraints`, five run seeds. Acts are calls of the world's
+tool, of which every arm has the same number. No agent here asks a model.
+
+    python -m experiments.teams channel
+    python -m experiments.teams credit
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import tempfile
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from statistics import fmean
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.agents.clue_solver import Knowledge, read_clues
+from assay.analysis.actor_usage import actor_usage
+from assay.environments.worlds.split_constraints import SplitConstraints
+from assay.records import TEAM_SEND, Step, Trajectory
+from assay.rollout import RunConfig, Tally, start_run
+from assay.rollout.rejudge.config import MarginalsConfig
+from assay.rollout.rejudge.marginals import Marginal, MarginalsReport, measure_marginals
+from assay.settings import Settings
+from assay.statistics import difference_interval, mean_interval
+from assay.store import RunStore, final_rows, list_runs
+from assay.tasks import find_tasks
+
+SEEDS = (1, 2, 3, 4, 5)
+TASKS = "family:split-constraints,n=40,variables=5,values=4,seed=21"
+CREDIT_TASKS = "family:split-constraints,n=3,variables=5,values=4,parts=3,turns=5,seed=22"
+FORKS = (8, 16, 32)
+TELL = 0.6
+SOLVER = "clue-solver"
+Row = dict[str, Any]
+
+
+class Arm(NamedTuple):
+    """One agent with its options."""
+
+    label: str
+    agent: str
+    options: dict[str, Any]
+
+
+def _team(*, channel: bool, **options: Any) -> dict[str, Any]:
+    roles = [{"name": name, "agent": SOLVER, "options": options} for name in ("one", "two")]
+    return {"roles": roles, "channels": [{"name": "table"}] if channel else []}
+
+
+ARMS = (
+    Arm("two actors, no channel", "team", _team(channel=False)),
+    Arm("two actors, a channel", "team", _team(channel=True)),
+    Arm("two actors, a channel with decoys", "team", _team(channel=True, decoy=True)),
+    Arm("one agent, all constraints", SOLVER, {}),
+    Arm("one agent, one part", "team", {"roles": [{"name": "one", "agent": SOLVER, "view": 1}]}),
+)
+
+
+def _run_name(*parts: object) -> str:
+    return "".join(c if c.isalnum() else "-" for c in "-".join(map(str, parts)))
+
+
+async def _trajectories(
+    label: str, tasks: str, seed: int, settings: Settings, agent: str, options: Row
+) -> list[Trajectory]:
+    """Makes a run, or reads the one that is there."""
+    name = _run_name(label, seed)
+    if name not in list_runs(settings.store):
+        config = RunConfig(tasks=(tasks,), run=name, seed=seed, agent=agent, agent_options=options)
+        await start_run(config, settings, Tally())
+    with RunStore.open(settings.store, name) as store:
+        return [store.trajectory(row.chain) for row in final_rows(store.attempts())]
+
+
+# The channel.
+
+
+def _stated(made: Trajectory) -> float:
+    """Returns the largest share of variables that an actor held for certain, and rightly, at its end."""
+    planted = _planted(_worlds(TASKS)[made.task])
+    stated = [item.data["values"] for item in made.evidence if item.kind == "stated_values"]
+    return max(
+        (sum(planted[name] == value for name, value in one.items()) / len(planted) for one in stated), default=0.0
+    )
+
+
+@cache
+def _worlds(tasks: str) -> dict[str, SplitConstraints]:
+    """Returns the worlds of a family's tasks, by task."""
+    found = ((one.task.id, one.task.environment) for one in find_tasks([tasks]))
+    return {name: SplitConstraints(spec.parameters, spec.seed) for name, spec in found}
+
+
+def _planted(world: SplitConstraints) -> dict[str, int]:
+    known = _knowledge(world, read_clues(world.render()))
+    return known.certain()
+
+
+def _knowledge(world: SplitConstraints, clues: Sequence[str]) -> Knowledge:
+    known = Knowledge("ABCDEFGH"[: world.config.variables], world.config.values)
+    known.add(clues)
+    return known
+
+
+def _measures(made: Trajectory) -> dict[str, float]:
+    usage = actor_usage(made)
+    acts = sum(one.acts for one in usage) if usage else len(made.steps)
+    return {
+        "passed": float(made.outcome == "pass"),
+        "stated": _stated(made),
+        "acts": float(acts),
+        "turns": float(len(made.steps)),
+        "messages": float(sum(one.sent for one in usage)),
+    }
+
+
+async def _channel(settings: Settings) -> None:
+    cells: dict[str, dict[tuple[int, str], dict[str, float]]] = {}
+    for arm in ARMS:
+        cell = cells.setdefault(arm.label, {})
+        for seed in SEEDS:
+            for made in await _trajectories(arm.label, TASKS, seed, settings, arm.agent, arm.options):
+                cell[seed, made.task] = _measures(made)
+    print(
+        "| arm | passed [95%] | over no channel [95%] | by seed | values known for certain | acts | messages | turns |"
+    )
+    print("|---|---:|---:|---:|---:|---:|---:|---:|")
+    base = cells[ARMS[0].label]
+    for label, cell in cells.items():
+        passed = mean_interval(list(_by_task(cell, "passed").values()))
+        assert passed is not None
+        shown = f"{_mean(cell, 'passed'):.3f} [{passed.low:.3f}, {passed.high:.3f}]"
+        gain = "- | -" if cell is base else _gain(cell, base)
+        others = " | ".join(
+            f"{_mean(cell, name):.{digits}f}"
+            for name, digits in (("stated", 3), ("acts", 1), ("messages", 1), ("turns", 1))
+        )
+        print(f"| {label} | {shown} | {gain} | {others} |")
+
+
+def _mean(cell: dict[tuple[int, str], dict[str, float]], name: str) -> float:
+    return fmean(one[name] for one in cell.values())
+
+
+def _by_task(cell: dict[tuple[int, str], dict[str, float]], name: str) -> dict[str, float]:
+    tasks: dict[str, list[float]] = {}
+    for (_, task), one in cell.items():
+        tasks.setdefault(task, []).append(one[name])
+    return {task: fmean(values) for task, values in tasks.items()}
+
+
+def _gain(cell: dict[tuple[int, str], dict[str, float]], base: dict[tuple[int, str], dict[str, float]]) -> str:
+    one, other = _by_task(cell, "passed"), _by_task(base, "passed")
+    differences = [one[task] - other[task] for task in one]
+    interval = difference_interval(differences)
+    assert interval is not None
+    by_seed = [fmean(cell[key]["passed"] - base[key]["passed"] for key in cell if key[0] == seed) for seed in SEEDS]
+    shown = f"{fmean(differences):+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]"
+    return f"{shown} | {min(by_seed):+.2f} to {max(by_seed):+.2f}"
+
+
+# Credit by forks.
+
+
+CREDIT_TEAM: dict[str, Any] = {
+    "order": "hand-off",
+    "roles": [
+        {"name": "one", "agent": SOLVER, "tools": [], "hand_off_to": ["two"], "options": {"tell": TELL, "batch": 1}},
+        {"name": "two", "agent": SOLVER, "tools": [], "hand_off_to": ["solver"], "options": {"tell": TELL, "batch": 1}},
+        {"name": "solver", "agent": SOLVER, "hand_off_to": []},
+    ],
+    "channels": [{"name": "table", "writers": ["one", "two"], "readers": ["solver"]}],
+}
+
+
+class Exact:
+    """Exact chances of success in the credit team, by enumeration.
+
+    The tellers tell each of their clues with the chance `TELL`; the solver then assigns each variable once, by a random
+    one of the assignments that fit, so that it succeeds with the chance 1 / (number of assignments that fit).
+    """
+
+    def __init__(self, made: Trajectory) -> None:
+        self.world = _worlds(CREDIT_TASKS)[made.task]
+        self.parts = [read_clues(self.world.view(part)) for part in (1, 2, 3)]
+        self.planted = tuple(_planted(self.world).values())
+
+    def chance(self, told: Sequence[str], open_clues: Sequence[str], current: Sequence[int]) -> float:
+        """Returns the chance of success after what was told, with clues yet to be drawn, from an assignment."""
+        if any(value not in (0, right) for value, right in zip(current, self.planted, strict=True)):
+            return 0.0
+        total = 0.0
+        for drawn in itertools.product((False, True), repeat=len(open_clues)):
+            more = [clue for clue, is_told in zip(open_clues, drawn, strict=True) if is_told]
+            known = _knowledge(self.world, [*self.parts[2], *told, *more])
+            weight = TELL ** len(more) * (1 - TELL) ** (len(open_clues) - len(more))
+            total += weight / len(known.matching(current))
+        return total
+
+    def marginals(self, made: Trajectory) -> Iterator[tuple[int, float]]:
+        """Yields the exact marginal of each act, by step."""
+        told: list[str] = []
+        left = {"one": list(self.parts[0]), "two": list(self.parts[1])}
+        current = [0] * len(self.planted)
+        for step in made.steps:
+            actor = step.actor_name or ""
+            before = (list(told), list(current))
+            if left.get(actor):
+                left[actor].pop(0)
+            told += [
+                clue
+                for call in step.tool_calls
+                if call.name == TEAM_SEND
+                for clue in read_clues((call.parsed or {})["text"])
+            ]
+            _assign(step, current)
+            if step.tool_calls:
+                rest = [clue for clues in left.values() for clue in clues]
+                yield step.index, self.chance(told, rest, current) - self.chance(before[0], rest, before[1])
+
+
+def _assign(step: Step, current: list[int]) -> None:
+    for call in step.tool_calls:
+        if call.name == "assign" and call.parsed is not None:
+            current["ABCDEFGH".index(call.parsed["variable"])] = call.parsed["value"]
+
+
+def spearman(one: Sequence[float], other: Sequence[float]) -> float:
+    """Returns the rank correlation; equal values share their mean rank. 0 where all values of one side are equal."""
+    from scipy.stats import spearmanr
+
+    if len(set(one)) < 2 or len(set(other)) < 2:
+        return 0.0
+    return float(spearmanr(one, other).statistic)
+
+
+class Scores(NamedTuple):
+    """One seed's rank correlations with the exact marginals, and what the estimates cost."""
+
+    acts: float
+    messages: float
+    shared: float
+    units: int
+    report: MarginalsReport
+
+
+async def _credit_seed(seed: int, forks: int, settings: Settings) -> Scores:
+    made = await _trajectories("credit", CREDIT_TASKS, seed, settings, "team", CREDIT_TEAM)
+    exact = {(one.attempt, step): value for one in made for step, value in Exact(one).marginals(one)}
+    outcome = {one.attempt: float(one.outcome == "pass") for one in made}
+    report = await measure_marginals(_run_name("credit", seed), MarginalsConfig(forks=forks), settings, Tally())
+    found = [one for one in report.marginals if one.marginal is not None and one.step is not None]
+    told = [one for one in found if one.act.startswith(TEAM_SEND)]
+
+    def correlation(units: Sequence[Marginal], estimates: Sequence[float]) -> float:
+        return spearman(estimates, [exact[one.attempt, one.step or 0] for one in units])
+
+    return Scores(
+        correlation(found, [one.marginal or 0.0 for one in found]),
+        correlation(told, [one.marginal or 0.0 for one in told]),
+        correlation(found, [outcome[one.attempt] for one in found]),
+        len(found),
+        report,
+    )
+
+
+async def _credit(settings: Settings, numbers: Sequence[int]) -> None:
+    print(
+        "| forks | acts | all acts: mean, least of 5 seeds | messages alone | shared outcome | continuations "
+        "| turns | CPU-s |"
+    )
+    print("|---:|---:|---:|---:|---:|---:|---:|---:|")
+    for forks in numbers:
+        scores = [await _credit_seed(seed, forks, settings) for seed in SEEDS]
+        columns = [[getattr(one, name) for one in scores] for name in ("acts", "messages", "shared")]
+        shown = " | ".join(f"{fmean(column):.3f}, {min(column):.3f}" for column in columns)
+        reports = [one.report for one in scores]
+        cost = [sum(getattr(one, name) for one in reports) for name in ("continuations", "turns", "cpu_s")]
+        row = f"| {forks} | {sum(one.units for one in scores)} | {shown} | {cost[0]:,} | {cost[1]:,} | {cost[2]:.0f} |"
+        print(row, flush=True)
+
+
+def main() -> None:
+    """Runs one part."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=["channel", "credit"])
+    parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")
+    parser.add_argument("--forks", type=int, nargs="+", default=FORKS, help="continuations of each side")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
+        asyncio.run(_channel(settings) if given.part == "channel" else _credit(settings, given.forks))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""Recorded attempts that nodes read for their work: `runs/RUN/inputs/CHAIN`, each with the blobs that it names.
+
+Invariant: a node has the exact bytes of a chain, which it recomputes, and stores it under the run that it is of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from assay.errors import StoreError
+from assay.store import RunStore
+from assay.store.objects.interface import ObjectStore
+from assay.store.objects.transfer import transfer
+
+from .commits import encode_input, read_record
+from .fetch_trials import add_record
+from .objects import create_or_read, input_key, list_pages, run_prefix
+from .recorded_trial import pack_links
+from .shared_blobs import BlobUploader
+
+MOST_BYTES = 1 << 28
+
+
+async def publish_inputs(objects: ObjectStore, run: str, store: RunStore, chains: Iterable[str]) -> None:
+    """Puts chains of a store and their blobs into the place, unless they are there. Raises `StoreError`."""
+    prefix = f"{run_prefix(run)}inputs/"
+    there = {entry.key async for page in list_pages(objects, prefix) for entry in page}
+    uploader = BlobUploader(store, objects)
+
+    async def publish(chain: str) -> None:
+        row = store.row(chain)
+        if row is None:
+            raise StoreError(f"run {store.run!r} has no chain {chain!r}")
+        links = list(store.links(chain))
+        body = pack_links(links, row.retry, None, await uploader(links))
+        await create_or_read(objects, input_key(run, chain), encode_input(run, body), limit=MOST_BYTES)
+
+    await transfer([chain for chain in chains if input_key(run, chain) not in there], publish)
+
+
+class WorkInputs:
+    """The inputs of a run on a node, in a store of the node."""
+
+    def __init__(self, objects: ObjectStore, run: str, store: RunStore) -> None:
+        """Creates the reader; `store` is open for writing, and has the name of the run that the chains are of."""
+        self._objects, self._run, self._store = objects, run, store
+
+    async def fetch(self, chain: str) -> None:
+        """Copies a chain and its blobs, unless the store has it. Raises `StoreError` if it is missing or damaged."""
+        if self._store.row(chain) is not None:
+            return
+        key = input_key(self._run, chain)
+        record = await read_record(self._objects, key, self._run, chain)
+        if record.kind != "input" or record.body.chain != chain:
+            raise StoreError(f"{key} is not the input {chain!r}: it was changed")
+        if self._store.row(chain) is None:  # nothing else fetched it meanwhile
+            await add_record(self._store, self._objects, record)

@@ -1,0 +1,150 @@
+"use strict";
+/* What was tried to make agents better: the skills of the store with their edits and trials, and the searches over
+   configurations with their gates. Everything shown is a line of a ledger. */
+
+(() => {
+  const { h, fill, format, line } = Assay;
+  const C = Assay.charts;
+  const STATES = { accepted: "pass", released: "pass", refused: "fail", retired: "none", candidate: "open", searching: "open" };
+  const state = (word) => Assay.status(Object.hasOwn(STATES, word) ? STATES[word] : "none", word);
+  const share = (value) => (typeof value === "number" ? `${(100 * value).toFixed(1)}%` : "–");
+  const number = (value, digits = 1) => (typeof value === "number" ? value.toFixed(digits) : "–");
+  const version = (digest) => h("code", { title: String(digest || "") }, String(digest || "–").replace(/^blake3:/, "").slice(0, 8));
+
+  Assay.route("/ledgers", async (page) => {
+    page.crumbs([["Runs", "#/"], ["skills and searches", null]]);
+    page.title("Skills and searches");
+    const data = await Assay.load("ledgers", { fresh: true });
+    if (page.signal.aborted) return;
+    fill(page.root, h("div", { class: "head" }, h("h1", null, "Skills and searches")),
+      listed("Skills", "skill", data.skills, ["Edits are kept only after a paired trial on held-out tasks. ", h("code", null, "assay skills"), " makes and tries them."]),
+      listed("Searches over configurations", "evolution", data.evolutions, ["A search is free; its winner is decided once on tasks that it never saw. ", h("code", null, "assay evolve"), " makes one."]));
+  });
+
+  function listed(title, kind, ledgers, note) {
+    const row = (one) => h("tr", null, h("th", { scope: "row" }, h("a", { href: Assay.href(kind, one.name) }, line(one.name))),
+      h("td", null, state(one.state)), h("td", { class: "number" }, format.count(one.entries)), h("td", null, one.problem ? h("span", { class: "bad" }, line(one.problem)) : null));
+    return h("section", { class: "ledger", "aria-label": title }, h("h2", null, title), h("p", { class: "small quiet-text" }, note),
+      ledgers.length ? h("div", { class: "panel wide", tabindex: "0", role: "region", "aria-label": `${title}, table` }, h("table", { class: "plain" },
+        h("thead", null, h("tr", null, h("th", { scope: "col" }, "Name"), h("th", { scope: "col" }, "Decision"), h("th", { scope: "col", class: "number" }, "Entries"), h("th", { scope: "col" }, h("span", { class: "unseen" }, "Problem")))),
+        h("tbody", null, ledgers.map(row)))) : h("div", { class: "panel empty" }, "None in this store."));
+  }
+
+  /* The head of a ledger's page, and what is wrong with its file. */
+  function head(page, title, data) {
+    page.crumbs([["Runs", "#/"], ["skills and searches", "#/ledgers"], [data.name, null]]);
+    page.title(data.name);
+    return [h("div", { class: "head" }, h("h1", null, title, " ", line(data.name)), h("p", { class: "facts" }, state(data.state))),
+      data.problem ? h("p", { class: "note", role: "alert" }, "The ledger is not what was written: ", line(data.problem), ". What follows is what could be read before that.") : null,
+      data.left_out ? h("p", { class: "note" }, `${format.count(data.left_out)} older entries are not shown.`) : null];
+  }
+
+  function runLinks(runs, known) {
+    return runs.map((run, at) => [at ? ", " : null, known.includes(run) ? h("a", { href: Assay.href("run", run) }, line(run)) : line(run)]);
+  }
+
+  /* ---- a search ------------------------------------------------------------------------------------------------- */
+
+  Assay.route("/evolution/{name}", async (page) => {
+    const data = await Assay.load(Assay.path("evolution", page.parts.name), { fresh: true });
+    if (page.signal.aborted) return;
+    const whole = data.candidates.reduce((most, one) => Math.max(most, one.tasks || 0), 0);
+    const drawn = data.candidates.filter((one) => one.tasks === whole);
+    const base = data.candidates[0] || null;
+    fill(page.root, head(page, "Search", data), gate(data, base), drawn.length ? front(drawn, base, whole) : null, candidates(data, base),
+      data.proposals.length ? h("details", { class: "whole" }, h("summary", null, `${format.count(data.proposals.length)} texts that a model proposed`),
+        data.proposals.map((text) => h("pre", { class: "panel" }, text))) : null);
+  });
+
+  const changed = (one, base) => Object.entries(one.options).filter(([name, value]) => !base || JSON.stringify(value) !== JSON.stringify(base.options[name]));
+  const worded = (value) => (typeof value === "string" ? value.replaceAll("\n", "⏎") : JSON.stringify(value));
+  const named = (one, base) => (one === base ? "present configuration" : changed(one, base).map(([name, value]) => `${name}=${worded(value)}`).join(", ") || "present configuration");
+
+  function gate(data, base) {
+    const { gate: found } = data;
+    if (!found) return h("section", { class: "panel gate", "aria-label": "Gate" }, h("h2", null, "Gate"), h("p", null, "Not reached: the search is not over, or it found nothing better than the present configuration."));
+    const claim = data.candidates.find((one) => JSON.stringify(one.options) === JSON.stringify(found.options) && one.tasks === (base ? base.tasks : null));
+    const row = (words, first, second, note) => h("tr", null, h("th", { scope: "row" }, words, h("div", { class: "small quiet-text" }, note)), h("td", { class: "number" }, share(first)), h("td", { class: "number" }, share(second)),
+      h("td", { class: "number" }, typeof first === "number" && typeof second === "number" ? `${second >= first ? "+" : "−"}${Math.abs(100 * (second - first)).toFixed(1)}` : "–"));
+    return h("section", { class: "panel gate", "aria-label": "Gate" }, h("h2", null, found.accepted ? "Gate: accepted" : "Gate: refused"),
+      h("p", null, h("b", null, line(named(found, base)))),
+      h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Claimed and true" }, h("table", { class: "plain" },
+        h("thead", null, h("tr", null, ["", "present", "winner", "points"].map((words, at) => h("th", { scope: "col", class: at ? "number" : null }, words || h("span", { class: "unseen" }, "Measured"))))),
+        h("tbody", null, row("claimed by the search", base && base.rate, claim ? claim.rate : null, `${format.count(base ? base.tasks : 0)} tasks; the winner's rate is too high, by the choice`),
+          row("on held-out tasks", found.base_rate, found.rate, `${format.count(found.tasks)} tasks that the search never saw`)))),
+      found.reasons.map((reason) => h("p", { class: "small" }, line(reason))), h("p", { class: "small quiet-text" }, "Runs: ", runLinks(found.runs, data.runs)));
+  }
+
+  function front(drawn, base, whole) {
+    const points = drawn.map((one) => ({ name: one === base ? "present" : short(named(one, base)), x: one.turns, xLow: null, xHigh: null, y: one.rate, yLow: null, yHigh: null, front: one.on_front }));
+    return C.scatter({ title: "Success against cost", note: `Each candidate on all ${format.count(whole)} tasks of the search. The line joins those that no other beats in both.`,
+      points, xLabel: "mean turns an attempt", yLabel: "passed", heads: ["candidate", "passed", "turns", "front"],
+      rows: drawn.map((one) => [named(one, base), share(one.rate), number(one.turns), one.on_front ? "yes" : "–"]) });
+  }
+
+  const short = (words) => (words.length > 34 ? `${words.slice(0, 33)}…` : words);
+
+  function candidates(data, base) {
+    const ordered = [...data.candidates].sort((a, b) => (b.tasks || 0) - (a.tasks || 0) || (b.rate || 0) - (a.rate || 0));
+    const row = (one) => h("tr", null, h("th", { scope: "row", class: "options" }, line(named(one, base))), h("td", { class: "number" }, format.count(one.tasks || 0)), h("td", { class: "number" }, share(one.rate)),
+      h("td", { class: "number" }, number(one.turns)), h("td", null, one.on_front ? "front" : ""), h("td", { class: "small" }, runLinks(one.runs, data.runs)));
+    return h("section", { "aria-label": "Candidates" }, h("h2", null, "Candidates"), h("div", { class: "panel wide", tabindex: "0", role: "region", "aria-label": "Candidates, table" },
+      h("table", { class: "plain" }, h("thead", null, h("tr", null, ["Options", "Tasks", "Passed", "Turns", "", "Run"].map((words, at) => h("th", { scope: "col", class: at > 0 && at < 4 ? "number" : null }, words)))), h("tbody", null, ordered.map(row)))));
+  }
+
+  /* ---- a skill -------------------------------------------------------------------------------------------------- */
+
+  Assay.route("/skill/{name}", async (page) => {
+    const data = await Assay.load(Assay.path("skill", page.parts.name), { fresh: true });
+    if (page.signal.aborted) return;
+    fill(page.root, head(page, "Skill", data),
+      h("ol", { class: "ledger-entries", "aria-label": "Entries, the newest first" }, [...data.entries].reverse().map((one) => entry(one, data))), holdouts(data));
+  });
+
+  function entry(one, data) {
+    const words = { import: "Imported", distil: "Distilled", edit: "Edited", trial: "Tried", retire: "Retired" };
+    const verdict = one.trial ? state(one.trial.accepted === true ? "accepted" : "refused") : null;
+    return h("li", { class: "panel" }, h("h2", null, Object.hasOwn(words, one.kind) ? words[one.kind] : line(String(one.kind)), " ", version(one.version), " ", verdict),
+      h("p", { class: "small quiet-text" }, h("time", null, typeof one.at === "number" ? format.moment(one.at).slice(0, 16) : "–"), one.base ? [" from ", version(one.base)] : null, one.source ? [" · ", line(String(one.source))] : null),
+      one.reason ? h("p", null, line(String(one.reason))) : null, list(one.problems).map((problem) => h("p", { class: "bad small" }, line(String(problem)))),
+      one.proposal ? edits(one.proposal) : null, one.trial ? trial(one.trial, data) : null, list(one.claims).length ? claims(list(one.claims), data) : null);
+  }
+
+  const list = (value) => (Array.isArray(value) ? value.filter((one) => one !== null && one !== undefined) : []);
+
+  function edits(proposal) {
+    const side = (sign, text, words) => (text ? h("div", { class: sign === "+" ? "edit-added" : "edit-removed" }, h("span", { class: "unseen" }, words), h("span", { "aria-hidden": "true" }, `${sign} `), line(text)) : null);
+    return [proposal.reason ? h("p", null, line(String(proposal.reason))) : null, h("div", { class: "edits" }, list(proposal.edits).map((edit) => h("div", { class: "edit" },
+      edit.op === "add" && edit.line ? h("div", { class: "small quiet-text" }, "after: ", line(String(edit.line))) : null,
+      edit.op === "add" ? null : side("−", String(edit.line || ""), "removed: "), side("+", String(edit.text || ""), "added: "))))];
+  }
+
+  function trial(found, data) {
+    const row = (arm) => h("tr", null, h("th", { scope: "row" }, line(String(arm.name))), h("td", { class: "number" }, share(arm.rate)), h("td", { class: "number" }, `${arm.passed ?? "–"} of ${arm.judged ?? "–"}`),
+      h("td", { class: "number" }, format.count(Number.isFinite(arm.tasks) ? arm.tasks : 0)), h("td", { class: "number" }, number(arm.steps)), h("td", { class: "number" }, number(arm.tokens, 0)), h("td", { class: "small" }, runLinks(list(arm.runs).map(String), data.runs)));
+    return [list(found.reasons).map((reason) => h("p", null, line(String(reason)))),
+      list(found.arms).length ? h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Arms of the trial" }, h("table", { class: "plain" },
+        h("thead", null, h("tr", null, ["Arm", "Passed", "Attempts", "Tasks", "Steps", "Tokens", "Runs"].map((words, at) => h("th", { scope: "col", class: at && at < 6 ? "number" : null }, words)))),
+        h("tbody", null, list(found.arms).map(row)))) : null,
+      h("p", { class: "small quiet-text" }, `level ${found.alpha ?? "–"}`, typeof found.p_none === "number" ? ` · p ${found.p_none.toPrecision(2)} against none` : null,
+        typeof found.p_placebo === "number" ? ` · p ${found.p_placebo.toPrecision(2)} against placebo` : null, found.looks ? ` · decided at look ${found.looks}` : null, found.earlier_uses ? ` · ${found.earlier_uses} earlier uses of these tasks` : null)];
+  }
+
+  function claims(made, data) {
+    return h("details", { class: "whole" }, h("summary", null, `${format.count(made.length)} ${made.length === 1 ? "line" : "lines"} with evidence`),
+      h("ul", { class: "claims" }, made.map((one) => h("li", null, line(String(one.text)), h("span", { class: "small quiet-text" }, ` taken ${one.taken ?? 0}, expected ${number(one.expected)} · `, cited(list(one.evidence), data))))));
+  }
+
+  /* The first attempts that a line rests on. */
+  function cited(evidence, data) {
+    if (!evidence.length) return "no evidence";
+    const first = evidence.slice(0, 3).map((one, at) => [at ? ", " : null, data.runs.includes(one.run) ? h("a", { href: Assay.href("run", String(one.run), "attempt", String(one.chain)) }, line(String(one.attempt))) : line(String(one.attempt))]);
+    return [first, evidence.length > 3 ? ` and ${format.count(evidence.length - 3)} more` : null];
+  }
+
+  function holdouts(data) {
+    const rows = list(data.uses).map((use) => [h("span", null, typeof use.at === "number" ? format.moment(use.at).slice(0, 16) : "–"), version(use.version), format.count(use.tasks || 0), number(use.alpha, 4), number(use.left, 4), String(use.earlier ?? "–")]);
+    return C.figureTable("Use of held-out tasks", ["when", "version", "tasks", "level spent", "level left", "earlier uses"], rows,
+      "Each decision spends a part of its tasks' error budget; at zero they decide nothing any more.");
+  }
+})();

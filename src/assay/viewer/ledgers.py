@@ -1,0 +1,228 @@
+"""The views of ledgers: skills with their edits and trials, and searches over configurations with their gates.
+
+A ledger is a file of the store in which each line names the digest of the line before it. What is in it is untrusted:
+fields of other types than expected are left out, texts are cut, and a broken chain is reported with what was read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.errors import UserError
+from assay.records import digest_bytes
+from assay.store import list_runs
+
+from .interface import View, json_bytes
+
+MOST_BYTES = 64 << 20
+MOST_ENTRIES = 2_000
+MOST_LEDGERS = 500
+MOST_TEXT = 4_000
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
+_KINDS = {"skill": "skills/{}/ledger.jsonl", "evolution": "evolution/{}.jsonl"}
+_HOLDOUTS = "skills/holdouts.jsonl"
+_USE = ("version", "alpha", "left", "earlier", "at")
+
+
+class Ledger(NamedTuple):
+    """The lines of a ledger, oldest first."""
+
+    entries: list[dict[str, Any]]
+    problem: str | None
+    """Why the file is not what was written; None if its chain holds."""
+    left_out: int
+
+
+def read_ledger(path: Path) -> Ledger:
+    """Reads a ledger up to the line that does not fit; a last line without a newline is ignored.
+
+    Raises:
+        UserError: There is no such file.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except OSError as exc:
+        raise UserError(f"there is no ledger {path.name}: {exc.strerror}") from exc
+    if len(data) > MOST_BYTES:
+        return Ledger([], f"the file is larger than {MOST_BYTES >> 20} MiB", 0)
+    entries, previous, problem = list[dict[str, Any]](), "", None
+    for number, line in enumerate(data.split(b"\n")[:-1], 1):
+        try:
+            entry = msgspec.json.decode(line, type=dict[str, Any])
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            problem = f"line {number} is damaged"
+            break
+        if entry.get("previous", "") != previous:
+            problem = f"line {number}: a line before it was changed, added or removed"
+            break
+        previous = digest_bytes(line)
+        entries.append(entry)
+    return Ledger(entries[-MOST_ENTRIES:], problem, max(0, len(entries) - MOST_ENTRIES))
+
+
+def list_ledgers(root: Path) -> dict[str, Any]:
+    """Returns `skills` and `evolutions`, each with `name`, `entries`, `state` and `problem`."""
+    skills = sorted((root / "skills").glob("*/ledger.jsonl"))[:MOST_LEDGERS]
+    searches = sorted((root / "evolution").glob("*.jsonl"))[:MOST_LEDGERS]
+    return {
+        "skills": [_line(path.parent.name, read_ledger(path), _skill_state) for path in skills],
+        "evolutions": [_line(path.stem, read_ledger(path), _search_state) for path in searches],
+    }
+
+
+def _line(name: str, ledger: Ledger, state: Callable[[Sequence[Mapping[str, Any]]], str]) -> dict[str, Any]:
+    found = state(ledger.entries)
+    return {"name": name, "entries": len(ledger.entries) + ledger.left_out, "state": found, "problem": ledger.problem}
+
+
+def _skill_state(entries: Sequence[Mapping[str, Any]]) -> str:
+    """Returns what the last trial or retirement made of the skill."""
+    for entry in reversed(entries):
+        if entry.get("kind") == "retire":
+            return "retired"
+        trial = entry.get("trial")
+        if isinstance(trial, dict):
+            return "accepted" if trial.get("accepted") is True else "refused"
+    return "candidate"
+
+
+def _search_state(entries: Sequence[Mapping[str, Any]]) -> str:
+    gates = [entry.get("accepted") for entry in entries if entry.get("kind") == "gate"]
+    return "searching" if not gates else "accepted" if gates[-1] is True else "refused"
+
+
+def show_skill(root: Path, name: str) -> dict[str, Any]:
+    """Returns a skill's ledger: `entries` (oldest first, as recorded), and `uses` of holdouts by its trials."""
+    ledger = read_ledger(_ledger_path(root, "skill", name))
+    try:
+        holdouts = read_ledger(root / _HOLDOUTS)
+    except UserError:
+        holdouts = Ledger([], None, 0)
+    uses = [
+        {
+            **{key: use.get(key) for key in ("version", "alpha", "left", "earlier", "at")},
+            "tasks": _count(use.get("tasks")),
+        }
+        for use in holdouts.entries
+        if use.get("skill") == name
+    ]
+    return {
+        "name": name,
+        "state": _skill_state(ledger.entries),
+        "entries": [_cut(entry) for entry in ledger.entries],
+        "uses": _cut(uses),
+        "problem": ledger.problem or holdouts.problem,
+        "left_out": ledger.left_out,
+        "runs": _known_runs(root, _cited_runs(ledger.entries)),
+    }
+
+
+def show_evolution(root: Path, name: str) -> dict[str, Any]:
+    """Returns a search: `candidates`, each with `on_front` among those on as many tasks, the `gate`, or None, and the
+    `proposals` of a model."""
+    ledger = read_ledger(_ledger_path(root, "evolution", name))
+    found = [entry for entry in ledger.entries if entry.get("kind") == "candidate"]
+    gates = [entry for entry in ledger.entries if entry.get("kind") == "gate"]
+    runs = [run for entry in (*found, *gates) for run in _texts(entry.get("runs"))]
+    return {
+        "name": name,
+        "state": _search_state(ledger.entries),
+        "candidates": [_cut({**_candidate(one), "on_front": _is_on_front(one, found)}) for one in found],
+        "gate": _cut({**_candidate(gates[-1]), "reasons": _texts(gates[-1].get("reasons"))}) if gates else None,
+        "proposals": [
+            str(entry.get("text"))[:MOST_TEXT] for entry in ledger.entries if entry.get("kind") == "proposal"
+        ],
+        "problem": ledger.problem,
+        "left_out": ledger.left_out,
+        "runs": _known_runs(root, runs),
+    }
+
+
+def _candidate(entry: Mapping[str, Any]) -> dict[str, Any]:
+    options = entry.get("options")
+    return {
+        "options": options if isinstance(options, dict) else {},
+        "tasks": _number(entry.get("tasks")),
+        "rate": _number(entry.get("rate")),
+        "base_rate": _number(entry.get("base_rate")),
+        "turns": _number(entry.get("turns")),
+        "runs": _texts(entry.get("runs")),
+        "accepted": entry.get("accepted") is True,
+    }
+
+
+def _is_on_front(one: Mapping[str, Any], every: Sequence[Mapping[str, Any]]) -> bool:
+    """Returns whether no candidate on as many tasks is better in success or turns, and no worse in the other."""
+    own = _success_and_turns(one)
+    others = [_success_and_turns(other) for other in every if other.get("tasks") == one.get("tasks")]
+    return own is not None and not any(
+        theirs is not None and theirs != own and theirs[0] >= own[0] and theirs[1] <= own[1] for theirs in others
+    )
+
+
+def _success_and_turns(entry: Mapping[str, Any]) -> tuple[float, float] | None:
+    rate, turns = _number(entry.get("rate")), _number(entry.get("turns"))
+    return None if rate is None or turns is None else (rate, turns)
+
+
+def _ledger_path(root: Path, kind: str, name: str) -> Path:
+    if _NAME.fullmatch(name) is None:
+        raise UserError(f"{name[:100]!r} names no {kind}")
+    return root / _KINDS[kind].format(name)
+
+
+def _cited_runs(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns the runs of trials and of claims' evidence."""
+    trials = [entry["trial"] for entry in entries if isinstance(entry.get("trial"), dict)]
+    arms = [arm for trial in trials for arm in _dicts(trial.get("arms"))]
+    claims = [claim for entry in entries for claim in _dicts(entry.get("claims"))]
+    cited = [str(one.get("run")) for claim in claims for one in _dicts(claim.get("evidence"))]
+    return [*cited, *(run for arm in arms for run in _texts(arm.get("runs")))]
+
+
+def _known_runs(root: Path, named: Sequence[str]) -> list[str]:
+    """Returns the runs that the store holds, so that a page links no others."""
+    return sorted(set(named) & set(list_runs(root)))
+
+
+def _number(value: object) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
+    return float(value) if is_number else None  # type: ignore[arg-type]
+
+
+def _dicts(value: object) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _texts(value: object) -> list[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+
+
+def _count(value: object) -> int:
+    return len(value) if isinstance(value, list) else 0
+
+
+def _cut(value: Any) -> Any:
+    """Returns plain data with its texts cut."""
+    if isinstance(value, str):
+        return value if len(value) <= MOST_TEXT else f"{value[:MOST_TEXT]}… ({len(value) - MOST_TEXT} characters more)"
+    if isinstance(value, dict):
+        return {str(key)[:200]: _cut(one) for key, one in value.items()}
+    return [_cut(one) for one in value] if isinstance(value, list) else value
+
+
+def _no_names(_: Path, __: str) -> tuple[str, ...]:
+    return ()  # ledgers are of a store, and an export is of one run
+
+
+VIEWS = (
+    View("ledgers", lambda root, _: json_bytes(list_ledgers(root)), _no_names),
+    View("skill/{name}", lambda root, fields: json_bytes(show_skill(root, fields["name"])), _no_names),
+    View("evolution/{name}", lambda root, fields: json_bytes(show_evolution(root, fields["name"])), _no_names),
+)

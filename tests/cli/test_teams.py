@@ -1,0 +1,41 @@
+"""The commands about teams, as a user meets them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from assay.cli.app import build_app
+
+TEAM = Path(__file__).parents[2] / "docs_src" / "team.toml"
+RUN = ("run", "family:split-constraints,n=2,variables=4,values=3", "--agent", "team", "--run", "pair")
+
+
+def assay(store: Path, *words: str) -> Any:
+    return CliRunner().invoke(build_app(), [*words, "--store", str(store)])
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    assert assay(tmp_path, *RUN, "--agent-option", f"file={TEAM}").exit_code == 0
+    return tmp_path
+
+
+def test_the_table_of_actors_the_steps_and_the_marginals_name_them(store: Path) -> None:
+    table = assay(store, "stats", "pair", "--table", "actors").stdout
+    assert [line.split()[1] for line in table.splitlines()[1:]] == ["reader", "solver"]
+    attempt = next(word for word in assay(store, "ls", "pair").stdout.split() if "@0" in word)
+    assert "[0] reader:\n  > team_send" in assay(store, "show", attempt, "--run", "pair").stdout
+    measured = assay(store, "marginals", attempt, "--run", "pair", "--forks", "2", "--actors", "reader").stdout
+    assert "team_send" in measured
+    assert "4 continuations" in measured
+
+
+def test_a_wrong_team_file_is_one_paragraph(tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text('[[roles]]\nname = "a"\nrights = "all"\n')
+    found = assay(tmp_path, *RUN, "--agent-option", f"file={tmp_path / 'bad.toml'}")
+    assert found.exit_code == 2
+    assert "rights" in found.output

@@ -1,0 +1,80 @@
+"""The pages of skills, searches and trees, in a real Chromium."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.viewer.test_ledgers import write_lines
+
+if TYPE_CHECKING:
+    from tests.viewer.conftest import Look
+
+pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install playwright")
+from playwright.sync_api import expect
+
+from tests.viewer.test_browser_safety import inert
+
+
+@pytest.mark.long
+def test_from_the_runs_to_a_search_and_what_it_claimed(look: Look) -> None:
+    page = look.go("")
+    look.follow(page.get_by_role("link", name="Skills and searches"))
+    look.follow(page.get_by_role("link", name="fact-prompts"))
+    table = page.get_by_role("region", name="Claimed and true")
+    expect(table.get_by_role("row").nth(1)).to_contain_text("33.0%92.0%+59.0")
+    expect(table.get_by_role("row").nth(2)).to_contain_text("26.5%79.4%+52.9")
+    expect(page.get_by_role("img", name="Success against cost. present: 33% at 1")).to_be_visible()
+    expect(page.get_by_role("region", name="Candidates, table").get_by_role("row")).to_have_count(7)
+
+
+@pytest.mark.long
+def test_a_skill_shows_edits_trials_and_the_use_of_held_out_tasks(look: Look) -> None:
+    page = look.go("#/skill/crown-rules")
+    entries = page.get_by_role("list", name="Entries, the newest first").locator("> li")
+    expect(entries).to_have_count(4)
+    expect(entries.first).to_contain_text("refused")
+    expect(entries.nth(1)).to_contain_text("go to a new room: x1.4")
+    expect(entries.nth(2).get_by_role("region", name="Arms of the trial").get_by_role("row")).to_have_count(4)
+    expect(page.get_by_role("region", name="Use of held-out tasks, table")).to_contain_text("0.0050")
+
+
+@pytest.mark.long
+def test_the_tree_of_a_search_leads_to_the_steps_of_its_judged_path(look: Look) -> None:
+    page = look.go("#/run/searched/attempt/adventure-5-1%400.0?view=tree")
+    expect(page.get_by_role("img", name="Tree of the search. 64 acts")).to_be_visible()
+    look.follow(page.get_by_role("region", name="Tree of the search, table").get_by_role("link").last)
+    expect(page.get_by_role("feed", name="Lines of the attempt")).to_be_visible()
+    page = look.go("#/run/forger/attempt/showcase%2Fparse-duration%400.0")
+    expect(page.get_by_role("link", name="Time")).to_be_visible()
+    expect(page.get_by_role("link", name="Tree")).to_have_count(0)
+
+
+@pytest.mark.long
+def test_a_hostile_ledger_is_inert_and_says_what_is_wrong(look: Look, store: Path) -> None:
+    bad = "<img src=x onerror=window.pwned=1>"
+    entry = {
+        "kind": "edit",
+        "version": bad,
+        "at": "x",
+        "reason": bad,
+        "proposal": {"reason": bad, "edits": [{"op": bad, "line": bad, "text": bad}, 3]},
+    }
+    trial = {
+        "kind": "trial",
+        "version": 3,
+        "trial": {"accepted": True, "alpha": bad, "reasons": [bad, 4], "arms": [{"name": bad, "runs": [bad]}, None]},
+    }
+    path = write_lines(
+        store / "skills" / "hostile" / "ledger.jsonl",
+        entry,
+        trial,
+        {"kind": bad, "claims": [{"text": bad, "evidence": [{}]}]},
+    )
+    page = look.go("#/skill/hostile")
+    inert(page)
+    expect(page.get_by_text(bad).first).to_be_visible()
+    path.write_bytes(path.read_bytes() + b"{}\n")
+    expect(look.go("#/ledgers").get_by_text("a line before it was changed")).to_be_visible()

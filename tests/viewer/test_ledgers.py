@@ -1,0 +1,107 @@
+"""Ledgers and trees as views: what is read of ordinary, damaged and hostile files."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from assay.errors import UserError
+from assay.records import Evidence, digest_bytes
+from assay.store import RunStore
+from assay.viewer.branch_tree import branch_tree
+from assay.viewer.ledgers import list_ledgers, read_ledger, show_evolution, show_skill
+from assay.viewer.views import make_view
+from scripts.showcase_improving import SEARCH, SEARCHED, SKILL, write_improving
+
+pytestmark = pytest.mark.quick
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    write_improving(tmp_path, random.Random(1), 1.7e9)
+    return tmp_path
+
+
+def write_lines(path: Path, *entries: Any) -> Path:
+    """Writes entries that form a chain."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    previous, lines = "", list[bytes]()
+    for entry in entries:
+        line = msgspec.json.encode({**entry, "previous": previous})
+        lines.append(line + b"\n")
+        previous = digest_bytes(line)
+    path.write_bytes(b"".join(lines))
+    return path
+
+
+def test_a_search_shows_its_front_what_was_claimed_and_what_is_true(root: Path) -> None:
+    found = show_evolution(root, SEARCH)
+    assert (found["state"], found["problem"], len(found["candidates"])) == ("accepted", None, 6)
+    front = {(one["rate"], one["turns"]) for one in found["candidates"] if one["on_front"]}
+    assert front == {(0.92, 1.2), (0.67, 1.1), (0.58, 1.0), (0.25, 0.8)}
+    assert (found["gate"]["base_rate"], found["gate"]["rate"]) == (0.265, 0.794)
+    assert found["runs"] == []  # the store holds none of them, so that no page links them
+
+
+def test_a_skill_shows_its_trials_and_what_they_spent(root: Path) -> None:
+    found = show_skill(root, SKILL)
+    assert [one["kind"] for one in found["entries"]] == ["distil", "trial", "edit", "trial"]
+    assert (found["state"], [use["left"] for use in found["uses"]]) == ("refused", [0.02, 0.005])
+    assert [use["tasks"] for use in found["uses"]] == [2, 2]
+    listed = list_ledgers(root)
+    assert [(one["name"], one["entries"], one["state"]) for one in listed["skills"]] == [(SKILL, 4, "refused")]
+    assert [(one["name"], one["state"]) for one in listed["evolutions"]] == [(SEARCH, "accepted")]
+
+
+def test_a_changed_ledger_is_reported_with_what_was_read_before(root: Path) -> None:
+    path = root / "evolution" / f"{SEARCH}.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"rate":0.58', b'"rate":0.99'))
+    found = show_evolution(root, SEARCH)
+    assert "line 3: a line before it was changed" in found["problem"]
+    assert len(found["candidates"]) == 2
+    path.write_bytes(b'{"kind": "candidate", "previous": ""}\n{torn')
+    assert (len(read_ledger(path).entries), read_ledger(path).problem) == (1, None)
+
+
+def test_hostile_ledgers_are_cut_and_typed(tmp_path: Path) -> None:
+    odd = {"kind": "candidate", "options": ["x"], "rate": "1", "tasks": None, "turns": True, "runs": [3, "r"]}
+    gate = {"kind": "gate", "options": {"a": "b" * 9_000}, "accepted": "yes", "reasons": "none", "rate": 1e400}
+    write_lines(tmp_path / "evolution" / "odd.jsonl", odd, {}, {"kind": "gate"}, {**gate, "rate": 0.5})
+    found = show_evolution(tmp_path, "odd")
+    assert (found["state"], found["candidates"][0]["options"], found["candidates"][0]["rate"]) == ("refused", {}, None)
+    assert found["candidates"][0]["runs"] == ["r"]
+    assert len(found["gate"]["options"]["a"]) < 4_100
+    trial = {"kind": "trial", "trial": {"accepted": 1, "arms": [5, {"runs": "x"}]}, "claims": {"evidence": 3}}
+    write_lines(tmp_path / "skills" / "odd" / "ledger.jsonl", trial, {"claims": [{"evidence": [1]}, 7]})
+    assert show_skill(tmp_path, "odd")["state"] == "refused"
+    (tmp_path / "evolution" / "deep.jsonl").write_bytes(b"[" * 100_000 + b"\n")
+    assert show_evolution(tmp_path, "deep")["problem"] == "line 1 is damaged"
+    for name in ("../skills/x", "..", "a/b", "none", "x" * 80):
+        with pytest.raises(UserError):
+            show_evolution(tmp_path, name)
+    with pytest.raises(UserError, match="names no evolution"):
+        make_view(tmp_path, "evolution/..%2Fodd")
+
+
+def test_a_tree_has_a_parent_for_each_act_and_the_judged_path(root: Path) -> None:
+    with RunStore.open(root, SEARCHED) as store:
+        trajectory = store.trajectory("adventure-5-1@0.0")
+    found = branch_tree(trajectory)
+    parents = {step: parent for step, parent, _, _ in found["nodes"]}
+    assert len(parents) == 64
+    assert all(parent < step for step, parent in parents.items())
+    at, path = found["path"][-1], list[int]()
+    while at >= 0:
+        path.insert(0, at)
+        at = parents[at]
+    assert (path, found["problem"], found["search"]["privileged"]) == (found["path"], None, False)
+    plain = msgspec.structs.replace(trajectory, evidence=())
+    assert "no branches" in branch_tree(plain)["problem"]
+    for data in ({"at": 3, "after": 9}, {"at": "x"}, {"branch": 1}):
+        hostile = msgspec.structs.replace(trajectory, evidence=(Evidence("e", "audit", "branch", data),))
+        assert branch_tree(hostile)["problem"]
+        assert branch_tree(hostile)["nodes"] == []
