@@ -311,3 +311,17 @@ def test_an_interruption_ends_the_making_of_tasks(number: int, code: int, say: S
         child.wait(timeout=30)
         rest = "".join(lines)
     assert (child.returncode, "Traceback" in rest) == (code, False)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["sweep", "family:grid,n=2", "--agent", "expert", "--agent", "null"],
+        ["run", "family:grid,n=2", "--agent", "null", "--attempts", "1", "--attempts=2"],
+        ["skills", "ls", "--store", "x", "--store", "x"],
+    ],
+)
+def test_an_option_of_one_value_that_is_given_twice_is_refused(words: list[str], say: Say) -> None:
+    code, _, err = say(*words)
+    assert code == 2
+    assert re.search(r"--(agent|attempts|store) is given more than once, and takes one value", err)

@@ -253,6 +253,9 @@ def _flag(name: str) -> str:
     return _SINGULAR.get(name, "--" + name.replace("_", "-"))
 
 
+_SEVERAL = "Repeatable: several agents and models make a grid, one run for each agent with each model."
+
+
 def _parameters(
     struct: type[msgspec.Struct], arguments: tuple[str, ...], several: tuple[str, ...]
 ) -> list[inspect.Parameter]:
@@ -266,7 +269,8 @@ def _parameters(
         elif hint is Limits:
             parameters.extend(_limit_parameters())
         else:
-            hint = tuple[str, ...] if field.name in several else hint
+            if field.name in several:
+                hint, help_text = tuple[str, ...], f"{help_text} {_SEVERAL}"
             parameters.append(_parameter(field.name, _option(field, hint, help_text)))
     file_help = "TOML file with any of these fields; the command line overrides it."
     option = typer.Option("--config", help=file_help, show_default=False)

@@ -7,7 +7,7 @@ commands: 0.1 s of CPU. Choices and everything else that can be invalid are stil
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
@@ -20,7 +20,8 @@ _NUMBERS = {int: ("a whole number", "1"), float: ("a number", "0.5")}
 
 
 def take_plain_values(command: Any, function: Callable[..., Any] | None) -> None:
-    """Spares the parameters of a command the conversion of values that it would not change.
+    """Spares the parameters of a command the conversion of values that it would not change, and refuses an option that
+    is given twice and takes one value, of which the parser would take the last.
 
     Args:
         command: The command that Typer made of `function`.
@@ -32,6 +33,25 @@ def take_plain_values(command: Any, function: Callable[..., Any] | None) -> None
             parameter.process_value = _Values(parameter, types[parameter.name].annotation)
     make_help_option = command.get_help_option
     command.get_help_option = lambda context: take_plain_flag(make_help_option(context))
+    parse = command.parse_args
+
+    def parse_args(context: Any, arguments: list[str]) -> list[str]:
+        _refuse_repeats(command.make_parser(context).parse_args(list(arguments))[2])
+        rest: list[str] = parse(context, arguments)
+        return rest
+
+    command.parse_args = parse_args
+
+
+def _refuse_repeats(given: Sequence[Any]) -> None:
+    """Raises `UserError` if a parameter of one value is among those given more than once."""
+    seen = set[int]()
+    for parameter in given:
+        takes_one = parameter.param_type_name == "option" and not parameter.multiple and not parameter.is_flag
+        if takes_one and id(parameter) in seen:
+            name = max(parameter.opts, key=len)
+            raise UserError(f"{name} is given more than once, and takes one value: keep one of them")
+        seen.add(id(parameter))
 
 
 def take_plain_flag(option: Any) -> Any:

@@ -29,13 +29,12 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     tasks: tuple[str, ...]
     """Task folders, folders of task folders, or generated ones: `family:NAME,n=20,seed=3,option=value`."""
     agent: str = "oracle"
-    """Agent: a short name (`assay plugins` lists them), `module:Class`, or `path/to/file.py`. Repeatable: several
-    agents and models make a grid, one run for each agent with each model."""
+    """Agent: a short name (`assay plugins` lists them), `module:Class`, or `path/to/file.py`."""
     agent_options: dict[str, Any] = {}
     """Options of the agent, as `key=value`; an unknown one is an error that lists the known ones."""
     model: str | None = None
     """Model for agents that need one: `openai:NAME`, `http://host/v1#NAME`, `scripted:PATH`, `replay:ATTEMPT` (the
-    replies of a recorded attempt; `replay:RUN:ATTEMPT` if it is not of the newest run), ... Repeatable, as agents."""
+    replies of a recorded attempt; `replay:RUN:ATTEMPT` if it is not of the newest run), ..."""
     user_model: str | None = None
     """Model for the simulated persons of tasks whose person is driven by a model (`family:services,user=model`)."""
     attempts: int = 1
