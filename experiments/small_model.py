@@ -1,4 +1,4 @@
-"""What a context does to a small real language model: `docs/experiments/small-model.md` has the results.
+"""Effects of contexts on a small real language model: `docs/experiments/small-model.md` has the results.
 
 The model is SmolLM2 135M (`small:smollm2-135m`), greedy, in `locks_world`; every attempt is an ordinary run of the
 agent `loop`, every memory is written by `assay memory` from verified attempts, every search is an `assay evolve`.

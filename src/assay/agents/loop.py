@@ -76,7 +76,7 @@ class LoopOptions(RecallOptions, frozen=True, forbid_unknown_fields=True):
     max_turns: Annotated[int, msgspec.Meta(ge=1)] = 200
     """Maximum number of replies; reaching it is a stop. The run's own limits also apply."""
     context: Policy = "drop"
-    """What becomes of a conversation that is too long. `drop`: the oldest tool outputs are replaced by a marker;
+    """Treatment of a conversation that is too long. `drop`: the oldest tool outputs are replaced by a marker;
     `trim`: only their ends are kept; `summarise`: the model writes a summary that replaces all but the opening and the
     latest turns."""
     context_chars: Count = 0

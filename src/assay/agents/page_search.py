@@ -54,6 +54,17 @@ class _Node(NamedTuple):
     steps: int
 
 
+def require_site(attempt: Attempt, agent: str, does: str) -> ForksPages:
+    """Returns the tools of a site in a browser. Raises `TaskError` if the environment is none; `does` is the agent's
+    verb in the message."""
+    if isinstance(attempt.tools, ForksPages):
+        return attempt.tools
+    raise TaskError(
+        f"agent {agent!r} {does} sites in a browser alone, and task {attempt.task.id!r} is in an environment "
+        f"{attempt.task.environment.kind!r}: take tasks of the family sites"
+    )
+
+
 class PageSearchAgent:
     """Searches on forks. Option: `forks`, how many may be opened."""
 
@@ -65,15 +76,11 @@ class PageSearchAgent:
 
     async def run(self, attempt: Attempt) -> None:
         """Raises `TaskError` if the environment is not a site in a browser."""
-        if not isinstance(attempt.tools, ForksPages):
-            raise TaskError(
-                f"agent {self.name!r} searches sites in a browser alone, and task {attempt.task.id!r} is in an "
-                f"environment {attempt.task.environment.kind!r}: take tasks of the family sites"
-            )
+        tools = require_site(attempt, self.name, "searches")
         (shown,) = await attempt.act([_as_call(0, "read_page", {})])
         search = _Search(read_goal(str(attempt.task.instruction)), self._options.forks)
         try:
-            plan = await search.find(attempt.tools.fork_pages(), shown.content)
+            plan = await search.find(tools.fork_pages(), shown.content)
         finally:
             await search.close()
             attempt.note(Evidence("search", "audit", "page_search", search.counts()))

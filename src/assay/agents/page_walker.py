@@ -14,13 +14,12 @@ from typing import Annotated, Any
 import msgspec
 
 from assay.environments.browser.page_text import SKIP_LINK, PageView, read_view
-from assay.errors import TaskError
 from assay.records import Observation, ToolCall, canonical_bytes
 
 from ._options import read_options
 from ._page_reading import Act, acts_on, confirming_click
 from .interface import Attempt
-from .page_search import ForksPages
+from .page_search import require_site
 
 
 class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,11 +38,7 @@ class PageWalkerAgent:
 
     async def run(self, attempt: Attempt) -> None:
         """Raises `TaskError` if the environment is not a site in a browser."""
-        if not isinstance(attempt.tools, ForksPages):
-            raise TaskError(
-                f"agent {self.name!r} walks over sites in a browser alone, and task {attempt.task.id!r} is in an "
-                f"environment {attempt.task.environment.kind!r}: take tasks of the family sites"
-            )
+        require_site(attempt, self.name, "walks over")
         walk = _Walk(attempt)
         view = await walk.call("read_page", {})
         for _ in range(self._options.acts):

@@ -129,7 +129,7 @@ class PersonAgent:
 
 
 class PersonDesk:
-    """What the person sees of an attempt, and what they do. One task serves requests, another one acts."""
+    """View of an attempt for the person, and their acts. One task serves requests, another one acts."""
 
     def __init__(self, attempt: Attempt, pages: ShowsPages) -> None:
         self.key = secrets.token_urlsafe(18)

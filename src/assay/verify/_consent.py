@@ -51,7 +51,7 @@ class _Call(msgspec.Struct, frozen=True):
 
 
 class _Proposal:
-    """What a yes was for. Each name is looked for once, since the same ones are in thousands of calls."""
+    """Messages that a yes was for. Each name is looked for once, since the same ones are in thousands of calls."""
 
     def __init__(self, text: str) -> None:
         self.message: ReadMessage = read_message(text)

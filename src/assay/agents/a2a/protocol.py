@@ -91,7 +91,7 @@ class Request(NamedTuple):
 
 
 class PeerTurn(NamedTuple):
-    """What a message asks for."""
+    """Request of a message."""
 
     calls: tuple[ToolCall, ...]
     text: str

@@ -29,7 +29,7 @@ class PageAct(NamedTuple):
     """`link`, `form` or `history`."""
     label: str
     texts: tuple[tuple[str, str], ...] = ()
-    """What was filled in, by the label of the field, sorted."""
+    """Values filled in, by the label of the field, sorted."""
 
 
 class Move(NamedTuple):
@@ -57,7 +57,7 @@ class MoveReader:
         """Page from which the next act begins; None where it is not known."""
         self._shown: PageView | None = None
         self._texts: dict[tuple[str, str], str] = {}
-        """What was filled in, by form and label."""
+        """Values filled in, by form and label."""
         self._asked: PageAct | None = None
         """Act that the page asks to confirm."""
         self._follows = True

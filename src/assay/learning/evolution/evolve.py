@@ -167,7 +167,7 @@ class _Evolution:
         return await self._evaluate({**recipe.base, **texts}, tasks)
 
     async def evaluate_texts(self, texts: Texts, tasks: Sequence[LoadedTask]) -> list[TaskFeedback]:
-        """See `CandidateRuns`: a part of the tasks is a run of its own, named by the tasks."""
+        """Implements `CandidateRuns`: a part of the tasks is a run of its own, named by the tasks."""
         options = {**self._recipe.base, **texts}
         if len(tasks) == len(self._whole):
             run = (await self._evaluate(options, tasks)).run
@@ -180,7 +180,7 @@ class _Evolution:
         return await asyncio.to_thread(read_feedback, self._settings, run, tasks, self._recipe.search.attempts)
 
     async def propose_text(self, prompt: str) -> str:
-        """See `CandidateRuns`."""
+        """Implements `CandidateRuns`."""
         digest = digest_record(prompt)
         number = self._asked[digest] = self._asked.get(digest, -1) + 1
         name = f"{digest}#{number}"

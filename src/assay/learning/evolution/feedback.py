@@ -1,4 +1,4 @@
-"""What the attempts of a run showed, task by task, as text for a model that writes new texts.
+"""Findings of the attempts of a run, task by task, as text for a model that writes new texts.
 
 Read after the run's hash chains verified. The score is the share of attempts that passed and are not doubted; an
 attempt without a decision counts as failed.

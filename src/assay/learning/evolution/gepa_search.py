@@ -24,7 +24,7 @@ Texts = dict[str, str]
 
 
 class TaskFeedback(NamedTuple):
-    """What one task showed of a candidate."""
+    """Result of a candidate at one task."""
 
     task: str
     instruction: str

@@ -82,7 +82,7 @@ class ModelSkill(NamedTuple):
     left_out: int
     """Attempts that are doubted, unjudged or broken."""
     exchange: bytes
-    """What was asked and answered, as JSON."""
+    """Request and reply, as JSON."""
 
 
 async def distil_by_model(name: str, runs: Sequence[str], backend: ModelBackend, settings: Settings) -> ModelSkill:

@@ -64,7 +64,7 @@ class Seat:
         self.name = role.name
         self.inbox: list[TeamMessage] = []
         self.task: str = ""
-        """What another actor handed to it, for the next time that its agent begins."""
+        """Text that another actor handed to it, for the next time that its agent begins."""
         self.view: SeatAttempt | None = None
         self.acting: asyncio.Task[None] | None = None
         self.gate = asyncio.Event()

@@ -51,7 +51,7 @@ class NodeContext(NamedTuple):
 
 
 class NodeParts(NamedTuple):
-    """What a node opened for a run."""
+    """Resources that a node opened for a run."""
 
     services: Services
     """Over the node's own store; without a budget, which the coordinator keeps."""

@@ -169,7 +169,7 @@ class FalseAnswerRuns:
         self._entries = FalseEntryPoints(job["uses"])
         self._problem: Exception | None = None
         self._together = bool(loaded_package.IN_MEMORY)
-        """Whether several lies are told in one process."""
+        """True if several lies are told in one process."""
         self._honest: dict[str, HonestCalls] = {}
 
     def run(self, session: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from .recorded_walks import RecordedWalk
 
 
 class ScreenKey(NamedTuple):
-    """What tells screens apart."""
+    """Features that tell screens apart."""
 
     heading: str
     content: tuple[str, ...]

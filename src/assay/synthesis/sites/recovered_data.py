@@ -66,7 +66,7 @@ def _is_reserved(name: str) -> bool:
 
 
 class Effects(msgspec.Struct, frozen=True):
-    """What a form does beside leading to a screen; the fields are those of `Transition`."""
+    """Effects of a form beside leading to a screen; the fields are those of `Transition`."""
 
     asks: tuple[str, ...] = ()
     sets: dict[str, Value] = {}

@@ -42,7 +42,7 @@ _ELSE: Final = "anything else"
 
 
 class ActKey(NamedTuple):
-    """What a transition is recovered from: acts of one name, by pages also of one filling."""
+    """Source of a recovered transition: acts of one name, by pages also of one filling."""
 
     kind: str
     label: str

@@ -46,7 +46,7 @@ class Variable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     begins: Value = 0
     """Value at the start; of texts, default: the first."""
     beyond: Literal["refused", "unrecorded"] = "refused"
-    """What a step does that would give it another value than those: it is refused, or nothing is recorded of it."""
+    """Acts of a step that would give it another value than those: it is refused, or nothing is recorded of it."""
 
     @property
     def first(self) -> Value:
