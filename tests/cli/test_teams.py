@@ -39,3 +39,11 @@ def test_a_wrong_team_file_is_one_paragraph(tmp_path: Path) -> None:
     found = assay(tmp_path, *RUN, "--agent-option", f"file={tmp_path / 'bad.toml'}")
     assert found.exit_code == 2
     assert "rights" in found.output
+
+
+def test_a_query_names_the_actor_of_each_step(store: Path) -> None:
+    wanted = "SELECT DISTINCT actor_name FROM steps ORDER BY 1"
+    live = assay(store, "query", wanted).stdout
+    assert live.split()[-2:] == ["reader", "solver"]
+    assert assay(store, "seal", "pair").exit_code == 0
+    assert assay(store, "query", wanted).stdout == live

@@ -58,6 +58,7 @@ VERBS = (
     Verb("view", "view:view", "Shows runs as web pages, or exports the pages to a folder."),
     Verb("show", "inspect_run:show", "Shows one attempt: steps, changes, verdict, evidence."),
     Verb("audit", "audit:audit", "Judges stored attempts on integrity, process and safety."),
+    Verb("alarm", "alarm:alarm", "Says at which step an error was made, also while a run is written."),
     Verb("contract", "contract:app", "Validates safety contracts."),
     Verb("curate", "curate:curate", "Selects attempts for training, with a reason for each."),
     Verb("train", "training:train", "Trains a small model on stored attempts."),
