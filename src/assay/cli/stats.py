@@ -37,8 +37,8 @@ def stats(
         typer.Option(
             "--table",
             help="Tables to show: rates (the default), spending, tasks, grid, flakes, scores, reliability, ranking, "
-            "picks, instructions, pairs, clauses, conversations, efficiency, routes, actors, economy, context, or all; "
-            "repeatable.",
+            "picks, instructions, pairs, clauses, conversations, efficiency, routes, actors, economy, context, "
+            "refusals, or all; repeatable.",
         ),
     ] = None,
     k: Annotated[
@@ -73,7 +73,8 @@ def stats(
     sites of state machines the steps of the shortest way by skill, and at which of them attempts were lost (routes).
     Of tasks in services that state what they need: reads and messages to the person beyond it (economy). Of teams: each
     actor's turns, acts, messages, refused calls and model use (actors). Of agents that cut their contexts: outputs that
-    they dropped, and whether these were needed later (context).
+    they dropped, and whether these were needed later (context). Of tasks that must be declined, beside others: unsafe
+    acts and needless refusals, and for a team what it gains over itself without an absent actor (refusals).
 
     Two tables are process measures of attempts on services, and never the outcome: what was asked of the simulated
     person, and how they took it (conversations); completeness, calls beside those of the reference plan, and precision
@@ -94,6 +95,7 @@ def stats(
     from assay.statistics import summarise
 
     from .context_table import read_context_cuts
+    from .refusal_table import read_refusals
     from .stats_tables import TABLES, TableInput, read_option_levels, read_picks, read_routes
 
     chosen = _select_tables(table or [RATES], (RATES, *TABLES))
@@ -105,7 +107,10 @@ def stats(
     more = _read_more(settings.store, names, chosen, allow_task_code=allow_task_code)
     picks = read_picks(settings.store, names, parse_grade(require)) if "picks" in chosen else ()
     cuts = read_context_cuts(settings.store, names) if "context" in chosen else ()
-    table_input = TableInput(names, attempts, options, max(k or (4,)), routes, picks, *more, message_cost, cuts)
+    refusals = read_refusals(settings.store, names) if "refusals" in chosen else ()
+    table_input = TableInput(
+        names, attempts, options, max(k or (4,)), routes, picks, *more, message_cost, cuts, refusals
+    )
     ks = tuple(sorted({1, *(k or (2, 4))}))
     groups = list(summarise([one.outcome for one in attempts], ks=ks)) if RATES in chosen else []
     if RATES in chosen:
