@@ -6,6 +6,7 @@ tool, of which every arm has the same number. No agent here asks a model.
     python -m experiments.teams channel
     python -m experiments.teams credit
     python -m experiments.teams advice
+    python -m experiments.teams designs
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ import msgspec
 from assay.agents.clue_solver import Knowledge, read_clues
 from assay.analysis.actor_usage import actor_usage
 from assay.environments.worlds.split_constraints import SplitConstraints
+from assay.learning.evolution.evolve import evolve
+from assay.learning.evolution.recipe import EvolveRecipe
 from assay.records import TEAM_SEND, Step, Trajectory
 from assay.rollout import RunConfig, Tally, start_run
 from assay.rollout.rejudge.config import MarginalsConfig
@@ -191,6 +194,51 @@ ADVICE = (
 )
 
 
+# A designer of teams.
+
+
+def _roles(**options: Any) -> list[dict[str, Any]]:
+    return [{"name": name, "agent": SOLVER, "options": options} for name in ("one", "two")]
+
+
+DESIGNS: dict[str, list[Any]] = {
+    "roles": [_roles(decoy=True), _roles(tell=0.3), _roles()],
+    "channels": [[], [{"name": "table", "writers": ["one"]}], [{"name": "table"}]],
+    "absent": [[], ["two"]],
+}
+
+
+def _design_recipe(method: str, seed: int) -> EvolveRecipe:
+    """Returns a search of 256 (designs) or 252 (grid: 18 combinations, 14 tasks) attempts."""
+    world = "family:split-constraints,variables=5,values=4"
+    search: dict[str, Any] = {"method": method, "seed": seed, "tasks": [f"{world},n=64,seed={seed * 10 + 1}"]}
+    if method == "grid":
+        search["tasks"] = [f"{world},n=14,seed={seed * 10 + 1}"]
+    fields: dict[str, Any] = {
+        "name": f"{method}-{seed}",
+        "agent": "team",
+        "base": {"roles": _roles(tell=0.3), "channels": [], "absent": []},
+        "space": DESIGNS,
+        "search": search,
+        "gate": {"tasks": [f"{world},n=60,seed={seed * 10 + 2}"], "seed": seed},
+    }
+    return msgspec.convert(fields, EvolveRecipe)
+
+
+async def _designs(settings: Settings) -> None:
+    print("| seed | method | winner | claimed by the search | on held-out tasks | decision |")
+    print("|---:|---|---|---:|---:|---|")
+    for seed in SEEDS:
+        for method in ("designs", "grid"):
+            found = await evolve(_design_recipe(method, seed), settings)
+            told = found.winner["roles"][0]["options"] or "all told"
+            shown = f"{told}, {len(found.winner['channels'])} channel, absent {found.winner['absent']}"
+            held = "-" if found.held_out is None else f"{found.held_out[0]:.3f} to {found.held_out[1]:.3f}"
+            decision = "accepted" if found.accepted else "refused"
+            claimed = f"{found.claimed[0]:.3f} to {found.claimed[1]:.3f}"
+            print(f"| {seed} | {method} | {shown} | {claimed} | {held} | {decision} |", flush=True)
+
+
 # Credit by forks.
 
 
@@ -315,7 +363,7 @@ async def _credit(settings: Settings, numbers: Sequence[int]) -> None:
 def main() -> None:
     """Runs one part."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["channel", "credit", "advice"])
+    parser.add_argument("part", choices=["channel", "credit", "advice", "designs"])
     parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")
     parser.add_argument("--forks", type=int, nargs="+", default=FORKS, help="continuations of each side")
     given = parser.parse_args()
@@ -323,6 +371,8 @@ def main() -> None:
         settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
         if given.part == "credit":
             asyncio.run(_credit(settings, given.forks))
+        elif given.part == "designs":
+            asyncio.run(_designs(settings))
         else:
             asyncio.run(_channel(settings, ARMS if given.part == "channel" else ADVICE))
 

@@ -7,7 +7,7 @@ executed on the same batch of tasks. With d the mean outcome of a design over it
     credit of an execution r - mean of the design's executions at its task
 
 and the designer's preferences follow its credit (a gradient bandit). An executor's credit is within one design, so that
-a good design does not praise a poor execution: each design is a run of its own, whose rows any estimator groups by task.
+a good design does not praise a poor execution: a design is a run of its own, whose rows any estimator groups by task.
 After the executor-designer hierarchical rollout of MetaAgent-X (catalogued from its abstract); the formulas are ours.
 """
 

@@ -31,6 +31,7 @@ from assay.settings import Settings
 from assay.store import RunStore, final_rows, load_current_verdicts
 from assay.tasks import LoadedTask, find_tasks
 
+from .designer import Designer, design_credit
 from .feedback import read_feedback
 from .gepa_search import GepaOptions, TaskFeedback, Texts, search_texts
 from .recipe import EvolveGateOptions, EvolveRecipe, EvolveSearchOptions
@@ -62,6 +63,8 @@ class EvolutionEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text: str = ""
     """Its answer."""
     previous: str = ""
+    credit: float | msgspec.UnsetType = msgspec.UNSET
+    """The designer's, of a design in its round; other records have none."""
 
     @property
     def digest(self) -> str:
@@ -130,6 +133,7 @@ class _Evolution:
             "coordinate": self._by_coordinate,
             "grid": self._by_grid,
             "halving": self._by_halving,
+            "designs": self._by_designs,
             "gepa": self._by_gepa,
         }
         base = await self._evaluate(self._recipe.base, search)
@@ -172,12 +176,36 @@ class _Evolution:
         if len(tasks) == len(self._whole):
             run = (await self._evaluate(options, tasks)).run
         else:
-            part = digest_record([one.task.digest for one in tasks])[7:15]
-            run = f"{self._recipe.name}-{digest_record(options)[7:15]}-{len(tasks)}-{part}"
-            self._report(f"{run}: {len(tasks)} tasks, {_show(options)}")
+            run = self._part_run(options, tasks)
             rate, turns = await self._run_arm(options, tasks, run, self._recipe.search)
             self._append(EvolutionEntry("candidate", self._recipe.digest, options, (run,), len(tasks), rate, turns))
         return await asyncio.to_thread(read_feedback, self._settings, run, tasks, self._recipe.search.attempts)
+
+    def _part_run(self, options: dict[str, Any], tasks: Sequence[LoadedTask]) -> str:
+        """Returns the name of the run of a configuration on a part of the tasks, and reports it."""
+        part = digest_record([one.task.digest for one in tasks])[7:15]
+        run = f"{self._recipe.name}-{digest_record(options)[7:15]}-{len(tasks)}-{part}"
+        self._report(f"{run}: {len(tasks)} tasks, {_show(options)}")
+        return run
+
+    async def _by_designs(self, tasks: Sequence[LoadedTask]) -> EvaluatedOptions:
+        search, recipe = self._recipe.search, self._recipe
+        designer = Designer(recipe.space, search.seed)
+        for number in range(search.rounds):
+            batch = [tasks[(number * search.batch + n) % len(tasks)] for n in range(min(search.batch, len(tasks)))]
+            drawn = designer.draw(search.designs)
+            made = []
+            for design in drawn:
+                options = {**recipe.base, **designer.options(design)}
+                run = self._part_run(options, batch)
+                made.append((options, run, *await self._run_arm(options, batch, run, search)))
+            credit_of = design_credit([rate for _, _, rate, _ in made])
+            designer.learn(drawn, credit_of)
+            for (options, run, rate, turns), credit in zip(made, credit_of, strict=True):
+                self._append(
+                    EvolutionEntry("candidate", recipe.digest, options, (run,), len(batch), rate, turns, credit=credit)
+                )
+        return await self._evaluate({**recipe.base, **designer.options(designer.best())}, tasks)
 
     async def propose_text(self, prompt: str) -> str:
         """Implements `CandidateRuns`."""
