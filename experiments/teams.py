@@ -230,7 +230,8 @@ async def _designs(settings: Settings) -> None:
     print("|---:|---|---|---:|---:|---|")
     for seed in SEEDS:
         for method in ("designs", "grid"):
-            found = await evolve(_design_recipe(method, seed), settings)
+            own = msgspec.structs.replace(settings, store=settings.store / method)  # the holdout's budget is each one's
+            found = await evolve(_design_recipe(method, seed), own)
             told = found.winner["roles"][0]["options"] or "all told"
             shown = f"{told}, {len(found.winner['channels'])} channel, absent {found.winner['absent']}"
             held = "-" if found.held_out is None else f"{found.held_out[0]:.3f} to {found.held_out[1]:.3f}"

@@ -53,6 +53,7 @@ VERBS = (
     Verb("stats", "stats:stats", "Sums up runs: pass@k and pass^k, with intervals."),
     Verb("compare", "compare:compare", "Compares configurations task by task, with significance."),
     Verb("gate", "gate:gate", "Decides whether a candidate may replace the released version."),
+    Verb("releases", "gate:releases", "Lists release candidates and the gate's decisions."),
     Verb("power", "power:power", "Computes the statistical power of an experiment plan."),
     Verb("ls", "listing:ls", "Lists the attempts of a run, or the runs of a store."),
     Verb("view", "view:view", "Shows runs as web pages, or exports the pages to a folder."),

@@ -117,6 +117,14 @@ async def evolve(recipe: EvolveRecipe, settings: Settings, report: Report = lamb
     return await _Evolution(recipe, settings, report).run(search, held_out)
 
 
+async def measure_options(
+    recipe: EvolveRecipe, settings: Settings, report: Report, several: Sequence[dict[str, Any]]
+) -> list[EvaluatedOptions]:
+    """Measures configurations on the tasks of the search, and adds them to the ledger. Raises as `evolve`."""
+    evolution, tasks = _Evolution(recipe, settings, report), find_tasks(recipe.search.tasks)
+    return [await evolution.evaluate(options, tasks) for options in several]
+
+
 class _Evolution:
     def __init__(self, recipe: EvolveRecipe, settings: Settings, report: Report) -> None:
         self._recipe, self._settings, self._report = recipe, settings, report
@@ -136,7 +144,7 @@ class _Evolution:
             "designs": self._by_designs,
             "gepa": self._by_gepa,
         }
-        base = await self._evaluate(self._recipe.base, search)
+        base = await self.evaluate(self._recipe.base, search)
         winner = await ways[self._recipe.search.method](search)
         nothing = "no candidate is better on the tasks of the search: nothing to decide"
         decided: tuple[bool, tuple[str, ...]] = (False, (nothing,))
@@ -150,16 +158,16 @@ class _Evolution:
         )  # fmt: skip
 
     async def _by_coordinate(self, tasks: Sequence[LoadedTask]) -> EvaluatedOptions:
-        best = await self._evaluate(self._recipe.base, tasks)
+        best = await self.evaluate(self._recipe.base, tasks)
         for _ in range(self._recipe.search.sweeps):
             for option, values in self._recipe.space.items():
                 for value in values:
-                    other = await self._evaluate({**best.options, option: value}, tasks)
+                    other = await self.evaluate({**best.options, option: value}, tasks)
                     best = other if other.rate > best.rate else best
         return best
 
     async def _by_grid(self, tasks: Sequence[LoadedTask]) -> EvaluatedOptions:
-        made = [await self._evaluate(options, tasks) for options in self._recipe.combinations()]
+        made = [await self.evaluate(options, tasks) for options in self._recipe.combinations()]
         return max(made, key=lambda one: one.rate)
 
     async def _by_gepa(self, tasks: Sequence[LoadedTask]) -> EvaluatedOptions:
@@ -168,13 +176,13 @@ class _Evolution:
         start = {option: str(recipe.base[option]) for option in recipe.space}
         self._whole = tasks
         texts = await search_texts(start, tasks, self, options)
-        return await self._evaluate({**recipe.base, **texts}, tasks)
+        return await self.evaluate({**recipe.base, **texts}, tasks)
 
     async def evaluate_texts(self, texts: Texts, tasks: Sequence[LoadedTask]) -> list[TaskFeedback]:
         """Implements `CandidateRuns`: a part of the tasks is a run of its own, named by the tasks."""
         options = {**self._recipe.base, **texts}
         if len(tasks) == len(self._whole):
-            run = (await self._evaluate(options, tasks)).run
+            run = (await self.evaluate(options, tasks)).run
         else:
             run = self._part_run(options, tasks)
             rate, turns = await self._run_arm(options, tasks, run, self._recipe.search)
@@ -205,7 +213,7 @@ class _Evolution:
                 self._append(
                     EvolutionEntry("candidate", recipe.digest, options, (run,), len(batch), rate, turns, credit=credit)
                 )
-        return await self._evaluate({**recipe.base, **designer.options(designer.best())}, tasks)
+        return await self.evaluate({**recipe.base, **designer.options(designer.best())}, tasks)
 
     async def propose_text(self, prompt: str) -> str:
         """Implements `CandidateRuns`."""
@@ -232,12 +240,12 @@ class _Evolution:
         rungs = max(1, (len(left) - 1).bit_length())
         for rung in range(rungs):
             number = max(_LEAST_TASKS, round(len(tasks) / 2 ** (rungs - 1 - rung)))
-            made = [await self._evaluate(options, tasks[:number]) for options in left]
+            made = [await self.evaluate(options, tasks[:number]) for options in left]
             made.sort(key=lambda one: (-one.rate, one.turns or 0.0))
             left = [one.options for one in made[: max(1, (len(made) + 1) // 2)]]
-        return await self._evaluate(left[0], tasks)
+        return await self.evaluate(left[0], tasks)
 
-    async def _evaluate(self, options: dict[str, Any], tasks: Sequence[LoadedTask]) -> EvaluatedOptions:
+    async def evaluate(self, options: dict[str, Any], tasks: Sequence[LoadedTask]) -> EvaluatedOptions:
         digest = digest_record(options)
         known = self._found.get((digest, len(tasks)))
         if known is not None:
