@@ -81,9 +81,7 @@ def gate(config: GateConfig, form: FormOption = "text", store: StoreOption = Non
             console().print(f"  {reason}")
         print_rows(flip_rows(paired), form=form, empty="no task changed")
     if number is not None and number > 1:
-        say(
-            f"decision {number} on these tasks in line {config.line}: each is another chance of {config.alpha:g} to be lucky"
-        )
+        say(f"decision {number} on these tasks in line {config.line}: each is another chance to be lucky")
     if not ruling.accepted:
         raise typer.Exit(1)
 
