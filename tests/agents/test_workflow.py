@@ -14,6 +14,7 @@ from assay.agents.workflow.interpreter import Interpreter, RecordedResult, follo
 from assay.agents.workflow.spec import Workflow, check_workflow, read_workflow
 from assay.cli.app import build_app
 from assay.errors import UserError
+from tests.rollout.counting import counting_task
 
 DOCS = Path(__file__).parents[2] / "docs_src"
 TASKS = f"family:{DOCS / 'refund_world.py'}:RefundTasks,n=12,seed=5"
@@ -121,7 +122,8 @@ def test_deviations_are_counted_and_a_return_to_the_workflow_too() -> None:
         RecordedResult(2, "list_orders", {"customer": "C1"}, ORDERS, error=False),
         RecordedResult(3, "refund", {"order": "O1", "amount": 8}, "paid back", error=False),
     ]
-    found = follow(FLOW, TEXT, calls)
+    task = counting_task().task
+    found = follow(FLOW, msgspec.structs.replace(task, instruction=TEXT), calls)
     assert (found.calls, found.followed, found.share, found.is_finished) == (4, 2, 0.5, False)
     assert (found.deviated_at, found.expected) == (1, "orders: list_orders(customer='C1')")
 
@@ -139,6 +141,13 @@ def test_the_agent_passes_also_where_calls_fail_and_follows_itself(tmp_path: Pat
     assert assay(tmp_path, "run", TASKS, "--agent", "random-world", "--run", "random").exit_code == 0
     found = json.loads(assay(tmp_path, "workflow", "follow", str(DOCS / "refund.toml"), "random", "--json").stdout)
     assert max(one["share"] for one in found) < 0.5
+
+
+def test_an_environment_without_its_tools_is_the_tasks_failure(tmp_path: Path) -> None:
+    words = ("--agent", "workflow", "--agent-option", f"file={DOCS / 'refund.toml'}")
+    made = assay(tmp_path, "run", "family:grid,n=1", *words)
+    assert made.exit_code == 3
+    assert "lacks; it has move" in " ".join(made.output.split())
 
 
 def test_a_missing_and_a_wrong_file_are_named(tmp_path: Path) -> None:

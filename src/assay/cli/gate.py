@@ -109,9 +109,8 @@ def releases(
 
     root = settings_with(store).store
     if name is not None and name not in line_names(root):
-        raise UserError(
-            f"no line is called {name!r}; there are {', '.join(line_names(root)) or 'none: assay gate --line'}"
-        )
+        known = ", ".join(line_names(root)) or "none yet: assay gate --line begins one"
+        raise UserError(f"no line is called {name!r}; there are {known}")
     lines = [line for one in ([name] if name is not None else line_names(root)) if (line := read_line(root, one))]
     if as_json:
         emit_json([line._asdict() for line in lines])

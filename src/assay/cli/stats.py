@@ -99,20 +99,18 @@ def stats(
     from .stats_tables import TABLES, TableInput, read_option_levels, read_picks, read_routes
 
     chosen = _select_tables(table or [RATES], (RATES, *TABLES))
-    settings = settings_with(store)
-    names = pick_runs(runs or [], settings)
-    attempts = load_measures(settings.store, names, parse_grade(require))
-    options = read_option_levels(settings.store, names) if "grid" in chosen else ()
-    routes = read_routes(settings.store, names) if "routes" in chosen else ()
-    more = _read_more(settings.store, names, chosen, allow_task_code=allow_task_code)
-    picks = read_picks(settings.store, names, parse_grade(require)) if "picks" in chosen else ()
-    cuts = read_context_cuts(settings.store, names) if "context" in chosen else ()
-    refusals = read_refusals(settings.store, names) if "refusals" in chosen else ()
-    table_input = TableInput(
-        names, attempts, options, max(k or (4,)), routes, picks, *more, message_cost, cuts, refusals
-    )
-    ks = tuple(sorted({1, *(k or (2, 4))}))
-    groups = list(summarise([one.outcome for one in attempts], ks=ks)) if RATES in chosen else []
+    settings, grade = settings_with(store), parse_grade(require)
+    root, names = settings.store, pick_runs(runs or [], settings)
+    attempts = load_measures(root, names, grade)
+    options = read_option_levels(root, names) if "grid" in chosen else ()
+    routes = read_routes(root, names) if "routes" in chosen else ()
+    more = _read_more(root, names, chosen, allow_task_code=allow_task_code)
+    picks = read_picks(root, names, grade) if "picks" in chosen else ()
+    cuts = read_context_cuts(root, names) if "context" in chosen else ()
+    refusals = read_refusals(root, names) if "refusals" in chosen else ()
+    k_most = max(k or (4,))
+    table_input = TableInput(names, attempts, options, k_most, routes, picks, *more, message_cost, cuts, refusals)
+    groups = list(summarise([one.outcome for one in attempts], ks=_ks(k))) if RATES in chosen else []
     if RATES in chosen:
         _say_pooled(names, attempts)
     if as_json or form == "json":
@@ -121,8 +119,12 @@ def stats(
         return
     _print(chosen, table_input, groups, form)
     if form == "markdown" and RATES in chosen:
-        _print_caption(settings.store, names)
+        _print_caption(root, names)
     _say_more(groups, k)
+
+
+def _ks(k: list[int] | None) -> tuple[int, ...]:
+    return tuple(sorted({1, *(k or (2, 4))}))
 
 
 def _read_more(

@@ -104,7 +104,6 @@ def follow(
 
 
 def _adherence(flow: Workflow, made: Trajectory, store: RunStore) -> Adherence | None:
-    from assay.agents._calls import instruction_of
     from assay.agents.workflow.interpreter import follow as follow_calls
     from assay.rollout.recording.task_archive import read_task_record
 
@@ -115,7 +114,7 @@ def _adherence(flow: Workflow, made: Trajectory, store: RunStore) -> Adherence |
         task = read_task_record(store.blobs, record)
     except StoreError:
         return None
-    return follow_calls(flow, instruction_of(task), _calls(made))
+    return follow_calls(flow, task, _calls(made))
 
 
 def _calls(made: Trajectory) -> list[RecordedResult]:

@@ -11,7 +11,7 @@ from assay.agents._calls import instruction_of
 from assay.agents._options import read_options
 from assay.agents.composites import parse_result
 from assay.agents.interface import Attempt
-from assay.errors import UserError
+from assay.errors import TaskError, UserError
 from assay.records import Evidence, ToolCall, canonical_bytes, digest_record
 
 from .interpreter import Interpreter
@@ -40,6 +40,12 @@ class WorkflowAgent:
         self.name = f"workflow:{self._flow.workflow}"
 
     async def run(self, attempt: Attempt) -> None:
+        """Raises `TaskError` if the environment lacks a tool of the workflow."""
+        offered = {spec.name for spec in attempt.tools.specs()}
+        lacking = sorted({node.tool for node in self._flow.nodes} - offered)
+        if lacking:
+            known = ", ".join(sorted(offered)) or "none"
+            raise TaskError(f"{self.name} calls {', '.join(lacking)}, which this environment lacks; it has {known}")
         interpreter = Interpreter(self._flow, instruction_of(attempt.task))
         number = 0
         try:

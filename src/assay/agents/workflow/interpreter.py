@@ -12,6 +12,9 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from assay.agents._calls import instruction_of
+from assay.records import Task
+
 from .spec import END, Condition, Node, Workflow, resolve
 
 Phase = Literal["ground", "require", "execute", "ensure"]
@@ -178,9 +181,9 @@ class Adherence(msgspec.Struct, frozen=True):
         return self.followed / self.calls if self.calls else 0.0
 
 
-def follow(flow: Workflow, instruction: str, calls: Iterable[RecordedResult]) -> Adherence:
+def follow(flow: Workflow, task: Task, calls: Iterable[RecordedResult]) -> Adherence:
     """Lets a workflow take the results of the calls that are its own; others are deviations, and change nothing."""
-    interpreter = Interpreter(flow, instruction)
+    interpreter = Interpreter(flow, instruction_of(task))
     made = followed = 0
     deviated: int | None = None
     expected = ""
