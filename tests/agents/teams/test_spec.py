@@ -55,7 +55,7 @@ def test_options_are_a_team_without_a_file() -> None:
         ({"roles": [{"name": "a"}], "channels": [{"name": "c", "writers": ["z"]}]}, "writers: z"),
         ({"roles": [{"name": "a", "rights": "all"}]}, "rights"),
         ({"roles": [{"name": "a"}], "absent": ["z"]}, "absent: z"),
-        ({"file": "/missing/team.toml"}, "cannot read the team file"),
+        ({"file": "/missing/team.toml"}, "cannot be read"),
         ({"roles": "[1"}, "is not JSON"),
     ],
 )
