@@ -37,7 +37,7 @@ class ReachedGoal(NamedTuple):
     goal: State
 
     @property
-    def changes(self) -> list[RowChange]:
+    def changes(self) -> tuple[RowChange, ...]:
         """Net changes of what is judged."""
         return self.world.database.changes(judged_only=True)
 
