@@ -37,7 +37,8 @@ def stats(
         typer.Option(
             "--table",
             help="Tables to show: rates (the default), spending, tasks, grid, flakes, scores, reliability, ranking, "
-            "picks, instructions, pairs, clauses, conversations, efficiency, routes, actors, economy, context, or all; "
+            "picks, semi-online, agreement, instructions, pairs, clauses, conversations, efficiency, routes, actors, "
+            "economy, context, or all; "
             "repeatable.",
         ),
     ] = None,
@@ -73,7 +74,8 @@ def stats(
     sites of state machines the steps of the shortest way by skill, and at which of them attempts were lost (routes).
     Of tasks in services that state what they need: reads and messages to the person beyond it (economy). Of teams: each
     actor's turns, acts, messages, refused calls and model use (actors). Of agents that cut their contexts: outputs that
-    they dropped, and whether these were needed later (context).
+    they dropped, and whether these were needed later (context). Of semi-online replays, the scores by number of
+    patches (semi-online), and their rank correlation with success of the same agents in live runs (agreement).
 
     Two tables are process measures of attempts on services, and never the outcome: what was asked of the simulated
     person, and how they took it (conversations); completeness, calls beside those of the reference plan, and precision
@@ -89,23 +91,30 @@ def stats(
 
       assay stats my-run --table spending --table tasks
 
+      assay stats replayed live --table agreement --table semi-online
+
       assay stats my-run --format latex
     """
     from assay.statistics import summarise
 
     from .context_table import read_context_cuts
+    from .semi_online_tables import AGREEMENT, SEMI_ONLINE, read_replayed
     from .stats_tables import TABLES, TableInput, read_option_levels, read_picks, read_routes
 
     chosen = _select_tables(table or [RATES], (RATES, *TABLES))
     settings = settings_with(store)
     names = pick_runs(runs or [], settings)
     attempts = load_measures(settings.store, names, parse_grade(require))
-    options = read_option_levels(settings.store, names) if "grid" in chosen else ()
+    is_replayed = not {SEMI_ONLINE, AGREEMENT}.isdisjoint(chosen)
+    options = read_option_levels(settings.store, names) if "grid" in chosen or is_replayed else ()
+    replays = read_replayed(settings.store, names, options) if is_replayed else ()
     routes = read_routes(settings.store, names) if "routes" in chosen else ()
     more = _read_more(settings.store, names, chosen, allow_task_code=allow_task_code)
     picks = read_picks(settings.store, names, parse_grade(require)) if "picks" in chosen else ()
     cuts = read_context_cuts(settings.store, names) if "context" in chosen else ()
-    table_input = TableInput(names, attempts, options, max(k or (4,)), routes, picks, *more, message_cost, cuts)
+    table_input = TableInput(
+        names, attempts, options, max(k or (4,)), routes, picks, *more, message_cost, cuts, replays
+    )
     ks = tuple(sorted({1, *(k or (2, 4))}))
     groups = list(summarise([one.outcome for one in attempts], ks=ks)) if RATES in chosen else []
     if RATES in chosen:

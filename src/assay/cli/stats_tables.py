@@ -29,7 +29,7 @@ from assay.statistics import (
 from assay.store import RunStore, decode_body, final_rows, load_current_verdicts
 from assay.verify.route_check import ROUTE
 
-from . import process_tables, service_tables, team_tables
+from . import process_tables, semi_online_tables, service_tables, team_tables
 from .check_evidence import read_check_evidence
 from .context_table import ContextCut, context_rows, sum_context_cuts
 from .task_economy import Economy, economy_rows, sum_economies
@@ -104,6 +104,8 @@ class TableInput(NamedTuple):
     """Cost of a message in the utility of an interview."""
     cuts: tuple[ContextCut, ...] = ()
     """Outputs that attempts dropped from their contexts."""
+    replays: tuple[semi_online_tables.ReplayedAttempt, ...] = ()
+    """Semi-online replays."""
 
     @property
     def counts(self) -> tuple[TaskCount, ...]:
@@ -440,6 +442,16 @@ TABLES: dict[str, Table] = {
         _ranking, _ranking_rows, "a ranking needs three configurations that were judged at the same tasks"
     ),
     "picks": Table(_picks, _pick_rows, "no attempt was of a combinator with a judge, such as best-of:4:AGENT"),
+    semi_online_tables.SEMI_ONLINE: Table(
+        lambda data: semi_online_tables.semi_online(data.replays, data.attempts, data.options),
+        semi_online_tables.semi_online_rows,
+        "no run is a semi-online replay: `assay replay --semi-online` makes one",
+    ),
+    semi_online_tables.AGREEMENT: Table(
+        lambda data: semi_online_tables.agreement(data.replays, data.attempts, data.options),
+        semi_online_tables.agreement_rows,
+        "name semi-online replays and live runs of the same agents, with the same options, at the same tasks",
+    ),
     "instructions": Table(
         lambda data: service_tables.instructions(data.served, data.counts),
         service_tables.instruction_rows,
