@@ -17,7 +17,7 @@ from .output import emit_json, plain, quantity, say
 from .plain_typer import plain_typer
 from .shared import JsonOption, StoreOption, settings_with
 from .skills_distil import claim_row, distil, mine
-from .skills_usage import grounding, route, usage, usage_reason
+from .skills_usage import grounding, route, tiers, usage, usage_reason
 from .tables import print_rows
 
 if TYPE_CHECKING:
@@ -154,6 +154,7 @@ app.command("distil")(distil)
 app.command("mine")(mine)
 app.command("usage")(usage)
 app.command("route")(route)
+app.command("tiers")(tiers)
 app.command("grounding")(grounding)
 
 
@@ -350,6 +351,7 @@ def _summary_row(one: SkillSummary) -> dict[str, Any]:
     return {
         "skill": one.name,
         "state": one.state,
+        "tier": one.tier,
         "version": one.version[7:19],
         "claims": len(one.claims),
         "attempts cited": len(attempts),

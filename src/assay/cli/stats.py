@@ -38,8 +38,7 @@ def stats(
             "--table",
             help="Tables to show: rates (the default), spending, tasks, grid, flakes, scores, reliability, ranking, "
             "picks, semi-online, agreement, instructions, pairs, clauses, conversations, efficiency, routes, actors, "
-            "economy, context, or all; "
-            "repeatable.",
+            "economy, context, refusals, or all; repeatable.",
         ),
     ] = None,
     k: Annotated[
@@ -74,8 +73,10 @@ def stats(
     sites of state machines the steps of the shortest way by skill, and at which of them attempts were lost (routes).
     Of tasks in services that state what they need: reads and messages to the person beyond it (economy). Of teams: each
     actor's turns, acts, messages, refused calls and model use (actors). Of agents that cut their contexts: outputs that
-    they dropped, and whether these were needed later (context). Of semi-online replays, the scores by number of
-    patches (semi-online), and their rank correlation with success of the same agents in live runs (agreement).
+    they dropped, and whether these were needed later (context). Of tasks that must be declined, beside others: unsafe
+    acts and needless refusals, and for a team what it gains over itself without an absent actor (refusals). Of
+    semi-online replays, the scores by number of patches (semi-online), and their rank correlation with success of the
+    same agents in live runs (agreement).
 
     Two tables are process measures of attempts on services, and never the outcome: what was asked of the simulated
     person, and how they took it (conversations); completeness, calls beside those of the reference plan, and precision
@@ -98,6 +99,7 @@ def stats(
     from assay.statistics import summarise
 
     from .context_table import read_context_cuts
+    from .refusal_table import read_refusals
     from .semi_online_tables import AGREEMENT, SEMI_ONLINE, read_replayed
     from .stats_tables import TABLES, TableInput, read_option_levels, read_picks, read_routes
 
@@ -112,8 +114,9 @@ def stats(
     more = _read_more(settings.store, names, chosen, allow_task_code=allow_task_code)
     picks = read_picks(settings.store, names, parse_grade(require)) if "picks" in chosen else ()
     cuts = read_context_cuts(settings.store, names) if "context" in chosen else ()
+    refusals = read_refusals(settings.store, names) if "refusals" in chosen else ()
     table_input = TableInput(
-        names, attempts, options, max(k or (4,)), routes, picks, *more, message_cost, cuts, replays
+        names, attempts, options, max(k or (4,)), routes, picks, *more, message_cost, cuts, replays, refusals
     )
     ks = tuple(sorted({1, *(k or (2, 4))}))
     groups = list(summarise([one.outcome for one in attempts], ks=ks)) if RATES in chosen else []

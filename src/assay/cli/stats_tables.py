@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from assay.analysis.columns import MEASURES, measure_attempts
+from assay.analysis.refusals import sum_refusals
 from assay.api.summaries import interval_text
 from assay.records import EvidenceAdded
 from assay.statistics import (
@@ -32,10 +33,12 @@ from assay.verify.route_check import ROUTE
 from . import process_tables, semi_online_tables, service_tables, team_tables
 from .check_evidence import read_check_evidence
 from .context_table import ContextCut, context_rows, sum_context_cuts
+from .refusal_table import refusal_rows
 from .task_economy import Economy, economy_rows, sum_economies
 
 if TYPE_CHECKING:
     from assay.analysis.columns import AttemptMeasures
+    from assay.analysis.refusals import RefusalAttempt
     from assay.api.service_measures import ProcessMeasures
     from assay.records import Separation
     from assay.statistics import Amount, RateGrid, ReportCard, TaskCount, VarianceComponent
@@ -106,6 +109,8 @@ class TableInput(NamedTuple):
     """Outputs that attempts dropped from their contexts."""
     replays: tuple[semi_online_tables.ReplayedAttempt, ...] = ()
     """Semi-online replays."""
+    refusals: tuple[RefusalAttempt, ...] = ()
+    """Judged attempts, with what must be declined and what was."""
 
     @property
     def counts(self) -> tuple[TaskCount, ...]:
@@ -478,6 +483,11 @@ TABLES: dict[str, Table] = {
         "no attempt on services has recorded its facts",
     ),
     "routes": Table(_routes, _route_rows, "no attempt was judged by the check `route`, as those of family:sites are"),
+    "refusals": Table(
+        lambda data: sum_refusals(data.refusals),
+        refusal_rows,
+        "no judged task must be declined, as every second of a family with twins=true and requests of kind=forbidden",
+    ),
     "actors": Table(
         lambda data: team_tables.sum_actors(data.teams),
         team_tables.actor_rows,

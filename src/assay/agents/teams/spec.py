@@ -41,6 +41,13 @@ class Role(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     Default: the role's own position, and none beyond the last part."""
     hand_off_to: tuple[Name, ...] | None = None
     """Roles to which the actor may hand off; default: all others with the order `hand-off`, none otherwise."""
+    turns: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """Most turns that it takes, for an adviser on a budget: acts with the order `round-robin`, and times that it is
+    handed to with `hand-off`. Default: no bound of its own."""
+    after: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Turns of the team before its first one; with the order `round-robin`."""
+    every: Annotated[int, msgspec.Meta(ge=1)] = 1
+    """Turns of the team from one of its turns to the next, at least; with the order `round-robin`."""
 
 
 class TeamChannel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -77,6 +84,8 @@ class TeamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
                     mentioned[f"channel {channel.name!r}: {kind}: {name}"] = name
         for role in self.roles:
             mentioned |= {f"role {role.name!r}: hand_off_to: {name}": name for name in role.hand_off_to or ()}
+            if self.order == "hand-off" and (role.after, role.every) != (0, 1):
+                raise ValueError(f"role {role.name!r}: after and every are for the order 'round-robin'")
             if role.name in (role.hand_off_to or ()):
                 raise ValueError(f"role {role.name!r} hands off to itself")
         for place, name in mentioned.items():
