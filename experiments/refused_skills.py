@@ -56,10 +56,8 @@ class Expected(NamedTuple):
 def make_skills(task_id: str, learnt: Mapping[str, float]) -> list[Expected]:
     """Returns the four skills, the cheapest trial first."""
     priors = write_priors("learnt", learnt)
-    text = priors.files[SKILL_FILE].decode().replace("name: learnt", "name: leaking")
-    leaking = SkillFolder(
-        "leaking", {SKILL_FILE: f"{text}\nIn {task_id} the fault is in the first function.\n".encode()}
-    )
+    text = f"{write_priors('leaking', learnt).text}\nIn {task_id} the fault is in the first function.\n"
+    leaking = SkillFolder("leaking", {SKILL_FILE: text.encode()})
     unlikely = {name: 0.01 for name, factor in LIKELIHOOD.items() if factor >= LIKELY}
     harmful = write_priors("harmful", unlikely)
     null = write_priors("null", {name: LIKELIHOOD[name] * 0.95 for name in ("ternary_swapped", "sign_added")})
