@@ -99,9 +99,10 @@ def stats(
     from assay.statistics import summarise
 
     from .context_table import read_context_cuts
+    from .pick_table import read_picks
     from .refusal_table import read_refusals
     from .semi_online_tables import AGREEMENT, SEMI_ONLINE, read_replayed
-    from .stats_tables import TABLES, TableInput, read_option_levels, read_picks, read_routes
+    from .stats_tables import TABLES, TableInput, read_option_levels, read_routes
 
     chosen = _select_tables(table or [RATES], (RATES, *TABLES))
     settings = settings_with(store)
