@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import msgspec
 
 from assay.analysis.columns import MEASURES
 from assay.analysis.refusals import sum_refusals
@@ -23,70 +20,19 @@ from assay.statistics import (
     split_halves,
     summarise_spending,
 )
-from assay.store import RunStore
-from assay.verify.route_check import ROUTE
 
 from . import process_tables, semi_online_tables, service_tables, team_tables
-from .check_evidence import read_check_evidence
-from .context_table import ContextCut, context_rows, sum_context_cuts
-from .pick_table import Pick, pick_rows, sum_picks
+from .context_table import context_rows, sum_context_cuts
+from .pick_table import pick_rows, sum_picks
 from .refusal_table import refusal_rows
-from .task_economy import Economy, economy_rows, sum_economies
+from .route_table import route_rows, sum_routes
+from .table_input import TableInput
+from .task_economy import economy_rows, sum_economies
 
 if TYPE_CHECKING:
-    from assay.analysis.columns import AttemptMeasures
-    from assay.analysis.refusals import RefusalAttempt
-    from assay.api.service_measures import ProcessMeasures
     from assay.statistics import Amount, RateGrid, ReportCard, TaskCount, VarianceComponent
 
 Rows = list[dict[str, str]]
-
-
-class RouteLoss(msgspec.Struct, frozen=True):
-    """Steps of the shortest way of one attempt by skill, and where it was lost."""
-
-    agent: str
-    model: str | None
-    needed: dict[str, int]
-    done: dict[str, int]
-    lost: str
-    """Empty at the goal."""
-
-
-class TableInput(NamedTuple):
-    """Input of every table."""
-
-    runs: tuple[str, ...]
-    attempts: list[AttemptMeasures]
-    options: tuple[str, ...]
-    """Agent options of each run, as text."""
-    k: int
-    routes: tuple[RouteLoss, ...] = ()
-    """Findings of the check `route`, one for each attempt."""
-    picks: tuple[Pick, ...] = ()
-    """Picks of combinators with a judge, one for each judged attempt."""
-    served: tuple[service_tables.ServedAttempt, ...] = ()
-    """Attempts at tasks of services, compared with their plans."""
-    economies: tuple[Economy, ...] = ()
-    """Findings of the check `economy`, one for each attempt."""
-    processes: tuple[ProcessMeasures, ...] = ()
-    """Conversations and tool use of attempts on services."""
-    teams: tuple[team_tables.TeamAttempt, ...] = ()
-    """Attempts of teams, with each actor's part."""
-    message_cost: float = 0.0
-    """Cost of a message in the utility of an interview."""
-    cuts: tuple[ContextCut, ...] = ()
-    """Outputs that attempts dropped from their contexts."""
-    replays: tuple[semi_online_tables.ReplayedAttempt, ...] = ()
-    """Semi-online replays."""
-    refusals: tuple[RefusalAttempt, ...] = ()
-    """Judged attempts, with what must be declined and what was."""
-
-    @property
-    def counts(self) -> tuple[TaskCount, ...]:
-        """Counts by agent, model and task."""
-
-        return count_by_task(one.outcome for one in self.attempts)
 
 
 class Table(NamedTuple):
@@ -95,24 +41,6 @@ class Table(NamedTuple):
     make: Callable[[TableInput], Any]
     rows: Callable[[Any], Rows]
     empty: str
-
-
-def read_option_levels(root: Path, runs: Sequence[str]) -> tuple[str, ...]:
-    """Returns the agent options of each run; `-` for missing ones."""
-
-    found = []
-    for run in runs:
-        with RunStore.open(root, run) as store:
-            config = store.manifest().get("config")
-        options = config.get("agent_options") if isinstance(config, dict) else None
-        pairs = options.items() if isinstance(options, dict) else ()
-        found.append(", ".join(f"{key}={value}" for key, value in sorted(pairs)) or "-")
-    return tuple(found)
-
-
-def read_routes(root: Path, runs: Sequence[str]) -> tuple[RouteLoss, ...]:
-    """Returns what the check `route` found in each attempt that it judged; other evidence of its kind is left out."""
-    return read_check_evidence(root, runs, ROUTE, RouteLoss)
 
 
 def _who(agent: str, model: str | None) -> dict[str, str]:
@@ -300,34 +228,6 @@ def _ranking_rows(ranking: Any) -> Rows:
     return [{"configurations": str(ranking.n), "rank correlation [95%]": f"{ranking.value:.3f}{ends}"}]
 
 
-def _routes(data: TableInput) -> Any:
-    groups: dict[tuple[str, str | None, str], list[int]] = {}
-    for one in data.routes:
-        for skill in dict.fromkeys((*one.needed, *([one.lost] if one.lost else ()))):  # lost on the way round, too
-            count = one.needed.get(skill, 0)
-            sums = groups.setdefault((one.agent, one.model, skill), [0, 0, 0, 0])
-            for at, amount in enumerate((int(count > 0), count, one.done.get(skill, 0), int(one.lost == skill))):
-                sums[at] += amount
-    fields = ("attempts", "needed", "done", "lost")
-    return [
-        {"agent": agent, "model": model, "skill": skill, **dict(zip(fields, sums, strict=True))}
-        for (agent, model, skill), sums in groups.items()
-    ]
-
-
-def _route_rows(routes: Any) -> Rows:
-    return [
-        {
-            **_who(one["agent"], one["model"]),
-            "skill": one["skill"],
-            "attempts": str(one["attempts"]),
-            "steps done": f"{one['done']} of {one['needed']}",
-            "lost here": str(one["lost"]),
-        }
-        for one in routes
-    ]
-
-
 TABLES: dict[str, Table] = {
     "spending": Table(_spending, _spending_rows, "no attempt says what it used"),
     "tasks": Table(_tasks, _task_rows, "no task was judged"),
@@ -378,7 +278,11 @@ TABLES: dict[str, Table] = {
         process_tables.efficiency_rows,
         "no attempt on services has recorded its facts",
     ),
-    "routes": Table(_routes, _route_rows, "no attempt was judged by the check `route`, as those of family:sites are"),
+    "routes": Table(
+        lambda data: sum_routes(data.routes),
+        route_rows,
+        "no attempt was judged by the check `route`, as those of family:sites are",
+    ),
     "refusals": Table(
         lambda data: sum_refusals(data.refusals),
         refusal_rows,
