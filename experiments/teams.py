@@ -68,15 +68,15 @@ ARMS = (
 )
 
 
-def _run_name(*parts: object) -> str:
+def run_name(*parts: object) -> str:
     return "".join(c if c.isalnum() else "-" for c in "-".join(map(str, parts)))
 
 
-async def _trajectories(
+async def make_trajectories(
     label: str, tasks: str, seed: int, settings: Settings, agent: str, options: Row
 ) -> list[Trajectory]:
     """Makes a run, or reads the one that is there."""
-    name = _run_name(label, seed)
+    name = run_name(label, seed)
     if name not in list_runs(settings.store):
         config = RunConfig(tasks=(tasks,), run=name, seed=seed, agent=agent, agent_options=options)
         await start_run(config, settings, Tally())
@@ -131,7 +131,7 @@ async def _channel(settings: Settings, arms: Sequence[Arm] = ARMS) -> None:
     for arm in arms:
         cell = cells.setdefault(arm.label, {})
         for seed in SEEDS:
-            for made in await _trajectories(arm.label, TASKS, seed, settings, arm.agent, arm.options):
+            for made in await make_trajectories(arm.label, TASKS, seed, settings, arm.agent, arm.options):
                 cell[seed, made.task] = _measures(made)
     print(f"| arm | passed [95%] | over {arms[0].label} [95%] | by seed | rightly stated | acts | messages | turns |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|")
@@ -262,8 +262,8 @@ class Exact:
     one of the assignments that fit, so that it succeeds with the chance 1 / (number of assignments that fit).
     """
 
-    def __init__(self, made: Trajectory) -> None:
-        self.world = _worlds(CREDIT_TASKS)[made.task]
+    def __init__(self, made: Trajectory, tasks: str = "") -> None:
+        self.world = _worlds(tasks or CREDIT_TASKS)[made.task]
         self.parts = [read_clues(self.world.view(part)) for part in (1, 2, 3)]
         self.planted = tuple(_planted(self.world).values())
 
@@ -281,6 +281,11 @@ class Exact:
 
     def marginals(self, made: Trajectory) -> Iterator[tuple[int, float]]:
         """Yields the exact marginal of each act, by step."""
+        for step, with_it, without_it in self.chances(made):
+            yield step, with_it - without_it
+
+    def chances(self, made: Trajectory) -> Iterator[tuple[int, float, float]]:
+        """Yields the exact chances of success with each act and with a passed turn in its place, by step."""
         told: list[str] = []
         left = {"one": list(self.parts[0]), "two": list(self.parts[1])}
         current = [0] * len(self.planted)
@@ -298,7 +303,7 @@ class Exact:
             _assign(step, current)
             if step.tool_calls:
                 rest = [clue for clues in left.values() for clue in clues]
-                yield step.index, self.chance(told, rest, current) - self.chance(before[0], rest, before[1])
+                yield step.index, self.chance(told, rest, current), self.chance(before[0], rest, before[1])
 
 
 def _assign(step: Step, current: list[int]) -> None:
@@ -327,10 +332,10 @@ class Scores(NamedTuple):
 
 
 async def _credit_seed(seed: int, forks: int, settings: Settings) -> Scores:
-    made = await _trajectories("credit", CREDIT_TASKS, seed, settings, "team", CREDIT_TEAM)
+    made = await make_trajectories("credit", CREDIT_TASKS, seed, settings, "team", CREDIT_TEAM)
     exact = {(one.attempt, step): value for one in made for step, value in Exact(one).marginals(one)}
     outcome = {one.attempt: float(one.outcome == "pass") for one in made}
-    report = await measure_marginals(_run_name("credit", seed), MarginalsConfig(forks=forks), settings, Tally())
+    report = await measure_marginals(run_name("credit", seed), MarginalsConfig(forks=forks), settings, Tally())
     found = [one for one in report.marginals if one.marginal is not None and one.step is not None]
     told = [one for one in found if one.act.startswith(TEAM_SEND)]
 

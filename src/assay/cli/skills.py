@@ -10,6 +10,7 @@ import typer
 
 from assay.errors import StoreError, UserError
 from assay.learning.skills.trial_config import TrialConfig
+from assay.limited_file import parse_file
 
 from .options import takes_config
 from .output import emit_json, plain, quantity, say
@@ -179,16 +180,9 @@ def edit(
 
     from assay.learning.skills.records import EditProposal
 
-    try:
-        with proposal.open("rb") as file:
-            data = file.read(_JSON_BYTES + 1)
-        if len(data) > _JSON_BYTES:
-            raise UserError(f"{proposal} is larger than {_JSON_BYTES >> 20} MiB, the limit for a proposal")
-        found = msgspec.json.decode(data, type=EditProposal)
-    except OSError as exc:
-        raise UserError(f"{proposal} cannot be read: {exc.strerror}") from exc
-    except (msgspec.DecodeError, RecursionError) as exc:
-        raise UserError(f"{proposal} does not hold a proposal of edits: {exc}; see assay skills edit --help") from exc
+    decode = msgspec.json.Decoder(EditProposal).decode
+    hint = "see assay skills edit --help"
+    found = parse_file(proposal, decode, holding="a proposal of edits", limit=_JSON_BYTES, hint=hint)
     entry = _library(store).propose(name, found)
     if as_json:
         emit_json({"skill": name, "version": entry.version, "base": entry.base, "problems": entry.problems})

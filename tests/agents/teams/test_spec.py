@@ -60,7 +60,7 @@ def test_options_are_a_team_without_a_file() -> None:
             "after and every are for the order 'round-robin'",
         ),
         ({"roles": [{"name": "a"}], "absent": ["z"]}, "absent: z"),
-        ({"file": "/missing/team.toml"}, "cannot read the team file"),
+        ({"file": "/missing/team.toml"}, "cannot be read"),
         ({"roles": "[1"}, "is not JSON"),
     ],
 )

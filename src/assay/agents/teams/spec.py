@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from assay.errors import UserError
+from assay.limited_file import parse_file
 from assay.misfits import describe_invalid
 
 ALL = "all"
@@ -135,17 +136,7 @@ def read_team(options: dict[str, Any]) -> TeamSpec:
 
 
 def _read_file(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MOST_FILE + 1)
-    except OSError as exc:
-        raise UserError(f"cannot read the team file {path}: {exc.strerror}; check the path") from exc
-    if len(data) > MOST_FILE:
-        raise UserError(f"the team file {path} has more than {MOST_FILE} bytes")
-    try:
-        return tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise UserError(f"the team file {path} is not TOML: {exc}") from exc
+    return parse_file(path, lambda data: tomllib.loads(data.decode()), holding="a team as TOML", limit=MOST_FILE)
 
 
 def _parse_json(name: str, text: str) -> Any:

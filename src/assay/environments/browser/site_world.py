@@ -106,6 +106,8 @@ class SiteWorld:
         self.home = f"http://{name}.{_TOP}/"
         self.on_screen: Callable[[Screen], None] | None = None
         """Called with the page after each act."""
+        self.on_answer: Callable[[RequestHead, bytes, Response], None] | None = None
+        """Called with each request of the pages, its body, and what the site answered."""
         self._tools: BrowserTools | None = None
         self._guide: PlanGuide | None = None
         self._failure: Exception | None = None
@@ -218,10 +220,13 @@ class SiteWorld:
             return None
         try:
             with boundary(EnvironmentFailure, "the site"):
-                return await self.site.answer(head, body)
+                response = await self.site.answer(head, body)
         except EnvironmentFailure as exc:
             self._fail(exc)
             return None
+        if self.on_answer is not None:
+            self.on_answer(head, body, response)
+        return response
 
     def _show(self, screen: Screen) -> None:
         if self.on_screen is not None:
