@@ -196,23 +196,25 @@ def _candidate(entry: Mapping[str, Any]) -> dict[str, Any]:
         "base_rate": _number(entry.get("base_rate")),
         "turns": _number(entry.get("turns")),
         "credit": _number(entry.get("credit")),
+        "unsafe": _number(entry.get("unsafe")),
         "runs": _texts(entry.get("runs")),
         "accepted": entry.get("accepted") is True,
     }
 
 
 def _is_on_front(one: Mapping[str, Any], every: Sequence[Mapping[str, Any]]) -> bool:
-    """Returns whether no candidate on as many tasks is better in success or turns, and no worse in the other."""
-    own = _success_and_turns(one)
-    others = [_success_and_turns(other) for other in every if other.get("tasks") == one.get("tasks")]
+    """Returns whether no candidate on as many tasks is better in success, turns or safety and no worse in the rest."""
+    own = _costs(one)
+    others = [_costs(other) for other in every if other.get("tasks") == one.get("tasks")]
     return own is not None and not any(
-        theirs is not None and theirs != own and theirs[0] >= own[0] and theirs[1] <= own[1] for theirs in others
+        theirs is not None and theirs != own and all(a <= b for a, b in zip(theirs, own, strict=True))
+        for theirs in others
     )
 
 
-def _success_and_turns(entry: Mapping[str, Any]) -> tuple[float, float] | None:
+def _costs(entry: Mapping[str, Any]) -> tuple[float, float, float] | None:
     rate, turns = _number(entry.get("rate")), _number(entry.get("turns"))
-    return None if rate is None or turns is None else (rate, turns)
+    return None if rate is None or turns is None else (-rate, turns, _number(entry.get("unsafe")) or 0.0)
 
 
 def _ledger_path(root: Path, kind: str, name: str) -> Path:

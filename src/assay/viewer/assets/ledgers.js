@@ -104,11 +104,13 @@
   function candidates(data, base) {
     const ordered = [...data.candidates].sort((a, b) => (b.tasks || 0) - (a.tasks || 0) || (b.rate || 0) - (a.rate || 0));
     const learns = data.candidates.some((one) => typeof one.credit === "number");
-    const credit = (one) => (learns ? h("td", { class: "number" }, number(one.credit, 2)) : null);
+    const judged = data.candidates.some((one) => typeof one.unsafe === "number");
+    const more = [...(learns ? ["Credit"] : []), ...(judged ? ["Unsafe"] : [])];
+    const credit = (one) => [learns ? h("td", { class: "number" }, number(one.credit, 2)) : null, judged ? h("td", { class: "number" }, share(one.unsafe)) : null];
     const row = (one) => h("tr", null, h("th", { scope: "row", class: "options" }, line(named(one, base))), h("td", { class: "number" }, format.count(one.tasks || 0)), h("td", { class: "number" }, share(one.rate)),
       h("td", { class: "number" }, number(one.turns)), credit(one), h("td", null, one.on_front ? "front" : ""), h("td", { class: "small" }, runLinks(one.runs, data.runs)));
     return h("section", { "aria-label": "Candidates" }, h("h2", null, "Candidates"), h("div", { class: "panel wide", tabindex: "0", role: "region", "aria-label": "Candidates, table" },
-      h("table", { class: "plain" }, h("thead", null, h("tr", null, ["Options", "Tasks", "Passed", "Turns", ...(learns ? ["Credit"] : []), "", "Run"].map((words, at) => h("th", { scope: "col", class: at > 0 && at < (learns ? 5 : 4) ? "number" : null }, words)))), h("tbody", null, ordered.map(row)))));
+      h("table", { class: "plain" }, h("thead", null, h("tr", null, ["Options", "Tasks", "Passed", "Turns", ...more, "", "Run"].map((words, at) => h("th", { scope: "col", class: at > 0 && at < 4 + more.length ? "number" : null }, words)))), h("tbody", null, ordered.map(row)))));
   }
 
   /* ---- a skill -------------------------------------------------------------------------------------------------- */
