@@ -8,10 +8,9 @@ from assay.environments.browser.request_log import MOST_REQUESTS, RequestLog
 from assay.formats.benchmarks.webarena_network import (
     NetworkEvaluator,
     NetworkSpec,
-    entries_of,
     judge_network,
-    read_trace,
 )
+from assay.formats.benchmarks.webarena_trace import entries_of, read_trace
 from assay.http.messages import RequestHead, Response
 
 ORIGIN = "http://bank.test"

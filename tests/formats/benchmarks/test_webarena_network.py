@@ -11,12 +11,11 @@ import msgspec
 import pytest
 
 from assay.formats.benchmarks.webarena_network import (
-    MOST_EVENTS,
     NetworkEvaluator,
     find_value,
     judge_network,
-    read_trace,
 )
+from assay.formats.benchmarks.webarena_trace import MOST_EVENTS, read_trace
 from assay.formats.benchmarks.webarena_values import MOST_MATCHED, Uncovered
 from assay.formats.benchmarks.webarena_verified import WebArenaTask, WebArenaVerifiedFormat
 from assay.formats.interface import ImportContext

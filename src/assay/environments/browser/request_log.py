@@ -52,8 +52,8 @@ class RequestLog:
         if kind not in _PAGES:
             return
         path, mark, query = head.target.partition("?")
-        address = origin + path + (mark + urlencode(_kept(query)) if mark else "")
-        data = _kept(body.decode("utf-8", "replace")) if head.method != "GET" else ()
+        address = origin + path + (mark + urlencode(_redacted(query)) if mark else "")
+        data = _redacted(body.decode("utf-8", "replace")) if head.method != "GET" else ()
         self.count += 1
         self.listed.append(RecordedRequest(head.method, address[:_LONGEST], response.status, kind, data))
         del self.listed[:-MOST_REQUESTS]
@@ -63,7 +63,7 @@ class RequestLog:
         return {"count": self.count, "last": msgspec.to_builtins(self.listed)}
 
 
-def _kept(text: str) -> tuple[tuple[str, str], ...]:
+def _redacted(text: str) -> tuple[tuple[str, str], ...]:
     try:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=10_000)
     except ValueError:

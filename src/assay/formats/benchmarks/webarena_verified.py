@@ -29,7 +29,8 @@ from assay.formats.shared.round_trip_builder import file_origin, get_path, load_
 from assay.formats.shared.sniffing import sniff
 from assay.records import AttemptEnded, VerdictStatus
 
-from .webarena_network import NetworkEvaluator, Trace, judge_network, read_trace
+from .webarena_network import NetworkEvaluator, judge_network
+from .webarena_trace import Trace, read_trace
 from .webarena_values import TYPES, Uncovered, equal_lists, equal_texts, equal_values, kind_of
 
 RESPONSE: Final = "agent_response.json"
