@@ -105,3 +105,21 @@ def test_a_tree_has_a_parent_for_each_act_and_the_judged_path(root: Path) -> Non
         hostile = msgspec.structs.replace(trajectory, evidence=(Evidence("e", "audit", "branch", data),))
         assert branch_tree(hostile)["problem"]
         assert branch_tree(hostile)["nodes"] == []
+
+
+def test_a_search_in_forks_shows_the_tree_that_it_listed(root: Path) -> None:
+    with RunStore.open(root, SEARCHED) as store:
+        trajectory = msgspec.structs.replace(store.trajectory("adventure-5-1@0.0"), evidence=())
+
+    def shown(**data: object) -> dict[str, Any]:
+        evidence = (Evidence("e", "audit", "search", {"merged": 4, **data}),)
+        return branch_tree(msgspec.structs.replace(trajectory, evidence=evidence))
+
+    found = shown(tree=[[0, -1, "Door", "Hall"], [1, 0, "Set lamp: On", "Hall"]], path=[0, 1])
+    assert (found["nodes"][1], found["path"]) == ([1, 0, "Set lamp: On", "Hall"], [0, 1])
+    assert (found["steps"], found["problem"], found["search"]) == (False, None, {"merged": 4})
+    for tree, path in ([[[0, 0, "a", "b"]], []], [[[5, -1, "a", "b"]], []], [[[0, -1, 7, "b"]], []], ["x", []]):
+        hostile = shown(tree=tree, path=path)
+        assert hostile["problem"]
+        assert hostile["nodes"] == []
+    assert shown(tree=[[0, -1, "a", "b"]], path=[7, -3])["path"] == []

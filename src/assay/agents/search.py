@@ -12,7 +12,6 @@ file of a value that `assay learn-value` learnt from verified attempts; it reads
 
 from __future__ import annotations
 
-import heapq
 import random
 from collections import Counter
 from pathlib import Path
@@ -26,6 +25,7 @@ from assay.records import Evidence, ToolCall
 from ._calls import instruction_of
 from ._options import read_options
 from .branches import Branch, Branches
+from .frontier import Frontier
 from .interface import Attempt
 from .text_value import TextValue, read_text_value
 
@@ -96,38 +96,37 @@ class _Search:
         self._learnt = learnt
         self._brief = instruction_of(attempt.task)
         self._draw = random.Random(attempt.seed)
-        self._frontier: list[tuple[float, float, int, _Node]] = []
-        self._seen_states = set[str | None]()
+        self._frontier = Frontier[_Node](options.acts, options.open_nodes)
         self._seen_texts = Counter[str]()
-        self._acts = self._added = 0
         self._best: tuple[float, int] = (-1.0, -1)
         """Value and branch number of the adopted state."""
 
     async def run(self) -> None:
         first = self._branches.first
-        self._seen_states.add(await first.attempt.tools.digest())
+        self._frontier.enter(await first.attempt.tools.digest())
         await self._add(first, self._brief)
-        while self._frontier and self._acts < self._options.acts:
-            node = heapq.heappop(self._frontier)[-1]
+        while self._frontier:
+            node = self._frontier.pop()
             call = node.untried.pop()
             is_last = not node.untried
             branch = await self._branches.fork(node.branch)
             if is_last:
                 await self._branches.close(node.branch)
             else:
-                self._push(node)
-            self._acts += 1
+                await self._push(node)
+            self._frontier.count_act(call.name)
             (observation,) = await self._branches.act(branch, [call])
+            if observation.error:
+                self._frontier.count_failure()
             if branch.ending.ended is not None:
                 self._adopt(branch, self._value(branch, observation.content))
                 if self._is_done(branch):
                     return
                 continue
             state = await branch.attempt.tools.digest()
-            if branch.ending.stopped is not None or state in self._seen_states:
+            if branch.ending.stopped is not None or not self._frontier.enter(state):
                 await self._branches.close(branch)
                 continue
-            self._seen_states.add(state)
             await self._add(branch, observation.content)
 
     def _is_done(self, branch: Branch) -> bool:
@@ -143,12 +142,7 @@ class _Search:
             await self._branches.close(branch)
             return
         self._draw.shuffle(untried)
-        self._push(_Node(branch, value, untried))
-        if len(self._frontier) > self._options.open_nodes:
-            worst = max(self._frontier)
-            self._frontier.remove(worst)
-            heapq.heapify(self._frontier)
-            await self._branches.close(worst[-1].branch)
+        await self._push(_Node(branch, value, untried))
 
     def _value(self, branch: Branch, text: str) -> float:
         self._seen_texts[text] += 1
@@ -158,9 +152,10 @@ class _Search:
             return self._learnt.score(self._brief, text, self._seen_texts[text])
         return 1.0 / self._seen_texts[text]
 
-    def _push(self, node: _Node) -> None:
-        self._added += 1
-        heapq.heappush(self._frontier, (-node.value, self._draw.random(), self._added, node))
+    async def _push(self, node: _Node) -> None:
+        dropped = self._frontier.push(node, -node.value, self._draw.random())
+        if dropped is not None:
+            await self._branches.close(dropped.branch)
 
     def _adopt(self, branch: Branch, value: float) -> None:
         is_over = branch.ending.ended is not None
@@ -173,8 +168,7 @@ class _Search:
         data = {
             "value": self._options.value if self._learnt is None else self._learnt.digest,
             "privileged": self._options.value == PROGRESS,
-            "acts": self._acts,
-            "states": len(self._seen_states),
+            **self._frontier.statistics(),
             "adopted": self._best[1],
             "best_value": self._best[0],
         }

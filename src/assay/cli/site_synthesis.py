@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from assay.errors import UserError
-from assay.synthesis.sites.from_runs import SiteFromRunsConfig
+from assay.synthesis.sites.from_runs_config import SiteFromRunsConfig
 
 from .options import takes_config
 from .output import console, emit_json, quantity, say

@@ -31,6 +31,7 @@ from assay.settings import Settings
 from assay.store import RunStore, final_rows, load_current_verdicts
 from assay.tasks import LoadedTask, find_tasks
 
+from .designer import Designer, design_credit
 from .feedback import read_feedback
 from .gepa_search import GepaOptions, TaskFeedback, Texts, search_texts
 from .recipe import EvolveGateOptions, EvolveRecipe, EvolveSearchOptions
@@ -62,6 +63,8 @@ class EvolutionEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text: str = ""
     """Its answer."""
     previous: str = ""
+    credit: float | msgspec.UnsetType = msgspec.UNSET
+    """The designer's, of a design in its round; other records have none."""
 
     @property
     def digest(self) -> str:
@@ -114,6 +117,14 @@ async def evolve(recipe: EvolveRecipe, settings: Settings, report: Report = lamb
     return await _Evolution(recipe, settings, report).run(search, held_out)
 
 
+async def measure_options(
+    recipe: EvolveRecipe, settings: Settings, report: Report, several: Sequence[dict[str, Any]]
+) -> list[EvaluatedOptions]:
+    """Measures configurations on the tasks of the search, and adds them to the ledger. Raises as `evolve`."""
+    evolution, tasks = _Evolution(recipe, settings, report), find_tasks(recipe.search.tasks)
+    return [await evolution.evaluate(options, tasks) for options in several]
+
+
 class _Evolution:
     def __init__(self, recipe: EvolveRecipe, settings: Settings, report: Report) -> None:
         self._recipe, self._settings, self._report = recipe, settings, report
@@ -130,9 +141,10 @@ class _Evolution:
             "coordinate": self._by_coordinate,
             "grid": self._by_grid,
             "halving": self._by_halving,
+            "designs": self._by_designs,
             "gepa": self._by_gepa,
         }
-        base = await self._evaluate(self._recipe.base, search)
+        base = await self.evaluate(self._recipe.base, search)
         winner = await ways[self._recipe.search.method](search)
         nothing = "no candidate is better on the tasks of the search: nothing to decide"
         decided: tuple[bool, tuple[str, ...]] = (False, (nothing,))
@@ -146,16 +158,16 @@ class _Evolution:
         )  # fmt: skip
 
     async def _by_coordinate(self, tasks: Sequence[LoadedTask]) -> EvaluatedOptions:
-        best = await self._evaluate(self._recipe.base, tasks)
+        best = await self.evaluate(self._recipe.base, tasks)
         for _ in range(self._recipe.search.sweeps):
             for option, values in self._recipe.space.items():
                 for value in values:
-                    other = await self._evaluate({**best.options, option: value}, tasks)
+                    other = await self.evaluate({**best.options, option: value}, tasks)
                     best = other if other.rate > best.rate else best
         return best
 
     async def _by_grid(self, tasks: Sequence[LoadedTask]) -> EvaluatedOptions:
-        made = [await self._evaluate(options, tasks) for options in self._recipe.combinations()]
+        made = [await self.evaluate(options, tasks) for options in self._recipe.combinations()]
         return max(made, key=lambda one: one.rate)
 
     async def _by_gepa(self, tasks: Sequence[LoadedTask]) -> EvaluatedOptions:
@@ -164,20 +176,44 @@ class _Evolution:
         start = {option: str(recipe.base[option]) for option in recipe.space}
         self._whole = tasks
         texts = await search_texts(start, tasks, self, options)
-        return await self._evaluate({**recipe.base, **texts}, tasks)
+        return await self.evaluate({**recipe.base, **texts}, tasks)
 
     async def evaluate_texts(self, texts: Texts, tasks: Sequence[LoadedTask]) -> list[TaskFeedback]:
         """Implements `CandidateRuns`: a part of the tasks is a run of its own, named by the tasks."""
         options = {**self._recipe.base, **texts}
         if len(tasks) == len(self._whole):
-            run = (await self._evaluate(options, tasks)).run
+            run = (await self.evaluate(options, tasks)).run
         else:
-            part = digest_record([one.task.digest for one in tasks])[7:15]
-            run = f"{self._recipe.name}-{digest_record(options)[7:15]}-{len(tasks)}-{part}"
-            self._report(f"{run}: {len(tasks)} tasks, {_show(options)}")
+            run = self._part_run(options, tasks)
             rate, turns = await self._run_arm(options, tasks, run, self._recipe.search)
             self._append(EvolutionEntry("candidate", self._recipe.digest, options, (run,), len(tasks), rate, turns))
         return await asyncio.to_thread(read_feedback, self._settings, run, tasks, self._recipe.search.attempts)
+
+    def _part_run(self, options: dict[str, Any], tasks: Sequence[LoadedTask]) -> str:
+        """Returns the name of the run of a configuration on a part of the tasks, and reports it."""
+        part = digest_record([one.task.digest for one in tasks])[7:15]
+        run = f"{self._recipe.name}-{digest_record(options)[7:15]}-{len(tasks)}-{part}"
+        self._report(f"{run}: {len(tasks)} tasks, {_show(options)}")
+        return run
+
+    async def _by_designs(self, tasks: Sequence[LoadedTask]) -> EvaluatedOptions:
+        search, recipe = self._recipe.search, self._recipe
+        designer = Designer(recipe.space, search.seed)
+        for number in range(search.rounds):
+            batch = [tasks[(number * search.batch + n) % len(tasks)] for n in range(min(search.batch, len(tasks)))]
+            drawn = designer.draw(search.designs)
+            made = []
+            for design in drawn:
+                options = {**recipe.base, **designer.options(design)}
+                run = self._part_run(options, batch)
+                made.append((options, run, *await self._run_arm(options, batch, run, search)))
+            credit_of = design_credit([rate for _, _, rate, _ in made])
+            designer.learn(drawn, credit_of)
+            for (options, run, rate, turns), credit in zip(made, credit_of, strict=True):
+                self._append(
+                    EvolutionEntry("candidate", recipe.digest, options, (run,), len(batch), rate, turns, credit=credit)
+                )
+        return await self.evaluate({**recipe.base, **designer.options(designer.best())}, tasks)
 
     async def propose_text(self, prompt: str) -> str:
         """Implements `CandidateRuns`."""
@@ -204,12 +240,12 @@ class _Evolution:
         rungs = max(1, (len(left) - 1).bit_length())
         for rung in range(rungs):
             number = max(_LEAST_TASKS, round(len(tasks) / 2 ** (rungs - 1 - rung)))
-            made = [await self._evaluate(options, tasks[:number]) for options in left]
+            made = [await self.evaluate(options, tasks[:number]) for options in left]
             made.sort(key=lambda one: (-one.rate, one.turns or 0.0))
             left = [one.options for one in made[: max(1, (len(made) + 1) // 2)]]
-        return await self._evaluate(left[0], tasks)
+        return await self.evaluate(left[0], tasks)
 
-    async def _evaluate(self, options: dict[str, Any], tasks: Sequence[LoadedTask]) -> EvaluatedOptions:
+    async def evaluate(self, options: dict[str, Any], tasks: Sequence[LoadedTask]) -> EvaluatedOptions:
         digest = digest_record(options)
         known = self._found.get((digest, len(tasks)))
         if known is not None:
