@@ -72,6 +72,11 @@ class Recording:
         self._commit = committed_head() if enabled else ""
         self._started = cpu_seconds()
 
+    @property
+    def is_enabled(self) -> bool:
+        """True if a file will be written."""
+        return bool(self._commit)
+
     def write(self, tables: dict[str, Table], bars: Sequence[Bar] = (), **figures: Any) -> None:
         """Prints tables and bars, and writes the file."""
         for title, table in tables.items():
