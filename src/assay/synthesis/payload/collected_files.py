@@ -12,6 +12,7 @@ import os
 import random
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -81,6 +82,7 @@ class CollectedFiles:
         self._session: Any = pytest.Session.from_config(config)
         self._session.exitstatus = pytest.ExitCode.OK
         config.hook.pytest_sessionstart(session=self._session)
+        remember_packages()
 
     def collect(self, tests: Sequence[str]) -> None:
         """Collects the files of some tests, unless that was done."""
@@ -168,6 +170,23 @@ class CollectedFiles:
         if any(file.startswith(self._root) and file not in self._tests for file in files.values()):
             self._imported(ran)
         return own
+
+
+def remember_packages() -> None:
+    """Has pytest import the `__init__.py` of a package of tests once: it looks for it again before each group of tests,
+    which costs as much as a small test."""
+    from _pytest import python
+
+    import_module, known = python.importtestmodule, dict[Path, Any]()
+
+    def import_once(path: Path, config: Any) -> Any:
+        if path.name != "__init__.py":
+            return import_module(path, config)
+        if path not in known:
+            known[path] = import_module(path, config)
+        return known[path]
+
+    python.importtestmodule = import_once
 
 
 def files_of(tests: Sequence[str]) -> tuple[str, ...]:
