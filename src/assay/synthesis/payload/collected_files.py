@@ -8,6 +8,8 @@ For making tasks, never for judging.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import random
 import sys
@@ -82,7 +84,10 @@ class CollectedFiles:
         self._session: Any = pytest.Session.from_config(config)
         self._session.exitstatus = pytest.ExitCode.OK
         config.hook.pytest_sessionstart(session=self._session)
-        remember_packages()
+        _remember_packages()
+        _silence_terminal(config)
+        # The tree's `conftest.py` is loaded: which hooks apply to a path does not change any more.
+        self._session.gethookproxy = functools.cache(self._session.gethookproxy)
 
     def collect(self, tests: Sequence[str]) -> None:
         """Collects the files of some tests, unless that was done."""
@@ -98,6 +103,7 @@ class CollectedFiles:
 
     def run(self, tests: Sequence[str], collection: Collection | None) -> int:
         """Runs tests in this process, which must end afterwards; returns the exit code, as `pytest.main` does."""
+        random.setstate(self._random)  # a fork draws its own
         try:
             items = None if collection is None else collection.select(tests, self._root)
             if collection is None or items is None:
@@ -172,7 +178,15 @@ class CollectedFiles:
         return own
 
 
-def remember_packages() -> None:
+def _silence_terminal(config: Any) -> None:
+    """Takes the terminal's hooks around a test away, whose text nothing reads. The plugin itself stays."""
+    terminal = config.pluginmanager.getplugin("terminalreporter")
+    for name in ("pytest_runtest_logstart", "pytest_runtest_logreport", "pytest_runtest_logfinish"):
+        with contextlib.suppress(AttributeError, ValueError):  # pluggy of another version
+            getattr(config.hook, name)._remove_plugin(terminal)
+
+
+def _remember_packages() -> None:
     """Has pytest import the `__init__.py` of a package of tests once: it looks for it again before each group of tests,
     which costs as much as a small test."""
     from _pytest import python
