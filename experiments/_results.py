@@ -31,7 +31,13 @@ class Bar(msgspec.Struct, frozen=True):
 
     bar: str
     measured: str
-    met: bool
+    met: bool | None
+    """None where seeds of the plan were not run, so that the bar is not decided."""
+
+    @property
+    def verdict(self) -> str:
+        """In a word."""
+        return "not decided" if self.met is None else "met" if self.met else "missed"
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -48,6 +54,8 @@ class Result(msgspec.Struct, frozen=True):
     commit: str
     machine: dict[str, Any]
     seeds: list[int]
+    planned: list[int]
+    """Seeds of the plan; those that are not in `seeds` were not run."""
     plan: str
     """What was fixed before the run."""
     cpu_s: float
@@ -64,24 +72,43 @@ class Recording:
     Args:
         name: Name of the file in `experiments/results`.
         command: The command that repeats it.
+        seeds: Seeds that are run.
         plan: What is fixed before the run: arms, sizes, seeds.
+        planned: Seeds of the plan; bars are not decided before all of them were run.
     """
 
-    def __init__(self, name: str, command: str, seeds: Sequence[int], plan: str, *, enabled: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: str,
+        seeds: Sequence[int],
+        plan: str,
+        *,
+        enabled: bool,
+        planned: Sequence[int] | None = None,
+    ) -> None:
         self._name, self._command, self._seeds, self._plan = name, command, list(seeds), plan
+        self._planned = list(seeds if planned is None else planned)
         self._commit = committed_head() if enabled else ""
         self._started = cpu_seconds()
 
+    @property
+    def is_enabled(self) -> bool:
+        """True if a file will be written."""
+        return bool(self._commit)
+
     def write(self, tables: dict[str, Table], bars: Sequence[Bar] = (), **figures: Any) -> None:
         """Prints tables and bars, and writes the file."""
+        if set(self._planned) - set(self._seeds):
+            bars = [msgspec.structs.replace(one, met=None) for one in bars]
         for title, table in tables.items():
             print(f"\n{title}:\n{render_table(table)}")
         for one in bars:
-            print(f"{'met' if one.met else 'missed'}: {one.bar}: {one.measured}", flush=True)
+            print(f"{one.verdict}: {one.bar}: {one.measured}", flush=True)
         if not self._commit:
             return
         found = Result(
-            self._command, self._commit, machine_facts(), self._seeds, self._plan,
+            self._command, self._commit, machine_facts(), self._seeds, self._planned, self._plan,
             round(cpu_seconds() - self._started, 1), list(bars), tables, figures,
         )  # fmt: skip
         RESULTS.mkdir(exist_ok=True)
@@ -119,8 +146,10 @@ def render_tables(page: str, results: Path = RESULTS) -> str:
 def _block(name: str, title: str, results: Path) -> str:
     found = msgspec.json.decode((results / f"{name}.json").read_bytes(), type=Result)
     if title == "bars":
-        return "\n".join(f"- {'Met' if one.met else '**Missed**'}: {one.bar}: {one.measured}." for one in found.bars)
+        words = {"met": "Met", "missed": "**Missed**", "not decided": "**Not decided**"}
+        return "\n".join(f"- {words[one.verdict]}: {one.bar}: {one.measured}." for one in found.bars)
     if title == "run":
-        seeds = ", ".join(map(str, found.seeds))
+        seeds, left = ", ".join(map(str, found.seeds)), sorted(set(found.planned) - set(found.seeds))
+        seeds += f" (planned and not run: {', '.join(map(str, left))})" if left else ""
         return f"Commit `{found.commit[:8]}`, seeds {seeds}, {found.cpu_s:,.0f} CPU-s: `{found.command}`."
     return render_table(found.tables[title])

@@ -144,6 +144,9 @@ def _print_site(made: SiteFile) -> None:
         f"fidelity on {quantity(found.walks, 'attempt')} held out: {found.reproduced} of {found.steps} steps "
         f"({found.share:.1%}) reproduced, {found.whole} attempts to their end{agreement}"
     )
+    console().print(
+        f"each step by itself: {found.right} predicted right, {found.wrong} wrong, {found.unknown} not known"
+    )
     if found.differences:
         print_rows([{"first difference": kind, "attempts": str(count)} for kind, count in found.differences.items()])
 

@@ -150,6 +150,11 @@ class ImproveRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         if self.rollout.service is not None:
             self._require_serviceable()
 
+    def is_evaluated(self, step: int) -> bool:
+        """Returns whether the held-out tasks are evaluated after so many steps."""
+        every = self.evaluate.every
+        return step in (0, self.steps) or (every > 0 and step % every == 0)
+
     def _require_serviceable(self) -> None:
         """Raises `UserError` for what a training with a rollout service cannot have."""
         if self.budget_calls is not None:
