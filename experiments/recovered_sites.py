@@ -66,29 +66,30 @@ def shares(counts: Sequence[TransitionCounts]) -> dict[str, Any]:
 
 def _drawn(seed: int) -> list[dict[str, Any]]:
     """Returns a row for each number of walks and each agent that was held out, and one for all of them."""
-    rows = []
-    machines = [draw_machine(domain, 11 + seed) for domain in DOMAINS]
     agents = list(POLICIES)
-    for count in COUNTS:
-        by_agent: dict[str, list[TransitionCounts]] = {agent: [] for agent in agents}
-        whole, refused = list[float](), list[int]()
-        for machine in machines:
-            walks = [draw_walk(machine, seed * 10_007 + at, STEPS, agents[at % len(agents)]) for at in range(count)]
-            site = recover(walks, by_pages=False)
-            held = {
-                agent: [draw_walk(machine, seed * 10_007 + 1_000 + at, STEPS, agent) for at in range(HELD)]
-                for agent in agents
-            }
+    counts: dict[tuple[int, str], list[TransitionCounts]] = {}
+    whole: dict[int, list[float]] = {count: [] for count in COUNTS}
+    refused: dict[int, list[int]] = {count: [] for count in COUNTS}
+    for domain in DOMAINS:
+        machine = draw_machine(domain, 10 + seed)
+        walks = [draw_walk(machine, seed * 10_007 + at, STEPS, agents[at % len(agents)]) for at in range(COUNTS[-1])]
+        held = {
+            agent: [draw_walk(machine, seed * 10_007 + 1_000 + at, STEPS, agent) for at in range(HELD)]
+            for agent in agents
+        }
+        for count in COUNTS:
+            site = recover(walks[:count], by_pages=False)
             for agent, ones in held.items():
-                by_agent[agent].append(count_transitions(site, ones))
-            listed = [walk for ones in held.values() for walk in ones]
-            right, total = share_predicted(site, listed)
-            whole.append(right / total)
-            refused.append(site.figures.unrecorded)
-        every = [_sum(one) for one in zip(*by_agent.values(), strict=True)]
-        rows.append({"walks": count, "held": "all", **shares(every), "to_first_difference": round(fmean(whole), 4)})
-        rows[-1]["offers_not_recorded"] = round(fmean(refused), 2)
-        rows += [{"walks": count, "held": agent, **shares(ones)} for agent, ones in by_agent.items()]
+                counts.setdefault((count, agent), []).append(count_transitions(site, ones))
+            right, total = share_predicted(site, [walk for ones in held.values() for walk in ones])
+            whole[count].append(right / total)
+            refused[count].append(site.figures.unrecorded)
+    rows = []
+    for count in COUNTS:
+        every = [_sum(one) for one in zip(*(counts[count, agent] for agent in agents), strict=True)]
+        more = {"to_first_difference": round(fmean(whole[count]), 4), "offers_not_recorded": fmean(refused[count])}
+        rows.append({"walks": count, "held": "all", **shares(every), **more})
+        rows += [{"walks": count, "held": agent, **shares(counts[count, agent])} for agent in agents]
     return rows
 
 
