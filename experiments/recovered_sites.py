@@ -47,7 +47,7 @@ SITE_AGENTS = {
     "page-walker": ({"acts": 12}, 2),
     "random-world": ({"steps": 15}, 1),
 }
-APP_AGENTS: dict[str, tuple[dict[str, Any], int]] = {"oracle": ({}, 1), "random-world": ({"steps": 12}, 6)}
+APP_AGENTS: dict[str, tuple[dict[str, Any], int]] = {"oracle": ({}, 1), "random-world": ({"steps": 12}, 3)}
 """Options and attempts at each task."""
 KINDS = ("right", "wrong", "unknown")
 
