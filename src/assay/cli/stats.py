@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from assay.api.service_measures import ProcessMeasures
     from assay.statistics import GroupSummary
 
+    from .semi_online_tables import ReplayedAttempt
     from .service_tables import ServedAttempt
     from .stats_tables import TableInput
     from .task_economy import Economy
@@ -98,23 +99,19 @@ def stats(
     from assay.statistics import summarise
 
     from .context_table import read_context_cuts
-    from .semi_online_tables import AGREEMENT, SEMI_ONLINE, read_replayed
-    from .stats_tables import TABLES, TableInput, read_option_levels, read_picks, read_routes
+    from .stats_tables import TABLES, TableInput, read_picks, read_routes
 
     chosen = _select_tables(table or [RATES], (RATES, *TABLES))
     settings = settings_with(store)
     names = pick_runs(runs or [], settings)
     attempts = load_measures(settings.store, names, parse_grade(require))
-    is_replayed = not {SEMI_ONLINE, AGREEMENT}.isdisjoint(chosen)
-    options = read_option_levels(settings.store, names) if "grid" in chosen or is_replayed else ()
-    replays = read_replayed(settings.store, names, options) if is_replayed else ()
+    options, replays = _read_options(settings.store, names, chosen)
     routes = read_routes(settings.store, names) if "routes" in chosen else ()
     more = _read_more(settings.store, names, chosen, allow_task_code=allow_task_code)
     picks = read_picks(settings.store, names, parse_grade(require)) if "picks" in chosen else ()
     cuts = read_context_cuts(settings.store, names) if "context" in chosen else ()
-    table_input = TableInput(
-        names, attempts, options, max(k or (4,)), routes, picks, *more, message_cost, cuts, replays
-    )
+    least = max(k or (4,))
+    table_input = TableInput(names, attempts, options, least, routes, picks, *more, message_cost, cuts, replays)
     ks = tuple(sorted({1, *(k or (2, 4))}))
     groups = list(summarise([one.outcome for one in attempts], ks=ks)) if RATES in chosen else []
     if RATES in chosen:
@@ -127,6 +124,18 @@ def stats(
     if form == "markdown" and RATES in chosen:
         _print_caption(settings.store, names)
     _say_more(groups, k)
+
+
+def _read_options(
+    root: Path, runs: Sequence[str], chosen: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[ReplayedAttempt, ...]]:
+    """Returns the agent options of each run, and the semi-online replays, if a chosen table needs them."""
+    from .semi_online_tables import AGREEMENT, SEMI_ONLINE, read_replayed
+    from .stats_tables import read_option_levels
+
+    is_replayed = not {SEMI_ONLINE, AGREEMENT}.isdisjoint(chosen)
+    options = read_option_levels(root, runs) if "grid" in chosen or is_replayed else ()
+    return options, read_replayed(root, runs, options) if is_replayed else ()
 
 
 def _read_more(
