@@ -2,7 +2,7 @@
 
 `python -m experiments.pages` writes the tables into the pages of `docs/experiments`, between their marks; a test holds
 the pages to the files. A result is written by an experiment's `--record`, which refuses a tree with uncommitted changes
-outside `experiments/results` and `docs`, so that the commit is the code that was run.
+in `src` or `experiments`, so that the commit is the code that was run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
 PAGES = ROOT / "docs" / "experiments"
 _BLOCK = re.compile(r"(<!-- measured: (\S+) (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
-_GENERATED = ("experiments/results/", "docs/", "CHANGELOG.md")
+_CODE, _WRITTEN = ("src/", "experiments/"), "experiments/results/"
 
 
 class Bar(msgspec.Struct, frozen=True):
@@ -118,7 +118,8 @@ class Recording:
 def committed_head() -> str:
     """Returns the commit of the tree. Raises `SystemExit` where code differs from it."""
     changed = _git("status", "--porcelain").splitlines()
-    code = [line[3:] for line in changed if not line[3:].startswith(_GENERATED)]
+    paths = [line[3:] for line in changed]
+    code = [path for path in paths if path.startswith(_CODE) and not path.startswith(_WRITTEN)]
     if code:
         raise SystemExit(f"--record wants the code of a commit, and {code[0]} has uncommitted changes")
     return _git("rev-parse", "HEAD").strip()
