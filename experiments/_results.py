@@ -87,7 +87,8 @@ class Recording:
         enabled: bool,
         planned: Sequence[int] | None = None,
     ) -> None:
-        self._name, self._command, self._seeds, self._plan = name, command, list(seeds), plan
+        self.seeds = list(seeds)
+        self._name, self._command, self._plan = name, command, plan
         self._planned = list(seeds if planned is None else planned)
         self._commit = committed_head() if enabled else ""
         self._started = cpu_seconds()
@@ -99,7 +100,7 @@ class Recording:
 
     def write(self, tables: dict[str, Table], bars: Sequence[Bar] = (), **figures: Any) -> None:
         """Prints tables and bars, and writes the file."""
-        if set(self._planned) - set(self._seeds):
+        if set(self._planned) - set(self.seeds):
             bars = [msgspec.structs.replace(one, met=None) for one in bars]
         for title, table in tables.items():
             print(f"\n{title}:\n{render_table(table)}")
@@ -108,7 +109,7 @@ class Recording:
         if not self._commit:
             return
         found = Result(
-            self._command, self._commit, machine_facts(), self._seeds, self._planned, self._plan,
+            self._command, self._commit, machine_facts(), self.seeds, self._planned, self._plan,
             round(cpu_seconds() - self._started, 1), list(bars), tables, figures,
         )  # fmt: skip
         RESULTS.mkdir(exist_ok=True)
