@@ -63,7 +63,17 @@ def require_site(attempt: Attempt, agent: str, does: str) -> ForksPages:
     verb in the message."""
     if isinstance(attempt.tools, ForksPages):
         return attempt.tools
-    raise TaskError(
+    raise _refusal(attempt, agent, does)
+
+
+def require_pages(attempt: Attempt, agent: str, does: str) -> None:
+    """Requires the tools of a browser, on a site or on recorded pages. Raises `TaskError` as `require_site`."""
+    if all(spec.name != "read_page" for spec in attempt.tools.specs()):
+        raise _refusal(attempt, agent, does)
+
+
+def _refusal(attempt: Attempt, agent: str, does: str) -> TaskError:
+    return TaskError(
         f"agent {agent!r} {does} sites in a browser alone, and task {attempt.task.id!r} is in an environment "
         f"{attempt.task.environment.kind!r}: take tasks of the family sites"
     )
