@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import msgspec
@@ -69,9 +68,8 @@ def test_simulated_estimates_are_unbiased_and_coupled_ones_vary_least() -> None:
 
 
 def test_the_skills_that_are_to_be_refused_are_valid() -> None:
-    learnt = {"comparison_swapped": 2.0 + random.Random(1).random()}
-    found = make_skills("assay/networkx-1", learnt)
-    assert [one.skill.name for one in found] == ["leaking", "harmful", "null", "learnt", "inverted"]
+    found = make_skills("assay/networkx-1")
+    assert [one.skill.name for one in found] == ["leaking", "harmful", "null", "inverted"]
     assert all(validate_skill(one.skill) == () for one in found)
     assert "assay/networkx-1" in found[0].skill.text
-    assert sum(one.alpha for one in found[1:]) <= 0.05
+    assert sum(one.alpha for one in found[1:]) + 0.0125 <= 0.05  # the learnt one is the fourth
