@@ -1,8 +1,8 @@
 """Skills for `repair` that deserve to be refused, tried on all 24 synthesised tasks of `assay demo`.
 
 Results: `docs/experiments/refused-skills.md`. The learnt priors are better in simulation (`experiments.repair_priors`);
-`harmful` calls the operators unlikely that most often restore a file; `leaking` is the agent's own table with the id of a
-task of the trial; `null` changes the factors of two operators by 5%.
+`harmful` calls the operators unlikely that most often restore a file; `leaking` is the agent's own table with the id of
+a task of the trial; `null` changes the factors of two operators by 5%.
 
 Set before the run with `--record`: each is refused, `leaking` unrun for the task id, `harmful` for harm, `null` and
 `learnt` for no gain (and not for harm); all 24 tasks in every arm (`looks = 1`), budget 20 evaluations, run seed 31,
