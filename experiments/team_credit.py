@@ -151,7 +151,8 @@ def make_tables(found: Mapping[int, Mapping[int, SeedScores]], limits: Mapping[i
         measured = list(scores.values())
         cost = [sum(getattr(one, name) for one in measured) for name in ("attempts", "units", "continuations", "turns")]
         counts = [f"{count:,}" for count in (*cost, round(cost[2] / cost[0]))]
-        costs.append([str(forks), *counts, f"{sum(one.cpu_s for one in measured):,.0f}"])
+        cpu_s = sum(one.cpu_s for one in measured)
+        costs.append([str(forks), *counts, f"{cpu_s:,.0f}" if cpu_s else "not measured"])
     ceilings = []
     for number in CEILINGS:
         columns = list(zip(*(simulated_with(limit, number)[1:] for limit in limits.values()), strict=True))
