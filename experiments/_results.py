@@ -140,7 +140,7 @@ def render_tables(page: str, results: Path = RESULTS) -> str:
     """Returns a page with every block between its marks made anew.
 
     `<!-- measured: NAME TITLE -->` is the table TITLE of `NAME.json`; with the title `bars` it is a list of its bars,
-    and with `run` a sentence of commit, seeds and cost.
+    and with `run` a sentence of commit and seeds.
     """
     return _BLOCK.sub(lambda found: f"{found[1]}{_block(found[2], found[3], results)}\n{found[4]}", page)
 
@@ -153,5 +153,5 @@ def _block(name: str, title: str, results: Path) -> str:
     if title == "run":
         seeds, left = ", ".join(map(str, found.seeds)), sorted(set(found.planned) - set(found.seeds))
         seeds += f" (planned and not run: {', '.join(map(str, left))})" if left else ""
-        return f"Commit `{found.commit[:8]}`, seeds {seeds}, {found.cpu_s:,.0f} CPU-s: `{found.command}`."
+        return f"Commit `{found.commit[:8]}`, seeds {seeds}: `{found.command}`."
     return render_table(found.tables[title])

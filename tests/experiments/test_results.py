@@ -43,7 +43,7 @@ def test_a_page_shows_tables_bars_and_the_run(tmp_path: Path) -> None:
     assert "old" not in shown
     assert "| a |\n|---|\n| x |" in shown
     assert "- **Missed**: b: 2.\n- **Not decided**: c: 3." in shown
-    assert "Commit `00000000`, seeds 1 (planned and not run: 2), 3 CPU-s: `run it`." in shown
+    assert "Commit `00000000`, seeds 1 (planned and not run: 2): `run it`." in shown
 
 
 def test_equal_prompts_are_refused_and_a_better_one_would_not_be() -> None:
