@@ -16,6 +16,7 @@ import inspect
 import json
 import marshal
 import os
+import random
 import sys
 import threading
 from collections.abc import Iterator
@@ -89,7 +90,9 @@ class LoadedPackage:
         IN_MEMORY.append(self)
         forked_tests.start_pytest = session.start
         forked_tests.replaced_files, forked_tests.in_child = self.replaced, self.in_child
-        forked_tests.prepare = forked_tests.preload = _do_nothing
+        drawn = random.getstate()  # a fork draws its own
+        forked_tests.prepare = lambda _batch: random.setstate(drawn)
+        forked_tests.preload = _do_nothing
         forked_tests.run_warm = self.run_warm
         gc.collect()
         gc.freeze()
