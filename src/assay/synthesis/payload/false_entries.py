@@ -320,7 +320,7 @@ def main(request: str, reply: str) -> None:
             with forked_tests.replaced_files(job.get("write", {}), serial):
                 wide = {**job, "cpu_s": (1 + len(list_false_answers(job))) * job["cpu_s"]}
                 work = partial(in_session, batch, job, FalseAnswerRuns(batch, job, aside).run)
-                result = forked_tests.in_child(batch, wide, aside, work)
+                result = loaded_package.in_child_or_here(batch, wide, aside, work)
             file.write(json.dumps(result) + "\n")
             file.flush()
 
