@@ -78,6 +78,17 @@ class RayCluster:
         kinds = self._cluster.head_node.all_processes.values()
         return [int(info.process.pid) for infos in kinds for info in infos]
 
+    def has_raylet(self, number: int) -> bool:
+        """Tells whether the raylet of a node lives."""
+        (info,) = self.nodes[number].all_processes.get("raylet", [None])
+        return info is not None and info.process.poll() is None
+
+    def kill_raylet(self, number: int) -> list[int]:
+        """Kills the raylet of a node alone; returns the processes that it leaves behind."""
+        raylet, *others = self.pids(number)
+        os.kill(raylet, signal.SIGKILL)
+        return others
+
     def pids(self, number: int) -> list[int]:
         """Returns the processes of a node: its raylet, and what that started, also if it has another parent now."""
         raylet = self._raylets[number]

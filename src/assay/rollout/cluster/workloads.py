@@ -18,6 +18,7 @@ from assay import __version__
 from assay.agents.interface import Agent
 from assay.analysis.contracts import Contract
 from assay.errors import UserError
+from assay.gateway.interface import ModelBackend
 from assay.plugins import load, names
 from assay.rollout.attempt.trial import Services
 from assay.rollout.config import RunConfig
@@ -74,6 +75,8 @@ class NodeRun(NamedTuple):
     """Returns what runs the leases; None: trials of a configuration."""
     screening: bool = False
     """True if attempts may share judges."""
+    model: ModelBackend | None = None
+    """An open model in place of the one that `config` names; the node closes it."""
 
     def trials(self, parts: NodeParts) -> RunTrial:
         """Returns what runs the leases of this run."""
