@@ -1,6 +1,7 @@
 """Runs on a cluster of Ray of this machine: the same finals whatever is killed, what the nodes cost, and a soak.
 
     python -m benchmarks.cluster [--quick] [--only NAME] [--tasks FOLDER --agent NAME] [--attempts N]
+                                 [--peer-python ray=PATH]
     python -m benchmarks.cluster --soak-s 3600 [--seed N] [--attempts N] [--tasks FOLDER --agent NAME]
 
 Each scenario runs one seed on three raylets of one slot each, with sandboxed attempts, and compares its finals with
@@ -21,6 +22,7 @@ import contextlib
 import os
 import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -99,7 +101,8 @@ def main(words: Sequence[str] | None = None) -> None:
     rows: list[dict[str, Any]] = []
     missing: dict[str, str] = {}
     if find_spec("ray") is None:
-        missing["all of it"] = "Ray is not installed: pip install 'assay[ray]'"
+        _go_on_with_ray(given.peer_python, sys.argv[1:] if words is None else words)
+        missing["all of it"] = "Ray is not installed: pip install 'assay[ray]', or --peer-python ray=PATH"
         Report("cluster", HOW, rows, _targets(rows), missing).finish(COLUMNS, given.into)
         return
     with tempfile.TemporaryDirectory(prefix="assay-cluster-") as text:
@@ -118,6 +121,18 @@ def main(words: Sequence[str] | None = None) -> None:
     Report("cluster", HOW, rows, _targets(rows), missing).finish(COLUMNS, given.into)
     if any(row.get("differing") for row in rows):
         sys.exit(1)
+
+
+def _go_on_with_ray(interpreters: Sequence[str], words: Sequence[str]) -> None:
+    """Replaces this process by the same one in an interpreter that has Ray, if one is named and has it. It runs this
+    work tree, whichever Assay it has; its packages must be those of `assay[ray]`."""
+    named = dict(pair.rpartition("=")[::2] for pair in interpreters)
+    path = named.get("ray") or named.get("")
+    if path is None or subprocess.run([path, "-c", "import ray"], check=False, capture_output=True).returncode:
+        return
+    root = Path(__file__).parent.parent
+    below = (f"{root}/src", str(root), *filter(None, [os.environ.get("PYTHONPATH")]))
+    os.execve(path, [path, "-m", "benchmarks.cluster", *words], {**os.environ, "PYTHONPATH": os.pathsep.join(below)})
 
 
 def _targets(rows: Sequence[dict[str, Any]]) -> list[Target]:
