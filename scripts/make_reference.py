@@ -48,6 +48,7 @@ from assay.analysis.contracts.fields import ROOTS
 from assay.analysis.interface import Finding as RuleFinding
 from assay.analysis.interface import Quote
 from assay.analysis.replayed import Comparison, Difference, PathDifference
+from assay.analysis.semi_online import ReplayedSteps
 from assay.analysis.signals import CATEGORIES, SIGNALS, Signals
 from assay.analysis.volatile import VOLATILE, VOLATILE_PATHS
 from assay.cli.app import build_app
@@ -120,6 +121,7 @@ from assay.rollout.rejudge.counterfactual import PrefixOutcome, RewindResult
 from assay.rollout.rejudge.marginals import Marginal, MarginalsReport
 from assay.rollout.rejudge.replay import ReplayResult
 from assay.rollout.rejudge.reverify import ReverificationResult
+from assay.rollout.rejudge.semi_online import PatchedScore, SemiOnlineReport, SemiOnlineResult
 from assay.rollout.schedule.policies import ALLOCATIONS
 from assay.statistics import AtK, Estimate, GroupSummary, OutcomeBounds
 from assay.store import AttemptRow, Erasure, ErasureReport, GcReport, SealReport, StoreProblem
@@ -346,6 +348,10 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
             "results": "list of Replayed, each with `agrees`",
         },
         (ReplayResult, Comparison, Difference, PathDifference, Cause),
+    ),
+    "replay --semi-online": (
+        {name: f"see SemiOnlineReport.{name}" for name in SemiOnlineReport.__struct_fields__},
+        (SemiOnlineReport, SemiOnlineResult, ReplayedSteps, PatchedScore),
     ),
     "replay --from-each-prefix": (
         {"run": "the recorded run", "rewound": "list of Rewound"},

@@ -26,7 +26,8 @@ from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.synthesis.sites.domains import DOMAINS
 from assay.synthesis.sites.drawing import draw_machine
-from assay.synthesis.sites.from_runs import SiteFromRunsConfig, make_site, read_site_file
+from assay.synthesis.sites.from_runs import make_site, read_site_file
+from assay.synthesis.sites.from_runs_config import SiteFromRunsConfig
 from assay.synthesis.sites.recorded_walks import RecordedWalk
 from assay.synthesis.sites.recovery import NOT_RECORDED, recover, share_predicted
 from assay.verify.interface import WorldInput

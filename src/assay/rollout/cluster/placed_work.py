@@ -26,7 +26,7 @@ from .fetch_trials import PlacedNames, fetch_trials
 from .node_session import NodeSession, PlacedRunOptions, PublishedName, open_session, remove_leftovers, require_nodes
 from .objects import object_name
 from .place_records import PublishedRun, new_run_id, publish_end, publish_run, read_published
-from .placed_run import ADDED_KEYS, PATIENCE_S, RunPlacement, open_shared, read_label, resolve_place
+from .placed_run import ADDED_KEYS, PATIENCE_S, RunPlacement, open_shared, resolve_place
 from .run_state import listed_run
 from .workloads import PUBLISHED_CONCURRENCY, WORKLOAD
 
@@ -120,12 +120,8 @@ async def label_manifest(
     return {**manifest, PLACE: msgspec.to_builtins(RunPlacement(str(place), new_run_id(), options.nodes))}
 
 
-def published_of(store: RunStore, workload: str, concurrency: int) -> PublishedRun | None:
-    """Returns what is published of a run that `label_manifest` labelled, for nodes that run so many attempts at once;
-    None for a run of one machine."""
-    label = read_label(store)
-    if label is None:
-        return None
+def published_of(store: RunStore, label: RunPlacement, workload: str, concurrency: int) -> PublishedRun:
+    """Returns what is published of a run that `label_manifest` labelled, for nodes that run so many attempts at once."""
     shared = {key: value for key, value in store.manifest().items() if key not in (PLACE, *ADDED_KEYS)}
     return PublishedRun(
         1, store.run, label.id, str(Path.cwd()), {**shared, WORKLOAD: workload, PUBLISHED_CONCURRENCY: concurrency}
