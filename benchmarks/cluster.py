@@ -1,6 +1,7 @@
 """Runs on a cluster of Ray of this machine: the same finals whatever is killed, what the nodes cost, and a soak.
 
     python -m benchmarks.cluster [--quick] [--only NAME] [--tasks FOLDER --agent NAME] [--attempts N]
+                                 [--peer-python ray=PATH]
     python -m benchmarks.cluster --soak-s 3600 [--seed N] [--attempts N] [--tasks FOLDER --agent NAME]
 
 Each scenario runs one seed on three raylets of one slot each, with sandboxed attempts, and compares its finals with
@@ -10,7 +11,8 @@ of a node get SIGKILL. `node hung`: SIGSTOP, and SIGCONT after the run. `command
 command's log line that the leases of the node are granted again.
 
 `overhead`: CPU time of a turn in the process that runs trials, and of an attempt in the command, from the difference
-between a long and a short run of attempts in memory. `memory`: proportional set sizes of a node's processes.
+between a long and a short run of attempts in memory. `memory`: proportional set sizes of a node's processes that have
+nothing to do, and of the process that runs trials over many attempts.
 
 The soak (`_soak.py`) runs one run after the other, with something killed at random each minute.
 """
@@ -21,6 +23,7 @@ import contextlib
 import os
 import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -73,6 +76,8 @@ if [ "$(cat /workspace/hello.txt 2>/dev/null)" = "Hello, world!" ]; then reward=
 echo $reward > /logs/verifier/reward.txt
 """
 MEMORY_TASKS = "family:grid,n=8,size=5"
+MANY_ATTEMPTS = 500
+"""Of each of the 8 tasks, for the memory of nodes by attempts."""
 DIFFERENT = "attempts whose finals differ from those of one process"
 
 
@@ -99,7 +104,8 @@ def main(words: Sequence[str] | None = None) -> None:
     rows: list[dict[str, Any]] = []
     missing: dict[str, str] = {}
     if find_spec("ray") is None:
-        missing["all of it"] = "Ray is not installed: pip install 'assay[ray]'"
+        _go_on_with_ray(given.peer_python, sys.argv[1:] if words is None else words)
+        missing["all of it"] = "Ray is not installed: pip install 'assay[ray]', or --peer-python ray=PATH"
         Report("cluster", HOW, rows, _targets(rows), missing).finish(COLUMNS, given.into)
         return
     with tempfile.TemporaryDirectory(prefix="assay-cluster-") as text:
@@ -120,6 +126,18 @@ def main(words: Sequence[str] | None = None) -> None:
         sys.exit(1)
 
 
+def _go_on_with_ray(interpreters: Sequence[str], words: Sequence[str]) -> None:
+    """Replaces this process by the same one in an interpreter that has Ray, if one is named and has it. It runs this
+    work tree, whichever Assay it has; its packages must be those of `assay[ray]`."""
+    named = dict(pair.rpartition("=")[::2] for pair in interpreters)
+    path = named.get("ray") or named.get("")
+    if path is None or subprocess.run([path, "-c", "import ray"], check=False, capture_output=True).returncode:
+        return
+    root = Path(__file__).parent.parent
+    below = (f"{root}/src", str(root), *filter(None, [os.environ.get("PYTHONPATH")]))
+    os.execve(path, [path, "-m", "benchmarks.cluster", *words], {**os.environ, "PYTHONPATH": os.pathsep.join(below)})
+
+
 def _targets(rows: Sequence[dict[str, Any]]) -> list[Target]:
     def found(what: str, key: str) -> float | None:
         return next((row[key] for row in rows if row["what"] == what and row.get(key) is not None), None)
@@ -133,6 +151,7 @@ def _targets(rows: Sequence[dict[str, Any]]) -> list[Target]:
         Target("CPU of an attempt in the command", "ms", 0.5, found("overhead, on nodes", "command_cpu_ms")),
         Target("memory of a node with 64 idle slots", "MiB", 400, found("memory, node", "pss_mib")),
         Target("memory of Ray's processes on a node", "MiB", 250, found("memory, Ray", "pss_mib")),
+        Target("memory of a node after 4,000 attempts to 400", "x", 1.2, found("memory, node, many attempts", "ratio")),
     ]
 
 
@@ -367,7 +386,26 @@ def _memory(cluster: RayCluster, site: Site) -> list[dict[str, Any]]:
     return [
         {"what": "memory, node", "pss_mib": round(statistics.median(nodes))},
         {"what": "memory, Ray", "pss_mib": round(statistics.median(others))},
+        _memory_by_attempts(cluster, site),
     ]
+
+
+def _memory_by_attempts(cluster: RayCluster, site: Site) -> dict[str, Any]:
+    """Memory of nodes at the end of a long run to that after its first tenth."""
+    words = _memory_words(MANY_ATTEMPTS, "many-attempts")
+    command = Command(site, *words, "--nodes", cluster.address, "--place", site.url)
+    seen: list[tuple[int, float]] = []
+    while not command.has_ended():
+        pids = [pid for pid in map(cluster.node_pid, range(len(cluster.nodes))) if pid is not None]
+        if len(pids) == len(cluster.nodes):
+            seen.append((site.finals("many-attempts"), statistics.median(pss_mib([pid]) for pid in pids)))
+        time.sleep(2)
+    command.wait()
+    total = 8 * MANY_ATTEMPTS
+    first = next((mib for finals, mib in seen if finals >= total / 10), None)
+    last = max((mib for finals, mib in seen if finals >= total / 2), default=None)
+    ratio = None if first is None or last is None else round(last / first, 2)
+    return {"what": "memory, node, many attempts", "attempts": total, "pss_mib": last and round(last), "ratio": ratio}
 
 
 def _nodes(site: Site, run: str) -> list[dict[str, Any]]:

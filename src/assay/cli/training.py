@@ -10,7 +10,7 @@ import typer
 
 from assay.errors import BudgetExceededError
 
-from .cluster import NodesOption, PlaceOption, TokenFileOption, read_placement
+from .cluster import NO_PLACEMENT, Placement, takes_placement
 from .options import read_recipe
 from .output import emit_json, plain, quantity, say
 from .shared import JsonOption, StoreOption, settings_with
@@ -56,13 +56,12 @@ def train(
         _print_trained(report)
 
 
+@takes_placement
 def improve(
     recipe: RecipeArgument,
     seed: SeedOption = None,
     changes: SetOption = None,
-    nodes: NodesOption = None,
-    place: PlaceOption = None,
-    token_file: TokenFileOption = None,
+    placement: Placement = NO_PLACEMENT,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -86,7 +85,7 @@ def improve(
     others = {"assay train": TrainRecipe}
     given = [*(changes or []), *([] if seed is None else [f"seed={seed}"])]
     settings = settings_with(store)
-    where = read_placement(place, nodes, token_file, settings)
+    where = placement.read(settings)
     try:
         report = asyncio.run(run(read_recipe(recipe, ImproveRecipe, given, others), settings, say, where))
     except BudgetExceededError as exc:

@@ -141,7 +141,7 @@ class _ImprovementRun:
         if nodes is not None:
             from .trainer.attempts_on_nodes import open_placed_attempts  # late: one machine needs no cluster
 
-            opening = open_placed_attempts(self.recipe, self.name, self.settings, nodes, self.on_progress)
+            opening = open_placed_attempts(self.recipe, self.settings, nodes, self.on_progress)
             self._placed = await stack.enter_async_context(opening)
 
     def report_estimate(self) -> None:

@@ -11,11 +11,12 @@ import msgspec
 import pytest
 
 from assay.errors import StoreError, UserError
-from assay.learning.trainer.attempts_on_nodes import PlacedAttempts, PublishedPart, decode_part, parts_prefix
+from assay.learning.trainer.attempts_on_nodes import PlacedAttempts, PublishedPart, decode_part
 from assay.learning.trainer.options import ModelOptions
 from assay.learning.trainer.recipe import EvaluationOptions, ImproveRecipe, RolloutOptions
 from assay.learning.trainer.rollouts import TaskSelection
 from assay.rollout.cluster.node_session import PlacedRunOptions
+from assay.rollout.cluster.work_parts import part_key
 from assay.rollout.config import RunConfig
 from assay.rollout.progress import Tally
 from assay.rollout.runs import prepare_run
@@ -26,7 +27,7 @@ from benchmarks.store import attempt_bodies
 from tests.store.objects.simulated import SimulatedStore
 
 WORK = "grid-0-attempts"
-KEY = f"{parts_prefix(WORK)}grid-0-step-0001.json"
+KEY = part_key(WORK, "grid-0-step-0001")
 DIGEST = f"blake3:{'a' * 64}"
 PART = PublishedPart(1, "grid-0-step-0001", {}, "v1", {"model.safetensors": DIGEST})
 SOURCE = "family:grid,size=3,n=2"
@@ -73,7 +74,7 @@ def _placed(tmp_path: Path, place: Any) -> tuple[PlacedAttempts, Tally]:
     settings, progress = Settings(store=tmp_path / "store", cache=tmp_path / "cache"), Tally()
     options = PlacedRunOptions("memory://", 1)
     stack = contextlib.AsyncExitStack()
-    return PlacedAttempts(recipe, "grid-0", settings, options, place, progress, stack), progress
+    return PlacedAttempts(recipe, settings, options, place, progress, stack), progress
 
 
 def _begin(tmp_path: Path, config: RunConfig) -> RunStore:

@@ -26,15 +26,16 @@ from assay.errors import StoreError, UserError
 from assay.records import digest_bytes, digest_record
 from assay.rollout.cluster.commits import Digest, Name
 from assay.rollout.cluster.node_session import PlacedRunOptions, require_nodes
-from assay.rollout.cluster.objects import answered, create_or_read, object_name, run_prefix
+from assay.rollout.cluster.objects import answered, object_name
 from assay.rollout.cluster.place_records import PublishedRun, has_ended, publish_end, read_published
 from assay.rollout.cluster.placed_run import ADDED_KEYS, open_shared, resolve_place
 from assay.rollout.cluster.placed_work import PlacedWork, open_placed_work
 from assay.rollout.cluster.recorded_trial import attempt_planner
+from assay.rollout.cluster.work_parts import part_key, publish_part, read_part
 from assay.rollout.cluster.workloads import PUBLISHED_CONCURRENCY, WORKLOAD
 from assay.rollout.config import RunConfig
 from assay.rollout.plan import PlannedAttempt
-from assay.rollout.progress import Progress, Tally
+from assay.rollout.progress import Progress, SpokenTally, Tally
 from assay.rollout.run_manifest import read_manifest, require_same_tasks
 from assay.rollout.runs import prepare_run
 from assay.settings import Settings
@@ -52,7 +53,6 @@ from .rollouts import TaskSelection
 
 KIND = "improvement"
 FileName = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")]
-MOST_PART_BYTES = 1 << 26
 
 
 class PublishedPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,14 +68,9 @@ class PublishedPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Checkpoint, by file name; the bytes are blobs of the place."""
 
 
-def parts_prefix(work: str) -> str:
-    """Returns the prefix of the records of a work's parts."""
-    return f"{run_prefix(work)}parts/"
-
-
-def work_name(name: str) -> str:
-    """Returns the name under which the attempts of a recipe are published, from its name and seed."""
-    return f"{name}-attempts"
+def work_name(recipe: ImproveRecipe) -> str:
+    """Returns the name under which the attempts of a recipe are published."""
+    return f"{recipe.name}-{recipe.seed}-attempts"
 
 
 def plan_part(config: RunConfig, agent: str, tasks: Sequence[LoadedTask]) -> list[PlannedAttempt]:
@@ -92,7 +87,7 @@ def find_part_tasks(found: Sequence[LoadedTask], recorded: dict[str, str]) -> tu
 
 @contextlib.asynccontextmanager
 async def open_placed_attempts(
-    recipe: ImproveRecipe, name: str, settings: Settings, options: PlacedRunOptions, on_progress: OnProgress
+    recipe: ImproveRecipe, settings: Settings, options: PlacedRunOptions, on_progress: OnProgress
 ) -> AsyncIterator[PlacedAttempts]:
     """Opens the place for a recipe; lets its nodes leave when the block ends without an error.
 
@@ -108,23 +103,9 @@ async def open_placed_attempts(
     place = open_shared(resolve_place(options.place, settings))
     await require_create_only(place)
     async with contextlib.AsyncExitStack() as stack:
-        placed = PlacedAttempts(recipe, name, settings, options, place, _Spoken(on_progress), stack)
+        placed = PlacedAttempts(recipe, settings, options, place, SpokenTally(on_progress), stack)
         yield placed
     await placed.end()
-
-
-class _Spoken(Tally):
-    """Passes sentences on."""
-
-    def __init__(self, on_progress: OnProgress) -> None:
-        super().__init__()
-        self._on_progress = on_progress
-
-    def warn(self, text: str) -> None:
-        self._on_progress(text)
-
-    def inform(self, text: str) -> None:
-        self._on_progress(text)
 
 
 class PlacedAttempts:
@@ -133,14 +114,13 @@ class PlacedAttempts:
     def __init__(
         self,
         recipe: ImproveRecipe,
-        name: str,
         settings: Settings,
         options: PlacedRunOptions,
         place: UrlObjectStore,
         progress: Progress,
         stack: contextlib.AsyncExitStack,
     ) -> None:
-        self._recipe, self._run, self._settings, self._options = recipe, work_name(name), settings, options
+        self._recipe, self._run, self._settings, self._options = recipe, work_name(recipe), settings, options
         self._place, self._progress, self._stack = place, progress, stack
         self._work: PlacedWork | None = None
         self._files: dict[str, dict[str, str]] = {}
@@ -167,7 +147,7 @@ class PlacedAttempts:
             done = {row.attempt for row in final_rows(store.attempts())}
             if all(one.id in done for one in planned):
                 return
-            if store.attempts() and await self._read_part(run) is None:
+            if store.attempts() and await read_part(self._place, part_key(self._run, run)) is None:
                 self._progress.inform(f"run {run} was begun on this machine, and is finished here")
                 return
             await self._publish_part(store, policy)
@@ -204,19 +184,14 @@ class PlacedAttempts:
         identity = digest_record([self._run, recipe]).rpartition(":")[2][:32]
         return PublishedRun(1, self._run, identity, str(Path.cwd()), manifest)
 
-    async def _read_part(self, run: str) -> PublishedPart | None:
-        key = f"{parts_prefix(self._run)}{object_name(run)}.json"
-        return await read_part(self._place, key)
-
     async def _publish_part(self, store: RunStore, policy: TrainedPolicy) -> None:
         version = policy.version
         if version not in self._files:
             self._files = {version: await _publish_weights(self._place, policy)}
         manifest = {key: value for key, value in store.manifest().items() if key not in ADDED_KEYS}
         part = PublishedPart(1, store.run, manifest, version, self._files[version])
-        key = f"{parts_prefix(self._run)}{object_name(store.run)}.json"
-        data = msgspec.json.encode(part)
-        stored = await create_or_read(self._place, key, data, limit=MOST_PART_BYTES)
+        key = part_key(self._run, store.run)
+        stored = await publish_part(self._place, self._run, store.run, msgspec.json.encode(part))
         if decode_part(stored, key).version != version:
             raise UserError(
                 f"{self._place}: {key} is of other weights than this training has after its checkpoint: leave out "
@@ -232,17 +207,6 @@ def _count_attempts(recipe: ImproveRecipe) -> int | None:
     evaluated = {step for step in range(recipe.steps + 1) if recipe.is_evaluated(step)}
     held_out = len(evaluated) * len(find_tasks(evaluate.tasks)) * evaluate.attempts
     return recipe.steps * rollout.groups * rollout.attempts + held_out
-
-
-async def read_part(place: ObjectStore, key: str) -> PublishedPart | None:
-    """Returns the record at a key; None if it is absent. Raises `StoreError` if it is damaged."""
-    try:
-        data = await answered(lambda: place.read(key, limit=MOST_PART_BYTES))
-    except FileNotFoundError:
-        return None
-    except ValueError as exc:
-        raise StoreError(f"{key} has more than {MOST_PART_BYTES} bytes: it was changed") from exc
-    return decode_part(data, key)
 
 
 def decode_part(data: bytes, key: str) -> PublishedPart:

@@ -14,11 +14,12 @@ import msgspec
 
 from assay.errors import StoreError, UserError
 from assay.rollout.cluster.agent import RunTrial, TrialOutcome
-from assay.rollout.cluster.objects import list_pages, object_name
+from assay.rollout.cluster.objects import object_name
 from assay.rollout.cluster.place_records import PublishedRun
 from assay.rollout.cluster.recorded_trial import TrialRunner
 from assay.rollout.cluster.shared_blobs import BlobUploader, fetch_blobs
 from assay.rollout.cluster.transport import Lease
+from assay.rollout.cluster.work_parts import any_part, part_key, read_part
 from assay.rollout.cluster.workloads import NodeContext, NodeParts, NodeRun
 from assay.rollout.limits.contract_guards import ActiveContracts
 from assay.rollout.plan import PlannedAttempt
@@ -28,7 +29,7 @@ from assay.store import BlobStore, RunStore
 from assay.store.objects.interface import ObjectStore
 from assay.tasks import find_tasks
 
-from .attempts_on_nodes import KIND, PublishedPart, agent_of, find_part_tasks, parts_prefix, plan_part, read_part
+from .attempts_on_nodes import KIND, PublishedPart, agent_of, decode_part, find_part_tasks, plan_part
 from .policy import TrainedPolicy
 from .recipe import ImproveRecipe
 from .rollouts import tasks_of_step
@@ -40,13 +41,14 @@ async def load_improvement(published: PublishedRun, context: NodeContext) -> Nod
         recipe = msgspec.convert(published.manifest.get(KIND), ImproveRecipe)
     except msgspec.ValidationError as exc:
         raise UserError(f"run {published.run!r} does not say how it trains ({exc})") from exc
-    part = await _any_part(context.place, published.run)
+    part = await _first_part(context.place, published.run)
     config, _ = parse_part(part)
     policy = await fetch_policy(context.place, part, recipe)
     import torch
 
     torch.set_num_threads(1)  # generation of a small model is slower with more
     backend = policy.backend(str(config.model))
+    context.stack.push_async_callback(backend.close)
     tasks = (*find_tasks(recipe.evaluate.tasks), *_first_tasks(recipe))
     bounds: dict[str, Any] = {"budget_usd": None, "budget_calls": None, "concurrency": context.slots}
     return NodeRun(
@@ -68,14 +70,13 @@ def _first_tasks(recipe: ImproveRecipe) -> Any:
     return tasks_of_step(recipe.rollout.tasks, recipe.rollout.groups, 1, recipe.seed).loaded
 
 
-async def _any_part(place: ObjectStore, work: str) -> PublishedPart:
+async def _first_part(place: ObjectStore, work: str) -> PublishedPart:
     """Returns a part of a work; the command publishes one before the work."""
-    async for page in list_pages(place, parts_prefix(work)):
-        for entry in page:
-            part = await read_part(place, entry.key)
-            if part is not None:
-                return part
-    raise UserError(f"run {work!r} has no weights in the place")
+    key = await any_part(place, work)
+    data = None if key is None else await read_part(place, key)
+    if key is None or data is None:
+        raise UserError(f"run {work!r} has no weights in the place")
+    return decode_part(data, key)
 
 
 def parse_part(part: PublishedPart) -> tuple[Any, dict[str, str]]:
@@ -166,11 +167,11 @@ class StepTrials:
         return part
 
     async def _read(self, run: str) -> PublishedPart:
-        key = f"{parts_prefix(self._run.name)}{object_name(run)}.json"
-        record = await read_part(self._parts.context.place, key)
-        if record is None:
+        key = part_key(self._run.name, run)
+        data = await read_part(self._parts.context.place, key)
+        if data is None:
             raise UserError(f"{key} is missing: {run!r} is no run of {self._run.name!r}")
-        return record
+        return decode_part(data, key)
 
     async def _open_part(self, run: str) -> _OpenPart:
         record = await self._read(run)

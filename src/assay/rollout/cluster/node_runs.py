@@ -13,7 +13,6 @@ import msgspec
 
 from assay.agents.building import build_agent
 from assay.errors import UserError
-from assay.gateway.interface import ModelBackend
 from assay.rollout.limits.contract_guards import ActiveContracts
 from assay.rollout.run_inputs import find_recorded_tasks
 from assay.rollout.run_manifest import parse_manifest, require_same_tasks
@@ -82,7 +81,6 @@ async def open_run(run: NodeRun, context: NodeContext, node: str, metrics: RunMe
     """Opens the services of a run's trials, over a store in the node's folder. Raises `UserError`."""
     identity = TraceIdentity(node, run.id)
     async with (
-        _closing(run.model),
         open_telemetry(run.name, _log.warning, metrics, identity, otel=run.config.otel) as observer,
         open_resources(
             run.config, context.settings, run.tasks, run.agent, run.model, screening=run.screening
@@ -93,12 +91,3 @@ async def open_run(run: NodeRun, context: NodeContext, node: str, metrics: RunMe
             parts = NodeParts(services._replace(observer=observer), resources, context)
             isolation = () if resources.preparer is None else (resources.preparer.backend.name,)
             yield OpenRun(run.trials(parts), resources, isolation, observer)
-
-
-@asynccontextmanager
-async def _closing(model: ModelBackend | None) -> AsyncIterator[None]:
-    try:
-        yield
-    finally:
-        if model is not None:
-            await model.close()

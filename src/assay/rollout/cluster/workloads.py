@@ -8,7 +8,7 @@ Python code are not accepted here: the name comes from the place.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,7 +47,7 @@ class NodeContext(NamedTuple):
     """Attempts that run at once."""
     folder: Path
     """Folder of the node, on a local disk; removed when all trials are in the place."""
-    stack: ExitStack
+    stack: AsyncExitStack
     """Closed when the node ends."""
 
 
@@ -76,7 +76,7 @@ class NodeRun(NamedTuple):
     screening: bool = False
     """True if attempts may share judges."""
     model: ModelBackend | None = None
-    """An open model in place of the one that `config` names; the node closes it."""
+    """An open model in place of the one that `config` names; closed by the stack of the context."""
 
     def trials(self, parts: NodeParts) -> RunTrial:
         """Returns what runs the leases of this run."""
