@@ -1,6 +1,8 @@
 """The node agent: runs many trials in one event loop, and commits each as its last act.
 
-An agent takes leases up to 1.25 times its slots, so that a slot that falls free has work before the next poll. It
+An agent takes leases up to 1.25 times its slots, so that a slot that falls free has work before the next poll; of
+trials that are shorter than the time between polls it takes as many more as ended since the last one, and twice as many
+if it ran out of work. It
 bounds running trials (slots), sandboxes that are starting, concurrent uploads, and the bytes that wait for upload:
 above that bound it starts no trial and takes no lease until the store accepts uploads again. It runs fewer trials at
 once while a model server or the store is overloaded (`AttemptLimit`). Runs that share an agent get its free slots by
@@ -52,6 +54,8 @@ DEMAND_S = 30.0
 """Slots are kept for another run that asked for some within this time."""
 LAG_S = 15.0
 """An upload that waits for so long is a sign that the store is overloaded."""
+MOST_AHEAD = 4096
+"""Leases that wait at an agent at most, beyond its slots."""
 SCAN_S = 30.0
 """From one look for trials that outlived their leases to the next, in polls."""
 
@@ -140,6 +144,10 @@ class NodeAgent:
         self.limit = AttemptLimit(config.slots, self._clock)
         self._demands: dict[str, tuple[float, int | None]] = {}
         """When each run was polled for last, and how many of its attempts waited then; None if that was not said."""
+        self._ahead = 0
+        """Leases beyond the slots that are used up before the next poll."""
+        self._ended_before: dict[str, int] = {}
+        """Leases that had ended when a run was polled for last."""
         self._starting = asyncio.Semaphore(config.starting)
         self._uploads = asyncio.Semaphore(config.uploads)
         self._group: asyncio.TaskGroup | None = None
@@ -215,6 +223,7 @@ class NodeAgent:
         """Gives back the leases of one run, uploads what is recorded of it, and takes no more of them."""
         self._left_runs.add(run)
         self._demands.pop(run, None)
+        self._ended_before.pop(run, None)
         await self._drain(lambda one: one.lease.run == run, within_s)
 
     async def _drain(self, chosen: Callable[[_LeaseState], bool], within_s: float) -> None:
@@ -242,6 +251,7 @@ class NodeAgent:
             self._polled_at = self._clock()
         self._forget_ends(request.received)
         self._end_late_leases()
+        self._look_ahead(request)
         epochs = request.epochs
         leases: tuple[LeaseRef, ...] = ()
         if request.all_leases:
@@ -301,7 +311,17 @@ class NodeAgent:
             return 0
         if self._crashes >= CRASHES_IN_A_ROW:
             return int(self._clock() >= self._rest_until and not self._running and not self._waiting)
-        return max(0, math.ceil(1.25 * self.limit.allowed) - self._running - len(self._waiting))
+        ahead = max(math.ceil(0.25 * self.limit.allowed), self._ahead)
+        return max(0, self.limit.allowed + ahead - self._running - len(self._waiting))
+
+    def _look_ahead(self, request: PollRequest) -> None:
+        """Estimates the leases that end before the next poll of the same coordinator."""
+        total = self.endings["final"] + self.endings["superseded"] + self.endings["retry"]
+        for run in request.epochs:
+            ended = total - self._ended_before.get(run, total)
+            self._ended_before[run] = total
+            is_idle = not self._waiting and self._running < self.limit.allowed
+            self._ahead = min(MOST_AHEAD, 2 * ended if is_idle else ended)
 
     def _share(self, request: PollRequest) -> int:
         """Returns how many leases a coordinator may grant: its share, while other runs wait for slots, too."""
