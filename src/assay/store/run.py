@@ -10,7 +10,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import msgspec
 
@@ -41,6 +41,15 @@ _UPSERT = "INSERT INTO attempts VALUES (?, ?) ON CONFLICT (chain) DO UPDATE SET 
 
 OnCommitted = Callable[[Body, bytes, str], None]
 """Takes a committed event, as reading it gives it, its exact bytes and its digest."""
+
+
+class CheckedChain(NamedTuple):
+    """A chain of another store that was recomputed, as the rows of this one."""
+
+    chain: str
+    rows: list[tuple[Any, ...]]
+    sum: bytes
+    """Its summary row."""
 
 
 class _StoredRun(Protocol):
@@ -196,12 +205,19 @@ class RunStore:
     def add_chain(
         self, chain: str, events: Sequence[bytes], head: str, check: Callable[[AttemptRow], None] = lambda _: None
     ) -> None:
-        """Adds a chain that another store recorded, byte for byte, in one transaction; `check` may raise to prevent it.
+        """Adds a chain that another store recorded, byte for byte, in one transaction. Raises as `check_chain`."""
+        self.add_checked([self.check_chain(chain, events, head, check)])
+
+    def check_chain(
+        self, chain: str, events: Sequence[bytes], head: str, check: Callable[[AttemptRow], None] = lambda _: None
+    ) -> CheckedChain:
+        """Recomputes a chain that another store recorded, for `add_checked`; `check` may raise to prevent it.
 
         Raises:
-            StoreError: The chain exists, or the events are damaged or do not give its head; nothing was added.
+            StoreError: The chain exists, or the events are damaged or do not give its head.
         """
-        connection, builder = self._writable(), RowBuilder(self.run, chain)
+        self._writable()
+        builder = RowBuilder(self.run, chain)
         if self.row(chain) is not None:
             raise StoreError(f"run {self.run!r} has a chain {chain!r} already")
         encoded = [EncodedBody(raw, decode_raw(chain, index, raw)) for index, raw in enumerate(events)]
@@ -209,8 +225,15 @@ class RunStore:
         if builder.fields["head"] != head:
             raise StoreError(f"the events of chain {chain} do not give its head: they were changed")
         check(builder.row())
+        return CheckedChain(chain, rows, builder.encode())
+
+    def add_checked(self, chains: Sequence[CheckedChain]) -> None:
+        """Adds chains, each named once, in one transaction. Raises `StoreError`; nothing was added then."""
+        connection = self._writable()
         with store_errors(self.layout.sqlite):
-            self._commit(connection, rows, [(chain, builder.encode())])
+            self._commit(
+                connection, [row for one in chains for row in one.rows], [(one.chain, one.sum) for one in chains]
+            )
 
     def _commit(
         self, connection: sqlite3.Connection, rows: list[tuple[Any, ...]], sums: list[tuple[str, bytes]]

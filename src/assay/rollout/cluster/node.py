@@ -244,7 +244,7 @@ class _Node:
         """Lets the model servers of a run tell the agent of their load."""
         for access in (opened.resources.model, opened.resources.user_model):
             if access is not None and isinstance(access.backend, ReportsLoad):
-                access.backend.report_load(agent)
+                access.backend.report_load(agent.listen())
         if len(self._config.runs) == 1 and opened.resources.model is not None:  # names of metrics are declared once
             declare_gateway_metrics(self._metrics.registry, opened.resources.model.gateway_handle.load)
 

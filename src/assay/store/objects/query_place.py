@@ -145,8 +145,7 @@ class _CachedManifests:
     async def read(self, key: str, *, limit: int | None = None) -> bytes:
         path = f"{self.folder}/{key.removeprefix(INDEX_PREFIX).replace('/', '@')}"  # a run's name has no @
         try:
-            with open(path, "rb", buffering=0) as file:  # noqa: PTH123  # as in `_write`
-                return file.read()
+            return _read(path)
         except FileNotFoundError:
             data = await self._place.read(key, limit=limit)
             _write(Path(path), data)
@@ -170,6 +169,11 @@ def _digits(entry: IndexEntry) -> str:
     return entry.digest.removeprefix(DIGEST_PREFIX)
 
 
+def _read(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123  # half the cost of a `Path`
+        return file.read()
+
+
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
@@ -180,6 +184,6 @@ def _size(path: Path) -> int:
 def _write(path: Path, data: bytes) -> None:
     """Writes a file whole. It is not flushed to the disk: it can be fetched again."""
     temporary = f"{path}.{os.getpid()}.tmp"
-    with store_errors(path), open(temporary, "wb", buffering=0) as file:  # noqa: PTH123  # half the cost of a `Path`
+    with store_errors(path), open(temporary, "wb", buffering=0) as file:  # noqa: PTH123
         file.write(data)
         os.replace(temporary, path)  # noqa: PTH105
