@@ -33,6 +33,7 @@ PEERS = {
     "attempt": ("harbor",),
     "store": ("inspect",),
     "place": (),
+    "nodes": (),
     "cluster": (),
     "sandbox": (),
     "separation": (),

@@ -250,6 +250,18 @@ TABLES = {
             "times": "ratio",
         },
     ),
+    "nodes": Table(
+        "nodes",
+        {
+            "": "what",
+            "place": "place",
+            "attempts": "attempts",
+            "CPU us a turn": "cpu_us_a_turn",
+            "times": "ratio",
+            "at most": "worst_ratio",
+            "command CPU ms": "command_cpu_ms",
+        },
+    ),
     "cluster": Table(
         "cluster",
         {
@@ -260,9 +272,6 @@ TABLES = {
             "commands": "coordinators",
             "granted again s": "granted_again_s",
             "wall s": "wall_s",
-            "CPU us a turn": "cpu_us_a_turn",
-            "times": "ratio",
-            "command CPU ms": "command_cpu_ms",
             "MiB": "pss_mib",
         },
     ),

@@ -27,6 +27,7 @@ from assay.records import (
 )
 
 from .assemble import assemble
+from .blobs import BlobStore
 from .chain import Link, decode_event, decode_raw, link_digest
 from .database import WriterLock, connect, speed_up_spool, store_errors
 from .encoding import EncodedBody, encode
@@ -81,7 +82,7 @@ class RunStore:
     ) -> None:
         self.layout = layout
         self.run = layout.run
-        self.blobs = layout.blobs
+        self.blobs = BlobStore(layout.blobs.root, is_own=True) if is_spool else layout.blobs
         self._stored: _StoredRun = SealedRun(layout.sealed) if connection is None else LiveRun(layout, connection)
         self._lock = lock
         self._builders: dict[str, RowBuilder] = {}
@@ -104,8 +105,9 @@ class RunStore:
             root: The store.
             run: Name of the run.
             manifest: How it is made.
-            spool: The caller keeps each chain elsewhere when it ends, and begins a trial again whose chain has not
-                ended when the process dies: commits need not survive that, and cost half.
+            spool: The store is new, and of this object alone; the caller keeps each chain elsewhere when it ends, and
+                begins a trial again whose chain has not ended when the process dies: commits need not survive that,
+                and cost half.
 
         Raises:
             UserError: A run of that name exists, or the name cannot be one.
