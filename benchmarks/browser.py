@@ -2,10 +2,11 @@
 
 The page has a table of 100 rows and a button whose script changes a text. A step clicks it and takes the tree and a
 picture. An episode opens a context, loads the page, takes the tree and a picture, clicks, and disposes of the context;
-the raw script does it with the fewest commands that it needs, on a browser of its own with the same flags. Both sides
-are measured by turns.
+the raw script does it with the fewest commands that it needs, on a browser of its own with the same flags. A reset
+opens MiniWoB++'s page `click-test` with another seed and returns the first observation: in a new context here, in a new
+browser in BrowserGym. Both sides are measured by turns.
 
-    python -m benchmarks.browser --peer-python playwright=PATH
+    python -m benchmarks.browser --peer-python playwright=PATH --peer-python browsergym=PATH
     python -m benchmarks.browser --quick
 """
 
@@ -17,11 +18,13 @@ import json
 import statistics
 import subprocess
 import time
-from contextlib import AsyncExitStack
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from assay.environments.browser.chromium import Chromium, find_program
+from assay.environments.browser.miniwob.world import MiniWobWorld, find_pages
 from assay.environments.browser.pool import close_browsers
 from assay.environments.browser.screen import Screen
 from assay.environments.browser.tools import BrowserTools
@@ -47,8 +50,9 @@ PAGE = (
     f"<table><caption>Orders: 100 rows</caption><tr><th>Order<th>Status<th>Total<th>Customer</tr>{ROWS}</table></main>"
 )
 VIEW = {"width": 1280, "height": 800}
-PEER = Path(__file__).parent / "peers" / "playwright_peer.py"
+PEERS = Path(__file__).parent / "peers"
 _CLICKED = (20, 50)
+RESET = "a reset of MiniWoB++'s click-test, ms"
 
 
 class Asked(NamedTuple):
@@ -254,8 +258,7 @@ async def measure_steps(asked: Asked, python: str | None) -> dict[str, Any]:
     peer = None
     try:
         if python is not None:
-            argv = [python, str(PEER), find_program()]
-            peer = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            peer = _start(python, "playwright_peer.py")
             _ask(peer, {"page": PAGE, **VIEW})
         ours, theirs = list[float](), list[float]()
         for _ in range(asked.rounds):
@@ -274,6 +277,42 @@ async def measure_steps(asked: Asked, python: str | None) -> dict[str, Any]:
             peer.communicate()
 
 
+async def measure_resets(rounds: int, python: str | None) -> list[dict[str, Any]]:
+    """Compares resets of a page of MiniWoB++ with those of BrowserGym, by turns: as it is installed, and without the
+    waits that it makes by default."""
+    keeper, peer = await open_tools(), None
+    try:
+        if python is not None:
+            peer = _start(python, "browsergym_peer.py")
+            assert peer.stdout is not None
+            await asyncio.to_thread(peer.stdout.readline)
+        ours, theirs = list[float](), list[list[float]]()
+        for number in range(rounds):
+            world = MiniWobWorld({"page": "click-test"}, number)
+            began = time.perf_counter()
+            observation = await world.call("read_page", {})
+            ours.append((time.perf_counter() - began) * 1e3)
+            assert world.utterance
+            assert not observation.error
+            await world.close()
+            if peer is not None:
+                theirs.append(await asyncio.to_thread(_ask, peer, {"resets": 1}))
+        medians = [statistics.median(ones) for ones in zip(*theirs, strict=True)] or [None, None]
+        names = (RESET, f"{RESET}, without its waits")
+        return [
+            compared(name, rounds, statistics.median(ours), median) for name, median in zip(names, medians, strict=True)
+        ]
+    finally:
+        await keeper.context.close()
+        if peer is not None:
+            peer.communicate()
+
+
+def _start(python: str, program: str) -> subprocess.Popen[str]:
+    argv = [python, str(PEERS / program), find_program()]
+    return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
 def _ask(peer: subprocess.Popen[str], message: dict[str, Any]) -> list[float]:
     assert peer.stdin is not None
     assert peer.stdout is not None
@@ -283,15 +322,19 @@ def _ask(peer: subprocess.Popen[str], message: dict[str, Any]) -> list[float]:
     return found
 
 
-async def measure(asked: Asked, python: str | None) -> list[dict[str, Any]]:
-    """Returns all rows."""
+async def measure(asked: Asked, peers: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Returns all rows; that of resets only where the pages of MiniWoB++ are installed."""
     try:
-        return [
+        rows = [
             *await measure_tree(asked.rounds),
             await measure_memory(),
-            await measure_steps(asked, python),
+            await measure_steps(asked, peers.get("playwright") or peers.get("")),
             await measure_episodes(asked.episodes),
         ]
+        with suppress(UserError):
+            find_pages()
+            rows += await measure_resets(asked.rounds, peers.get("browsergym"))
+        return rows
     finally:
         await close_browsers()
 
@@ -300,16 +343,17 @@ def main() -> None:
     """Measures and reports."""
     given = options("browser", __doc__ or "").parse_args()
     named = dict(pair.rpartition("=")[::2] for pair in given.peer_python)
-    python = named.get("playwright") or named.get("")
     asked = Asked(2, 3, 3) if given.quick else Asked(10, 10, 30)
     missing: dict[str, str] = {}
     try:
         find_program()
-        rows = asyncio.run(measure(asked, python))
+        rows = asyncio.run(measure(asked, named))
     except UserError as exc:
         rows, missing = [], {"everything": str(exc)}
-    if python is None:
+    if not (named.get("playwright") or named.get("")):
         missing["Playwright"] = "no interpreter was given: --peer-python playwright=PATH"
+    if "browsergym" not in named:
+        missing["BrowserGym"] = "no interpreter was given: --peer-python browsergym=PATH"
     by_name = {row["what"]: row for row in rows}
 
     def target(what: str, label: str, unit: str, at_most: float, field: str = "ratio") -> Target:
@@ -321,6 +365,7 @@ def main() -> None:
         target("a further context, MB", "memory of a context", "MB", 20, "ours"),
         target("a step with tree and picture, ms", "a step beside Playwright", "times", 1.3),
         target("an episode in a new context, ms", "an episode beside raw CDP", "times", 1.15),
+        target(RESET, "a reset beside BrowserGym's", "times", 0.1),
     ]
     Report("browser", HOW, rows, targets, missing).finish(COLUMNS, given.into)
 

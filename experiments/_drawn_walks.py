@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
+from collections.abc import Callable, Mapping
 
 from assay.environments.browser.page_moves import Move, PageAct
 from assay.environments.browser.page_text import PageView, read_view
-from assay.environments.services.machines.machine import Machine, State, Transition, Value
+from assay.environments.services.machines.machine import Machine, Start, State, Transition, Value
+from assay.environments.services.machines.search import Node, explore
 from assay.environments.services.pages.catalog import humanize
 from assay.synthesis.sites.recorded_walks import RecordedWalk
 
@@ -40,17 +43,69 @@ def render(machine: Machine, state: State, alert: str = "") -> PageView:
     return read_view("\n".join(lines))
 
 
-def draw_walk(machine: Machine, seed: int, acts: int = 30) -> RecordedWalk:
-    """Returns a random walk from the start, which gives codes that it has seen."""
+Chosen = tuple[Transition, dict[str, Value]]
+Policy = Callable[[Node], Chosen | None]
+"""Returns the next act at a node; None to stop."""
+
+
+def _draw_any(machine: Machine, node: Node, draw: random.Random) -> Chosen:
+    transition = draw.choice(machine.leaving[node.state.screen])
+    return transition, {name: draw.choice(machine.by_variable[name].domain) for name in transition.asks}
+
+
+def act_at_random(machine: Machine, draw: random.Random) -> Policy:
+    """Any act that the screen offers."""
+    return lambda node: _draw_any(machine, node, draw)
+
+
+def act_on_the_least_tried(machine: Machine, draw: random.Random) -> Policy:
+    """Of some acts that are drawn, the one that was done least on this screen."""
+    done: Counter[tuple[str, str, str]] = Counter()
+
+    def policy(node: Node) -> Chosen:
+        drawn = [_draw_any(machine, node, draw) for _ in range(6)]
+        keys = [(node.state.screen, one.name, str(given)) for one, given in drawn]
+        at = min(range(len(drawn)), key=lambda at: (done[keys[at]], at))
+        done[keys[at]] += 1
+        return drawn[at]
+
+    return policy
+
+
+def act_towards_a_goal(machine: Machine, draw: random.Random, noise: float = 0.0) -> Policy:
+    """The next step of a shortest way to a goal that is drawn; with noise, a share of the acts is random."""
+    reach = explore(machine, Start())
+    far = [state for state, distance in reach.states.items() if 5 <= distance <= 14]
+    ways = reach.ways_back(draw.choice(far))
+
+    def policy(node: Node) -> Chosen | None:
+        if draw.random() < noise:
+            return _draw_any(machine, node, draw)
+        step = ways.get(node, (0, None))[1]
+        return None if step is None else (step.transition, dict(step.given))
+
+    return policy
+
+
+POLICIES: Mapping[str, Callable[[Machine, random.Random], Policy]] = {
+    "random": act_at_random,
+    "least tried": act_on_the_least_tried,
+    "oracle": act_towards_a_goal,
+    "noisy oracle": lambda machine, draw: act_towards_a_goal(machine, draw, 0.3),
+}
+
+
+def draw_walk(machine: Machine, seed: int, acts: int = 30, agent: str = "random") -> RecordedWalk:
+    """Returns a walk of an agent from the start, which gives codes that it has seen."""
     draw, state = random.Random(seed), machine.begin()
+    policy = POLICIES[agent](machine, draw)
     view, moves = render(machine, state), list[Move]()
     seen = set(machine.codes_on[state.screen])
     for _ in range(acts):
-        offered = machine.leaving[state.screen]
-        if not offered:
+        chosen = policy(Node(state, frozenset(seen))) if machine.leaving[state.screen] else None
+        if chosen is None:
             break
-        transition = draw.choice(offered)
-        given = {name: draw.choice(machine.by_variable[name].domain) for name in transition.asks}
+        transition, given = chosen
         found = machine.step(state, transition, given)
         is_known = not transition.code or transition.code in seen
         act = PageAct(
@@ -65,7 +120,7 @@ def draw_walk(machine: Machine, seed: int, acts: int = 30) -> RecordedWalk:
         state, before, view = found, view, render(machine, found)
         seen |= set(machine.codes_on[state.screen])
         moves.append(Move(before, act, view, True))
-    return RecordedWalk(f"drawn:{seed}", "", tuple(moves), {})
+    return RecordedWalk(f"{agent}:{seed}", "", tuple(moves), {})
 
 
 def _texts(

@@ -6,6 +6,11 @@ agent `loop`, every memory is written by `assay memory` from verified attempts, 
     python -m experiments.small_model memory     # one fact, none, eight, and stale ones
     python -m experiments.small_model prompts    # 24 prompts, chosen on 12 tasks
     python -m experiments.small_model context    # what is lost when a conversation is cut
+
+Set before the runs with `--record`, whose seeds are new. `memory`, 10 facts in each of five seeds: one right fact at
+least .90, no memory at most .30, eight facts in the default order of `loop` (the best one last) at least .50 below one
+fact, no stale fact shown and every fresh one. `prompts`, five seeds: the winner at least .25 above the present prompt
+on held-out tasks, in the mean and in every seed; what the search claimed is printed beside it.
 """
 
 from __future__ import annotations
@@ -13,9 +18,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import re
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -30,12 +33,14 @@ from assay.learning.evolution.evolve import EvolveReport, evolve
 from assay.learning.evolution.recipe import EvolveRecipe
 from assay.learning.memory import add_to_memory
 from assay.learning.skills.chained_file import ChainedFile
-from assay.rollout import RunConfig, Tally, start_run
+from assay.learning.trainer.rollouts import complete_run
+from assay.rollout import RunConfig
 from assay.settings import Settings
 from assay.statistics import difference_interval
 from assay.store import RunStore, final_rows
 from assay.tasks import find_tasks
 
+from ._results import Bar, Recording, Table
 from .locks_world import TOOLS
 
 MODEL = "small:smollm2-135m"
@@ -44,6 +49,7 @@ USE = {"tool_choice": {"type": "function", "function": {"name": "use"}}}
 FROZEN: dict[str, Any] = {"system": "", "sampling": USE, "memory_item": "{when}\n{act}\n{what}\n"}
 """Options of the agent, chosen on other facts than the published ones and not changed since."""
 TASKS = 10
+RECORDED_SEEDS = (11, 12, 13, 14, 15)
 CHANGED = 0.2
 FORMS = {
     "memory_item": ["{when}\n{act}\n{what}\n", "{what}", "- {what}", "{act}: {what}"],
@@ -67,9 +73,7 @@ async def attempt_all(
         run=run,
         concurrency=1,
     )
-    await start_run(config, settings, Tally())
-    with RunStore.open(settings.store, run) as store:
-        return {row.task: float(row.outcome == "pass") for row in final_rows(store.attempts())}
+    return {row.task: float(row.outcome == "pass") for row in await complete_run(config, settings)}
 
 
 async def learn(settings: Settings, seed: int, run: str, tasks: str) -> Path:
@@ -130,16 +134,34 @@ def shown_heads(settings: Settings, run: str) -> dict[str, set[str]]:
     }
 
 
-def print_memory(results: Sequence[Mapping[str, Outcomes]]) -> None:
-    """Prints the arms, each against no memory where it has the same tasks."""
-    print("| arm | passed | least to most by seed |\n|---|---:|---:|")
-    for arm in results[0]:
-        rates = [fmean(result[arm].values()) for result in results if result[arm]]  # a seed may change no task
-        if rates:
-            print(f"| {arm} | {fmean(rates):.3f} | {min(rates):.3f} to {max(rates):.3f} |")
-    for arm, other in (("one fact, the right one", "no memory"), (list(results[0])[2], "one fact, the right one")):
-        pairs = [result[arm][task] - result[other][task] for result in results for task in result[arm]]
-        print(f"{arm} against {other}: {_mean(pairs)}")
+ONE, NONE, EIGHT = "one fact, the right one", "no memory", "eight facts, the right one last"
+
+
+def report_memory(results: Sequence[Mapping[str, Outcomes]], recording: Recording) -> None:
+    """Reports the arms by seed, the differences of the bars, and the bars."""
+
+    def rates(arm: str) -> list[float]:
+        return [fmean(result[arm].values()) for result in results if result[arm]]  # a seed may change no task
+
+    rows = [[arm, *(f"{one:.2f}" for one in rates(arm)), f"{fmean(rates(arm) or [0.0]):.3f}"] for arm in results[0]]
+    columns = ["arm", *(f"seed {seed}" for seed in recording.seeds), "mean"]
+    whole = [row for row in rows if len(row) == len(columns)]
+    pairs = {
+        arm: [result[arm][task] - result[ONE][task] for result in results for task in result[arm]]
+        for arm in (NONE, EIGHT, "eight facts, the right one first")
+    }
+    lower = -fmean(pairs[EIGHT])
+    stale, fresh = fmean(rates("stale facts shown") or [0.0]), fmean(rates("fresh facts shown"))
+    bars = [
+        Bar("one right fact at least .90", f"{fmean(rates(ONE)):.3f}", fmean(rates(ONE)) >= 0.9),
+        Bar("no memory at most .30", f"{fmean(rates(NONE)):.3f}", fmean(rates(NONE)) <= 0.3),
+        Bar("eight facts, the best one last, lower by at least .50", f"{lower:.3f}", lower >= 0.5),
+        Bar("stale facts dropped, fresh ones shown", f"{stale:.2f} and {fresh:.2f} of them shown", stale == 0 < fresh),
+    ]
+    differences = Table(
+        ["against one right fact", "difference [95%]"], [[arm, _mean(some)] for arm, some in pairs.items()]
+    )
+    recording.write({"arms": Table(columns, whole), "differences": differences}, bars)
 
 
 # ---- prompts ----
@@ -160,22 +182,21 @@ async def run_prompts(seed: int, settings: Settings) -> EvolveReport:
     return await evolve(msgspec.convert(fields, EvolveRecipe), settings)
 
 
-def print_searches(found: Sequence[EvolveReport]) -> None:
-    """Prints what each search claimed beside what the gate measured."""
-    print("| search | winner | claimed | on held-out tasks | decision |\n|---|---|---:|---:|---|")
+def report_searches(found: Sequence[EvolveReport], recording: Recording) -> None:
+    """Reports what each search claimed beside what the gate measured."""
+    rows = []
     for one in found:
         changed = ", ".join(f"{k}={v!r}" for k, v in one.winner.items() if one.base.get(k) != v) or "the base"
-        held = "-" if one.held_out is None else f"{one.held_out[0]:.3f} to {one.held_out[1]:.3f}"
-        print(
-            f"| {one.name} | `{changed}` | {one.claimed[0]:.3f} to {one.claimed[1]:.3f} | {held} | "
-            f"{'accepted' if one.accepted else 'refused'} |"
-        )
-    gains = [one.held_out[1] - one.held_out[0] for one in found if one.held_out is not None]
+        held = ["-", "-"] if one.held_out is None else [f"{rate:.3f}" for rate in one.held_out]
+        claimed = [f"{rate:.3f}" for rate in one.claimed]
+        rows.append([one.name, *claimed, *held, "accepted" if one.accepted else "refused", f"`{changed}`"])
+    gains = [0.0 if one.held_out is None else one.held_out[1] - one.held_out[0] for one in found]
     claims = [one.claimed[1] - one.claimed[0] for one in found]
-    print(
-        f"claimed gain {fmean(claims):+.3f}, held-out gain {fmean(gains) if gains else 0:+.3f}; "
-        f"{sum(one.accepted for one in found)} of {len(found)} accepted"
-    )
+    shown = f"{fmean(gains):+.3f} in the mean, {min(gains):+.3f} in the worst seed (claimed {fmean(claims):+.3f})"
+    columns = ["search", "present, claimed", "winner, claimed", "present, true", "winner, true", "decision", "winner"]
+    bars = [Bar("held out at least .25 above the present prompt, in every seed", shown, min(gains) >= 0.25)]
+    rates = [sorted(candidate.rate for candidate in one.candidates) for one in found]
+    recording.write({"searches": Table(columns, rows)}, bars, rates_of_all_prompts=rates)
 
 
 # ---- cut conversations ----
@@ -226,10 +247,9 @@ async def run_context(seed: int, settings: Settings) -> dict[str, Outcomes]:
     return found
 
 
-def print_context(results: Sequence[Mapping[str, Outcomes]]) -> None:
-    """Prints each policy against the whole conversation."""
-    print("| policy | passed | against the whole conversation [95%] | outputs dropped | needed later |")
-    print("|---|---:|---:|---:|---:|")
+def report_context(results: Sequence[Mapping[str, Outcomes]], recording: Recording) -> None:
+    """Reports each policy against the whole conversation."""
+    rows = []
     for policy in [name for name in results[0] if ": " not in name]:
         rates = [value for result in results for value in result[policy].values()]
         pairs = [result[policy][task] - result["whole"][task] for result in results for task in result[policy]]
@@ -237,9 +257,10 @@ def print_context(results: Sequence[Mapping[str, Outcomes]]) -> None:
             sum(result[f"{policy}: {n}"]["all"] for result in results) for n in ("dropped", "known", "needed")
         )
         later = f"{needed:.0f} of {known:.0f} ({needed / known:.0%})" if known else "-"
-        print(
-            f"| {policy} | {fmean(rates):.3f} | {'' if policy == 'whole' else _mean(pairs)} | {dropped:.0f} | {later} |"
-        )
+        against = "" if policy == "whole" else _mean(pairs)
+        rows.append([policy, f"{fmean(rates):.3f}", against, f"{dropped:.0f}", later])
+    columns = ["policy", "passed", "against the whole conversation [95%]", "outputs dropped", "needed later"]
+    recording.write({"policies": Table(columns, rows)})
 
 
 def _mean(differences: Sequence[float]) -> str:
@@ -248,10 +269,10 @@ def _mean(differences: Sequence[float]) -> str:
     return f"{fmean(differences):+.3f}{ends}"
 
 
-PARTS: dict[str, tuple[Callable[[int, Settings], Coroutine[Any, Any, Any]], Callable[[Any], None]]] = {
-    "memory": (run_memory, print_memory),
-    "prompts": (run_prompts, print_searches),
-    "context": (run_context, print_context),
+PARTS: dict[str, tuple[Callable[[int, Settings], Coroutine[Any, Any, Any]], Callable[[Any, Recording], None]]] = {
+    "memory": (run_memory, report_memory),
+    "prompts": (run_prompts, report_searches),
+    "context": (run_context, report_context),
 }
 
 
@@ -259,18 +280,25 @@ def main() -> None:
     """Runs one part for each seed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=list(PARTS))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
+    parser.add_argument("--seeds", type=int, nargs="+", help="default: 1 to 5, or those of the plan")
     parser.add_argument("--store", type=Path, help="Keeps the runs in this store.")
+    parser.add_argument(
+        "--record", action="store_true", help="Writes experiments/results; without --seeds for all seeds of the plan."
+    )
     given = parser.parse_args()
-    run, show = PARTS[given.part]
+    run, report = PARTS[given.part]
+    seeds = given.seeds or (RECORDED_SEEDS if given.record else (1, 2, 3, 4, 5))
+    command = f"python -m experiments.small_model {given.part} --record"
+    recording = Recording(
+        f"small-model-{given.part}", command, seeds, __doc__ or "", enabled=given.record, planned=RECORDED_SEEDS
+    )
     with tempfile.TemporaryDirectory() as scratch:
         settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
-        results, started = [], time.process_time()
-        for seed in given.seeds:
+        results = []
+        for seed in seeds:
             results.append(asyncio.run(run(seed, settings)))
-            print(f"after seed {seed}, {time.process_time() - started:.0f} CPU-s:", flush=True)
-            show(results)
-            sys.stdout.flush()
+            print(f"seed {seed} is done", flush=True)
+        report(results, recording)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ tool, of which every arm has the same number. No agent here asks a model.
 
     python -m experiments.teams channel
     python -m experiments.teams credit
+    python -m experiments.teams advice
+    python -m experiments.teams designs
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ import msgspec
 from assay.agents.clue_solver import Knowledge, read_clues
 from assay.analysis.actor_usage import actor_usage
 from assay.environments.worlds.split_constraints import SplitConstraints
+from assay.learning.evolution.evolve import evolve
+from assay.learning.evolution.recipe import EvolveRecipe
 from assay.records import TEAM_SEND, Step, Trajectory
 from assay.rollout import RunConfig, Tally, start_run
 from assay.rollout.rejudge.config import MarginalsConfig
@@ -64,15 +68,15 @@ ARMS = (
 )
 
 
-def _run_name(*parts: object) -> str:
+def run_name(*parts: object) -> str:
     return "".join(c if c.isalnum() else "-" for c in "-".join(map(str, parts)))
 
 
-async def _trajectories(
+async def make_trajectories(
     label: str, tasks: str, seed: int, settings: Settings, agent: str, options: Row
 ) -> list[Trajectory]:
     """Makes a run, or reads the one that is there."""
-    name = _run_name(label, seed)
+    name = run_name(label, seed)
     if name not in list_runs(settings.store):
         config = RunConfig(tasks=(tasks,), run=name, seed=seed, agent=agent, agent_options=options)
         await start_run(config, settings, Tally())
@@ -122,18 +126,16 @@ def _measures(made: Trajectory) -> dict[str, float]:
     }
 
 
-async def _channel(settings: Settings) -> None:
+async def _channel(settings: Settings, arms: Sequence[Arm] = ARMS) -> None:
     cells: dict[str, dict[tuple[int, str], dict[str, float]]] = {}
-    for arm in ARMS:
+    for arm in arms:
         cell = cells.setdefault(arm.label, {})
         for seed in SEEDS:
-            for made in await _trajectories(arm.label, TASKS, seed, settings, arm.agent, arm.options):
+            for made in await make_trajectories(arm.label, TASKS, seed, settings, arm.agent, arm.options):
                 cell[seed, made.task] = _measures(made)
-    print(
-        "| arm | passed [95%] | over no channel [95%] | by seed | values known for certain | acts | messages | turns |"
-    )
+    print(f"| arm | passed [95%] | over {arms[0].label} [95%] | by seed | rightly stated | acts | messages | turns |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|")
-    base = cells[ARMS[0].label]
+    base = cells[arms[0].label]
     for label, cell in cells.items():
         passed = mean_interval(list(_by_task(cell, "passed").values()))
         assert passed is not None
@@ -167,6 +169,78 @@ def _gain(cell: dict[tuple[int, str], dict[str, float]], base: dict[tuple[int, s
     return f"{shown} | {min(by_seed):+.2f} to {max(by_seed):+.2f}"
 
 
+# An adviser on a budget.
+
+
+def _advised(turns: int | None, **adviser: Any) -> dict[str, Any]:
+    """Returns a worker with one part, and an adviser with the other that tells a clue a turn and cannot act."""
+    options = {"batch": 1, "decoy": adviser.pop("decoy", False)}
+    roles = [
+        {"name": "adviser", "agent": SOLVER, "tools": [], "options": options, "turns": turns, **adviser},
+        {"name": "worker", "agent": SOLVER, "options": {"reread": 1}},
+    ]
+    channels = [{"name": "advice", "writers": ["adviser"], "readers": ["worker"]}]
+    return {"roles": roles, "channels": channels}
+
+
+ADVICE = (
+    Arm("no adviser", "team", _advised(None) | {"absent": ["adviser"]}),
+    *(Arm(f"{turns} turns, from the first on", "team", _advised(turns)) for turns in (1, 2, 3, 4)),
+    Arm("no budget", "team", _advised(None)),
+    Arm("2 turns, every 4th", "team", _advised(2, every=4)),
+    Arm("2 turns, after 8", "team", _advised(2, after=8)),
+    Arm("2 turns, after 16", "team", _advised(2, after=16)),
+    Arm("2 turns of decoys", "team", _advised(2, decoy=True)),
+)
+
+
+# A designer of teams.
+
+
+def _roles(**options: Any) -> list[dict[str, Any]]:
+    return [{"name": name, "agent": SOLVER, "options": options} for name in ("one", "two")]
+
+
+DESIGNS: dict[str, list[Any]] = {
+    "roles": [_roles(decoy=True), _roles(tell=0.3), _roles()],
+    "channels": [[], [{"name": "table", "writers": ["one"]}], [{"name": "table"}]],
+    "absent": [[], ["two"]],
+}
+
+
+def _design_recipe(method: str, seed: int) -> EvolveRecipe:
+    """Returns a search of 256 (designs) or 252 (grid: 18 combinations, 14 tasks) attempts."""
+    world = "family:split-constraints,variables=5,values=4"
+    search: dict[str, Any] = {"method": method, "seed": seed, "tasks": [f"{world},n=64,seed={seed * 10 + 1}"]}
+    if method == "grid":
+        search["tasks"] = [f"{world},n=14,seed={seed * 10 + 1}"]
+    fields: dict[str, Any] = {
+        "name": f"{method}-{seed}",
+        "agent": "team",
+        "base": {"roles": _roles(tell=0.3), "channels": [], "absent": []},
+        "space": DESIGNS,
+        "search": search,
+        "gate": {"tasks": [f"{world},n=60,seed={seed * 10 + 2}"], "seed": seed},
+    }
+    return msgspec.convert(fields, EvolveRecipe)
+
+
+async def _designs(settings: Settings) -> None:
+    print("| seed | method | winner | claimed by the search | on held-out tasks | decision |")
+    print("|---:|---|---|---:|---:|---|")
+    for seed in SEEDS:
+        for method in ("designs", "grid"):
+            own = msgspec.structs.replace(settings, store=settings.store / method)  # the holdout's budget is each one's
+            found = await evolve(_design_recipe(method, seed), own)
+            told = found.winner["roles"][0]["options"] or "all told"
+            ways = [", ".join(one.get("writers", ["both"])) for one in found.winner["channels"]]
+            shown = f"{told}; writers: {ways[0] if ways else 'none'}; absent: {len(found.winner['absent'])}"
+            held = "-" if found.held_out is None else f"{found.held_out[0]:.3f} to {found.held_out[1]:.3f}"
+            decision = "accepted" if found.accepted else "refused"
+            claimed = f"{found.claimed[0]:.3f} to {found.claimed[1]:.3f}"
+            print(f"| {seed} | {method} | {shown} | {claimed} | {held} | {decision} |", flush=True)
+
+
 # Credit by forks.
 
 
@@ -188,8 +262,8 @@ class Exact:
     one of the assignments that fit, so that it succeeds with the chance 1 / (number of assignments that fit).
     """
 
-    def __init__(self, made: Trajectory) -> None:
-        self.world = _worlds(CREDIT_TASKS)[made.task]
+    def __init__(self, made: Trajectory, tasks: str = "") -> None:
+        self.world = _worlds(tasks or CREDIT_TASKS)[made.task]
         self.parts = [read_clues(self.world.view(part)) for part in (1, 2, 3)]
         self.planted = tuple(_planted(self.world).values())
 
@@ -207,6 +281,11 @@ class Exact:
 
     def marginals(self, made: Trajectory) -> Iterator[tuple[int, float]]:
         """Yields the exact marginal of each act, by step."""
+        for step, with_it, without_it in self.chances(made):
+            yield step, with_it - without_it
+
+    def chances(self, made: Trajectory) -> Iterator[tuple[int, float, float]]:
+        """Yields the exact chances of success with each act and with a passed turn in its place, by step."""
         told: list[str] = []
         left = {"one": list(self.parts[0]), "two": list(self.parts[1])}
         current = [0] * len(self.planted)
@@ -224,7 +303,7 @@ class Exact:
             _assign(step, current)
             if step.tool_calls:
                 rest = [clue for clues in left.values() for clue in clues]
-                yield step.index, self.chance(told, rest, current) - self.chance(before[0], rest, before[1])
+                yield step.index, self.chance(told, rest, current), self.chance(before[0], rest, before[1])
 
 
 def _assign(step: Step, current: list[int]) -> None:
@@ -253,10 +332,10 @@ class Scores(NamedTuple):
 
 
 async def _credit_seed(seed: int, forks: int, settings: Settings) -> Scores:
-    made = await _trajectories("credit", CREDIT_TASKS, seed, settings, "team", CREDIT_TEAM)
+    made = await make_trajectories("credit", CREDIT_TASKS, seed, settings, "team", CREDIT_TEAM)
     exact = {(one.attempt, step): value for one in made for step, value in Exact(one).marginals(one)}
     outcome = {one.attempt: float(one.outcome == "pass") for one in made}
-    report = await measure_marginals(_run_name("credit", seed), MarginalsConfig(forks=forks), settings, Tally())
+    report = await measure_marginals(run_name("credit", seed), MarginalsConfig(forks=forks), settings, Tally())
     found = [one for one in report.marginals if one.marginal is not None and one.step is not None]
     told = [one for one in found if one.act.startswith(TEAM_SEND)]
 
@@ -291,13 +370,18 @@ async def _credit(settings: Settings, numbers: Sequence[int]) -> None:
 def main() -> None:
     """Runs one part."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["channel", "credit"])
+    parser.add_argument("part", choices=["channel", "credit", "advice", "designs"])
     parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")
     parser.add_argument("--forks", type=int, nargs="+", default=FORKS, help="continuations of each side")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
-        asyncio.run(_channel(settings) if given.part == "channel" else _credit(settings, given.forks))
+        if given.part == "credit":
+            asyncio.run(_credit(settings, given.forks))
+        elif given.part == "designs":
+            asyncio.run(_designs(settings))
+        else:
+            asyncio.run(_channel(settings, ARMS if given.part == "channel" else ADVICE))
 
 
 if __name__ == "__main__":

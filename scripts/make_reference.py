@@ -48,6 +48,7 @@ from assay.analysis.contracts.fields import ROOTS
 from assay.analysis.interface import Finding as RuleFinding
 from assay.analysis.interface import Quote
 from assay.analysis.replayed import Comparison, Difference, PathDifference
+from assay.analysis.semi_online import ReplayedSteps
 from assay.analysis.signals import CATEGORIES, SIGNALS, Signals
 from assay.analysis.volatile import VOLATILE, VOLATILE_PATHS
 from assay.cli.app import build_app
@@ -62,12 +63,12 @@ from assay.gateway.backends import _open_tokens as token_models
 from assay.gateway.backends import pricing, scripted, small
 from assay.learning.credit.compose import CreditConfig, MaskStage
 from assay.learning.evolution.recipe import EvolveGateOptions, EvolveRecipe, EvolveSearchOptions
-from assay.learning.improve import EvaluationPoint, ImproveReport
 from assay.learning.service import BatchRequest, PolicyRequest, RolloutServiceConfig
 from assay.learning.service.config import AbortRequest, AcknowledgeRequest, VersionRequest
 from assay.learning.service.groups import GroupAttempt
 from assay.learning.skills.records import ArmResult, Claim, Edit, EditProposal, EvidenceRef, SkillEntry, TrialRecord
 from assay.learning.train import TrainReport
+from assay.learning.trainer.improve_report import EvaluationPoint, ImproveReport
 from assay.learning.trainer.options import DpoOptions, ModelOptions, OptimiserOptions, PolicyGradientOptions, SftOptions
 from assay.learning.trainer.recipe import (
     DemonstrationOptions,
@@ -120,6 +121,7 @@ from assay.rollout.rejudge.counterfactual import PrefixOutcome, RewindResult
 from assay.rollout.rejudge.marginals import Marginal, MarginalsReport
 from assay.rollout.rejudge.replay import ReplayResult
 from assay.rollout.rejudge.reverify import ReverificationResult
+from assay.rollout.rejudge.semi_online import PatchedScore, SemiOnlineReport, SemiOnlineResult
 from assay.rollout.schedule.policies import ALLOCATIONS
 from assay.statistics import AtK, Estimate, GroupSummary, OutcomeBounds
 from assay.store import AttemptRow, Erasure, ErasureReport, GcReport, SealReport, StoreProblem
@@ -346,6 +348,10 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
             "results": "list of Replayed, each with `agrees`",
         },
         (ReplayResult, Comparison, Difference, PathDifference, Cause),
+    ),
+    "replay --semi-online": (
+        {name: f"see SemiOnlineReport.{name}" for name in SemiOnlineReport.__struct_fields__},
+        (SemiOnlineReport, SemiOnlineResult, ReplayedSteps, PatchedScore),
     ),
     "replay --from-each-prefix": (
         {"run": "the recorded run", "rewound": "list of Rewound"},

@@ -157,7 +157,7 @@ async def test_a_recorded_attempt_is_repeated_by_composites() -> None:
 )  # fmt: skip
 def test_hostile_declarations_are_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "tools.json").write_text(text)
-    with pytest.raises(UserError, match="holds no composite tools"):
+    with pytest.raises(UserError, match="does not hold composite tools"):
         read_composites(tmp_path / "tools.json")
 
 

@@ -115,3 +115,25 @@ def test_markup_in_a_cell_is_text() -> None:
     assert r"\textbackslash{}input\{/etc/passwd\}" in format_rows([cell], "latex")
     with pytest.raises(UserError, match="not as 'html'"):
         format_rows([cell], "html")
+
+
+def test_a_line_of_releases_compares_each_candidate_with_the_present_release_once(store: Path) -> None:
+    assert assay(store, "releases").stdout.startswith("no line of releases")
+    assert assay(store, "gate", "base", "better", "--line", "main").exit_code == 0
+    behind = assay(store, "gate", "base", "worse", "--line", "main")
+    assert behind.exit_code == 2
+    assert "the release of line 'main' is 'better', not 'base'" in " ".join(behind.stderr.split())
+    refused = assay(store, "gate", "better", "worse", "--line", "main")
+    assert refused.exit_code == 1
+    assert "decision 2 on these tasks" in refused.stderr
+    again = assay(store, "gate", "better", "worse", "--line", "main")
+    assert (again.exit_code, "a candidate is decided once" in " ".join(again.stderr.split())) == (2, True)
+    (line,) = json.loads(assay(store, "releases", "main", "--json").stdout)
+    assert line["release"] == "better"
+    assert [(one["candidate"], one["base"], one["accepted"]) for one in line["entries"]] == [
+        ("better", "base", True),
+        ("worse", "better", False),
+    ]
+    assert line["entries"][1]["lost"]
+    assert assay(store, "releases", "other").exit_code == 2
+    assert assay(store, "gate", "better", "worse", "--line", "../x").exit_code == 2

@@ -13,6 +13,7 @@ from assay.agents.text_rules import render_rule
 from assay.cli.app import build_app
 from assay.learning.skills.library import SkillLibrary
 from assay.learning.skills.records import TrialRecord
+from assay.learning.skills.routing import offered_tiers
 
 WORLDS = "family:adventure,rooms=3,locks=0,n=40,seed=4"
 SOLVER = "tests.synthesis.services.solver_agent:SolverAgent"
@@ -59,6 +60,26 @@ def test_versions_are_counted_beside_attempts_without_a_skill(store: Path) -> No
     assert helpful["difference"] > 0.1
     assert helpful["low"] < helpful["difference"] < helpful["high"]
     assert invoke(store, "skills", "usage", "takes", "without") == []
+
+
+def test_runs_move_skills_between_tiers_and_a_demoted_one_is_not_offered(store: Path) -> None:
+    runs = ("without", "with-takes", "with-drops")
+    looked = {one["skill"]: one for one in invoke(store, "skills", "tiers", *runs)}
+    assert {name: (one["before"], one["tier"]) for name, one in looked.items()} == {
+        "takes": ("new", "proven"),
+        "drops": ("new", "demoted"),
+    }
+    assert {one["tier"] for one in invoke(store, "skills", "ls")} == {"new"}  # a look records nothing
+    moved = {one["skill"]: one for one in invoke(store, "skills", "tiers", *runs, "--record")}
+    assert (moved["takes"]["promotions"], moved["drops"]["demotions"]) == (1, 1)
+    again = invoke(store, "skills", "tiers", *runs, "--record")
+    assert [(one["skill"], one["before"], one["tier"]) for one in again] == [
+        ("takes", "proven", "proven"),
+        ("drops", "demoted", "demoted"),
+    ]
+    assert list(offered_tiers(SkillLibrary(store))) == ["takes"]
+    entry = SkillLibrary(store).summary("drops").entries[-1]
+    assert (entry.kind, entry.tier, entry.source) == ("tier", "demoted", ", ".join(runs))
 
 
 def test_a_skill_is_retired_by_usage_only_where_it_harms(store: Path) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
 from assay.cli.app import build_app
+from experiments.safety_adviser import HERE, team
 
 TEAM = Path(__file__).parents[2] / "docs_src" / "team.toml"
 RUN = ("run", "family:split-constraints,n=2,variables=4,values=3", "--agent", "team", "--run", "pair")
@@ -39,3 +42,27 @@ def test_a_wrong_team_file_is_one_paragraph(tmp_path: Path) -> None:
     found = assay(tmp_path, *RUN, "--agent-option", f"file={tmp_path / 'bad.toml'}")
     assert found.exit_code == 2
     assert "rights" in found.output
+
+
+def test_a_query_names_the_actor_of_each_step(store: Path) -> None:
+    wanted = "SELECT DISTINCT actor_name FROM steps ORDER BY 1"
+    live = assay(store, "query", wanted).stdout
+    assert live.split()[-2:] == ["reader", "solver"]
+    assert assay(store, "seal", "pair").exit_code == 0
+    assert assay(store, "query", wanted).stdout == live
+
+
+def test_a_safety_adviser_is_measured_on_both_axes(tmp_path: Path) -> None:
+    for name, absent in (("alone", True), ("advised", False)):
+        table = msgspec.toml.encode({"agent_options": team("t", "always", absent=absent)})
+        (tmp_path / "run.toml").write_bytes(table)
+        tasks = f"family:{HERE}:DeskTasks,n=40,seed=3,twins=true"
+        made = assay(tmp_path, "run", tasks, "--config", str(tmp_path / "run.toml"), "--agent", "team", "--run", name)
+        assert made.exit_code == 0, made.output
+    found = json.loads(assay(tmp_path, "stats", "alone", "advised", "--table", "refusals", "--json").stdout)
+    alone, advised = found["tables"]["refusals"]
+    assert (alone["to_decline"], alone["to_do"], alone["agent"]) == (20, 20, "team:t-adviser")
+    assert advised["unsafe"] < alone["unsafe"]
+    assert advised["refused"] < alone["refused"]
+    assert advised["improvement"] == pytest.approx(advised["passed"] - alone["passed"])
+    assert assay(tmp_path, "stats", "alone", "--table", "refusals").stdout.splitlines()[1].startswith("team:t-adviser")

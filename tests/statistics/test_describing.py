@@ -14,6 +14,7 @@ from assay.statistics import (
     area_under_curve,
     blind_replay_line,
     calibration_error,
+    cell_agreement,
     measure_robustness,
     outcome_consistency,
     pareto_front,
@@ -178,3 +179,38 @@ def test_survival_against_scipy(rows: list[tuple[int, bool]]) -> None:
             assert point.share == pytest.approx(known[point.at])
     else:
         assert [p.share for p in survival_curve(lengths, solved)] == [1.0]
+
+
+def test_two_measures_of_the_same_tasks_share_their_noise() -> None:
+    draw = np.random.default_rng(2)
+    hard = draw.random(40)  # a task that is hard is hard for all, by both measures
+    made = {
+        f"m{n}": [
+            [float(h < n / 8), float(h < n / 8) if draw.random() < 0.9 else float(draw.random() < 0.5)] for h in hard
+        ]
+        for n in range(8)
+    }
+    sides = [{name: [cell[side] for cell in cells] for name, cells in made.items()} for side in range(2)]
+    paired, apart = rank_agreement(*sides, paired=True), rank_agreement(*sides)
+    assert paired.value == apart.value
+    assert paired.interval is not None
+    assert paired.interval.low > 0.8
+    with pytest.raises(ValueError, match="same tasks"):
+        rank_agreement(sides[0], {name: row[:9] for name, row in sides[1].items()}, paired=True)
+
+
+def test_cells_agree_as_all_their_values_do() -> None:
+    from scipy import stats
+
+    draw = np.random.default_rng(1)
+    one = {f"m{n}": draw.random(30).tolist() for n in range(4)}
+    other = {name: [value + 0.3 * draw.random() for value in row] for name, row in one.items()}
+    found = cell_agreement(one, other)
+    flat = [[value for name in sorted(side) for value in side[name]] for side in (one, other)]
+    assert found.value == pytest.approx(float(stats.spearmanr(*flat).statistic))
+    assert found.interval is not None
+    assert 0.8 < found.interval.low < found.value < found.interval.high < 1.0
+    assert cell_agreement({"a": [1.0, 1.0]}, {"a": [0.0, 1.0]}).value is None
+    assert cell_agreement({"a": [1.0], "b": [0.0]}, {"a": [1.0], "b": [0.5]}).interval is None
+    with pytest.raises(ValueError, match="same configurations"):
+        cell_agreement({"a": [1.0]}, {"b": [1.0]})

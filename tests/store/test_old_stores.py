@@ -63,6 +63,13 @@ def test_queries_over_an_ungraded_store_say_unknown(root: Path) -> None:
 
 
 @pytest.mark.newest
+def test_steps_and_calls_of_an_older_store_have_no_actors_name(root: Path) -> None:
+    for table in ("steps", "calls"):
+        rows = query(root, f"SELECT DISTINCT actor_name FROM {table}", runs=[SEALED]).rows
+        assert rows in ((), ((None,),))
+
+
+@pytest.mark.newest
 def test_a_graded_store_opens_and_its_chains_verify(tmp_path: Path) -> None:
     root = extract(tmp_path, "graded")
     assert sorted(list_runs(root)) == sorted([GRADED, GRADED_LIVE, WORLDS])

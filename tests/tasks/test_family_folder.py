@@ -60,7 +60,7 @@ def test_a_file_that_names_code_is_not_opened(tmp_path: Path, fields: dict[str, 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"family":"grid"}', "[" * 9_000, "\xff"])
 def test_a_malformed_file_is_a_user_error(tmp_path: Path, text: str) -> None:
     (tmp_path / FAMILY_FILE).write_text(text, encoding="latin-1")
-    with pytest.raises(UserError, match="names no tasks"):
+    with pytest.raises(UserError, match="does not hold names of tasks"):
         find_tasks([str(tmp_path)])
 
 

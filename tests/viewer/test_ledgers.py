@@ -13,7 +13,7 @@ from assay.errors import UserError
 from assay.records import Evidence, digest_bytes
 from assay.store import RunStore
 from assay.viewer.branch_tree import branch_tree
-from assay.viewer.ledgers import list_ledgers, read_ledger, show_evolution, show_skill
+from assay.viewer.ledgers import list_ledgers, read_ledger, show_evolution, show_releases, show_skill
 from assay.viewer.views import make_view
 from scripts.showcase_improving import SEARCH, SEARCHED, SKILL, write_improving
 
@@ -67,6 +67,19 @@ def test_a_changed_ledger_is_reported_with_what_was_read_before(root: Path) -> N
     assert (len(read_ledger(path).entries), read_ledger(path).problem) == (1, None)
 
 
+def test_a_line_of_releases_shows_its_release_and_every_decision(tmp_path: Path) -> None:
+    entry = {"base": "one", "candidate": "two", "accepted": True, "reasons": ["3 gained"], "gained": ["t"], "lost": []}
+    hostile = {"base": 5, "candidate": "x" * 9_000, "accepted": "yes", "reasons": [1], "gained": "t", "number": True}
+    write_lines(tmp_path / "releases" / "main.jsonl", {**entry, "number": 1, "at": 1.7e9}, hostile)
+    found = show_releases(tmp_path, "main")
+    assert (found["release"], found["state"], found["problem"]) == ("two", "refused", None)
+    assert [(one["accepted"], one["gained"]) for one in found["entries"]] == [(True, ["t"]), (False, [])]
+    assert len(found["entries"][1]["candidate"]) < 4_100
+    assert [(one["name"], one["state"]) for one in list_ledgers(tmp_path)["releases"]] == [("main", "refused")]
+    with pytest.raises(UserError):
+        show_releases(tmp_path, "../main")
+
+
 def test_hostile_ledgers_are_cut_and_typed(tmp_path: Path) -> None:
     odd = {"kind": "candidate", "options": ["x"], "rate": "1", "tasks": None, "turns": True, "runs": [3, "r"]}
     gate = {"kind": "gate", "options": {"a": "b" * 9_000}, "accepted": "yes", "reasons": "none", "rate": 1e400}
@@ -105,3 +118,21 @@ def test_a_tree_has_a_parent_for_each_act_and_the_judged_path(root: Path) -> Non
         hostile = msgspec.structs.replace(trajectory, evidence=(Evidence("e", "audit", "branch", data),))
         assert branch_tree(hostile)["problem"]
         assert branch_tree(hostile)["nodes"] == []
+
+
+def test_a_search_in_forks_shows_the_tree_that_it_listed(root: Path) -> None:
+    with RunStore.open(root, SEARCHED) as store:
+        trajectory = msgspec.structs.replace(store.trajectory("adventure-5-1@0.0"), evidence=())
+
+    def shown(**data: object) -> dict[str, Any]:
+        evidence = (Evidence("e", "audit", "search", {"merged": 4, **data}),)
+        return branch_tree(msgspec.structs.replace(trajectory, evidence=evidence))
+
+    found = shown(tree=[[0, -1, "Door", "Hall"], [1, 0, "Set lamp: On", "Hall"]], path=[0, 1])
+    assert (found["nodes"][1], found["path"]) == ([1, 0, "Set lamp: On", "Hall"], [0, 1])
+    assert (found["steps"], found["problem"], found["search"]) == (False, None, {"merged": 4})
+    for tree, path in ([[[0, 0, "a", "b"]], []], [[[5, -1, "a", "b"]], []], [[[0, -1, 7, "b"]], []], ["x", []]):
+        hostile = shown(tree=tree, path=path)
+        assert hostile["problem"]
+        assert hostile["nodes"] == []
+    assert shown(tree=[[0, -1, "a", "b"]], path=[7, -3])["path"] == []

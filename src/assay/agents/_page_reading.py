@@ -13,11 +13,10 @@ from typing import Any, Final, NamedTuple
 
 from assay.environments.browser.page_text import PageView, Part, confirmation
 
+from .frontier import is_irreversible
+
 _WISH: Final = re.compile(r"^- ([^:\n]+): (.+)$", re.MULTILINE)
 _TITLE: Final = re.compile(r"current screen is “([^”]+)”")
-_IRREVERSIBLE: Final = re.compile(
-    r"\b(send|submit|pay|buy|order|place|book|delete|close|begin anew|transfer|cancel)\b", re.IGNORECASE
-)
 _MOST_CHOICES: Final = 12
 """Choices of values of one form."""
 
@@ -38,9 +37,14 @@ class Act(NamedTuple):
     calls: tuple[tuple[str, Mapping[str, Any]], ...]
 
     @property
+    def words(self) -> str:
+        """What the page calls it, without the values that are chosen."""
+        return self.about.partition(":")[0]
+
+    @property
     def is_irreversible(self) -> bool:
         """True if its words say that it cannot be taken back."""
-        return bool(_IRREVERSIBLE.search(self.about.partition(":")[0]))
+        return is_irreversible(self.words)
 
 
 def read_goal(instruction: str) -> Goal:

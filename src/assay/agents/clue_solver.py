@@ -42,12 +42,14 @@ class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Clues per message; 0 puts all of them in one."""
     decoy: bool = False
     """True if it tells clues of another puzzle instead of its own: a placebo of equal length."""
+    reread: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Assignments after which it looks for messages again; 0: once a look found none, it looks no more."""
     steps: Annotated[int, msgspec.Meta(ge=1)] = 200
     """Maximum number of its turns; the limits of world and run also apply."""
 
 
 class ClueSolverAgent:
-    """Solves constraints from text. Options: `tell`, `batch`, `decoy`, `steps`."""
+    """Solves constraints from text. Options: `tell`, `batch`, `decoy`, `reread`, `steps`."""
 
     name = "clue-solver"
     needs_model = False
@@ -146,7 +148,7 @@ class _Solver:
         self._has_handed = False
         self._current = [0] * len(self.knowledge.names)
         self._tried: set[Values] = set()
-        self._turn = 0
+        self._turn = self._assigned = 0
 
     def recall(self, steps: Sequence[Step]) -> None:
         for step in steps:
@@ -215,6 +217,9 @@ class _Solver:
             target = open_ones[distances.index(min(distances))]
             at = next(n for n, value in enumerate(self._current) if value not in (0, target[n]))
         await self._do(ASSIGN, {"variable": names[at], "value": target[at]})
+        self._assigned += 1
+        if self._options.reread and self._assigned % self._options.reread == 0:
+            self._is_reading = TEAM_READ in self._tools
         return True
 
     def _draw(self, number: int) -> random.Random:

@@ -19,7 +19,8 @@ from typing import Annotated, Any, NamedTuple, cast
 import msgspec
 
 from assay.environments.interface import Tools, ToolSpec
-from assay.errors import TaskError, UserError
+from assay.errors import TaskError
+from assay.limited_file import parse_file
 from assay.records import Evidence, Observation, Step, ToolCall, canonical_bytes, digest_bytes
 
 from .interface import Attempt
@@ -94,20 +95,8 @@ class CompositeTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read_composites(path: Path) -> tuple[CompositeTool, ...]:
     """Reads the composite tools of a skill's folder, or of a file. Raises `UserError` for what is no declaration."""
     file = path / COMPOSITES_FILE if path.is_dir() else path
-    try:
-        with file.open("rb") as opened:
-            data = opened.read(_FILE_BYTES + 1)
-        if len(data) > _FILE_BYTES:
-            raise UserError(f"{file} is larger than {_FILE_BYTES >> 20} MiB, the limit for composite tools")
-        found = decode_composites(data)
-    except OSError as exc:
-        raise UserError(
-            f"composite tools {file} cannot be read ({exc.strerror}): name a folder that `assay skills mine` and "
-            "`assay skills export` wrote"
-        ) from exc
-    except (msgspec.DecodeError, ValueError, RecursionError) as exc:
-        raise UserError(f"{file} holds no composite tools: {exc}") from exc
-    return found
+    hint = "`assay skills mine` and `assay skills export` write them"
+    return parse_file(file, decode_composites, holding="composite tools", limit=_FILE_BYTES, hint=hint)
 
 
 def decode_composites(data: bytes) -> tuple[CompositeTool, ...]:

@@ -33,6 +33,7 @@ from ._context import (
     summarised_part,
 )
 from ._options import read_options
+from ._patching import PatchedTurn, patch_turn
 from ._recall import Recall, RecallOptions
 from ._skill_text import load_agent_skill
 from .grounding import GroundingMeter
@@ -232,15 +233,18 @@ class _Conversation:
         """Executes a reply; returns True if it ended the attempt."""
         content, reasoning = reply.message.get("content"), _reasoning(reply.message)
         calls = parse_calls(reply.message.get("tool_calls") or [], self._tools, turn)
-        self._messages.append(self._as_sent(content, calls, reasoning))
+        sent = self._as_sent(content, calls, reasoning)
         if not calls:
+            self._messages.append(sent)
             return self._nudge(text_of(content), reasoning, call_id)
         self._silent = 0
         acts, last = self._choose_calls(calls)
         message = text_of(content) or None
         if acts:
             observations = await self._attempt.act(acts, message=message, reasoning=reasoning, call=call_id)
-            self._append_results(acts, observations)
+            patched = await self._patch(sent, acts, observations, turn)
+            self._messages.append(patched.message)
+            self._append_results(patched.calls, patched.observations)
             self._check_grounding(turn, " ".join(filter(None, (message, reasoning))), acts, observations)
         elif last is not None:
             self._attempt.say(message or "", reasoning=reasoning, call=call_id)
@@ -250,6 +254,17 @@ class _Conversation:
             return False
         self._attempt.finish((last.parsed or {})["message"])
         return True
+
+    async def _patch(
+        self, sent: dict[str, Any], acts: Sequence[ToolCall], observations: Sequence[Observation], turn: int
+    ) -> PatchedTurn:
+        """Returns a turn as the history holds it: in a semi-online replay, with recorded steps in place of others."""
+
+        async def ask(messages: list[dict[str, Any]]) -> str:
+            asked = ModelRequest([*self._messages, *messages], [], self._sampling_params(turn))
+            return text_of((await self._attempt.ask(asked))[1].message.get("content"))
+
+        return await patch_turn(self._attempt.tools, PatchedTurn(sent, acts, observations), ask)
 
     def _append_results(self, acts: Sequence[ToolCall], observations: Sequence[Observation]) -> None:
         limit = self._options.max_output_chars

@@ -9,8 +9,6 @@ the estimate knows requests for named values and a last page, as the family `sit
 
 from __future__ import annotations
 
-import heapq
-import itertools
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -23,10 +21,14 @@ from assay.records import Evidence, ToolCall, canonical_bytes
 
 from ._options import read_options
 from ._page_reading import Act, Goal, acts_on, confirming_click, distance, read_goal
+from .frontier import Frontier
 from .interface import Attempt
 
 _STEP = 0.6
 """Cost of a step beside the estimate of what is left."""
+_MOST_NODES = 3_000
+"""States that the evidence lists."""
+_MOST_TEXT = 200
 
 
 @runtime_checkable
@@ -43,6 +45,8 @@ class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Node(NamedTuple):
+    number: int
+    """Position in the list of states of the evidence; -1 is the start."""
     world: World
     view: PageView
     first: Mapping[str, str]
@@ -59,7 +63,17 @@ def require_site(attempt: Attempt, agent: str, does: str) -> ForksPages:
     verb in the message."""
     if isinstance(attempt.tools, ForksPages):
         return attempt.tools
-    raise TaskError(
+    raise _refusal(attempt, agent, does)
+
+
+def require_pages(attempt: Attempt, agent: str, does: str) -> None:
+    """Requires the tools of a browser, on a site or on recorded pages. Raises `TaskError` as `require_site`."""
+    if all(spec.name != "read_page" for spec in attempt.tools.specs()):
+        raise _refusal(attempt, agent, does)
+
+
+def _refusal(attempt: Attempt, agent: str, does: str) -> TaskError:
+    return TaskError(
         f"agent {agent!r} {does} sites in a browser alone, and task {attempt.task.id!r} is in an environment "
         f"{attempt.task.environment.kind!r}: take tasks of the family sites"
     )
@@ -83,7 +97,7 @@ class PageSearchAgent:
             plan = await search.find(tools.fork_pages(), shown.content)
         finally:
             await search.close()
-            attempt.note(Evidence("search", "audit", "page_search", search.counts()))
+            attempt.note(Evidence("search", "audit", "search", search.summary()))
         for number, (name, arguments) in enumerate(plan, 1):
             await attempt.act([_as_call(number, name, arguments)])
             if attempt.ended is not None:
@@ -100,21 +114,23 @@ class _Search:
     """Search of one attempt."""
 
     def __init__(self, goal: Goal, forks: int) -> None:
-        self._goal, self._most = goal, forks
+        self._goal = goal
+        self._frontier = Frontier[_Node](forks)
         self._open: dict[int, World] = {}
-        self._seen: set[tuple[Any, ...]] = set()
-        self._forks = self._merged = self._failed = self._refused = 0
+        self._tree: list[tuple[int, str, str]] = []
+        """The state before each act, the act, and the page that it led to."""
+        self._path: tuple[int, ...] = ()
+        self._refused = 0
         self.is_found = False
 
-    def counts(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         """Returns what the search did, as evidence."""
         return {
-            "forks": self._forks,
-            "states": len(self._seen),
-            "merged": self._merged,
-            "failed": self._failed,
-            "irreversible_refused": self._refused,
+            **self._frontier.statistics(),
+            "refused": self._refused,
             "found": self.is_found,
+            "tree": [[number, *one] for number, one in enumerate(self._tree[:_MOST_NODES])],
+            "path": list(self._path),
         }
 
     async def close(self) -> None:
@@ -130,35 +146,40 @@ class _Search:
         """Returns the calls of a plan that reaches the goal; none if no plan was found. Takes the world over."""
         self._open[id(world)] = world
         view = read_view(shown)
-        waiting: list[tuple[float, int, _Node]] = []
-        order = itertools.count()
-        heapq.heappush(waiting, (0.0, 0, _Node(world, view, {}, {}, view.codes, (), 0)))
-        while waiting and self._forks < self._most:
-            node = heapq.heappop(waiting)[2]
+        self._frontier.push(_Node(-1, world, view, {}, {}, view.codes, (), 0), 0.0)
+        while self._frontier:
+            node = self._frontier.pop()
             for act in acts_on(node.view, sorted(node.codes)):
-                if self._forks >= self._most:
+                if not self._frontier.has_budget:
                     break
                 child = await self._try(node, act)
                 if child is None:
                     continue
                 left = distance(self._goal, child.first, child.known, child.view.heading)
                 if not left and self._goal.wishes.keys() <= child.known.keys():
-                    self.is_found = True
+                    self.is_found, self._path = True, self._way_to(child.number)
                     return child.plan
                 if act.is_irreversible:
                     self._refused += 1
                     await self._close(child.world)
                     continue
-                heapq.heappush(waiting, (left + _STEP * child.steps, next(order) + 1, child))
+                self._frontier.push(child, left + _STEP * child.steps)
             await self._close(node.world)
         return ()
+
+    def _way_to(self, number: int) -> tuple[int, ...]:
+        way = list[int]()
+        while number >= 0:
+            way.insert(0, number)
+            number = self._tree[number][0]
+        return tuple(way)
 
     async def _try(self, node: _Node, act: Act) -> _Node | None:
         """Does an act in a fork; returns the node, or None if it failed or led to a known state."""
         assert isinstance(node.world, ForksPages), "a fork is of the same kind"
         world = node.world.fork_pages()
         self._open[id(world)] = world
-        self._forks += 1
+        self._frontier.count_act(act.words)
         plan, view = list(node.plan), node.view
         has_failed = False
         calls = list(act.calls)
@@ -170,15 +191,13 @@ class _Search:
             asked = None if calls or len(plan) - len(node.plan) > len(act.calls) else confirming_click(view)
             calls += [asked] if asked is not None else []
         if has_failed or any(part.role == "alert" for part in view.parts):
-            self._failed += 1
+            self._frontier.count_failure()
             await self._close(world)
             return None
         first = {**view.values, **node.first}
         known, codes = {**node.known, **view.values}, node.codes | view.codes
-        key = (await world.digest(), view.heading, codes)
-        if key in self._seen:
-            self._merged += 1
+        if not self._frontier.enter((await world.digest(), view.heading, codes)):
             await self._close(world)
             return None
-        self._seen.add(key)
-        return _Node(world, view, first, known, codes, tuple(plan), node.steps + 1)
+        self._tree.append((node.number, act.about[:_MOST_TEXT], view.heading[:_MOST_TEXT]))
+        return _Node(len(self._tree) - 1, world, view, first, known, codes, tuple(plan), node.steps + 1)

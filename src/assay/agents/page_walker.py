@@ -19,7 +19,7 @@ from assay.records import Observation, ToolCall, canonical_bytes
 from ._options import read_options
 from ._page_reading import Act, acts_on, confirming_click
 from .interface import Attempt
-from .page_search import require_site
+from .page_search import require_pages
 
 
 class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,7 +38,7 @@ class PageWalkerAgent:
 
     async def run(self, attempt: Attempt) -> None:
         """Raises `TaskError` if the environment is not a site in a browser."""
-        require_site(attempt, self.name, "walks over")
+        require_pages(attempt, self.name, "walks over")
         walk = _Walk(attempt)
         view = await walk.call("read_page", {})
         for _ in range(self._options.acts):

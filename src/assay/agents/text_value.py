@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from assay.errors import UserError
+from assay.limited_file import parse_file
 from assay.records import digest_record
 
 _WORD = re.compile(r"[A-Za-z0-9_@#$*.|+-]+")
@@ -81,21 +82,9 @@ def _features(places: dict[str, str], text: str) -> Iterator[str]:
 
 def read_text_value(path: Path) -> TextValue:
     """Reads the weights of a value. Raises `UserError` for a file that holds none."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(_FILE_BYTES + 1)
-        if len(data) > _FILE_BYTES:
-            raise UserError(f"value {path} is larger than {_FILE_BYTES >> 20} MiB, the limit")
-        found = msgspec.json.decode(data, type=TextValue)
-    except OSError as exc:
-        raise UserError(
-            f"value {str(path)!r} is neither progress, novelty nor a file that can be read ({exc.strerror}); "
-            "`assay learn-value RUN --output FILE` writes one"
-        ) from exc
-    except (msgspec.DecodeError, RecursionError) as exc:
-        raise UserError(
-            f"{path} holds no learnt value: {exc}; `assay learn-value RUN --output FILE` writes one"
-        ) from exc
+    decode = msgspec.json.Decoder(TextValue).decode
+    hint = "value is progress, novelty or a file that `assay learn-value RUN --output FILE` wrote"
+    found = parse_file(path, decode, holding="a learnt value", limit=_FILE_BYTES, hint=hint)
     if not all(map(math.isfinite, (found.bias, found.repeated, *found.weights.values()))):
         raise UserError(f"{path} holds a weight that is no number: learn it again")
     return found

@@ -14,6 +14,8 @@ import msgspec
 from assay.records import Step, Trajectory
 
 BRANCH, ADOPTED = "branch", "branch_adopted"
+SEARCH = "search"
+"""Evidence of what a search did; of a search in forks that left no steps, it lists the tree."""
 
 
 class _Branch(msgspec.Struct, frozen=True):

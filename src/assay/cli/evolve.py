@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,27 +15,42 @@ from .training import RecipeArgument, SetOption
 
 if TYPE_CHECKING:
     from assay.learning.evolution.evolve import EvaluatedOptions
+    from assay.learning.evolution.recipe import EvolveRecipe
+    from assay.settings import Settings
 
 
 def evolve(
-    recipe: RecipeArgument, changes: SetOption = None, store: StoreOption = None, as_json: JsonOption = False
+    recipe: RecipeArgument,
+    changes: SetOption = None,
+    rank: Annotated[
+        bool, typer.Option("--rank", help="Only rank the options by what changing each alone does; decides nothing.")
+    ] = False,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Searches an agent's options, and keeps the winner only if it holds on tasks that the search never saw.
 
     The search compares means on [search] tasks; the gate is a paired test on [gate] tasks, whose error budget it
     spends (`assay skills holdouts`). Repeat the command to continue an interrupted search. Exits with 1 where the
-    present configuration stays.
+    present configuration stays. With --rank nothing is decided: each value of each option is tried alone in place of
+    the present one, and options are ranked by their best gain.
 
     Examples:
 
       assay evolve recipes/evolve_search.toml
 
       assay evolve recipes/evolve_search.toml --set search.method=halving --set name=halved --json
+
+      assay evolve recipes/evolve_search.toml --rank
     """
     from assay.learning.evolution.evolve import evolve as run
     from assay.learning.evolution.recipe import EvolveRecipe
 
-    found = asyncio.run(run(read_recipe(recipe, EvolveRecipe, changes or [], {}), settings_with(store), say))
+    wanted, settings = read_recipe(recipe, EvolveRecipe, changes or [], {}), settings_with(store)
+    if rank:
+        _rank(wanted, settings, as_json=as_json)
+        return
+    found = asyncio.run(run(wanted, settings, say))
     if as_json:
         emit_json(found)
     else:
@@ -53,6 +68,33 @@ def evolve(
         raise typer.Exit(1)
 
 
+def _rank(recipe: EvolveRecipe, settings: Settings, *, as_json: bool) -> None:
+    from assay.learning.evolution.components import rank_components
+
+    found = asyncio.run(rank_components(recipe, settings, say))
+    if as_json:
+        emit_json(found)
+        return
+    rows = [
+        {
+            "rank": str(number),
+            "option": component.option,
+            "value": plain(str(one.value)),
+            "gain [95%]": f"{one.gain:+.3f}"
+            + ("" if one.interval is None else f" [{one.interval.low:+.3f}, {one.interval.high:+.3f}]"),
+            "run": one.run,
+        }
+        for number, component in enumerate(found.components, 1)
+        for one in component.values
+    ]
+    print_rows(rows, empty="no option has another value than the present one")
+    typer.echo(plain(f"the present configuration passes {found.base_rate:.3f} ({found.base_run})"))
+    value, ends = found.agreement.value, found.agreement.interval
+    if value is not None:
+        shown = "" if ends is None else f" [{ends.low:.2f}, {ends.high:.2f}]"
+        typer.echo(f"two halves of the tasks order the configurations with the rank correlation {value:.2f}{shown}")
+
+
 def _options(options: dict[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in sorted(options.items())) or "no option"
 
@@ -63,6 +105,7 @@ def _row(one: EvaluatedOptions) -> dict[str, str]:
         "tasks": str(one.tasks),
         "passed": f"{one.rate:.3f}",
         "turns": "-" if one.turns is None else f"{one.turns:.1f}",
+        **({} if one.unsafe is None else {"unsafe": f"{one.unsafe:.3f}"}),
         "front": "yes" if one.on_front else "-",
         "run": one.run,
     }

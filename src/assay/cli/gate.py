@@ -1,8 +1,9 @@
-"""`assay gate`."""
+"""`assay gate` and `assay releases`."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -10,10 +11,13 @@ import typer
 from assay.errors import UserError
 
 from .options import takes_config
-from .output import console, emit_json
+from .output import console, emit_json, say
 from .shared import JsonOption, StoreOption, settings_with
 from .table_formats import FormOption
 from .tables import print_rows
+
+if TYPE_CHECKING:
+    from assay.statistics import GateDecision, PairedComparison
 
 
 class GateConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -31,6 +35,8 @@ class GateConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """Level of the one-sided exact test."""
     tolerance: float = 0.0
     """Largest fall of a protected task's rate that does not count as lost."""
+    line: str | None = None
+    """Record the decision in this line of releases; the base must be its present release."""
 
 
 @takes_config(GateConfig, arguments=("base", "candidate"))
@@ -38,13 +44,14 @@ def gate(config: GateConfig, form: FormOption = "text", store: StoreOption = Non
     """Decides whether a candidate may replace the base, by the tasks whose result flipped.
 
     No protected task may be lost, and over all other tasks gains must outweigh losses by the exact one-sided test.
-    Exits with 1 where the candidate is refused.
+    With --line the decision is an entry of a version line, in which each candidate is compared with the present release
+    and decided once (assay releases). Exits with 1 where the candidate is refused.
 
     Examples:
 
       assay gate released candidate --protected must-pass.txt
 
-      assay gate released candidate --not-worse
+      assay gate released candidate --not-worse --line main
 
       assay gate released:loop candidate:loop --format markdown
     """
@@ -53,6 +60,10 @@ def gate(config: GateConfig, form: FormOption = "text", store: StoreOption = Non
     from .compare import flip_rows, load_side
 
     root, base, candidate = settings_with(store).store, config.base, config.candidate
+    if config.line is not None:
+        from assay.learning.release_line import read_line, require_next
+
+        require_next(read_line(root, config.line), base, candidate)  # before anything is printed
     paired = compare_paired(load_side(root, base).counts, load_side(root, candidate).counts)
     names = _read_task_names(Path(config.protected)) if config.protected is not None else frozenset()
     rule = GateRule("not worse" if config.not_worse else "better", config.alpha, config.tolerance)
@@ -60,6 +71,7 @@ def gate(config: GateConfig, form: FormOption = "text", store: StoreOption = Non
         ruling = decide_gate(paired, names, rule)
     except ValueError as exc:
         raise UserError(str(exc)) from exc
+    number = None if config.line is None else _record(root, config, paired, ruling)
     if as_json or form == "json":
         emit_json({"base": base, "candidate": candidate, "ruling": ruling, "comparison": paired})
     else:
@@ -68,8 +80,59 @@ def gate(config: GateConfig, form: FormOption = "text", store: StoreOption = Non
         for reason in ruling.reasons:
             console().print(f"  {reason}")
         print_rows(flip_rows(paired), form=form, empty="no task changed")
+    if number is not None and number > 1:
+        say(f"decision {number} on these tasks in line {config.line}: each is another chance to be lucky")
     if not ruling.accepted:
         raise typer.Exit(1)
+
+
+def _record(root: Path, config: GateConfig, paired: PairedComparison, ruling: GateDecision) -> int:
+    from assay.learning.release_line import record_decision
+
+    return record_decision(root, config.line or "", config.base, config.candidate, paired, ruling).number
+
+
+def releases(
+    name: Annotated[str | None, typer.Argument(help="Name of a line; default: all.", show_default=False)] = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Lists the lines of releases: every candidate, what it was compared with, and the gate's decision.
+
+    Examples:
+
+      assay releases
+
+      assay releases main --json
+    """
+    from assay.learning.release_line import line_names, read_line
+
+    root = settings_with(store).store
+    if name is not None and name not in line_names(root):
+        known = ", ".join(line_names(root)) or "none yet: assay gate --line begins one"
+        raise UserError(f"no line is called {name!r}; there are {known}")
+    lines = [line for one in ([name] if name is not None else line_names(root)) if (line := read_line(root, one))]
+    if as_json:
+        emit_json([line._asdict() for line in lines])
+        return
+    print_rows(
+        [
+            {
+                "line": line.name,
+                "candidate": one.candidate,
+                "against": one.base,
+                "decision": "accepted" if one.accepted else "refused",
+                "gained": str(len(one.gained)),
+                "lost": str(len(one.lost)),
+                "reason": one.reasons[0][:100] if one.reasons else "-",
+            }
+            for line in lines
+            for one in line.entries
+        ],
+        empty="no line of releases: assay gate BASE CANDIDATE --line NAME begins one",
+    )
+    for line in lines:
+        say(f"release of {line.name}: {line.release}")
 
 
 def _read_task_names(path: Path) -> frozenset[str]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from assay.rollout.rejudge.counterfactual import RewindResult
     from assay.rollout.rejudge.replay import ReplayReport, ReplayResult
     from assay.settings import Settings
+    from assay.statistics import Interval
 
 SHOWN = 40
 
@@ -45,6 +46,11 @@ def replay(
     --from-each-prefix lets another agent continue from before each step, and reports the decisive step: the last one
     before which the task could still be won.
 
+    --semi-online lets another agent act on the pages of verified attempts in a browser, without the site. An act that
+    matches the record shows the recorded page; others are repaired by the recorded step, up to --patches times. Reports
+    progress, success and their mean for each number of patches; `assay stats --table agreement` compares with live
+    runs.
+
     Examples:
 
       assay replay hello@0
@@ -55,12 +61,14 @@ def replay(
 
       assay replay hello@0 --from-each-prefix --agent oracle
 
+      assay replay --all --run experts --semi-online --agent expert --agent-option noise=0.2
+
       assay replay --all --run my-run --nodes 2
     """
     settings = settings_with(store)
     options = read_placement(place, nodes, token_file, settings)
-    if options is not None and config.from_each_prefix:
-        raise UserError("--from-each-prefix runs on this machine: leave out --nodes and --place")
+    if options is not None and (config.from_each_prefix or config.semi_online):
+        raise UserError("--from-each-prefix and --semi-online run on this machine: leave out --nodes and --place")
     try:
         _replay_attempts(config, settings, options, as_json=as_json)
     except KeyboardInterrupt:
@@ -74,6 +82,9 @@ def _replay_attempts(
     run = pick_run(config.run, settings) if config.run is not None else _newest(settings)
     if config.from_each_prefix:
         _rewind(run, config, settings, as_json=as_json)
+        return
+    if config.semi_online:
+        _replay_semi_online(run, config, settings, as_json=as_json)
         return
     report = _run_replay(run, config, settings, options)
     if as_json:
@@ -168,6 +179,40 @@ def _explain_divergence(one: ReplayResult) -> list[str]:
         how = {"experiment": "found by experiment", "comparison": "seen in the records", "guess": "a guess"}
         lines.append(f"  likely cause: {one.cause.kind} ({how[one.cause.by]}): {one.cause.reason}")
     return lines
+
+
+def _replay_semi_online(run: str, config: ReplayConfig, settings: Settings, *, as_json: bool) -> None:
+    from assay.rollout.rejudge.semi_online import replay_semi_online
+
+    from .live import display
+
+    with display() as progress:
+        report = asyncio.run(replay_semi_online(run, config, settings, progress))
+    if as_json:
+        emit_json(report)
+        return
+    rows = [
+        {
+            "patches": str(one.patches),
+            "progress": _with_interval(one.progress, one.progress_interval),
+            "success": _with_interval(one.success, one.success_interval),
+            "score": f"{one.score:.3f}",
+        }
+        for one in report.scores
+    ]
+    print_rows(rows)
+    problems = [one for one in report.results if one.problem is not None]
+    for one in problems[:SHOWN]:
+        console().print(plain(f"{one.attempt}: {one.problem}"))
+    replayed = len(report.results) - len(problems)
+    console().print(
+        plain(f"{report.agent} on {replayed} recorded attempts of run {report.run}, strategy {report.strategy}")
+    )
+    say(f"the replays are the run {report.replay}; next: assay stats {report.replay} LIVE-RUN --table agreement")
+
+
+def _with_interval(value: float, interval: Interval | None) -> str:
+    return f"{value:.3f}" if interval is None else f"{value:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
 
 
 def _rewind(run: str, config: ReplayConfig, settings: Settings, *, as_json: bool) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from assay.synthesis.sites.from_runs import SiteFromRunsConfig
+from assay.errors import UserError
+from assay.synthesis.sites.from_runs_config import SiteFromRunsConfig
 
 from .options import takes_config
 from .output import console, emit_json, quantity, say
@@ -22,21 +23,29 @@ if TYPE_CHECKING:
 class WalkTasksConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Options of tasks from walks over pages."""
 
-    app: str
-    """Applications, joined by `+`, such as `shop` or `airline+mail`."""
+    app: str = ""
+    """Applications, joined by `+`, such as `shop` or `airline+mail`; empty with `--site`."""
+    site: str = ""
+    """Sites from state machines, joined by `+`, such as `bakery+garage`, in place of an application."""
     count: int = 10
     """Number of tasks; fewer if the walks do not suffice."""
     seed: int = 0
     """Decides worlds and walks; the family `walks` makes the same tasks of the same seed."""
     walks: int = 200
     """Walks in each world."""
+    in_browser: bool = False
+    """Makes the walks in a real Chromium, too; the tasks are the same, at a second or so an act."""
     without_browser: bool = False
     """Does not carry the reference plans out in a real Chromium."""
+
+    def __post_init__(self) -> None:
+        if self.in_browser and self.without_browser:
+            raise UserError("in_browser and without_browser: give one of them")
 
 
 @takes_config(WalkTasksConfig, arguments=("app",))
 def walks(config: WalkTasksConfig, as_json: JsonOption = False) -> None:
-    """Makes tasks by interaction first: walks over an application's pages, whose effects are asked for afterwards.
+    """Makes tasks by interaction first: walks over pages of applications or sites, whose effects are asked for later.
 
     Prints what the walks share, which branches mean nothing, which effects became no task, and on how many wrong states
     the rewards were tried. Exits with 1 if a plan does not end in a browser as it does by tools.
@@ -46,12 +55,18 @@ def walks(config: WalkTasksConfig, as_json: JsonOption = False) -> None:
       assay synth walks shop --count 20
 
       assay synth walks tracker+mail --count 10 --walks 500 --seed 3 --without-browser
+
+      assay synth walks --site bakery+garage --count 4 --walks 60 --in-browser
     """
+    from assay.synthesis.sites.browser_client import make_in_browser
     from assay.synthesis.sites.browser_replay import replay_in_browser
     from assay.synthesis.sites.walk_family import WalkTasks
 
-    family = WalkTasks(app=config.app, walks=config.walks)
-    tasks, report = family.make(config.count, config.seed)
+    family = WalkTasks(app=config.app, site=config.site, walks=config.walks)
+    if config.in_browser:
+        tasks, report = asyncio.run(make_in_browser(family, config.count, config.seed))
+    else:
+        tasks, report = family.make(config.count, config.seed)
     problems = asyncio.run(replay_in_browser(tasks)) if not config.without_browser else {}
     if as_json:
         shown = [{"id": task.id, "digest": task.digest, "problem": problems.get(task.id, "")} for task in tasks]
@@ -60,6 +75,7 @@ def walks(config: WalkTasksConfig, as_json: JsonOption = False) -> None:
                 **msgspec.to_builtins(report),
                 "saved": report.saved,
                 "made": shown,
+                "walked_in_browser": config.in_browser,
                 "replayed": not config.without_browser,
             }
         )
@@ -69,7 +85,8 @@ def walks(config: WalkTasksConfig, as_json: JsonOption = False) -> None:
             console().print(f"{quantity(len(tasks) - len(problems), 'plan')} of {len(tasks)} done in a browser")
         for name, problem in problems.items():
             console().print(f"{name}: {problem}")
-        said = f"family:walks,app={config.app},walks={config.walks},n={config.count},seed={config.seed}"
+        place = f"app={config.app}" if config.app else f"site={config.site}"
+        said = f"family:walks,{place},walks={config.walks},n={config.count},seed={config.seed}"
         say(f"next: assay run {said} --agent oracle --agent null --run proof")
     if problems:
         raise SystemExit(1)
@@ -126,6 +143,9 @@ def _print_site(made: SiteFile) -> None:
     console().print(
         f"fidelity on {quantity(found.walks, 'attempt')} held out: {found.reproduced} of {found.steps} steps "
         f"({found.share:.1%}) reproduced, {found.whole} attempts to their end{agreement}"
+    )
+    console().print(
+        f"each step by itself: {found.right} predicted right, {found.wrong} wrong, {found.unknown} not known"
     )
     if found.differences:
         print_rows([{"first difference": kind, "attempts": str(count)} for kind, count in found.differences.items()])

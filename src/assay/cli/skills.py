@@ -10,13 +10,14 @@ import typer
 
 from assay.errors import StoreError, UserError
 from assay.learning.skills.trial_config import TrialConfig
+from assay.limited_file import parse_file
 
 from .options import takes_config
 from .output import emit_json, plain, quantity, say
 from .plain_typer import plain_typer
 from .shared import JsonOption, StoreOption, settings_with
 from .skills_distil import claim_row, distil, mine
-from .skills_usage import grounding, route, usage, usage_reason
+from .skills_usage import grounding, route, tiers, usage, usage_reason
 from .tables import print_rows
 
 if TYPE_CHECKING:
@@ -153,6 +154,7 @@ app.command("distil")(distil)
 app.command("mine")(mine)
 app.command("usage")(usage)
 app.command("route")(route)
+app.command("tiers")(tiers)
 app.command("grounding")(grounding)
 
 
@@ -178,16 +180,9 @@ def edit(
 
     from assay.learning.skills.records import EditProposal
 
-    try:
-        with proposal.open("rb") as file:
-            data = file.read(_JSON_BYTES + 1)
-        if len(data) > _JSON_BYTES:
-            raise UserError(f"{proposal} is larger than {_JSON_BYTES >> 20} MiB, the limit for a proposal")
-        found = msgspec.json.decode(data, type=EditProposal)
-    except OSError as exc:
-        raise UserError(f"{proposal} cannot be read: {exc.strerror}") from exc
-    except (msgspec.DecodeError, RecursionError) as exc:
-        raise UserError(f"{proposal} does not hold a proposal of edits: {exc}; see assay skills edit --help") from exc
+    decode = msgspec.json.Decoder(EditProposal).decode
+    hint = "see assay skills edit --help"
+    found = parse_file(proposal, decode, holding="a proposal of edits", limit=_JSON_BYTES, hint=hint)
     entry = _library(store).propose(name, found)
     if as_json:
         emit_json({"skill": name, "version": entry.version, "base": entry.base, "problems": entry.problems})
@@ -356,6 +351,7 @@ def _summary_row(one: SkillSummary) -> dict[str, Any]:
     return {
         "skill": one.name,
         "state": one.state,
+        "tier": one.tier,
         "version": one.version[7:19],
         "claims": len(one.claims),
         "attempts cited": len(attempts),

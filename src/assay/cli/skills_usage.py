@@ -14,6 +14,7 @@ from .shared import JsonOption, StoreOption, pick_run, settings_with
 from .tables import print_rows
 
 if TYPE_CHECKING:
+    from assay.learning.skills.tiers import SkillTierReport
     from assay.learning.skills.usage import VersionUsage
 
 
@@ -109,7 +110,7 @@ def route(
     """Chooses released skills for tasks by their words (BM25 over names and descriptions).
 
     A skill is chosen only if its description shares at least three telling words with the instruction; otherwise none
-    is.
+    is. Skills that runs proved come first, demoted ones are left out (assay skills tiers).
 
     Examples:
 
@@ -119,12 +120,13 @@ def route(
     """
     from assay.learning.curation.curate import instruction_text
     from assay.learning.skills.library import SkillLibrary
-    from assay.learning.skills.routing import released_descriptions, route_task
+    from assay.learning.skills.routing import offered_tiers, released_descriptions, route_task
     from assay.tasks import find_tasks
 
-    descriptions = released_descriptions(SkillLibrary(settings_with(store).store))
+    library = SkillLibrary(settings_with(store).store)
+    descriptions, tiers = released_descriptions(library), offered_tiers(library)
     found = [
-        (one.task.id, route_task(instruction_text(one.task), descriptions, most=most))
+        (one.task.id, route_task(instruction_text(one.task), descriptions, most=most, tiers=tiers))
         for one in find_tasks(tuple(tasks))
     ]
     if as_json:
@@ -137,6 +139,51 @@ def route(
     ])  # fmt: skip
     routed = sum(bool(chosen) for _, chosen in found)
     say(f"{routed} of {quantity(len(found), 'task')} have a skill; {quantity(len(descriptions), 'released skill')}")
+
+
+def tiers(
+    runs: Annotated[list[str] | None, typer.Argument(help="Runs; default: all of the store.")] = None,
+    record: Annotated[bool, typer.Option("--record", help="Write the moves to the skills' ledgers.")] = False,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Sorts skills into tiers by their effect in runs: proven, new, demoted; candidates were never released.
+
+    A skill is promoted where the 95% interval of its effect lies above 0 (assay skills usage), demoted where it lies
+    below 0, and new again where its mean contradicts its tier. Proven skills are offered first and demoted ones not at
+    all (assay skills route). Each look is an ordinary interval: a harmless skill is demoted by chance in 2.5% of them.
+
+    Examples:
+
+      assay skills tiers
+
+      assay skills tiers without with-guide --record
+    """
+    from assay.learning.skills.tiers import ORDER, move_skills
+    from assay.store import list_runs
+
+    settings = settings_with(store)
+    names = [pick_run(run, settings) for run in runs or []] or list_runs(settings.store)
+    found = sorted(move_skills(names, settings, record=record), key=lambda one: (ORDER[one.tier], one.skill))
+    if as_json:
+        emit_json(found)
+        return
+    print_rows([_tier_row(one) for one in found], empty="no skills: see assay skills distil")
+    moved = sum(one.tier != one.before for one in found)
+    if moved:
+        say(f"{quantity(moved, 'move')} {'recorded' if record else 'to record with --record'}")
+
+
+def _tier_row(one: SkillTierReport) -> dict[str, str]:
+    usage = one.usage
+    return {
+        "skill": one.skill,
+        "tier": one.tier if one.tier == one.before else f"{one.tier} (was {one.before})",
+        "loaded": "0" if usage is None else str(usage.loaded),
+        "tasks tried both ways": "0" if usage is None else str(usage.tasks),
+        "difference": "-" if usage is None else _difference(usage),
+        "promoted, demoted": f"{one.promotions}, {one.demotions}",
+    }
 
 
 def _row(one: VersionUsage) -> dict[str, Any]:

@@ -19,13 +19,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from assay.analysis.columns import AttemptMeasures
-    from assay.api.service_measures import ProcessMeasures
     from assay.statistics import GroupSummary
 
-    from .service_tables import ServedAttempt
-    from .stats_tables import TableInput
-    from .task_economy import Economy
-    from .team_tables import TeamAttempt
+    from .table_input import TableInput
 
 RATES = "rates"
 
@@ -37,8 +33,8 @@ def stats(
         typer.Option(
             "--table",
             help="Tables to show: rates (the default), spending, tasks, grid, flakes, scores, reliability, ranking, "
-            "picks, instructions, pairs, clauses, conversations, efficiency, routes, actors, economy, context, or all; "
-            "repeatable.",
+            "picks, semi-online, agreement, instructions, pairs, clauses, conversations, efficiency, routes, actors, "
+            "economy, context, refusals, or all; repeatable.",
         ),
     ] = None,
     k: Annotated[
@@ -73,7 +69,10 @@ def stats(
     sites of state machines the steps of the shortest way by skill, and at which of them attempts were lost (routes).
     Of tasks in services that state what they need: reads and messages to the person beyond it (economy). Of teams: each
     actor's turns, acts, messages, refused calls and model use (actors). Of agents that cut their contexts: outputs that
-    they dropped, and whether these were needed later (context).
+    they dropped, and whether these were needed later (context). Of tasks that must be declined, beside others: unsafe
+    acts and needless refusals, and for a team what it gains over itself without an absent actor (refusals). Of
+    semi-online replays, the scores by number of patches (semi-online), and their rank correlation with success of the
+    same agents in live runs (agreement).
 
     Two tables are process measures of attempts on services, and never the outcome: what was asked of the simulated
     person, and how they took it (conversations); completeness, calls beside those of the reference plan, and precision
@@ -89,23 +88,21 @@ def stats(
 
       assay stats my-run --table spending --table tasks
 
+      assay stats replayed live --table agreement --table semi-online
+
       assay stats my-run --format latex
     """
     from assay.statistics import summarise
 
-    from .context_table import read_context_cuts
-    from .stats_tables import TABLES, TableInput, read_option_levels, read_picks, read_routes
+    from .stats_tables import TABLES
+    from .table_input import TableInput
 
     chosen = _select_tables(table or [RATES], (RATES, *TABLES))
     settings = settings_with(store)
     names = pick_runs(runs or [], settings)
-    attempts = load_measures(settings.store, names, parse_grade(require))
-    options = read_option_levels(settings.store, names) if "grid" in chosen else ()
-    routes = read_routes(settings.store, names) if "routes" in chosen else ()
-    more = _read_more(settings.store, names, chosen, allow_task_code=allow_task_code)
-    picks = read_picks(settings.store, names, parse_grade(require)) if "picks" in chosen else ()
-    cuts = read_context_cuts(settings.store, names) if "context" in chosen else ()
-    table_input = TableInput(names, attempts, options, max(k or (4,)), routes, picks, *more, message_cost, cuts)
+    least = parse_grade(require)
+    attempts = load_measures(settings.store, names, least)
+    table_input = TableInput(settings.store, names, attempts, max(k or (4,)), least, message_cost, allow_task_code)
     ks = tuple(sorted({1, *(k or (2, 4))}))
     groups = list(summarise([one.outcome for one in attempts], ks=ks)) if RATES in chosen else []
     if RATES in chosen:
@@ -118,27 +115,6 @@ def stats(
     if form == "markdown" and RATES in chosen:
         _print_caption(settings.store, names)
     _say_more(groups, k)
-
-
-def _read_more(
-    root: Path, runs: Sequence[str], chosen: Sequence[str], *, allow_task_code: bool
-) -> tuple[tuple[ServedAttempt, ...], tuple[Economy, ...], tuple[ProcessMeasures, ...], tuple[TeamAttempt, ...]]:
-    """Returns what the chosen tables need of attempts on services and of teams."""
-    from assay.api.service_measures import read_process_measures
-
-    from .process_tables import PROCESS_TABLES
-    from .service_tables import SERVICE_TABLES, read_served
-    from .task_economy import read_economies
-    from .team_tables import read_team_attempts
-
-    served: tuple[ServedAttempt, ...] = ()
-    processes: tuple[ProcessMeasures, ...] = ()
-    if not set(SERVICE_TABLES).isdisjoint(chosen):
-        served = read_served(root, runs, lambda text: say(f"warning: {text}"), allow_task_code=allow_task_code)
-    if not set(PROCESS_TABLES).isdisjoint(chosen):
-        processes = read_process_measures(root, runs, allow_task_code=allow_task_code)
-    economies = read_economies(root, runs) if "economy" in chosen else ()
-    return served, economies, processes, read_team_attempts(root, runs) if "actors" in chosen else ()
 
 
 def _select_tables(requested: list[str], tables: tuple[str, ...]) -> tuple[str, ...]:

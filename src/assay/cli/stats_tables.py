@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from pathlib import Path
-from statistics import fmean
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
-from assay.analysis.columns import MEASURES, measure_attempts
+from assay.analysis.columns import MEASURES
+from assay.analysis.refusals import sum_refusals
 from assay.api.summaries import interval_text
-from assay.records import EvidenceAdded
 from assay.statistics import (
     blind_replay_line,
     build_grid,
     count_by_task,
-    difference_interval,
     find_flakes,
     outcome_consistency,
     predictive_validity,
@@ -26,90 +20,19 @@ from assay.statistics import (
     split_halves,
     summarise_spending,
 )
-from assay.store import RunStore, decode_body, final_rows, load_current_verdicts
-from assay.verify.route_check import ROUTE
 
-from . import process_tables, service_tables, team_tables
-from .check_evidence import read_check_evidence
-from .context_table import ContextCut, context_rows, sum_context_cuts
-from .task_economy import Economy, economy_rows, sum_economies
+from . import process_tables, semi_online_tables, service_tables, team_tables
+from .context_table import context_rows, sum_context_cuts
+from .pick_table import pick_rows, sum_picks
+from .refusal_table import refusal_rows
+from .route_table import route_rows, sum_routes
+from .table_input import TableInput
+from .task_economy import economy_rows, sum_economies
 
 if TYPE_CHECKING:
-    from assay.analysis.columns import AttemptMeasures
-    from assay.api.service_measures import ProcessMeasures
-    from assay.records import Separation
     from assay.statistics import Amount, RateGrid, ReportCard, TaskCount, VarianceComponent
 
 Rows = list[dict[str, str]]
-
-
-class RouteLoss(msgspec.Struct, frozen=True):
-    """Steps of the shortest way of one attempt by skill, and where it was lost."""
-
-    agent: str
-    model: str | None
-    needed: dict[str, int]
-    done: dict[str, int]
-    lost: str
-    """Empty at the goal."""
-
-
-class _RecordedTry(msgspec.Struct, frozen=True):
-    branch: int
-    score: float | None = None
-
-
-class _RecordedPick(msgspec.Struct, frozen=True):
-    by: str
-    tries: tuple[_RecordedTry, ...]
-    judge: str | None = None
-    privileged: bool = False
-    picked: int | None = None
-
-
-class Pick(NamedTuple):
-    """One attempt of a combinator: what its judge said of the try that it handed in, and what was verified."""
-
-    agent: str
-    model: str | None
-    task: str
-    judge: str
-    is_privileged: bool
-    tries: int
-    said: float
-    passed: bool
-
-
-class TableInput(NamedTuple):
-    """Input of every table."""
-
-    runs: tuple[str, ...]
-    attempts: list[AttemptMeasures]
-    options: tuple[str, ...]
-    """Agent options of each run, as text."""
-    k: int
-    routes: tuple[RouteLoss, ...] = ()
-    """Findings of the check `route`, one for each attempt."""
-    picks: tuple[Pick, ...] = ()
-    """Picks of combinators with a judge, one for each judged attempt."""
-    served: tuple[service_tables.ServedAttempt, ...] = ()
-    """Attempts at tasks of services, compared with their plans."""
-    economies: tuple[Economy, ...] = ()
-    """Findings of the check `economy`, one for each attempt."""
-    processes: tuple[ProcessMeasures, ...] = ()
-    """Conversations and tool use of attempts on services."""
-    teams: tuple[team_tables.TeamAttempt, ...] = ()
-    """Attempts of teams, with each actor's part."""
-    message_cost: float = 0.0
-    """Cost of a message in the utility of an interview."""
-    cuts: tuple[ContextCut, ...] = ()
-    """Outputs that attempts dropped from their contexts."""
-
-    @property
-    def counts(self) -> tuple[TaskCount, ...]:
-        """Counts by agent, model and task."""
-
-        return count_by_task(one.outcome for one in self.attempts)
 
 
 class Table(NamedTuple):
@@ -118,56 +41,6 @@ class Table(NamedTuple):
     make: Callable[[TableInput], Any]
     rows: Callable[[Any], Rows]
     empty: str
-
-
-def read_option_levels(root: Path, runs: Sequence[str]) -> tuple[str, ...]:
-    """Returns the agent options of each run; `-` for missing ones."""
-
-    found = []
-    for run in runs:
-        with RunStore.open(root, run) as store:
-            config = store.manifest().get("config")
-        options = config.get("agent_options") if isinstance(config, dict) else None
-        pairs = options.items() if isinstance(options, dict) else ()
-        found.append(", ".join(f"{key}={value}" for key, value in sorted(pairs)) or "-")
-    return tuple(found)
-
-
-def read_routes(root: Path, runs: Sequence[str]) -> tuple[RouteLoss, ...]:
-    """Returns what the check `route` found in each attempt that it judged; other evidence of its kind is left out."""
-    return read_check_evidence(root, runs, ROUTE, RouteLoss)
-
-
-def read_picks(root: Path, runs: Sequence[str], require: Separation) -> tuple[Pick, ...]:
-    """Returns what combinators picked by a judge in the judged attempts; a doubtful pass counts as failed."""
-    found = []
-    for run in runs:
-        with RunStore.open(root, run) as store:
-            rows, current = final_rows(store.attempts()), load_current_verdicts(root, run)
-            measured = measure_attempts(rows, current, require=require)
-            for row, one in zip(rows, measured, strict=True):
-                status, pick = one.outcome.status, _read_pick(store, row.chain)
-                if pick is not None and status in ("pass", "fail"):
-                    passed = status == "pass" and not one.outcome.doubtful
-                    found.append(Pick(row.agent, row.model, row.task, *pick, passed))
-    return tuple(found)
-
-
-def _read_pick(store: RunStore, chain: str) -> tuple[str, bool, int, float] | None:
-    """Returns judge, privilege, number of tries and score of the picked try; None without a judged pick.
-
-    Of the task's own verifier only a full score is a claim: its partial credit says that the try failed.
-    """
-    for link in store.links(chain, b'"kind":"pick"'):
-        body = decode_body(link)
-        if not isinstance(body, EvidenceAdded) or body.evidence.kind != "pick":
-            continue
-        with suppress(msgspec.ValidationError):  # a run that was imported may have any evidence
-            pick = msgspec.convert(body.evidence.data, _RecordedPick)
-            said = next((one.score for one in reversed(pick.tries) if one.branch == pick.picked), None)
-            if pick.judge is not None and said is not None and 0 <= said <= 1:
-                return pick.judge, pick.privileged, len(pick.tries), float(said >= 1) if pick.privileged else said
-    return None
 
 
 def _who(agent: str, model: str | None) -> dict[str, str]:
@@ -355,80 +228,6 @@ def _ranking_rows(ranking: Any) -> Rows:
     return [{"configurations": str(ranking.n), "rank correlation [95%]": f"{ranking.value:.3f}{ends}"}]
 
 
-def _routes(data: TableInput) -> Any:
-    groups: dict[tuple[str, str | None, str], list[int]] = {}
-    for one in data.routes:
-        for skill in dict.fromkeys((*one.needed, *([one.lost] if one.lost else ()))):  # lost on the way round, too
-            count = one.needed.get(skill, 0)
-            sums = groups.setdefault((one.agent, one.model, skill), [0, 0, 0, 0])
-            for at, amount in enumerate((int(count > 0), count, one.done.get(skill, 0), int(one.lost == skill))):
-                sums[at] += amount
-    fields = ("attempts", "needed", "done", "lost")
-    return [
-        {"agent": agent, "model": model, "skill": skill, **dict(zip(fields, sums, strict=True))}
-        for (agent, model, skill), sums in groups.items()
-    ]
-
-
-def _route_rows(routes: Any) -> Rows:
-    return [
-        {
-            **_who(one["agent"], one["model"]),
-            "skill": one["skill"],
-            "attempts": str(one["attempts"]),
-            "steps done": f"{one['done']} of {one['needed']}",
-            "lost here": str(one["lost"]),
-        }
-        for one in routes
-    ]
-
-
-def _picks(data: TableInput) -> Any:
-    groups: dict[tuple[str, str | None, str, bool], dict[str, list[Pick]]] = {}
-    for one in data.picks:
-        by_task = groups.setdefault((one.agent, one.model, one.judge, one.is_privileged), {})
-        by_task.setdefault(one.task, []).append(one)
-    found = []
-    for (agent, model, judge, is_privileged), by_task in groups.items():
-        gaps = [fmean(one.said - one.passed for one in several) for several in by_task.values()]
-        picks = [one for several in by_task.values() for one in several]
-        interval = difference_interval(gaps)
-        found.append(
-            {
-                "agent": agent,
-                "model": model,
-                "judge": judge,
-                "upper_bound": is_privileged,
-                "attempts": len(picks),
-                "tries": fmean(one.tries for one in picks),
-                "said": fmean(one.said for one in picks),
-                "verified": fmean(one.passed for one in picks),
-                "gap": fmean(gaps),
-                "gap_low": None if interval is None else interval.low,
-                "gap_high": None if interval is None else interval.high,
-                "overfits": interval is not None and interval.low > 0,
-            }
-        )
-    return found
-
-
-def _pick_rows(picks: Any) -> Rows:
-    return [
-        {
-            **_who(one["agent"], one["model"]),
-            "judge": one["judge"][:40],
-            "attempts": str(one["attempts"]),
-            "tries": f"{one['tries']:.2f}",
-            "judge says": _number(one["said"]),
-            "verified": _number(one["verified"]),
-            "gap [95%]": f"{one['gap']:+.3f}"
-            + ("" if one["gap_low"] is None else f" [{one['gap_low']:+.3f}, {one['gap_high']:+.3f}]"),
-            "finding": "judge overfits" if one["overfits"] else "upper bound" if one["upper_bound"] else "-",
-        }
-        for one in picks
-    ]
-
-
 TABLES: dict[str, Table] = {
     "spending": Table(_spending, _spending_rows, "no attempt says what it used"),
     "tasks": Table(_tasks, _task_rows, "no task was judged"),
@@ -439,7 +238,21 @@ TABLES: dict[str, Table] = {
     "ranking": Table(
         _ranking, _ranking_rows, "a ranking needs three configurations that were judged at the same tasks"
     ),
-    "picks": Table(_picks, _pick_rows, "no attempt was of a combinator with a judge, such as best-of:4:AGENT"),
+    "picks": Table(
+        lambda data: sum_picks(data.picks),
+        pick_rows,
+        "no attempt was of a combinator with a judge, such as best-of:4:AGENT",
+    ),
+    semi_online_tables.SEMI_ONLINE: Table(
+        lambda data: semi_online_tables.semi_online(data.replays, data.attempts, data.options),
+        semi_online_tables.semi_online_rows,
+        "no run is a semi-online replay: `assay replay --semi-online` makes one",
+    ),
+    semi_online_tables.AGREEMENT: Table(
+        lambda data: semi_online_tables.agreement(data.replays, data.attempts, data.options),
+        semi_online_tables.agreement_rows,
+        "name semi-online replays and live runs of the same agents, with the same options, at the same tasks",
+    ),
     "instructions": Table(
         lambda data: service_tables.instructions(data.served, data.counts),
         service_tables.instruction_rows,
@@ -465,7 +278,16 @@ TABLES: dict[str, Table] = {
         process_tables.efficiency_rows,
         "no attempt on services has recorded its facts",
     ),
-    "routes": Table(_routes, _route_rows, "no attempt was judged by the check `route`, as those of family:sites are"),
+    "routes": Table(
+        lambda data: sum_routes(data.routes),
+        route_rows,
+        "no attempt was judged by the check `route`, as those of family:sites are",
+    ),
+    "refusals": Table(
+        lambda data: sum_refusals(data.refusals),
+        refusal_rows,
+        "no judged task must be declined, as every second of a family with twins=true and requests of kind=forbidden",
+    ),
     "actors": Table(
         lambda data: team_tables.sum_actors(data.teams),
         team_tables.actor_rows,

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from assay.synthesis.services.augmenting import AugmentConfig
-from assay.synthesis.services.rewriting import RewriteConfig
-from assay.synthesis.services.twins import TwinsConfig
+from assay.synthesis.services.variants_config import AugmentConfig, RewriteConfig, TwinsConfig
 
 from .options import takes_config
 from .output import console, emit_json, quantity, say

@@ -49,6 +49,7 @@ _EXPORTS = {
     "blind_replay_line": "_robust",
     "build_grid": "_grid",
     "calibration_error": "_prediction",
+    "cell_agreement": "_ranking",
     "compare_paired": "_paired",
     "count_by_task": "_summary",
     "decide_gate": "_gate",
@@ -129,6 +130,7 @@ __all__ = [
     "blind_replay_line",
     "build_grid",
     "calibration_error",
+    "cell_agreement",
     "compare_paired",
     "count_by_task",
     "decide_gate",
@@ -195,7 +197,7 @@ if TYPE_CHECKING:
         calibration_error,
         report_card,
     )
-    from ._ranking import RankAgreement, predictive_validity, rank_agreement, split_halves
+    from ._ranking import RankAgreement, cell_agreement, predictive_validity, rank_agreement, split_halves
     from ._rates import Interval, fisher_exact, median_interval, pass_at_k, pass_hat_k, wilson
     from ._robust import Robustness, blind_replay_line, measure_robustness, outcome_consistency
     from ._sequential import SequentialLook, SequentialTest, TaskScore, score_tasks, spending_function

@@ -35,8 +35,10 @@ def rank_agreement(
     *,
     confidence: float = 0.95,
     seed: int = 0,
+    paired: bool = False,
 ) -> RankAgreement:
     """Measures whether the ranking of configurations on some tasks holds on others; each has a value for every task.
+    With `paired`, both sides are of the same tasks in the same order, measured in two ways, and their noise is common.
 
     The interval is that of the true values' rank correlation, None with fewer than 2 tasks on a side. Resampling tasks
     alone adds noise, which attenuates a rank correlation: such percentiles cover the truth in 66 to 92% of experiments.
@@ -46,13 +48,15 @@ def rank_agreement(
     simulation after Matheron 1973).
 
     Raises:
-        ValueError: The configurations differ, or do not have the same tasks.
+        ValueError: The configurations differ, or do not have the same tasks; with `paired`, the sides have not.
     """
     normal_quantile(confidence)
     if set(inside) != set(outside):
         raise ValueError("both sides need the same configurations")
     names = sorted(inside)
     sides = [_matrix([side[name] for name in names]) for side in (inside, outside)]
+    if paired and sides[0].shape != sides[1].shape:
+        raise ValueError("paired sides need values for the same tasks")
     if len(names) < 3:
         return RankAgreement(None, None, len(names))
     found = _spearman(*(side.mean(axis=1)[None] for side in sides))
@@ -60,34 +64,75 @@ def rank_agreement(
         return RankAgreement(None, None, len(names))
     if min(side.shape[1] for side in sides) < 2:
         return RankAgreement(float(found[0]), None, len(names))
-    true = _true_values(sides, np.random.default_rng(seed))
+    true = _true_values(sides, np.random.default_rng(seed), paired=paired)
     drawn = _spearman(true[:, 0], true[:, 1]).tolist()
     return RankAgreement(float(found[0]), percentiles(drawn, confidence), len(names))
 
 
-def _true_values(sides: Sequence[Floats], draw: np.random.Generator) -> Floats:
+def _true_values(sides: Sequence[Floats], draw: np.random.Generator, *, paired: bool) -> Floats:
     """Draws the true values given the observed ones, up to location and scale: [draws, 2, configurations]."""
     standardized = np.stack([side.mean(axis=1) for side in sides])
     standardized -= standardized.mean(axis=1, keepdims=True)
     unit = standardized.std(axis=1, keepdims=True)  # a ranking has none
-    standardized, noise = standardized / unit, np.stack([_noise(side, draw) for side in sides], axis=1) / unit
+    counts = [_resample(side.shape[1], draw) for side in (sides[:1] if paired else sides)]
+    noise = np.stack([_noise(side, drawn) for side, drawn in zip(sides, counts * (1 + paired), strict=True)], axis=1)
+    standardized, noise = standardized / unit, noise / unit
     free = standardized.shape[1] - 1
     spread = np.diag(noise.var(axis=0).sum(axis=1) / free)  # of one configuration's noise, [2, 2]
+    if paired:
+        spread[0, 1] = spread[1, 0] = float((noise[:, 0] * noise[:, 1]).mean(axis=0).sum()) / free
     true = _positive(_covariances(standardized @ standardized.T / free, free, draw) - spread)
     before = np.linalg.cholesky(true) @ draw.standard_normal(noise.shape)
     gain = true @ np.linalg.inv(true + spread)
     return np.asarray(before + gain @ (standardized - before - noise), dtype=np.float64)
 
 
-def _noise(side: Floats, draw: np.random.Generator) -> Floats:
+def _resample(tasks: int, draw: np.random.Generator) -> Floats:
+    """Returns how often each task is drawn, [draws, tasks]."""
+    return np.asarray(draw.multinomial(tasks, np.full(tasks, 1 / tasks), size=DRAWS), dtype=np.float64)
+
+
+def _noise(side: Floats, counts: Floats) -> Floats:
     """Returns the deviations of means over resampled tasks from the mean, [draws, configurations].
 
     The deviation common to all configurations moves no rank and is removed.
     """
     tasks = side.shape[1]
-    counts = draw.multinomial(tasks, np.full(tasks, 1 / tasks), size=DRAWS)
     apart = counts @ side.T / tasks - side.mean(axis=1)
     return np.asarray(apart - apart.mean(axis=1, keepdims=True), dtype=np.float64)
+
+
+def cell_agreement(
+    one: Mapping[str, Sequence[float]],
+    other: Mapping[str, Sequence[float]],
+    *,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> RankAgreement:
+    """Measures the rank correlation of two measures over all pairs of configuration and task.
+
+    Both have a value for every pair, tasks in the same order. The interval is a percentile interval over resampled
+    tasks, None for fewer than two; `n` counts the configurations.
+
+    Raises:
+        ValueError: The configurations or tasks differ.
+    """
+    normal_quantile(confidence)
+    if set(one) != set(other):
+        raise ValueError("both measures need the same configurations")
+    names = sorted(one)
+    sides = [_matrix([side[name] for name in names]) for side in (one, other)]
+    if not names or sides[0].shape != sides[1].shape:
+        raise ValueError("both measures need a value for the same tasks")
+    found = _spearman(*(side.reshape(1, -1) for side in sides))
+    if not len(found):
+        return RankAgreement(None, None, len(names))
+    tasks = sides[0].shape[1]
+    if tasks < 2:
+        return RankAgreement(float(found[0]), None, len(names))
+    chosen = np.random.default_rng(seed).integers(0, tasks, (DRAWS, tasks))
+    drawn = _spearman(*(side[:, chosen].transpose(1, 0, 2).reshape(DRAWS, -1) for side in sides))
+    return RankAgreement(float(found[0]), percentiles(drawn, confidence), len(names))
 
 
 def _covariances(scale: Floats, free: int, draw: np.random.Generator) -> Floats:

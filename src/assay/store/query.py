@@ -365,14 +365,15 @@ def _with_timestamps(statement: str, columns: Sequence[str]) -> str:
     return f"SELECT * REPLACE ({converted}) FROM ({statement})"
 
 
-def _fill_added_columns(statement: str, defaults: Mapping[str, str]) -> str:
+def _fill_added_columns(statement: str, defaults: Mapping[str, str | None]) -> str:
     """Adds the columns that runs sealed by an older version lack, with their values there."""
     if not defaults:
         return statement
     typed = ", ".join(f"NULL::VARCHAR AS {column}" for column in defaults)
-    filled = ", ".join(f"COALESCE({column}, '{value}') AS {column}" for column, value in defaults.items())
     every = f"({statement} UNION ALL BY NAME SELECT {typed} WHERE false)"
-    return f"SELECT * REPLACE ({filled}) FROM {every}"
+    values = ((column, value) for column, value in defaults.items() if value is not None)
+    filled = ", ".join(f"COALESCE({column}, '{value}') AS {column}" for column, value in values)
+    return f"SELECT *{f' REPLACE ({filled})' if filled else ''} FROM {every}"
 
 
 def _sql_list(paths: Iterable[Path]) -> str:

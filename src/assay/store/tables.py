@@ -69,6 +69,7 @@ TABLES: dict[str, dict[str, str]] = {
         "state": "string",
         "started": "double",
         "ended": "double",
+        "actor_name": "string",
     },
     "calls": {
         **_KEYS,
@@ -87,6 +88,7 @@ TABLES: dict[str, dict[str, str]] = {
         "error": "string",
         "started": "double",
         "ended": "double",
+        "actor_name": "string",
     },
     "verdicts": {
         **_KEYS,
@@ -120,11 +122,13 @@ TABLES: dict[str, dict[str, str]] = {
     },
 }
 
-ADDED: dict[str, dict[str, str]] = {
+ADDED: dict[str, dict[str, str | None]] = {
     "trajectories": {"separation": "unknown"},
+    "steps": {"actor_name": None},
+    "calls": {"actor_name": None},
     "verdicts": {"separation": "unknown"},
 }
-"""Columns that older sealed runs lack, by table, with the value that their rows have."""
+"""Columns that older sealed runs lack, by table, with the value that their rows have; None leaves them empty."""
 
 IN_QUERIES: dict[str, dict[str, str]] = {"verdicts": {"addendum": "int64"}, "evidence": {"addendum": "int64"}}
 """Columns that a query sees beside those of the files: the number of the addendum that a row stands in, else null."""
@@ -242,6 +246,7 @@ def _step_record(step: Step) -> dict[str, Any]:
         "state": step.state,
         "started": step.started,
         "ended": step.ended,
+        "actor_name": step.actor_name,
     }
 
 
@@ -255,7 +260,7 @@ def _call_record(call: ModelCall) -> dict[str, Any]:
         shared = {"parent": call.parent, "messages": call.shared_messages, "fields": call.shared_fields}
         request = {**request, "shared": shared}
     bodies = {"request": canonical_bytes(request).decode(), "response": response}
-    return {n: getattr(call, n) for n in (*names, "started", "ended")} | usage | bodies
+    return {n: getattr(call, n) for n in (*names, "started", "ended", "actor_name")} | usage | bodies
 
 
 def _verdict_record(verdict: Verdict) -> dict[str, Any]:

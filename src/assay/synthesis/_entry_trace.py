@@ -20,7 +20,10 @@ from ._laboratory import WORKSPACE, Laboratory, absolute_texts, import_paths, re
 from ._tree import SourceTree
 
 PAYLOAD = Path(__file__).with_name("payload")
-_TRACER = ("entry_trace", "entry_records", "package_functions", "value_shapes", "loaded_package", "shared_session")
+_TRACER = (
+    *("entry_trace", "entry_records", "package_functions", "value_shapes"),
+    *("loaded_package", "shared_session", "collected_files"),
+)
 TRACER = tuple(PAYLOAD / f"{name}.py" for name in _TRACER)
 
 

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from assay.errors import UserError, add_filename
+from assay.limited_file import parse_file
 from assay.plugins import names_code
 from assay.records import Task
 
@@ -78,16 +79,8 @@ def read_family_folder(folder: Path) -> FamilyFolder:
         UserError: It cannot be read, is not valid, or names code.
     """
     path = folder / FAMILY_FILE
-    try:
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise UserError(f"{path} is larger than {MOST_BYTES} bytes")
-        found = msgspec.json.decode(content, type=FamilyFolder)
-    except OSError as exc:
-        raise UserError(f"{path} cannot be read: {exc.strerror}") from exc
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
-        raise UserError(f"{path} names no tasks: {exc}") from exc
+    decode = msgspec.json.Decoder(FamilyFolder).decode
+    found = parse_file(path, decode, holding="names of tasks", limit=MOST_BYTES)
     code = code_in(found.family, found.options)
     if code is not None:
         raise UserError(

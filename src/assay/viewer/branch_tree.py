@@ -1,7 +1,8 @@
-"""The view of an attempt's branches: the tree of states that a search visited, and the path that was judged.
+"""The view of a search: the tree of states that an attempt visited, and the path that was judged.
 
-A node is a step; its parent is the step whose state it acted in. Records are untrusted: where the branches do not hold
-together, the view says so and holds no tree.
+In an attempt with branches a node is a step; its parent is the step whose state it acted in. A search in forks that
+left no steps lists its nodes in its evidence. Records are untrusted: where a tree does not hold together, the view says
+so and holds none.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from assay.analysis.judged_path import ADOPTED, branch_origins, judged_path, opens_branches
+import msgspec
+
+from assay.analysis.judged_path import ADOPTED, SEARCH, branch_origins, judged_path, opens_branches
 from assay.records import Trajectory
 
 from .attempt_names import trees
@@ -20,15 +23,27 @@ MOST_NODES = 3_000
 _MOST_TEXT = 200
 
 
+class _Node(msgspec.Struct, frozen=True, array_like=True):
+    number: int
+    parent: int
+    act: str
+    seen: str
+
+
 def branch_tree(trajectory: Trajectory) -> dict[str, Any]:
     """Returns the tree of an attempt.
 
     Returns:
-        `nodes` as `[step, parent or -1, act, observation]`, `path` (the steps of the judged path), `search` (what a
-        search recorded of itself, or None), `problem` and `left_out`.
+        `nodes` as `[number, parent or -1, act, observation]`, `path` (the nodes of the judged path), `steps` (whether
+        nodes are steps), `search` (what a search recorded of itself, or None), `problem` and `left_out`.
     """
-    found: dict[str, Any] = {"nodes": [], "path": [], "search": _search_of(trajectory), "problem": None, "left_out": 0}
+    searched = next((item.data for item in reversed(trajectory.evidence) if item.kind == SEARCH), None)
+    found: dict[str, Any] = {
+        "nodes": [], "path": [], "steps": True, "search": _plain_values(searched), "problem": None, "left_out": 0
+    }  # fmt: skip
     if not opens_branches(trajectory):
+        if searched is not None and "tree" in searched:
+            return found | _listed_tree(searched)
         return found | {"problem": "This attempt has no branches: its agent tried once."}
     try:
         origins = branch_origins(trajectory)
@@ -55,16 +70,34 @@ def branch_tree(trajectory: Trajectory) -> dict[str, Any]:
     }
 
 
-def _search_of(trajectory: Trajectory) -> dict[str, Any] | None:
-    """Returns the plain values of the last evidence of kind `search`."""
-    for item in reversed(trajectory.evidence):
-        if item.kind == "search":
-            return {
-                name: value[:_MOST_TEXT] if isinstance(value, str) else value
-                for name, value in item.data.items()
-                if isinstance(value, str | int | float | bool)
-            }
-    return None
+def _listed_tree(searched: dict[str, Any]) -> dict[str, Any]:
+    """Returns the tree that a search in forks listed."""
+    try:
+        listed = msgspec.convert(
+            [searched.get("tree"), searched.get("path")], tuple[tuple[_Node, ...], tuple[int, ...]]
+        )
+    except msgspec.ValidationError:
+        return {"steps": False, "problem": "The record of the search is damaged."}
+    nodes, path = listed
+    if any(node.number != at or not -1 <= node.parent < at for at, node in enumerate(nodes)):
+        return {"steps": False, "problem": "The tree of the search does not hold together."}
+    return {
+        "nodes": [[one.number, one.parent, one.act[:_MOST_TEXT], one.seen[:_MOST_TEXT]] for one in nodes[:MOST_NODES]],
+        "path": [number for number in path if 0 <= number < min(len(nodes), MOST_NODES)],
+        "steps": False,
+        "left_out": max(0, len(nodes) - MOST_NODES),
+    }
+
+
+def _plain_values(searched: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Returns the plain values of the evidence of a search."""
+    if searched is None:
+        return None
+    return {
+        name: value[:_MOST_TEXT] if isinstance(value, str) else value
+        for name, value in searched.items()
+        if isinstance(value, str | int | float | bool)
+    }
 
 
 def _make(root: Path, fields: Fields) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from assay.analysis.judged_path import ADOPTED, BRANCH
+from assay.analysis.judged_path import ADOPTED, BRANCH, SEARCH
 
 from . import _headline as headline
 from ._light import LightCall, LightEvent, LightEvidence, LightStep, decode_light, has_value, one_line
@@ -324,7 +324,7 @@ class _OutlineBuilder:
     def _fact(self, number: int, evidence: LightEvidence) -> None:
         if evidence.kind == "task" and self.task_event < 0:
             self.task_event = number
-        self._branched = self._branched or evidence.kind in (BRANCH, ADOPTED)
+        self._branched = self._branched or evidence.kind in (BRANCH, ADOPTED, SEARCH)
         if evidence.kind == SCREEN:
             self._new_screens.append(number)
         flags = FLAGS["beside"] * bool(evidence.data.beside)

@@ -54,8 +54,13 @@ def test_options_are_a_team_without_a_file() -> None:
         ({"roles": [{"name": "a", "hand_off_to": ["a"]}]}, "hands off to itself"),
         ({"roles": [{"name": "a"}], "channels": [{"name": "c", "writers": ["z"]}]}, "writers: z"),
         ({"roles": [{"name": "a", "rights": "all"}]}, "rights"),
+        ({"roles": [{"name": "a", "turns": 0}]}, "turns"),
+        (
+            {"roles": [{"name": "a", "after": 2}], "order": "hand-off"},
+            "after and every are for the order 'round-robin'",
+        ),
         ({"roles": [{"name": "a"}], "absent": ["z"]}, "absent: z"),
-        ({"file": "/missing/team.toml"}, "cannot read the team file"),
+        ({"file": "/missing/team.toml"}, "cannot be read"),
         ({"roles": "[1"}, "is not JSON"),
     ],
 )

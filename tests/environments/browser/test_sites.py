@@ -138,8 +138,10 @@ async def test_a_restored_site_goes_on_where_it_was() -> None:
         assert await other.digest() == await world.digest()
         assert other.snapshot() == world.snapshot()  # before the browser is open, too
         assert other.facts()["browser"]["url"] == world.facts()["browser"]["url"]
+        assert other.facts()["browser"]["requests"] == world.facts()["browser"]["requests"]
         await other.open()
         assert len(other.service.calls) == calls  # nothing was replayed
+        assert other.facts()["browser"]["requests"] == world.facts()["browser"]["requests"]
         assert "forms and scroll positions of earlier pages in the history" in other.facts()["browser"]["lost"]
         while (call := world.advice()) is not None:
             again = other.advice()
@@ -148,6 +150,11 @@ async def test_a_restored_site_goes_on_where_it_was() -> None:
             one, two = await world.call(call.name, call.parsed or {}), await other.call(call.name, call.parsed or {})
             assert one.content == two.content
         assert other.advice() is None
+        requests = world.facts()["browser"]["requests"]
+        assert requests == other.facts()["browser"]["requests"]
+        assert requests["count"] == len(requests["last"]) > 3
+        assert {(one["method"], one["status"]) for one in requests["last"]} >= {("GET", 200), ("POST", 303)}
+        assert all(one.get("data") for one in requests["last"] if one["method"] == "POST")
         assert other.facts()["changes"] == world.facts()["changes"]
         with pytest.raises(ValueError, match="open a new world"):
             other.restore(world.snapshot())

@@ -12,10 +12,12 @@ import msgspec
 import pytest
 
 from assay.errors import UserError
+from assay.formats.benchmarks.webarena_network import NetworkEvaluator, NetworkSpec
 from assay.formats.benchmarks.webarena_verified import (
+    Evaluator,
     WebArenaTask,
     WebArenaVerifiedFormat,
-    judge_response,
+    judge_task,
     read_tasks,
 )
 from assay.formats.interface import ImportContext, ReadProblem
@@ -57,31 +59,31 @@ def respond(**parts: Any) -> dict[str, Any]:
 )
 def test_responses_are_compared_by_type(parts: dict[str, Any], status: str) -> None:
     given = respond(retrieved_data=[{"month": "may", "count": 8}, {"month": "june", "count": 13}]) | parts
-    assert judge_response(make_task(), given).status == status
+    assert judge_task(make_task(), given).status == status
 
 
 def test_the_order_counts_only_where_the_task_says_so() -> None:
     given = respond(retrieved_data=[{"month": "June", "count": 13}, {"month": "May", "count": 8}])
-    assert judge_response(make_task(), given).status == "pass"
-    assert judge_response(make_task(ordered=True), given).status == "fail"
+    assert judge_task(make_task(), given).status == "pass"
+    assert judge_task(make_task(ordered=True), given).status == "fail"
 
 
 def test_texts_are_compared_as_upstream_does() -> None:
     strings = {"type": "array", "items": {"type": "string"}}
     task = make_task(results_schema=strings, expected={"retrieved_data": ["Buffalo-Niagara", ["Yes", "Ja"], "^a+$"]})
-    assert judge_response(task, respond(retrieved_data=["“x", "ja.", "aaa"])).status == "fail"
-    assert judge_response(task, respond(retrieved_data=["buffalo niagara", "'ja'.", "AAA"])).status == "pass"
+    assert judge_task(task, respond(retrieved_data=["“x", "ja.", "aaa"])).status == "fail"
+    assert judge_task(task, respond(retrieved_data=["buffalo niagara", "'ja'.", "AAA"])).status == "pass"
 
 
 def test_what_is_not_covered_is_unknown_unless_something_failed() -> None:
-    dates = make_task(results_schema={"type": "array", "items": {"type": "string", "format": "date"}})
-    assert judge_response(dates, respond()).status == "unknown"
-    assert judge_response(dates, respond(status="x")).status == "fail"
-    network = msgspec.convert({"evaluator": "NetworkEventEvaluator", "expected": {"url": "x"}}, type(dates.eval[0]))
+    dates = make_task(results_schema={"type": "array", "items": {"type": "string", "format": "duration"}})
+    assert judge_task(dates, respond()).status == "unknown"
+    assert judge_task(dates, respond(status="x")).status == "fail"
+    network = NetworkEvaluator(NetworkSpec(url="x"))
     both = msgspec.structs.replace(make_task(), eval=(*make_task().eval, network))
     given = respond(retrieved_data=[{"month": "May", "count": 8}, {"month": "June", "count": 13}])
-    assert judge_response(both, given).status == "unknown"
-    assert judge_response(make_task(), ["x"]).status == "fail"
+    assert judge_task(both, given).status == "unknown"
+    assert judge_task(make_task(), ["x"]).status == "fail"
 
 
 def read_folder(folder: Path) -> tuple[Any, list[ReadProblem]]:
@@ -147,7 +149,7 @@ def test_the_two_logged_tasks_and_all_812() -> None:
         one.expected["task_type"] if one.expected["status"] == "SUCCESS" else "error"
         for task in tasks.values()
         for one in task.eval
-        if one.evaluator == "AgentResponseEvaluator"
+        if isinstance(one, Evaluator)
     )
     assert len(tasks) == 812
     assert kinds == {"mutate": 364, "retrieve": 297, "navigate": 111, "error": 40}

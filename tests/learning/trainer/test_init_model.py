@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,6 +43,15 @@ def test_an_existing_folder_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(UserError, match="exists: choose another name"):
         init_model(tmp_path)
+
+
+def test_a_model_that_cannot_be_written_whole_leaves_an_error_and_nothing_else(tmp_path: Path) -> None:
+    limited = f"ulimit -f 100 && exec {sys.executable} -m assay init model {tmp_path}/models/tiny"
+    done = subprocess.run(["bash", "-c", limited], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 3, done.stderr
+    assert "store failed: writing" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list((tmp_path / "models").iterdir()) == []
 
 
 def test_a_script_that_does_not_exist_is_named_as_the_steer_of_the_model(tmp_path: Path) -> None:

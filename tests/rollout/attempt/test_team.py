@@ -94,6 +94,27 @@ async def test_a_hand_off_begins_the_other_actor_and_its_end_returns_the_turn(tm
     assert made.finished.ended == "every actor has ended"
 
 
+async def test_a_budget_of_turns_ends_an_actor_and_a_schedule_delays_it(tmp_path: Path) -> None:
+    roles = [role("adviser", "Adder", options={"times": 9}, turns=2, after=1, every=3),
+             role("worker", "Adder", options={"times": 5})]  # fmt: skip
+    made = await count(tmp_path, {"roles": roles})
+    assert [step.actor_name[:1] for step in made.steps if step.actor_name] == ["w", "a", "w", "w", "a", "w", "w"]
+
+
+async def test_those_that_wait_for_their_time_act_where_nobody_else_can(tmp_path: Path) -> None:
+    roles = [role("early", "Adder"), role("late", "Adder", options={"times": 2}, after=50)]
+    made = await count(tmp_path, {"roles": roles})
+    assert [step.actor_name for step in made.steps] == ["early", "late", "late"]
+
+
+async def test_an_adviser_is_handed_to_no_more_often_than_its_budget(tmp_path: Path) -> None:
+    roles = [role("manager", "Manager", tools=[]), role("worker", "Worker", hand_off_to=[], turns=1)]
+    made = await count(tmp_path, {"roles": roles, "order": "hand-off"})
+    assert [one for one, _ in acts(made)] == ["manager", "worker", *["manager"] * 3]
+    assert made.steps[3].observations[0].content == "to: 'worker' has taken its 1 turns"
+    assert [one["returns"] for one in kinds(made, "hand_off")] == [False, True]
+
+
 async def test_an_actor_cannot_use_what_its_role_lacks_nor_speak_as_another(tmp_path: Path) -> None:
     team = {
         "roles": [role("impostor", "Impostor", tools=[]), role("honest", "Adder", hand_off_to=[])],

@@ -18,12 +18,13 @@ from assay.gateway.backends import open_backend
 from assay.records import Check, EnvironmentSpec, Task, canonical_bytes
 from assay.settings import Settings
 from assay.synthesis.services.attempted import PairSide, paired_act, paired_outcome, plan_fidelity
-from assay.synthesis.services.augmenting import AugmentConfig, augment_tasks
+from assay.synthesis.services.augmenting import augment_tasks
 from assay.synthesis.services.family import ServiceTasks
 from assay.synthesis.services.planned import PlannedTask, UnsuitableError
 from assay.synthesis.services.reading_back import Misread, PlanReader
-from assay.synthesis.services.rewriting import RewriteConfig, rewrite_tasks, without_unreached
+from assay.synthesis.services.rewriting import rewrite_tasks, without_unreached
 from assay.synthesis.services.twins import pair_tasks
+from assay.synthesis.services.variants_config import AugmentConfig, RewriteConfig
 from assay.synthesis.services.written import WrittenTasks, write_tasks
 from assay.verify.service_checks import keeps_consents
 

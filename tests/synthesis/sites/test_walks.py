@@ -20,7 +20,8 @@ from assay.records import Check, Task
 from assay.synthesis.sites.browser_replay import replay_in_browser
 from assay.synthesis.sites.page_client import PageClient
 from assay.synthesis.sites.reward_writer import RewardWriter, Unreadable, gate
-from assay.synthesis.sites.walk_family import WalkReport, WalkTasks, _needed
+from assay.synthesis.sites.service_walks import ServiceWalks, WalkedServices, _needed
+from assay.synthesis.sites.walk_family import WalkReport, WalkTasks
 from assay.synthesis.sites.walk_tree import WalkTree
 from assay.verify.interface import WorldInput
 from assay.verify.state_check import StateCheck
@@ -108,8 +109,9 @@ def test_writes_that_were_undone_are_not_asked_for() -> None:
 
 
 async def test_a_branch_that_means_nothing_is_not_walked_on() -> None:
-    world = ServiceWorld.of([load("services", "bank")], 3)
-    longest = 0
+    family = ServiceWalks("bank", "pages")
+    explored = WalkedServices(family, *family._world_of(3))
+    world, longest = explored.world, 0
 
     def refuse(changed: ServiceWorld) -> str:
         nonlocal longest
@@ -117,7 +119,8 @@ async def test_a_branch_that_means_nothing_is_not_walked_on() -> None:
         longest = max(longest, sum(call.code is None and not actions[call.action].reads_only for call in changed.calls))
         return "it means nothing"
 
-    tree = WalkTree(world, 1, refuse)
+    reader = PageClient(world.fork(), world.seed)
+    tree = WalkTree(reader, 1, explored.acts(reader.site), refuse)
     for _ in range(60):
         await tree.walk()
     assert tree.figures.pruned["it means nothing"] > 0
@@ -130,10 +133,10 @@ async def test_forms_are_sent_under_every_look(theme: int) -> None:
     client = PageClient(ServiceWorld.of([load("services", "bank")], 3), theme)
     payee = deletable(client.world)[0]
     await client.follow("/bank/remove_payee")
-    before = client.save()
+    before = await client.save()
     content = await client.send(client.content.forms[0], {"f-payee_id": payee})
     assert (content.status, [call.action for call in client.world.calls]) == (200, ["remove_payee"])
-    client.load(before)
+    await client.load(before)
     assert (client.world.calls, client.address) == ([], "/bank/remove_payee")
 
 

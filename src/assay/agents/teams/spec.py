@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from assay.errors import UserError
+from assay.limited_file import parse_file
 from assay.misfits import describe_invalid
 
 ALL = "all"
@@ -40,6 +41,13 @@ class Role(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     Default: the role's own position, and none beyond the last part."""
     hand_off_to: tuple[Name, ...] | None = None
     """Roles to which the actor may hand off; default: all others with the order `hand-off`, none otherwise."""
+    turns: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """Most turns that it takes, for an adviser on a budget: acts with the order `round-robin`, and times that it is
+    handed to with `hand-off`. Default: no bound of its own."""
+    after: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Turns of the team before its first one; with the order `round-robin`."""
+    every: Annotated[int, msgspec.Meta(ge=1)] = 1
+    """Turns of the team from one of its turns to the next, at least; with the order `round-robin`."""
 
 
 class TeamChannel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -76,6 +84,8 @@ class TeamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
                     mentioned[f"channel {channel.name!r}: {kind}: {name}"] = name
         for role in self.roles:
             mentioned |= {f"role {role.name!r}: hand_off_to: {name}": name for name in role.hand_off_to or ()}
+            if self.order == "hand-off" and (role.after, role.every) != (0, 1):
+                raise ValueError(f"role {role.name!r}: after and every are for the order 'round-robin'")
             if role.name in (role.hand_off_to or ()):
                 raise ValueError(f"role {role.name!r} hands off to itself")
         for place, name in mentioned.items():
@@ -126,17 +136,7 @@ def read_team(options: dict[str, Any]) -> TeamSpec:
 
 
 def _read_file(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MOST_FILE + 1)
-    except OSError as exc:
-        raise UserError(f"cannot read the team file {path}: {exc.strerror}; check the path") from exc
-    if len(data) > MOST_FILE:
-        raise UserError(f"the team file {path} has more than {MOST_FILE} bytes")
-    try:
-        return tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise UserError(f"the team file {path} is not TOML: {exc}") from exc
+    return parse_file(path, lambda data: tomllib.loads(data.decode()), holding="a team as TOML", limit=MOST_FILE)
 
 
 def _parse_json(name: str, text: str) -> Any:

@@ -1,5 +1,15 @@
 """Failure attribution: the decisive step and actor of a failed attempt."""
 
+from .alarm import (
+    ALARM_AT,
+    Alarm,
+    AlarmedAttempt,
+    AlarmLabel,
+    AlarmMonitor,
+    AlarmScores,
+    read_alarm_label,
+    score_alarms,
+)
 from .rules import (
     Attribution,
     Candidate,
@@ -12,7 +22,13 @@ from .rules import (
 from .signs import MODES, Label, Module
 
 __all__ = [
+    "ALARM_AT",
     "MODES",
+    "Alarm",
+    "AlarmLabel",
+    "AlarmMonitor",
+    "AlarmScores",
+    "AlarmedAttempt",
     "Attribution",
     "Candidate",
     "Label",
@@ -22,4 +38,6 @@ __all__ = [
     "attribute_by_replay",
     "candidates_of",
     "finding_of",
+    "read_alarm_label",
+    "score_alarms",
 ]

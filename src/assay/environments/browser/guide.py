@@ -6,7 +6,7 @@ that the pages offer everything that it needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from assay.environments.services.pages.catalog import PageTool
@@ -43,73 +43,30 @@ class _Control(NamedTuple):
         return self.element.node.attributes.get("value", "")
 
 
-class PlanGuide:
-    """Knows the next act of a plan.
+class FormFiller:
+    """Fills in and sends one form of a site, act by act, read off the page that is shown."""
 
-    Args:
-        service: World in which the plan is carried out; its log says which calls were made.
-        site: Its pages.
-        began: Number of calls before the plan; default: all that were made.
-    """
-
-    def __init__(self, service: ServiceWorld, site: Site, began: int | None = None) -> None:
-        self._service = service
+    def __init__(self, site: Site) -> None:
         self._site = site
-        self.began = service.answered if began is None else began
-        self._acts = 0
-        self._at = 0
         self._fills: dict[str, int] = {}
-        self._made = 0
 
-    def next_act(self, tab: Tab | None) -> ToolCall | None:
-        """Returns the next act; None once the plan is carried out.
+    def next_act(self, tool: PageTool, texts: Mapping[str, str], tab: Tab) -> tuple[str, dict[str, Any]] | None:
+        """Returns the next act on a form: it fills in a control, or sends the form; None where the page has none of it.
 
         Args:
-            tab: Tab that is shown; None before the browser is open.
+            tool: Tool whose form it is.
+            texts: Texts of its controls by name; those that are absent become empty.
+            tab: Tab that is shown, whose page has been read.
 
         Raises:
-            EnvironmentFailure: The pages do not offer what the plan needs.
+            EnvironmentFailure: A control does not take its text, or the form has no button.
         """
-        done = self._service.answered - self.began
-        if done != self._at:
-            self._at, self._acts, self._fills = done, 0, {}
-        if done >= len(self._service.plan):
-            return None
-        planned = self._service.plan[done]
-        self._acts += 1
-        if self._acts > _MOST_ACTS:
-            raise EnvironmentFailure(f"the pages do not lead to the call {planned.action} of the plan")
-        name, arguments = self._choose(planned, tab)
-        self._made += 1
-        return ToolCall(f"a{self._made}", name, canonical_bytes(arguments).decode(), arguments)
-
-    def _choose(self, planned: PlannedCall, tab: Tab | None) -> tuple[str, dict[str, Any]]:
-        if tab is None or tab.last is None or not tab.numbering.elements:
-            return "read_page", {}
-        tool = self._site.catalog.tools.get(planned.action)
-        if tool is None:
-            raise EnvironmentFailure(f"the site has no page for the call {planned.action} of the plan")
-        controls = [_Control(number, element) for number, element in tab.numbering.elements.items()]
         address = self._site.tool_address(tool)
-        form = [one for one in controls if one.element.node.attributes.get("form") == address]
-        if form:
-            return self._on_form(tool, planned, form)
-        if tab.last.tree.dialog:
-            raise EnvironmentFailure("a dialog of another form is open")
-        return self._follow(tool, address, controls)
+        form = [one for one in _controls(tab) if one.element.node.attributes.get("form") == address]
+        return self._on_form(tool, texts, form) if form else None
 
-    def _follow(self, tool: PageTool, address: str, controls: list[_Control]) -> tuple[str, dict[str, Any]]:
-        """Returns the click on the link that leads nearer to a page."""
-        wanted = (address, self._site.application_address(tool.application), self._site.base + "/")
-        links = {one.element.node.attributes.get("href", ""): one for one in reversed(controls)}
-        link = next((links[href] for href in wanted if href in links), None)
-        if link is None:
-            raise EnvironmentFailure(f"no link of the page leads to {address}")
-        return "click", {"bid": str(link.number)}
-
-    def _on_form(self, tool: PageTool, planned: PlannedCall, form: list[_Control]) -> tuple[str, dict[str, Any]]:
+    def _on_form(self, tool: PageTool, texts: Mapping[str, str], form: list[_Control]) -> tuple[str, dict[str, Any]]:
         fields = self._site.fields(tool.name)
-        texts = write_texts(fields, planned.arguments)
         by_name: dict[str, list[_Control]] = {}
         for one in form:
             by_name.setdefault(one.name, []).append(one)
@@ -123,7 +80,7 @@ class PlanGuide:
                     return act
         return "click", {"bid": str(_submit_button(form).number)}
 
-    def _missing_entry(self, texts: dict[str, str], by_name: dict[str, list[_Control]]) -> _Control | None:
+    def _missing_entry(self, texts: Mapping[str, str], by_name: dict[str, list[_Control]]) -> _Control | None:
         """Returns the button that adds an entry to a list which needs another one; None if none does."""
         for path in texts:
             if not path.startswith(PREFIX) or path in by_name or not texts[path]:
@@ -161,6 +118,80 @@ class PlanGuide:
         if (node.v or "")[:_MOST_READ] == text[:_MOST_READ] or (len(text) > _MOST_READ and path in self._fills):
             return None
         return "fill", {"bid": bid, "value": text}
+
+
+class PlanGuide:
+    """Knows the next act of a plan.
+
+    Args:
+        service: World in which the plan is carried out; its log says which calls were made.
+        site: Its pages.
+        began: Number of calls before the plan; default: all that were made.
+    """
+
+    def __init__(self, service: ServiceWorld, site: Site, began: int | None = None) -> None:
+        self._service = service
+        self._site = site
+        self.began = service.answered if began is None else began
+        self._acts = 0
+        self._at = 0
+        self._filler = FormFiller(site)
+        self._made = 0
+
+    def next_act(self, tab: Tab | None) -> ToolCall | None:
+        """Returns the next act; None once the plan is carried out.
+
+        Args:
+            tab: Tab that is shown; None before the browser is open.
+
+        Raises:
+            EnvironmentFailure: The pages do not offer what the plan needs.
+        """
+        done = self._service.answered - self.began
+        if done != self._at:
+            self._at, self._acts, self._filler = done, 0, FormFiller(self._site)
+        if done >= len(self._service.plan):
+            return None
+        planned = self._service.plan[done]
+        self._acts += 1
+        if self._acts > _MOST_ACTS:
+            raise EnvironmentFailure(f"the pages do not lead to the call {planned.action} of the plan")
+        name, arguments = self._choose(planned, tab)
+        self._made += 1
+        return ToolCall(f"a{self._made}", name, canonical_bytes(arguments).decode(), arguments)
+
+    def _choose(self, planned: PlannedCall, tab: Tab | None) -> tuple[str, dict[str, Any]]:
+        if tab is None or tab.last is None or not tab.numbering.elements:
+            return "read_page", {}
+        tool = self._site.catalog.tools.get(planned.action)
+        if tool is None:
+            raise EnvironmentFailure(f"the site has no page for the call {planned.action} of the plan")
+        act = self._filler.next_act(tool, write_texts(self._site.fields(tool.name), planned.arguments), tab)
+        if act is not None:
+            return act
+        if tab.last.tree.dialog:
+            raise EnvironmentFailure("a dialog of another form is open")
+        return self._follow(tool, self._site.tool_address(tool), _controls(tab))
+
+    def _follow(self, tool: PageTool, address: str, controls: list[_Control]) -> tuple[str, dict[str, Any]]:
+        """Returns the click on the link that leads nearer to a page."""
+        wanted = (address, self._site.application_address(tool.application), self._site.base + "/")
+        links = {one.element.node.attributes.get("href", ""): one for one in reversed(controls)}
+        link = next((links[href] for href in wanted if href in links), None)
+        if link is None:
+            raise EnvironmentFailure(f"no link of the page leads to {address}")
+        return "click", {"bid": str(link.number)}
+
+
+def _controls(tab: Tab) -> list[_Control]:
+    return [_Control(number, element) for number, element in tab.numbering.elements.items()]
+
+
+def link_to(address: str, tab: Tab) -> tuple[str, dict[str, Any]] | None:
+    """Returns the click on the first link of a page to an address; None without one."""
+    found = (one for one in _controls(tab) if one.element.node.attributes.get("href") == address)
+    link = next(found, None)
+    return None if link is None else ("click", {"bid": str(link.number)})
 
 
 def _leaves(fields: tuple[Field, ...], prefix: str, names: list[str]) -> Iterator[tuple[str, Field]]:

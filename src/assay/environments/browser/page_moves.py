@@ -14,12 +14,12 @@ from typing import Any, Final, NamedTuple
 
 from .page_text import PageView, Part, confirmation, read_view
 
-_FILLS: Final = frozenset({"fill", "select_option", "clear"})
-_CLICKS: Final = frozenset({"click", "dblclick"})
+FILLS: Final = frozenset({"fill", "select_option", "clear"})
+CLICKS: Final = frozenset({"click", "dblclick"})
 _CHOSEN: Final = frozenset({"radio", "checkbox"})
-_LOOKS: Final = frozenset({"read_page", "screenshot", "noop", "scroll", "scroll_at", "hover", "focus", "mouse_move"})
-_HISTORY: Final = frozenset({"go_back", "go_forward"})
-_WORDS: Final = frozenset({"send_msg_to_user", "report_infeasible"})
+LOOKS: Final = frozenset({"read_page", "screenshot", "noop", "scroll", "scroll_at", "hover", "focus", "mouse_move"})
+HISTORY: Final = frozenset({"go_back", "go_forward"})
+WORDS: Final = frozenset({"send_msg_to_user", "report_infeasible"})
 
 
 class PageAct(NamedTuple):
@@ -70,21 +70,21 @@ class MoveReader:
             arguments: Its arguments.
             shown: The tree that it returned; None where it is not known whole.
         """
-        if name in _WORDS:
+        if name in WORDS:
             return
         view = None if shown is None else read_view(shown)
         if view is None or not view.address or not view.parts:
-            if name not in _LOOKS:
+            if name not in LOOKS:
                 self._lose(name)
             return
         element = None if self._shown is None else self._shown.element(str(arguments.get("bid", "")))
-        if name in _LOOKS:
+        if name in LOOKS:
             self._page = self._page or view
-        elif name in _HISTORY:
+        elif name in HISTORY:
             self._move(PageAct("history", name), view)
-        elif name in _FILLS and element is not None:
+        elif name in FILLS and element is not None:
             self._fill(arguments, element)
-        elif name in _CLICKS and element is not None:
+        elif name in CLICKS and element is not None:
             self._click(name, element, view)
         elif name == "press" and element is not None and arguments.get("key_comb") == "Enter":
             self._send(element, view)

@@ -15,10 +15,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 _TEXT: Final = r'"(?:[^"\\]|\\.)*"'
-_PART: Final = re.compile(rf"(?:\[(\d+)\] )?([a-z]+) ({_TEXT})?((?: [a-z]+={_TEXT}| [a-z0-9]+)*)")
+PART: Final = re.compile(rf"{_TEXT}|(?:\[(\d+)\] )?([a-z]+) ({_TEXT})?((?: [a-z]+={_TEXT}| [a-z0-9]+)*)")
+"""An element of a line, or a quoted text, which is passed over whole: what a page says never reads as an element."""
 _QUOTED: Final = re.compile(_TEXT)
 _ADDRESS: Final = re.compile(rf"^Address: ({_TEXT})$", re.MULTILINE)
-_CODE: Final = re.compile(r"[A-Z][A-Z-]*-\d{3,}")
+CODE: Final = re.compile(r"[A-Z][A-Z-]*-\d{3,}")
 _NAMELESS: Final = frozenset({"alert", "dialog"})
 _CONFIRMS: Final = ("Confirm", "Yes")
 _ENTRIES: Final = frozenset({"textbox", "searchbox", "combobox", "listbox", "radio", "checkbox"})
@@ -115,6 +116,14 @@ class PageView(msgspec.Struct, frozen=True, dict=True):
         form = self._ancestor(element, "form")
         return "" if form is None else form.name
 
+    def form_parts(self, element: Part) -> tuple[Part, ...]:
+        """Returns what the form that an element is in holds; outside of a form, nothing."""
+        form = self._ancestor(element, "form")
+        if form is None:
+            return ()
+        at = self.parts.index(form)
+        return tuple(itertools.takewhile(lambda one: one.depth > form.depth, self.parts[at + 1 :]))
+
     def label_of(self, element: Part) -> str:
         """Returns what a field is called: of a radio button, the name of its group."""
         group = self._ancestor(element, "group") if element.role == "radio" else None
@@ -144,7 +153,7 @@ def read_view(tree: str) -> PageView:
         tuple(reader.terms),
         tuple(parts),
         tuple(reader.content),
-        frozenset(_CODE.findall(tree)),
+        frozenset(CODE.findall(tree)),
         reader.first,
         reader.last,
     )
@@ -194,9 +203,9 @@ def _offers(parts: Sequence[Part]) -> tuple[Offer, ...]:
 
 
 def _parts_of(line: str, depth: int) -> Iterator[Part]:
-    for found in _PART.finditer(line):
+    for found in PART.finditer(line):
         number, role, name, rest = found.groups()
-        if name is not None or number is not None:
+        if role is not None and (name is not None or number is not None):
             yield Part(depth, number or "", role, _unquote(name or '""'), rest)
 
 

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import random
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from assay.records import ToolCall, canonical_bytes
 
 from .tab import Tab
-from .tree import Element, Node
 
 _BACK: Final = 0.03
 _MOST_TEXT: Final = 60
 _TEXTBOXES: Final = frozenset({"textbox", "searchbox", "spinbutton"})
+
+
+class Control(NamedTuple):
+    """An element that can be acted on."""
+
+    role: str
+    options: Sequence[str] = ()
+    """Labels of the options of a list."""
 
 
 def random_act(tab: Tab | None, draw: random.Random) -> ToolCall | None:
@@ -22,22 +30,29 @@ def random_act(tab: Tab | None, draw: random.Random) -> ToolCall | None:
         tab: Tab that is shown; None before the browser is open.
         draw: Source of randomness.
     """
-    if tab is None or tab.last is None or not tab.numbering.elements:
+    if tab is None or tab.last is None:
+        return choose_act({}, (), draw)
+    controls = {number: Control(one.node.r, one.node.o) for number, one in tab.numbering.elements.items()}
+    return choose_act(controls, (node.t for node in tab.last.tree.nodes), draw)
+
+
+def choose_act(controls: Mapping[int, Control], texts: Iterable[str], draw: random.Random) -> ToolCall:
+    """Returns a random act on a page by its controls, by number, and its texts; a look at a page without controls."""
+    if not controls:
         return _call("read_page", {}, draw)
     if draw.random() < _BACK:
         return _call("go_back", {}, draw)
-    number = draw.choice(sorted(tab.numbering.elements))
-    name, arguments = _act_on(tab.numbering.elements[number], tab.last.tree.nodes, draw)
+    number = draw.choice(sorted(controls))
+    name, arguments = _act_on(controls[number], texts, draw)
     return _call(name, {"bid": str(number), **arguments}, draw)
 
 
-def _act_on(element: Element, nodes: tuple[Node, ...], draw: random.Random) -> tuple[str, dict[str, Any]]:
-    node = element.node
-    if node.r in _TEXTBOXES:
-        texts = sorted({found.t for found in nodes if 0 < len(found.t) <= _MOST_TEXT})
-        return "fill", {"value": draw.choice([*texts, str(draw.randrange(100)), ""])}
-    if node.o:
-        return "select_option", {"options": draw.choice(node.o)}
+def _act_on(control: Control, texts: Iterable[str], draw: random.Random) -> tuple[str, dict[str, Any]]:
+    if control.role in _TEXTBOXES:
+        short = sorted({text for text in texts if 0 < len(text) <= _MOST_TEXT})
+        return "fill", {"value": draw.choice([*short, str(draw.randrange(100)), ""])}
+    if control.options:
+        return "select_option", {"options": draw.choice(control.options)}
     return "click", {}
 
 

@@ -32,6 +32,7 @@ from .guide import PlanGuide
 from .page_picture import take_page_picture
 from .page_snapshot import PageSnapshot, restore_pages, take_snapshot
 from .random_acts import random_act
+from .request_log import RecordedRequest, RequestLog
 from .screen import PagePicture, Screen
 from .tab import ActProblem
 from .tools import BrowserTools, Observe
@@ -75,6 +76,8 @@ class _State(msgspec.Struct, frozen=True):
     held: int = 0
     plan_began: int | None = None
     """Calls that had been made when the reference plan was begun; None before that."""
+    requested: int = 0
+    requests: tuple[RecordedRequest, ...] = ()
 
 
 class SiteWorld:
@@ -106,6 +109,9 @@ class SiteWorld:
         self.home = f"http://{name}.{_TOP}/"
         self.on_screen: Callable[[Screen], None] | None = None
         """Called with the page after each act."""
+        self.on_answer: Callable[[RequestHead, bytes, Response], None] | None = None
+        """Called with each request of the pages, its body, and what the site answered."""
+        self._requests = RequestLog()
         self._tools: BrowserTools | None = None
         self._guide: PlanGuide | None = None
         self._failure: Exception | None = None
@@ -157,6 +163,7 @@ class SiteWorld:
             "isolation": isolation,
             "url": self._url(),
             "messages": messages,
+            "requests": self._requests.facts(),
         }
         if self._lost is not None:
             browser["lost"] = list(self._lost)
@@ -218,10 +225,15 @@ class SiteWorld:
             return None
         try:
             with boundary(EnvironmentFailure, "the site"):
-                return await self.site.answer(head, body)
+                response = await self.site.answer(head, body)
         except EnvironmentFailure as exc:
             self._fail(exc)
             return None
+        if self._resumed is None:  # pages that are put where they were make no requests of the agent's
+            self._requests.add(origin, head, body, response)
+        if self.on_answer is not None:
+            self.on_answer(head, body, response)
+        return response
 
     def _show(self, screen: Screen) -> None:
         if self.on_screen is not None:
@@ -245,6 +257,7 @@ class SiteWorld:
         """Returns the state after the last act."""
         began = None if self._guide is None else self._guide.began
         state = _State(self.service.snapshot(), dict(self.site.results), self.site.count, None, plan_began=began)
+        state = replace(state, requested=self._requests.count, requests=tuple(self._requests.listed))
         if self._resumed is not None:
             former = self._resumed
             state = replace(
@@ -277,6 +290,7 @@ class SiteWorld:
             raise ValueError(f"These bytes are no state of a site: {exc}") from exc
         self.service.restore(stored.service)
         self.site.results, self.site.count = dict(stored.results), stored.count
+        self._requests = RequestLog(stored.requested, stored.requests)
         self._resumed = stored
         if stored.plan_began is not None:
             self._guide = PlanGuide(self.service, self.site, stored.plan_began)

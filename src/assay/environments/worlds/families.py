@@ -142,7 +142,7 @@ class WorldTasks:
             checks=checks,
             digest=digest_record([instruction, spec, checks]),
             split=None if self._part == "all" else self._part,
-            tags=(self._short,),
+            tags=(self._short,) if solvable else (self._short, "unsolvable"),
             source=f"family {self._short}, seed {seed}",
         )
 

@@ -2,19 +2,18 @@
 
 The folder's name is the number of the task, whose definition is looked for in `webarena-verified.json` (or `.json.gz`)
 beside the logs or above them. The response is judged as upstream's evaluator of responses judges it: type of the task,
-status, and for a task that retrieves, the typed data, whose order counts only where the task says so.
+status, and for a task that retrieves, the typed data, whose order counts only where the task says so. Evaluators of
+network events judge the trace (`network.har`, `.har.gz`), for which the addresses of the sites are looked for in
+`config.json` like the tasks (`environments`, of which nothing but `urls` is read).
 
-Not covered: evaluators of network events, and data of types other than text, number, month and truth value. What
-depends on them is `unknown`, unless something that is covered has failed already; upstream's recorded result stands
-beside it, and where both are at hand and differ, the verdict is `unknown`.
+Not covered: some types of data, such as durations and places. What depends on them is `unknown`, unless something that
+is covered has failed already; upstream's recorded result stands beside it, and where both are at hand and differ, the
+verdict is `unknown`.
 """
 
 from __future__ import annotations
 
-import calendar
 import gzip
-import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple
@@ -30,20 +29,22 @@ from assay.formats.shared.round_trip_builder import file_origin, get_path, load_
 from assay.formats.shared.sniffing import sniff
 from assay.records import AttemptEnded, VerdictStatus
 
+from .webarena_network import NetworkEvaluator, judge_network
+from .webarena_trace import Trace, read_trace
+from .webarena_values import TYPES, Uncovered, equal_lists, equal_texts, equal_values, kind_of
+
 RESPONSE: Final = "agent_response.json"
 TASKS: Final = ("webarena-verified.json", "webarena-verified.json.gz")
 LARGEST: Final = 64 << 20
 """Bytes of a trace or of the tasks, once decompressed."""
 _FIELDS: Final = ("task_type", "status", "retrieved_data")
 _MOST_REQUESTS: Final = 500
-_HYPHEN: Final = re.compile("(?<=[a-zA-Z])[-\u00ad\u2010-\u2015\u2212]|[-\u00ad\u2010-\u2015\u2212](?=[a-zA-Z])")
-_MARKS: Final = "'\"`.,;:!?"
+CONFIG: Final = "config.json"
 
 
-class Evaluator(msgspec.Struct, frozen=True):
-    """An evaluator of a task."""
+class Evaluator(msgspec.Struct, frozen=True, tag_field="evaluator", tag="AgentResponseEvaluator"):
+    """An evaluator of responses."""
 
-    evaluator: str
     expected: dict[str, Any]
     results_schema: dict[str, Any] | None = None
     ordered: bool = False
@@ -57,8 +58,22 @@ class WebArenaTask(msgspec.Struct, frozen=True):
     sites: tuple[str, ...]
     intent: str
     start_urls: tuple[str, ...]
-    eval: tuple[Evaluator, ...]
+    eval: tuple[Evaluator | NetworkEvaluator, ...]
     revision: int = 1
+
+    @property
+    def navigates(self) -> bool:
+        """True for a task that is done once a page is shown."""
+        kinds = [str(one.expected.get("task_type")) for one in self.eval if isinstance(one, Evaluator)]
+        return any(kind.lower() == "navigate" for kind in kinds)
+
+
+class Recording(NamedTuple):
+    """What the browser asked of the sites."""
+
+    trace: Trace
+    bases: Mapping[str, Sequence[str]]
+    """Addresses of each site, by its template."""
 
 
 class Judged(NamedTuple):
@@ -106,9 +121,11 @@ class WebArenaVerifiedFormat(ReadOnlyFormat):
         else:
             builder.add_step("user", task.intent)
         builder.add_step("agent", msgspec.json.encode(response).decode())
-        at = _add_trace(builder, path.parent, bad)
+        entries = _read_entries(path.parent, bad)
+        at = None if entries is None else _add_trace(builder, entries)
         recorded = load_optional_document(path.parent / "eval_result.json")
-        _judge(builder, task, response, recorded)
+        recording = None if entries is None else Recording(read_trace(entries), _find_addresses(path, bad))
+        _judge(builder, task, response, recorded, recording)
         yield builder.finish(
             f"task {number}", ended=AttemptEnded(ended="answered"), task=f"webarena-verified-{number}", at=at
         )
@@ -122,8 +139,28 @@ def _find_task(path: Path, number: str) -> WebArenaTask | None:
     return None
 
 
-def _add_trace(builder: TrajectoryBuilder, folder: Path, bad: Any) -> float | None:
-    """Adds the requests of the trace as evidence; returns when the first one was made."""
+def _find_addresses(path: Path, bad: Any) -> dict[str, tuple[str, ...]]:
+    """Returns the addresses of the sites from the configuration, of which nothing else is read."""
+    for folder in list(path.parents)[:4]:
+        if not (folder / CONFIG).is_file():
+            continue
+        try:
+            found = get_path(msgspec.json.decode(_read(folder / CONFIG)), "environments")
+        except (msgspec.DecodeError, UnicodeError, OSError, UserError) as exc:
+            bad(CONFIG, f"the addresses of the sites cannot be read: {exc}")
+            return {}
+        listed = found.items() if isinstance(found, dict) else ()
+        urls = {str(name): get_path(one, "urls") for name, one in listed}
+        return {
+            f"__{name.strip('_').upper()}__": tuple(str(one) for one in given)
+            for name, given in urls.items()
+            if isinstance(given, list)
+        }
+    return {}
+
+
+def _read_entries(folder: Path, bad: Any) -> list[Any] | None:
+    """Returns the entries of the trace; None without one."""
     found = next((folder / name for name in ("network.har", "network.har.gz") if (folder / name).is_file()), None)
     if found is None:
         return None
@@ -132,7 +169,12 @@ def _add_trace(builder: TrajectoryBuilder, folder: Path, bad: Any) -> float | No
     except (msgspec.DecodeError, UnicodeError, OSError, EOFError, UserError) as exc:
         bad(found.name, f"the trace cannot be read: {exc}")
         return None
-    listed = [one for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
+    return entries if isinstance(entries, list) else None
+
+
+def _add_trace(builder: TrajectoryBuilder, entries: Sequence[Any]) -> float | None:
+    """Adds the requests of the trace as evidence; returns when the first one was made."""
+    listed = [one for one in entries if isinstance(one, dict)]
     requests = [
         {
             "method": text_or_none(get_path(one, "request", "method")),
@@ -145,14 +187,17 @@ def _add_trace(builder: TrajectoryBuilder, folder: Path, bad: Any) -> float | No
     return parse_time(listed[0].get("startedDateTime")) if listed else None
 
 
-def _judge(builder: TrajectoryBuilder, task: WebArenaTask | None, response: Any, recorded: Any) -> None:
+def _judge(
+    builder: TrajectoryBuilder, task: WebArenaTask | None, response: Any, recorded: Any, recording: Recording | None
+) -> None:
     known = {"success": "pass", "failure": "fail"}
     theirs = known.get(str(get_path(recorded, "status")))
-    ours = Judged("unknown", ("the task is not known",)) if task is None else judge_response(task, response)
+    unknown = Judged("unknown", ("the task is not known",))
+    ours = unknown if task is None else judge_task(task, response, recording)
     data = {"judged": ours.status, "reasons": list(ours.reasons), "recorded": theirs}
     evidence = builder.add_evidence("response_check", data, channel="audit")
     status: VerdictStatus = ours.status
-    why = "; ".join(ours.reasons) or "type, status and data are those of the task"
+    why = "; ".join(ours.reasons) or "the response and what the browser asked for are those of the task"
     if theirs is not None and status not in ("unknown", theirs):
         status, why = "unknown", f"recorded as {theirs}, and judged as {status}: {why}"
     elif theirs is not None and status == "unknown":
@@ -161,26 +206,40 @@ def _judge(builder: TrajectoryBuilder, task: WebArenaTask | None, response: Any,
     builder.add_verdict(status, score, why[:1_000], (evidence,))
 
 
-def judge_response(task: WebArenaTask, response: Any) -> Judged:
-    """Judges a response as upstream's evaluators do, as far as they are covered."""
+def judge_task(task: WebArenaTask, response: Any, recording: Recording | None = None) -> Judged:
+    """Judges a response, and what the browser asked for, as upstream's evaluators do, as far as they are covered."""
     failed: list[str] = []
     undecided: list[str] = []
     for one in task.eval:
-        if one.evaluator != "AgentResponseEvaluator":
-            undecided.append(f"{one.evaluator} is not covered")
-        elif not isinstance(response, Mapping):
-            failed.append("the response is no object")
-        else:
-            _judge_fields(one, response, failed, undecided)
+        try:
+            if isinstance(one, NetworkEvaluator):
+                failed += _judge_events(one, task, recording)
+            elif not isinstance(response, Mapping):
+                failed.append("the response is no object")
+            else:
+                _judge_fields(one, response, failed, undecided)
+        except Uncovered as exc:
+            undecided.append(str(exc))
     status: VerdictStatus = "fail" if failed else "unknown" if undecided else "pass"
     return Judged(status, tuple(failed or undecided))
+
+
+def _judge_events(one: NetworkEvaluator, task: WebArenaTask, recording: Recording | None) -> list[str]:
+    if recording is None:
+        raise Uncovered("there is no network trace")
+    templates = [f"__{site.upper()}__" for site in task.sites]
+    if unknown := [template for template in templates if not recording.bases.get(template)]:
+        raise Uncovered(f"the address of {unknown[0]} is not known: {CONFIG} is looked for like the tasks")
+    bases = {template: recording.bases[template] for template in templates}
+    reason = judge_network(one, recording.trace, bases, navigates=task.navigates)
+    return [reason] if reason else []
 
 
 def _judge_fields(one: Evaluator, response: Mapping[str, Any], failed: list[str], undecided: list[str]) -> None:
     expected = one.expected
     for name in ("task_type", "status"):
         given = response.get(name)
-        if not isinstance(given, str) or not _equal_texts(str(expected.get(name)), given):
+        if not isinstance(given, str) or not equal_texts(str(expected.get(name)), given):
             failed.append(f"{name}: expected {expected.get(name)}, got {str(given)[:80]}")
     if str(expected.get("task_type")) != "retrieve":
         return
@@ -192,7 +251,7 @@ def _judge_fields(one: Evaluator, response: Mapping[str, Any], failed: list[str]
     schema = (one.results_schema or {}).get("items") or {}
     if unknown := _uncovered(schema):
         undecided.append(f"data of the type {unknown} is not covered")
-    elif not _equal_lists(wanted, given, schema, ordered=one.ordered):
+    elif not equal_lists(wanted, given, lambda a, b: _equal(a, b, schema), ordered=one.ordered):
         failed.append(f"retrieved_data: expected {str(wanted)[:300]}, got {str(given)[:300]}")
 
 
@@ -206,22 +265,8 @@ def _uncovered(schema: Mapping[str, Any]) -> str:
     """Returns the first type of a schema that is not covered; empty without one."""
     if schema.get("type") == "object":
         return next((found for part in schema.get("properties", {}).values() if (found := _uncovered(part))), "")
-    kind = str(schema.get("format") or schema.get("type") or "string")
-    return "" if kind in _TYPES else kind
-
-
-def _equal_lists(wanted: Sequence[Any], given: Sequence[Any], schema: Mapping[str, Any], *, ordered: bool) -> bool:
-    if len(wanted) != len(given):
-        return False
-    if ordered:
-        return all(_equal(one, other, schema) for one, other in zip(wanted, given, strict=True))
-    left = list(given)
-    for one in wanted:
-        found = next((at for at, other in enumerate(left) if _equal(one, other, schema)), None)
-        if found is None:
-            return False
-        del left[found]
-    return True
+    kind = kind_of(schema)
+    return "" if kind in TYPES else kind
 
 
 def _equal(wanted: Any, given: Any, schema: Mapping[str, Any]) -> bool:
@@ -230,63 +275,7 @@ def _equal(wanted: Any, given: Any, schema: Mapping[str, Any]) -> bool:
             return False
         parts = schema.get("properties", {})
         return all(_equal(wanted.get(name), given.get(name), part) for name, part in parts.items())
-    kind = str(schema.get("format") or schema.get("type") or "string")
-    alternatives = wanted if isinstance(wanted, list) else [wanted]
-    return any(_equal_values(kind, one, given) for one in alternatives)
-
-
-def _equal_values(kind: str, wanted: Any, given: Any) -> bool:
-    if kind == "string":
-        return isinstance(given, str | int | float) and _equal_texts(str(wanted), str(given))
-    read = _TYPES[kind]
-    one, other = read(wanted), read(given)
-    return one is not None and one == other
-
-
-def _equal_texts(wanted: str, given: str) -> bool:
-    """Compares texts without regard to case, accents, hyphens between words, and marks at their ends."""
-    if wanted.startswith("^") and wanted.endswith("$"):
-        try:
-            return re.fullmatch(wanted, given.strip(), re.IGNORECASE) is not None if len(given) < 10_000 else False
-        except re.error:
-            return False
-    one, other = _plain(wanted), _plain(given)
-    return one == other or one.strip(_MARKS) == other.strip(_MARKS)
-
-
-def _plain(text: str) -> str:
-    bare = "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
-    return " ".join(_HYPHEN.sub(" ", bare).lower().split())
-
-
-def _read_number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return None
-    try:
-        return float(str(value).replace(",", "").replace(" ", ""))
-    except ValueError:
-        return None
-
-
-def _read_month(value: Any) -> int | None:
-    text = str(value).strip().lower()
-    if text.isdecimal() and len(text) <= 2:
-        return int(text) if 1 <= int(text) <= 12 else None
-    names = [name.lower() for name in calendar.month_name]
-    return next((at for at, name in enumerate(names) if at and len(text) >= 3 and name.startswith(text)), None)
-
-
-def _read_truth(value: Any) -> bool | None:
-    known = {"true": True, "yes": True, "false": False, "no": False}
-    return known.get(str(value).strip().lower())
-
-
-_TYPES: Final[Mapping[str, Any]] = {
-    "string": str,
-    "number": _read_number,
-    "integer": _read_number,
-    "month": _read_month,
-    "boolean": _read_truth,
-    "null": lambda _: None,
-}
-"""Readers of the types that are covered."""
+    kind, alternatives = kind_of(schema), wanted if isinstance(wanted, list) else [wanted]
+    if kind == "string" and not isinstance(given, str | int | float):
+        return False
+    return any(equal_values(kind, one, given) for one in alternatives)

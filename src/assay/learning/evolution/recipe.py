@@ -21,14 +21,20 @@ class EvolveSearchOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
 
     tasks: tuple[str, ...]
     """Tasks of the search: task folders, or families as `family:NAME,n=60,seed=1`."""
-    method: Literal["coordinate", "grid", "halving", "gepa"] = "coordinate"
+    method: Literal["coordinate", "grid", "halving", "designs", "gepa"] = "coordinate"
     """`coordinate`: one option after the other, the best value of each is kept. `grid`: all combinations on all tasks.
-    `halving`: all combinations on a part of the tasks, the better half on twice as many, and so on. `gepa`: texts, by
-    the library GEPA."""
+    `halving`: all combinations on a part of the tasks, the better half on twice as many, and so on. `designs`: a
+    designer draws combinations and learns from their outcomes. `gepa`: texts, by the library GEPA."""
     attempts: Count = 1
     """Attempts at each task."""
     sweeps: Count = 1
     """Times that `coordinate` goes over all options."""
+    rounds: Count = 8
+    """Rounds of `designs`."""
+    designs: Annotated[int, msgspec.Meta(ge=2)] = 4
+    """Designs that it draws in a round."""
+    batch: Count = 8
+    """Tasks of a round, on which each of them is executed `attempts` times."""
     calls: Count = 200
     """Attempts that `gepa` may make."""
     proposer: str | None = None
@@ -69,6 +75,9 @@ class EvolveRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """Options of the present configuration, the one to beat."""
     model: str | None = None
     """Model of the agent, if it needs one."""
+    contracts: tuple[str, ...] = ()
+    """Safety contracts of every attempt, as TOML files: safety becomes a third measure, and a winner that breaks them
+    in more attempts than the present configuration is refused."""
     concurrency: Count = 4
     """Attempts at a time."""
 

@@ -25,7 +25,7 @@ from .chained_file import ChainedFile
 from .edits import apply_edits
 from .folder import SkillFolder, place_skill, read_skill, validate_skill
 from .holdouts import HOLDOUT_FILE
-from .records import Claim, EditProposal, EntryKind, SkillEntry, SkillState, TrialRecord
+from .records import Claim, EditProposal, EntryKind, SkillEntry, SkillState, SkillTier, TrialRecord
 
 
 class SkillSummary(NamedTuple):
@@ -53,6 +53,15 @@ class SkillSummary(NamedTuple):
         return next(
             (e.version for e in reversed(self.entries) if _adds_version(e) and e.version not in refused), self.version
         )
+
+    @property
+    def tier(self) -> SkillTier:
+        """Returns how the released version is offered: as it was moved last, else `new`; without one `candidate`."""
+        if self.released is None:
+            return "candidate"
+        of_released = (entry for entry in reversed(self.entries) if entry.version == self.released)
+        last = next((e for e in of_released if e.tier is not None or (e.trial is not None and e.trial.accepted)), None)
+        return "new" if last is None or last.tier is None else last.tier
 
     def claims_of(self, version: str) -> tuple[Claim, ...]:
         """Returns the claims of a version, as it was last added."""
@@ -143,7 +152,7 @@ class SkillLibrary:
         self, skill: SkillFolder, kind: EntryKind, *, reason: str, source: str, claims: tuple[Claim, ...] = ()
     ) -> SkillEntry:
         """Adds a version from outside or from a distillation; the first one makes the skill."""
-        return self._append(skill.name, SkillEntry(
+        return self.append(skill.name, SkillEntry(
             kind=kind, version=skill.digest, at=time.time(), reason=reason, source=source, claims=claims,
             problems=validate_skill(skill),
         ), skill)  # fmt: skip
@@ -170,7 +179,7 @@ class SkillLibrary:
             for line in edit.text.splitlines()
             if line.strip()
         ]
-        return self._append(name, SkillEntry(
+        return self.append(name, SkillEntry(
             kind="edit", version=skill.digest, at=time.time(), reason=proposal.reason, proposal=proposal, base=base,
             claims=tuple(claims), problems=validate_skill(skill),
         ), skill)  # fmt: skip
@@ -182,7 +191,7 @@ class SkillLibrary:
                 return entry
         self.load(name, version)
         reason = trial.reasons[0] if trial.reasons else ""
-        return self._append(name, SkillEntry(
+        return self.append(name, SkillEntry(
             kind="trial", version=version, at=time.time(), reason=reason, trial=trial
         ))  # fmt: skip
 
@@ -191,14 +200,14 @@ class SkillLibrary:
         summary = self.summary(name)
         if summary.state == "retired":
             raise UserError(f"skill {name!r} is retired already")
-        return self._append(name, SkillEntry(kind="retire", version=summary.version, at=time.time(), reason=reason))
+        return self.append(name, SkillEntry(kind="retire", version=summary.version, at=time.time(), reason=reason))
 
     def _ledger(self, name: str) -> ChainedFile[SkillEntry]:
         if not RUN_NAME.fullmatch(name) or name == HOLDOUT_FILE:
             raise UserError(f"{name[:80]!r} cannot name a skill: use lower-case letters, digits and hyphens")
         return ChainedFile(self.folder / name / "ledger.jsonl", SkillEntry)
 
-    def _append(self, name: str, entry: SkillEntry, skill: SkillFolder | None = None) -> SkillEntry:
+    def append(self, name: str, entry: SkillEntry, skill: SkillFolder | None = None) -> SkillEntry:
         ledger = self._ledger(name)
         with ledger.locked() as append:
             entries = ledger.read()

@@ -13,7 +13,8 @@ EDIT_CHARACTERS = 2_000
 MOST_EDITS = 10
 """Maximum number of edits of one proposal."""
 
-EntryKind = Literal["import", "distil", "edit", "trial", "retire"]
+EntryKind = Literal["import", "distil", "edit", "trial", "retire", "tier"]
+SkillTier = Literal["candidate", "new", "proven", "demoted"]
 RefusalCause = Literal["invalid", "leak", "harm", "protected", "no gain", "no gain over placebo"]
 SkillState = Literal["candidate", "released", "refused", "retired"]
 
@@ -142,6 +143,8 @@ class SkillEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     base: str = ""
     """Version that an edit changes."""
     trial: TrialRecord | None = None
+    tier: SkillTier | None = None
+    """Where a look at runs moved the version."""
     previous: str = ""
     """Digest of the entry before; empty for the first."""
 

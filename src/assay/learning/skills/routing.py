@@ -1,4 +1,4 @@
-"""Chooses skills for a task by its words: BM25 over the names and descriptions of the released skills.
+"""Chooses skills for a task by its words: BM25 over names and descriptions of the released skills, proven ones first.
 
 A skill is chosen only if its description holds a share of the task's rarer words; without such a skill none is chosen,
 because a skill that does not fit costs context and may mislead. The texts of the bodies are left out: they are what is
@@ -15,6 +15,7 @@ from assay.agents.text_index import TextIndex
 
 from .folder import split_text
 from .library import SkillLibrary
+from .records import SkillTier
 
 MOST_SKILLS = 3
 LEAST_SHARED = 3
@@ -35,6 +36,13 @@ class RoutedSkill(NamedTuple):
     """BM25; larger is better, and comparable within one task alone."""
     shared: tuple[str, ...]
     """Words that the task and the description share."""
+    tier: SkillTier = "new"
+
+
+def offered_tiers(library: SkillLibrary) -> dict[str, SkillTier]:
+    """Returns the tier of each released skill that was not demoted, by name."""
+    tiers = {name: library.summary(name).tier for name in library.names()}
+    return {name: tier for name, tier in tiers.items() if tier in ("proven", "new")}
 
 
 def released_descriptions(library: SkillLibrary) -> dict[str, str]:
@@ -48,8 +56,20 @@ def released_descriptions(library: SkillLibrary) -> dict[str, str]:
     return found
 
 
-def route_task(text: str, descriptions: Mapping[str, str], *, most: int = MOST_SKILLS) -> list[RoutedSkill]:
-    """Returns the skills that fit a task's text, the best first; none where too few words are shared."""
+def route_task(
+    text: str,
+    descriptions: Mapping[str, str],
+    *,
+    most: int = MOST_SKILLS,
+    tiers: Mapping[str, SkillTier] | None = None,
+) -> list[RoutedSkill]:
+    """Returns the skills that fit a task's text, the best first; none where too few words are shared.
+
+    With `tiers` only skills that have one are chosen, and proven ones stand before all others.
+    """
+    if tiers is not None:
+        descriptions = {name: text for name, text in descriptions.items() if name in tiers}
+    known = tiers or {}
     names = list(descriptions)
     texts = [f"{name.replace('-', ' ')} {descriptions[name]}" for name in names]
     task = _words(text)
@@ -59,7 +79,8 @@ def route_task(text: str, descriptions: Mapping[str, str], *, most: int = MOST_S
     for number, score in TextIndex(texts).search(query, len(names)):
         shared = tuple(sorted((_words(texts[number]) & task) - frequent))
         if len(shared) >= LEAST_SHARED:
-            routed.append(RoutedSkill(names[number], score, shared))
+            routed.append(RoutedSkill(names[number], score, shared, known.get(names[number], "new")))
+    routed.sort(key=lambda one: one.tier != "proven")  # stable: by score within a tier
     return routed[:most]
 
 

@@ -95,7 +95,7 @@ class TrainedPolicy:
 def make_model(folder: Path, texts: Iterable[str], options: ModelOptions, seed: int) -> None:
     """Creates a small Qwen3 of random weights and a tokenizer trained on `texts`, atomically and deterministically."""
     require_torch()
-    with atomic_folder(folder) as partial:
+    with boundary(StoreError, f"writing {folder}"), atomic_folder(folder) as partial:
         _make_model(partial, texts, options, seed)
 
 
@@ -103,14 +103,12 @@ def init_model(folder: Path) -> None:
     """Writes a tiny Qwen3 of random weights that takes one byte a token, to try a pipeline out with `local:FOLDER`.
 
     Raises:
-        UserError: The folder exists or cannot be written, or PyTorch is missing.
+        UserError: The folder exists, or PyTorch is missing.
+        StoreError: The folder cannot be written.
     """
     if folder.exists():
         raise UserError(f"{folder} exists: choose another name or remove it first")
-    try:
-        make_model(folder, (), _TINY, seed=0)
-    except OSError as exc:
-        raise UserError(f"cannot write {folder}: {exc.strerror}") from exc
+    make_model(folder, (), _TINY, seed=0)
 
 
 def _make_model(folder: Path, texts: Iterable[str], options: ModelOptions, seed: int) -> None:
@@ -154,7 +152,11 @@ def atomic_folder(final: Path) -> Iterator[Path]:
     partial = final.with_name(final.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    yield partial
+    try:
+        yield partial
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
     _sync([*(path for path in partial.iterdir() if path.is_file()), partial])
     if final.exists():
         shutil.rmtree(final)

@@ -70,6 +70,19 @@ class Seat:
         self.gate = asyncio.Event()
         self.is_done = False
         """True once its agent has ended; with the order `hand-off` it begins again when it is handed to."""
+        self.turns = 0
+        """Turns taken; with the order `hand-off` the times that it was handed to."""
+        self.last_turn = 0
+        """Turns of the team up to its last one, that one included."""
+
+    @property
+    def is_spent(self) -> bool:
+        """Returns whether it has taken all turns of its budget."""
+        return self.role.turns is not None and self.turns >= self.role.turns
+
+    def is_due(self, turns: int) -> bool:
+        """Returns whether its schedule allows it a turn after so many of the team."""
+        return turns >= self.role.after and (not self.turns or turns - self.last_turn >= self.role.every - 1)
 
 
 class LiveTeam(TeamSeats):
@@ -95,6 +108,7 @@ class LiveTeam(TeamSeats):
         self._callers: list[Seat] = []
         """Actors that handed off and wait for the answer, the last one on top."""
         self._turn_over: asyncio.Future[None] | None = None
+        self._turns = 0
         self._messages = self._hand_offs = 0
         self._is_over = False
         self._is_recalling = False
@@ -134,17 +148,22 @@ class LiveTeam(TeamSeats):
                 self._holder = self._seats[self._names[0]]
             return None if self._holder.is_done else self._holder
         name, self._next_name = self._next_name, None
-        if name is not None and not self._seats[name].is_done:
+        if name is not None and not self._seats[name].is_done and not self._seats[name].is_spent:
             return self._seats[name]
-        for step in range(1, len(self._names) + 1):
-            seat = self._seats[self._names[(self._last + step) % len(self._names)]]
-            if not seat.is_done:
-                return seat
-        return None
+        in_order = [self._names[(self._last + step) % len(self._names)] for step in range(1, len(self._names) + 1)]
+        able = [seat for seat in map(self._seats.__getitem__, in_order) if not seat.is_done and not seat.is_spent]
+        # Where all that could act wait for their time, it has come: no other turn would pass.
+        return next((seat for seat in able if seat.is_due(self._turns)), able[0] if able else None)
+
+    def _count_turn(self, seat: Seat) -> None:
+        if self.spec.order == "round-robin":
+            self._turns += 1
+            seat.turns, seat.last_turn = seat.turns + 1, self._turns
 
     async def _take_turn(self, seat: Seat, agent: Agent, own_steps: Sequence[Step]) -> None:
         """Lets an actor act until its turn is over or its agent ends. Raises what ended the agent."""
         self._holder, self._last = seat, self._names.index(seat.name)
+        self._count_turn(seat)
         over = self._turn_over = asyncio.get_running_loop().create_future()
         if seat.acting is None:
             seat.acting = asyncio.create_task(self._act(seat, agent, own_steps), name=f"actor {seat.name}")
@@ -300,6 +319,8 @@ class LiveTeam(TeamSeats):
             known = ", ".join(self.spec.receivers_of_hand_off(seat.role))
             return Observation(f"to: {seat.name!r} may hand off to {known}", error=True)
         receiver = self._seats[to]
+        if receiver.is_spent and receiver not in self._callers:
+            return Observation(f"to: {to!r} has taken its {receiver.role.turns} turns", error=True)
         if self.spec.order == "round-robin":
             if receiver.is_done:
                 return Observation(f"to: {to!r} has ended", error=True)
@@ -319,6 +340,7 @@ class LiveTeam(TeamSeats):
         self._hand_offs += 1
         if self.spec.order == "hand-off":
             self._holder, receiver.is_done = receiver, False
+        receiver.turns += self.spec.order == "hand-off" and not returns
         if receiver.acting is None and not returns and self.spec.order == "hand-off":
             receiver.task = text
         else:
@@ -412,6 +434,7 @@ class LiveTeam(TeamSeats):
             if self.spec.order == "hand-off" and seat in self._callers:  # those above it ended and returned the turn
                 del self._callers[self._callers.index(seat) :]
             self._holder, self._last = seat, self._names.index(seat.name)
+            self._count_turn(seat)
             self._next_name = None
             for call, seen in zip(step.tool_calls, step.observations, strict=False):
                 if call.name in TEAM_TOOLS and not seen.error:

@@ -38,41 +38,67 @@ class FetchResult(NamedTuple):
     """Superseded trials, and others whose chain has the name of a chain in the store: they stay in the place."""
 
 
-async def fetch_trials(store: RunStore, objects: ObjectStore, planned: Sequence[PlannedAttempt]) -> FetchResult:
+class PlacedNames(NamedTuple):
+    """Where the trials of a run lie in a place: under the run's name, or among those of the work of which it is a
+    part."""
+
+    run: str
+    """Name in the place."""
+    prefix: str = ""
+    """Begins the names of its attempts there."""
+
+    @classmethod
+    def of_part(cls, work: str, run: str) -> PlacedNames:
+        """Returns the names of a run that is a part of some work; the work itself is a part, too."""
+        return cls(work, "" if run == work else f"{run}/")
+
+    def of(self, planned: PlannedAttempt) -> PlannedAttempt:
+        """Returns an attempt under its name in the place."""
+        return planned._replace(id=self.prefix + planned.id) if self.prefix else planned
+
+
+async def fetch_trials(
+    store: RunStore, objects: ObjectStore, planned: Sequence[PlannedAttempt], names: PlacedNames | None = None
+) -> FetchResult:
     """Copies the trials that the store lacks. Repeating it is safe.
 
     Args:
         store: The run, open for writing.
         objects: The place.
         planned: All attempts of the run.
+        names: Where the trials lie; None: under the run's own name.
 
     Raises:
         StoreError: A record or a blob is damaged or missing; the message names its key. What was copied stays.
     """
-    finals = await fetch_finals(store, objects, planned)
-    return FetchResult(finals, await _fetch_cuts(store, objects))
+    names = names or PlacedNames(store.run)
+    finals = await fetch_finals(store, objects, planned, names)
+    return FetchResult(finals, await _fetch_cuts(store, objects, planned, names))
 
 
-async def fetch_finals(store: RunStore, objects: ObjectStore, planned: Sequence[PlannedAttempt]) -> int:
+async def fetch_finals(
+    store: RunStore, objects: ObjectStore, planned: Sequence[PlannedAttempt], names: PlacedNames | None = None
+) -> int:
     """Copies the finals of these attempts that the store lacks; returns how many the place has. Raises as
     `fetch_trials`."""
-    names = await list_finals(objects, store.run)
-    there = [one for one in planned if object_name(one.id) in names]
+    names = names or PlacedNames(store.run)
+    found = await list_finals(objects, names.run)
+    there = [one for one in planned if object_name(names.of(one).id) in found]
     present = {row.attempt for row in store.attempts() if row.final}
     missing = [one for one in there if one.id not in present]
     fetched: set[str] = set()
     for start in range(0, len(missing), AT_ONCE):
-        await _fetch_finals(store, objects, missing[start : start + AT_ONCE], fetched)
+        await _fetch_finals(store, objects, missing[start : start + AT_ONCE], names, fetched)
     return len(there)
 
 
 async def _fetch_finals(
-    store: RunStore, objects: ObjectStore, batch: Sequence[PlannedAttempt], fetched: set[str]
+    store: RunStore, objects: ObjectStore, batch: Sequence[PlannedAttempt], names: PlacedNames, fetched: set[str]
 ) -> None:
     records: dict[str, TrialRecord] = {}
 
     async def read(planned: PlannedAttempt) -> None:
-        records[planned.id] = await read_final(objects, store.run, planned.id)
+        records[planned.id] = await read_final(objects, names.run, names.of(planned).id)
 
     await transfer(batch, read)
     checked: list[CheckedChain] = []
@@ -83,17 +109,23 @@ async def _fetch_finals(
             if size + record.body.size > MOST_BYTES:
                 store.add_checked(checked)
                 checked, size = [], 0
-            checked.append(await _check_final(store, objects, planned, record, fetched))
+            key = final_key(names.run, names.of(planned).id)
+            checked.append(await _check_final(_Copy(store, objects, fetched), planned, record, key))
             size += record.body.size
     finally:
         store.add_checked(checked)
 
 
-async def _check_final(
-    store: RunStore, objects: ObjectStore, planned: PlannedAttempt, record: TrialRecord, fetched: set[str]
-) -> CheckedChain:
-    key = final_key(store.run, planned.id)
+class _Copy(NamedTuple):
+    """A copy of a run under way."""
 
+    store: RunStore
+    objects: ObjectStore
+    fetched: set[str]
+    """Blobs that are in the store."""
+
+
+async def _check_final(copy: _Copy, planned: PlannedAttempt, record: TrialRecord, key: str) -> CheckedChain:
     def check(row: AttemptRow) -> None:
         chain = planned.chain(record.body.retry)
         expected = ("final", chain, planned.id, planned.loaded.task.digest, planned.seed, True)
@@ -105,17 +137,22 @@ async def _check_final(
             raise StoreError("its result is not that of its chain")
 
     try:
-        return await _check_record(store, objects, record, check, fetched)
+        return await _check_record(copy, record, check)
     except StoreError as exc:
-        raise StoreError(f"{objects}: {key} is refused: {exc}") from exc
+        raise StoreError(f"{copy.objects}: {key} is refused: {exc}") from exc
 
 
-async def _fetch_cuts(store: RunStore, objects: ObjectStore) -> int:
+async def _fetch_cuts(
+    store: RunStore, objects: ObjectStore, planned: Sequence[PlannedAttempt], names: PlacedNames
+) -> int:
     """Copies retried and interrupted trials whose chains' names are free; returns the number of the others."""
-    apart = 0
-    async for page in list_pages(objects, f"{run_prefix(store.run)}cut/"):
+    apart, prefix = 0, f"{run_prefix(names.run)}cut/"
+    ours = {object_name(names.of(one).id) for one in planned} if names.prefix else None
+    async for page in list_pages(objects, prefix):
         for entry in page:
-            record = await read_record(objects, entry.key, store.run, None)
+            if ours is not None and entry.key[len(prefix) :].partition("/")[0] not in ours:
+                continue
+            record = await read_record(objects, entry.key, names.run, None)
             row = store.row(record.body.chain)
             if record.kind == "superseded" or (row is not None and row.head != record.body.head):
                 apart += 1
@@ -136,18 +173,12 @@ async def add_record(
     store: RunStore, objects: ObjectStore, record: TrialRecord, check: Callable[[AttemptRow], None] = lambda _: None
 ) -> None:
     """Adds the chain of a record and its blobs to a store; `check` may raise to prevent it. Raises `StoreError`."""
-    store.add_checked([await _check_record(store, objects, record, check, set())])
+    store.add_checked([await _check_record(_Copy(store, objects, set()), record, check)])
 
 
-async def _check_record(
-    store: RunStore,
-    objects: ObjectStore,
-    record: TrialRecord,
-    check: Callable[[AttemptRow], None],
-    fetched: set[str],
-) -> CheckedChain:
-    """Recomputes the chain of a record, and fetches its blobs that are not among `fetched`, to which they are added."""
-    body = record.body
+async def _check_record(copy: _Copy, record: TrialRecord, check: Callable[[AttemptRow], None]) -> CheckedChain:
+    """Recomputes the chain of a record, and fetches its blobs that are not there yet."""
+    body, (store, objects, fetched) = record.body, copy
     events = unpack_unchecked(body)
     started = decode_raw(body.chain, 0, events[0]) if events else None
     if not isinstance(started, AttemptStarted) or started.run != store.run:

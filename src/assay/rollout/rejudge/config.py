@@ -76,9 +76,17 @@ class ReplayConfig(SandboxOptions, frozen=True, forbid_unknown_fields=True, kw_o
     """Do not repeat diverging replays under variations to find the cause."""
     from_each_prefix: bool = False
     """Let another agent continue from before each step, and report the decisive step."""
+    semi_online: bool = False
+    """Let another agent act on the pages of verified attempts in a browser, without the site, and score how far it does
+    what they did."""
+    patches: Annotated[int, msgspec.Meta(ge=0, le=500)] = 3
+    """With --semi-online, the divergences that are repaired by the recorded step; the next one ends the replay."""
+    patch_strategy: Literal["thought-free", "off-policy", "on-policy"] = "thought-free"
+    """With --semi-online, the thought beside such a step in the history of a model: none, the recorded one, or one that
+    the agent's model is asked for."""
     agent: str = "oracle"
     """With --from-each-prefix, the continuing agent: as in `assay run`, or `attempt:NAME` for the rest of that
-    attempt."""
+    attempt. With --semi-online, the acting one."""
     agent_options: dict[str, Any] = msgspec.field(default_factory=dict)
     """Options of that agent, as `key=value`."""
     model: str | None = None
@@ -94,6 +102,8 @@ class ReplayConfig(SandboxOptions, frozen=True, forbid_unknown_fields=True, kw_o
         """Rejects invalid values before anything starts."""
         if self.times < 1 or self.concurrency < 1:
             raise UserError("times and concurrency must be at least 1")
+        if self.semi_online and self.from_each_prefix:
+            raise UserError("semi_online and from_each_prefix are two kinds of replay: give one of them")
 
 
 class MarginalsConfig(SandboxOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -13,15 +13,19 @@ import gc
 import importlib
 import importlib.util
 import inspect
+import json
 import marshal
+import os
+import random
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
-import forked_tests  # type: ignore[import-not-found]  # copied beside this file, as is the next
+import collected_files  # type: ignore[import-not-found]  # copied beside this file, as are the next
+import forked_tests  # type: ignore[import-not-found]
 import shared_session  # type: ignore[import-not-found]
 
 BYTE_CODE_HEADER = 16
@@ -33,16 +37,31 @@ class ImportNeededError(Exception):
     """A version cannot be made from the package in memory."""
 
 
+def in_child_or_here(
+    batch: dict[str, Any], job: dict[str, Any], reply: Path, work: Callable[[], dict[str, Any]]
+) -> dict[str, Any]:
+    """Does work that runs tests in forks of its own alone: in a forked child, as `forked_tests.in_child`, or in this
+    process, which then must end afterwards, if it is the only job and its tests are collected."""
+    if len(batch["jobs"]) > 1 or not any(package.has_collected(job) for package in IN_MEMORY):
+        result: dict[str, Any] = forked_tests.in_child(batch, job, reply, work)
+        return result
+    try:
+        return work()
+    except BaseException:  # noqa: BLE001 - as a child that ends without a result
+        return {"id": job["id"], "ended": "died"}
+
+
 class LoadedPackage:
     """The modules of a package in this process, and what ran while they were imported.
 
     Args:
         batch: `root`, `paths`, modules to `preload`, `tests` and `seed`.
         explain: Runs explain failures: pytest rewrites assertions.
+        collects: Tests are collected here, too, and not by each run alone.
     """
 
-    def __init__(self, batch: dict[str, Any], *, explain: bool) -> None:
-        self._batch, self._explain = batch, explain
+    def __init__(self, batch: dict[str, Any], *, explain: bool, collects: bool) -> None:
+        self._batch, self._explain, self._collects = batch, explain, collects
         self._root = batch["root"].rstrip("/") + "/"
         self._ran: set[tuple[str, str, int]] = set()
         self._texts: dict[str, bytes] = {}
@@ -53,6 +72,9 @@ class LoadedPackage:
         """Processes that programs share, which outlive them."""
         self.reference: list[tuple[FunctionType, CodeType]] = []
         """Functions that are replaced at present, with the reference's code."""
+        self._collected: Any = None
+        """The `CollectedFiles`; None where each run collects its tests."""
+        self._run_warm = forked_tests.run_warm
         self.has_refused = False
         """True once a version could not be made from the package in memory."""
 
@@ -61,7 +83,7 @@ class LoadedPackage:
         it could not stand for fresh processes."""
         forked_tests.prepare(self._batch)
         sys.dont_write_bytecode = True
-        sys.setprofile(self._note_code)
+        sys.setprofile(collected_files.note_code(self._root, self._ran))
         try:
             session = shared_session.SharedSession(
                 self._batch, forked_tests.start_pytest, explain=self._explain, loads_conftest=True
@@ -72,20 +94,29 @@ class LoadedPackage:
             return False
         finally:
             sys.setprofile(None)
-        if threading.active_count() > 1 or len(list(Path("/proc/self/task").iterdir())) > 1:
+        if has_threads():
             return False
         self._remember()
+        if self._collects and session.config is not None:
+            tests = self._batch["tests"]
+            self._collected = collected_files.CollectedFiles(session.config, self._root, tests, self._ran.update)
+            session.share_collections(self._collected, self._find_collection)
         IN_MEMORY.append(self)
         forked_tests.start_pytest = session.start
         forked_tests.replaced_files, forked_tests.in_child = self.replaced, self.in_child
-        forked_tests.prepare = forked_tests.preload = _do_nothing
+        drawn = random.getstate()  # a fork draws its own
+        forked_tests.prepare = lambda _batch: random.setstate(drawn)
+        forked_tests.preload = _do_nothing
+        forked_tests.run_warm = self.run_warm
         gc.collect()
         gc.freeze()
         return True
 
-    def share(self, program: str) -> None:
-        """Imports a program before it runs in a fork, and starts the process that proofs share."""
+    def share(self, program: str, request: str) -> None:
+        """Imports a program before it runs in a fork, collects the tests of its request, and starts the process that
+        proofs share. Ends this process if the tests started threads: a fork of it could stand for no other."""
         importlib.import_module(program)
+        self._collect(request)
         if program == "splice_proof":
             import splice_proof  # type: ignore[import-not-found]  # copied here when the first proof begins
 
@@ -124,15 +155,48 @@ class LoadedPackage:
         result: dict[str, Any] = self._in_child(batch, job, reply, callback)
         return result
 
-    def _note_code(self, frame: Any, event: str, _argument: Any) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(self._root):
-            self._ran.add(forked_tests.code_key(frame.f_code))
+    def run_warm(self, batch: dict[str, Any], aside: Path) -> dict[str, dict[str, Any]]:
+        """Runs warm jobs, as `forked_tests.run_warm` does, but where their tests are collected already."""
+        jobs = batch["jobs"]
+        is_collected = self._collected is not None and self._collected.find(jobs[0]["tests"], set()) is not None
+        if is_collected and all(self._replaces_imported(job) for job in jobs):
+            return {}
+        return dict(self._run_warm(batch, aside))
+
+    def has_collected(self, job: dict[str, Any]) -> bool:
+        """Returns whether a job's tests need not be collected, and its version is made."""
+        return self._collected is not None and not self._is_refusing and self._find_collection(job) is not None
+
+    def _collect(self, request: str) -> None:
+        if self._collected is None:
+            return
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            for job in json.loads(Path(request).read_bytes())["jobs"]:
+                if self._replaces_imported(job):
+                    self._collected.collect(job["tests"])
+        if has_threads():
+            os._exit(1)
+        self._remember()
+        gc.collect()
+        gc.freeze()
+
+    def _find_collection(self, job: dict[str, Any]) -> Any:
+        """Returns the collection that serves a job; None if the job has to collect its tests."""
+        entries = job.get("splice", {}).get("entries", ())
+        if not self._replaces_imported(job) or any(module not in sys.modules for module, _ in entries):
+            return None
+        replaced = {forked_tests.code_key(code) for _, code in self.reference}
+        return self._collected.find(job["tests"], replaced)
+
+    def _replaces_imported(self, job: dict[str, Any]) -> bool:
+        """Returns whether all files that a job replaces were imported with the package."""
+        return {*job.get("write", ()), *job.get("base", ())} <= self._texts.keys()
 
     def _remember(self) -> None:
         """Notes the package's files and functions before they are frozen, which hides them from the collector."""
         for module in list(sys.modules.values()):
             path = getattr(module, "__file__", None)
-            if isinstance(path, str) and path.startswith(self._root):
+            if isinstance(path, str) and path.startswith(self._root) and path not in self._texts:
                 with contextlib.suppress(OSError):
                     self._texts[path] = Path(path).read_bytes()
         for thing in gc.get_objects():
@@ -240,6 +304,11 @@ def _set_code(function: FunctionType, code: CodeType) -> None:
 def _docstring(code: CodeType) -> str | None:
     first = code.co_consts[0] if code.co_consts else None
     return first if isinstance(first, str) else None
+
+
+def has_threads() -> bool:
+    """Returns whether this process has more than its first thread."""
+    return threading.active_count() > 1 or len(list(Path("/proc/self/task").iterdir())) > 1
 
 
 def _do_nothing(*_: Any) -> None:

@@ -85,14 +85,15 @@ def run(program: str, request: str, reply: str, package: LoadedPackage | None) -
 class PackageProcess:
     """A fork of this process that imports the package and then runs programs in forks of its own."""
 
-    def __init__(self, batch: dict[str, Any], *, explain: bool, held: list[int]) -> None:
+    def __init__(self, batch: dict[str, Any], *, explain: bool, collects: bool, held: list[int]) -> None:
+        self.is_gone, self.collects = False, collects
         commands, self._commands = os.pipe()
         self._answers, answers = os.pipe()
         self.process = os.fork()
         if self.process == 0:
             for descriptor in (self._commands, self._answers, *held):
                 os.close(descriptor)
-            _serve_loaded(batch, commands, answers, explain=explain)
+            _serve_loaded(batch, commands, answers, explain=explain, collects=collects)
         os.close(commands)
         os.close(answers)
         self.descriptors = [self._commands, self._answers]
@@ -104,8 +105,11 @@ class PackageProcess:
         """Runs a program; returns its status, `IMPORT_NEEDED` if there is no process to run it in."""
         try:
             os.write(self._commands, line.encode())
-            return int(os.read(self._answers, 64) or IMPORT_NEEDED)
+            answer = os.read(self._answers, 64)
+            self.is_gone = not answer
+            return int(answer or IMPORT_NEEDED)
         except (OSError, ValueError):
+            self.is_gone = True
             return IMPORT_NEEDED
 
     def close(self) -> None:
@@ -115,14 +119,14 @@ class PackageProcess:
         os.waitpid(self.process, 0)
 
 
-def _serve_loaded(batch: dict[str, Any], commands: int, answers: int, *, explain: bool) -> None:
+def _serve_loaded(batch: dict[str, Any], commands: int, answers: int, *, explain: bool, collects: bool) -> None:
     try:
         adopt_orphans()
         nowhere = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1):
             os.dup2(nowhere, descriptor)
         forked_tests.start_pytest = START
-        package = LoadedPackage(batch, explain=explain)
+        package = LoadedPackage(batch, explain=explain, collects=collects)
         if package.load():
             end_orphans(set())
             os.write(answers, READY)
@@ -146,12 +150,10 @@ def serve(
             held = [answers, lines.fileno(), *(fd for process in loaded.values() for fd in process.descriptors)]
             status = IMPORT_NEEDED
             if kind and batch:
-                if kind not in loaded:
-                    loaded[kind] = PackageProcess(batch, explain=kind == "explain", held=held)
-                status = loaded[kind].run(line)
+                status = _run_loaded(loaded, kind, line, batch, held)
             if status == IMPORT_NEEDED:
                 if package is not None:
-                    package.share(program)
+                    package.share(program, request)
                 elif not is_ready:
                     get_ready(batch or {})
                     is_ready = True
@@ -160,6 +162,20 @@ def serve(
             os.write(answers, f"{status}\n".encode())
     for process in loaded.values():
         process.close()
+
+
+def _run_loaded(loaded: dict[str, PackageProcess], kind: str, line: str, batch: dict[str, Any], held: list[int]) -> int:
+    """Runs a program where the package is imported. If that process ends by itself, one that collects no tests follows
+    it: to import a test file may end a process, or leave threads."""
+    status = IMPORT_NEEDED
+    for collects in (True, False):
+        if kind not in loaded:
+            loaded[kind] = PackageProcess(batch, explain=kind == "explain", collects=collects, held=held)
+        status = loaded[kind].run(line)
+        if not (loaded[kind].is_gone and loaded[kind].collects):
+            break
+        loaded.pop(kind).close()
+    return status
 
 
 def get_ready(batch: dict[str, Any]) -> None:

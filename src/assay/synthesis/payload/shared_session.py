@@ -56,10 +56,21 @@ class SharedSession:
         self._otherwise, self._explain = otherwise, explain
         self._root = batch["root"]
         self._config: Any = None
+        self._files: Any = None
+        self._find_collection: Callable[[dict[str, Any]], Any] = _do_nothing
         with contextlib.suppress(Exception):  # pytest of another version: each run configures its own
             place = _place_of_configuration(batch, loads_conftest=loads_conftest)
             if place:
                 self._config = _configure(batch, place, explain=explain)
+
+    @property
+    def config(self) -> Any:
+        """Returns the configuration; None if each run makes its own."""
+        return self._config
+
+    def share_collections(self, files: Any, find: Callable[[dict[str, Any]], Any]) -> None:
+        """Has all later runs use the session of a `CollectedFiles`; `find` returns the collection that serves a job."""
+        self._files, self._find_collection = files, find
 
     def start(self, batch: dict[str, Any], job: dict[str, Any], plugins: list[Any]) -> int:
         """Runs pytest on a job's tests in this process, which must end afterwards; returns its exit code."""
@@ -70,7 +81,7 @@ class SharedSession:
         own = own or bool(job.get("explain")) != self._explain
         if self._config is None or own or batch["root"] != self._root:
             return self._otherwise(batch, job, plugins)
-        config = self._config
+        config, collection = self._config, self._find_collection(job)
         os.environ["PYTEST_VERSION"] = pytest.__version__
         config.args, config.args_source = list(job["tests"]), config.ArgsSource.ARGS
         config.option.file_or_dir = list(job["tests"])
@@ -81,6 +92,8 @@ class SharedSession:
         capture = config.pluginmanager.getplugin("capturemanager")
         capture.start_global_capturing()
         capture.suspend_global_capture()
+        if self._files is not None:
+            return int(self._files.run(job["tests"], collection))
         try:
             return int(config.hook.pytest_cmdline_main(config=config))
         except pytest.UsageError:  # a test that is not there
@@ -112,5 +125,5 @@ def _configure(batch: dict[str, Any], place: str, *, explain: bool) -> Any:
     return config
 
 
-def _do_nothing() -> None:
+def _do_nothing(*_: Any) -> None:
     pass

@@ -18,34 +18,13 @@ from assay.environments.services.disturbances.world import DisturbedWorld
 from assay.environments.services.plans import PlannedCall, play
 from assay.environments.services.world import ServiceWorld
 from assay.environments.wrapping import WRAP
-from assay.errors import UserError
 from assay.records import Task, canonical_bytes, digest_record
 
 from .planned import PlannedTask, UnsuitableError, derive_task, keeps_policy
+from .variants_config import AugmentConfig
 
 RENAMED: Final = "renamed"
 COMMUTED: Final = "commuted"
-
-
-class AugmentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Tasks whose plans are varied."""
-
-    tasks: tuple[str, ...]
-    """Tasks of services, of any kind and level."""
-    out: str
-    """File that the kept variants are written to, one a line; `family:written,path=FILE` reads it."""
-    names: int = 2
-    """Variants of each plan with other names of tools and parameters."""
-    rate: float = 0.5
-    """Share of the names that are other ones."""
-    orders: int = 2
-    """At most so many variants of each plan with two writes exchanged."""
-    seed: int = 0
-    """Decides the other names."""
-
-    def __post_init__(self) -> None:
-        if self.names < 0 or self.orders < 0 or not 0 < self.rate <= 1:
-            raise UserError("names and orders must be 0 or more, and rate above 0 and at most 1")
 
 
 class AugmentCount(msgspec.Struct, frozen=True):

@@ -8,12 +8,13 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from assay.errors import ProviderError, UserError
+from assay.errors import ProviderError
 from assay.gateway.interface import ModelBackend, ModelReply, ModelRequest
 from assay.records import Task
 
 from .planned import PlannedTask, UnsuitableError, derive_task
 from .reading_back import Misread, PlanReader
+from .variants_config import RewriteConfig
 
 _ASKED: Final = (
     "Rewrite the request below in other words, as one person might write it to another. Keep every name, number, date, "
@@ -21,31 +22,6 @@ _ASKED: Final = (
     "sentence for each. Add no wish, no condition and no fact, and leave none out. Answer with the rewritten request "
     "alone."
 )
-
-
-class RewriteConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Tasks whose instructions a model rewrites."""
-
-    tasks: tuple[str, ...]
-    """Tasks: `family:services,app=shop,n=20`, with kind=possible and the levels explicit or implicit."""
-    out: str
-    """File that the kept tasks are written to, one a line; `family:written,path=FILE` reads it."""
-    model: str
-    """Model that rewrites, as for `assay run`; `scripted:FILE` for tests."""
-    tries: int = 2
-    """Rewrites that are asked for; after a rejected one the model is told why."""
-    style: str = ""
-    """Wanted style, as the model is told, for example `terse, without greetings`."""
-    follower: str | None = None
-    """Agent that must reach the goal with a rewrite at least once; default: the plan read back is enough."""
-    follower_model: str | None = None
-    """Model of the follower."""
-    attempts: int = 2
-    """Attempts of the follower at each rewrite."""
-
-    def __post_init__(self) -> None:
-        if self.tries < 1 or self.attempts < 1:
-            raise UserError("tries and attempts must be at least 1")
 
 
 class Rejection(msgspec.Struct, frozen=True):

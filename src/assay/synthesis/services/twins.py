@@ -29,17 +29,6 @@ _OTHERS: Final = 6
 """Other values of one argument that are tried."""
 
 
-class TwinsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Tasks that are paired."""
-
-    tasks: tuple[str, ...]
-    """Tasks: `family:services,app=shop,n=20`, with kind=possible and the levels explicit or implicit."""
-    out: str
-    """File that both tasks of each pair are written to, one a line; `family:written,path=FILE` reads it."""
-    seed: int = 0
-    """Decides which slot or act is changed."""
-
-
 class TwinsReport(msgspec.Struct, frozen=True):
     """Result of pairing tasks."""
 

@@ -22,7 +22,7 @@ from assay.errors import EnvironmentFailure
 
 from .observed import ObservedStep, key_of, observe, offers_of
 from .recorded_walks import RecordedWalk
-from .recovery import NOT_RECORDED, RecoveredSite, share_predicted
+from .recovery import NOT_RECORDED, RecoveredSite, count_transitions, share_predicted
 
 NOT_OFFERED: Final = "the act is not offered"
 UNKNOWN_RESULT: Final = "its result is not recorded"
@@ -49,6 +49,11 @@ class Fidelity(msgspec.Struct, frozen=True):
     screen; None without one."""
     differences: dict[str, int] = {}
     """First differences of walks, by kind."""
+    right: int = 0
+    """Steps that the machine predicts right, each by itself: after a difference it goes on where the record is."""
+    wrong: int = 0
+    unknown: int = 0
+    """Steps of which it says that it does not know them."""
 
     @property
     def share(self) -> float:
@@ -85,6 +90,7 @@ async def measure_fidelity(site: RecoveredSite, walks: Sequence[RecordedWalk], s
         share_predicted(site, walks)[0],
         sum(agreements) / len(agreements) if agreements else None,
         dict(Counter(replay.difference for replay in replays if replay.difference)),
+        *count_transitions(site, walks),
     )
 
 

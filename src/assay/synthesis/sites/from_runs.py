@@ -10,41 +10,20 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Final
 
 import msgspec
 
 from assay.environments.services.machines.machine import Machine, read_machine
 from assay.errors import UserError
+from assay.limited_file import parse_file
 
 from .fidelity import Fidelity, measure_fidelity
+from .from_runs_config import Reading, SiteFromRunsConfig
 from .recorded_walks import RecordedWalk
 from .recovery import RecoveredSite, recover
 
-Reading = Literal["auto", "values", "pages"]
 _MOST_BYTES: Final = 16 << 20
-
-
-class SiteFromRunsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Options of a site that is recovered from runs."""
-
-    runs: tuple[str, ...]
-    """Names of runs whose attempts used a site in a browser (environment `sites`, `observe=tree`)."""
-    out: str
-    """JSON file to write."""
-    name: Annotated[str, msgspec.Meta(pattern=r"^([a-z]{2,30})?\Z")] = ""
-    """Name of the site, 2 to 30 small letters; default: the first part of the path of its pages."""
-    task: str = ""
-    """Only attempts at tasks whose id begins so."""
-    reading: Reading = "auto"
-    """`values`: what pages show as terms is data of the site; `pages`: each page that differs is a screen; `auto`: the
-    one that predicts more of attempts left out."""
-    held_out: Annotated[float, msgspec.Meta(ge=0.0, lt=1.0)] = 0.25
-    """Share of the attempts that the site is not recovered from, and on which its fidelity is measured."""
-    seed: int = 0
-    """Decides which attempts are held out."""
-    without_browser: bool = False
-    """Does not replay the attempts held out in a real Chromium."""
 
 
 class SiteFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -101,15 +80,10 @@ def _reading_of(site: RecoveredSite) -> Reading:
 
 def read_site_file(path: Path) -> SiteFile:
     """Reads a site that `assay synth site` wrote. Raises `UserError` for anything else."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
-    except OSError as exc:
-        raise UserError(f"the site {path} cannot be read ({exc.strerror}): `assay synth site` writes one") from exc
-    if len(data) > _MOST_BYTES:
-        raise UserError(f"the site {path} is larger than {_MOST_BYTES >> 20} MiB")
-    try:
-        found = msgspec.json.decode(data, type=SiteFile)
-        return msgspec.structs.replace(found, machine=read_machine(found.machine))
-    except (msgspec.DecodeError, ValueError, RecursionError) as exc:
-        raise UserError(f"the site {path}: {exc}") from exc
+    hint = "`assay synth site` writes one"
+    return parse_file(path, _parse_site, holding="a recovered site", limit=_MOST_BYTES, hint=hint)
+
+
+def _parse_site(data: bytes) -> SiteFile:
+    found = msgspec.json.decode(data, type=SiteFile)
+    return msgspec.structs.replace(found, machine=read_machine(found.machine))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from html.parser import HTMLParser
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 from urllib.parse import urlencode, urlsplit
 
 from assay.environments.services.pages.fields import SUBMITTED
@@ -37,6 +37,8 @@ class PageContent(NamedTuple):
     links: tuple[str, ...]
     """Addresses of links, each once, in the order of the page."""
     forms: tuple[Form, ...]
+    terms: tuple[tuple[str, str], ...] = ()
+    """Terms that it lists, with their values."""
 
 
 class SavedPage(NamedTuple):
@@ -48,6 +50,44 @@ class SavedPage(NamedTuple):
     results: Mapping[int, CallResult]
     last: int
     """Number of the last result."""
+
+
+class PageReader(Protocol):
+    """A reader of one site, which stands on one page."""
+
+    @property
+    def world(self) -> ServiceWorld: ...
+
+    @property
+    def site(self) -> Site: ...
+
+    @property
+    def address(self) -> str:
+        """Path and query of the page."""
+        ...
+
+    @property
+    def content(self) -> PageContent: ...
+
+    async def save(self) -> SavedPage:
+        """Returns where the reader stands."""
+        ...
+
+    async def load(self, saved: SavedPage) -> None:
+        """Puts the reader, and its world, where it stood."""
+        ...
+
+    async def follow(self, address: str) -> PageContent:
+        """Follows the link to an address of the site; `/` is the start page."""
+        ...
+
+    async def send(self, form: Form, texts: Mapping[str, str]) -> PageContent:
+        """Sends a form with some texts in place of its own, and answers yes where the page asks once more."""
+        ...
+
+    async def close(self) -> None:
+        """Releases what the reader holds; its world cannot be used any more."""
+        ...
 
 
 class PageClient:
@@ -64,16 +104,20 @@ class PageClient:
         self.address = "/"
         self.content = PageContent(0, (), ())
 
-    def save(self) -> SavedPage:
+    async def save(self) -> SavedPage:
         """Returns where the client stands."""
         site = self.site
         return SavedPage(self.world.snapshot(), self.address, self.content, dict(site.results), site.count)
 
-    def load(self, saved: SavedPage) -> None:
+    async def load(self, saved: SavedPage) -> None:
         """Puts the client, and its world, where it stood."""
         self.world.restore(saved.state)
         self.address, self.content = saved.address, saved.content
         self.site.results, self.site.count = dict(saved.results), saved.last
+
+    async def close(self) -> None:
+        """Closes the world."""
+        await self.world.close()
 
     async def follow(self, address: str) -> PageContent:
         """Loads an address of the site."""
@@ -104,7 +148,7 @@ def read_page(status: int, text: str) -> PageContent:
     reader.feed(text)
     reader.close()
     forms = tuple(Form(one.action, one.is_sent, one.texts) for one in reader.forms)
-    return PageContent(status, tuple(dict.fromkeys(reader.links)), forms)
+    return PageContent(status, tuple(dict.fromkeys(reader.links)), forms, tuple(reader.terms))
 
 
 class _ReadForm:
@@ -121,8 +165,11 @@ class _Reader(HTMLParser):
         self.links: list[str] = []
         self.forms: list[_ReadForm] = []
         self._form: _ReadForm | None = None
+        self.terms: list[tuple[str, str]] = []
         self._area = ""
         self._list = ""
+        self._listed = ""
+        """Tag of the term or value that is open."""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
@@ -135,6 +182,11 @@ class _Reader(HTMLParser):
             self._read_control(self._form, tag, given)
         elif self._form is not None and tag == "option" and self._list:
             self._read_option(self._form.texts, given)
+        elif tag == "dt":
+            self._listed = tag
+            self.terms.append(("", ""))
+        elif tag == "dd" and self.terms:
+            self._listed = tag
 
     def _read_control(self, form: _ReadForm, tag: str, given: Mapping[str, str]) -> None:
         name = given.get("name", "")
@@ -156,6 +208,9 @@ class _Reader(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._form is not None and self._area:
             self._form.texts[self._area] += data
+        elif self._listed:
+            term, value = self.terms[-1]
+            self.terms[-1] = (term + data, value) if self._listed == "dt" else (term, value + data)
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "form":
@@ -164,3 +219,5 @@ class _Reader(HTMLParser):
             self._area = ""
         elif tag == "select":
             self._list = ""
+        elif tag == self._listed:
+            self._listed = ""

@@ -114,6 +114,22 @@ class RecoveredSite(NamedTuple):
         found = self.machine.step(state, transition, given)
         return Prediction(state, is_refused=True) if isinstance(found, str) else Prediction(found)
 
+    def observed_state(self, state: State, step: ObservedStep) -> State | None:
+        """Returns the state that a record shows after a step; values that the page does not show stay. None for a
+        screen that the machine does not have."""
+        if step.to is None:
+            return state
+        screen = self.screens.get(step.to)
+        if screen is None:
+            return None
+        values = dict(zip(self.machine.by_variable, state.values, strict=True))
+        for term, text in step.shown.items():
+            name = self.data.name(term)
+            found = [one for one in self.machine.by_variable[name].domain if str(one) == text] if name in values else []
+            if found:
+                values[name] = found[0]
+        return State(screen, tuple(values.values()))
+
     def agrees(self, step: ObservedStep, found: Prediction) -> bool:
         """Returns whether a prediction is what was recorded: the refusal, or the screen with its values."""
         if found.state is None or found.is_refused or step.to is None:
@@ -122,6 +138,16 @@ class RecoveredSite(NamedTuple):
             return False
         values = dict(zip(self.machine.by_variable, found.state.values, strict=True))
         return all(self.data.shows(name, values, text) for name, text in step.shown.items())
+
+
+class TransitionCounts(NamedTuple):
+    """Recorded steps by what the machine says of each one, put before it where the record was."""
+
+    right: int
+    wrong: int
+    """The machine says something else."""
+    unknown: int
+    """The machine has no such act there, says that its result is not recorded, or does not know where the record is."""
 
 
 def recover(walks: Sequence[RecordedWalk], name: str = "", *, by_pages: bool | None = None) -> RecoveredSite:
@@ -158,6 +184,27 @@ def share_predicted(site: RecoveredSite, walks: Iterable[RecordedWalk]) -> tuple
             right += is_on
             state = found.state or state
     return right, total
+
+
+def count_transitions(site: RecoveredSite, walks: Iterable[RecordedWalk]) -> TransitionCounts:
+    """Returns how the machine predicts each recorded step by itself: after a difference it goes on where the record
+    is, with the values that no page showed since as it believes them to be."""
+    right = wrong = unknown = 0
+    for walk in walks:
+        state: State | None = site.machine.begin()
+        for step in observe(walk, site.application, by_pages=site.by_pages).steps:
+            if not step.follows and step.at in site.screens:
+                state = State(site.screens[step.at], (state or site.machine.begin()).values)
+            found = Prediction(None) if state is None else site.predict(state, step)
+            if found.state is None or found.state.screen == site.machine.unrecorded:
+                unknown += 1
+            elif site.agrees(step, found):
+                right += 1
+            else:
+                wrong += 1
+            believed = found.state if found.state and found.state.screen != site.machine.unrecorded else state
+            state = site.observed_state(believed or site.machine.begin(), step)
+    return TransitionCounts(right, wrong, unknown)
 
 
 def _choose_reading(walks: Sequence[RecordedWalk]) -> bool:

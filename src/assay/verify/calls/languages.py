@@ -13,6 +13,7 @@ from typing import Annotated
 import msgspec
 
 from assay.errors import UserError
+from assay.limited_file import parse_file
 
 BUILT_IN = Path(__file__).with_name("languages")
 BRIDGED = "@PROGRAM@"
@@ -55,15 +56,9 @@ def load_language(name: str) -> ProgramLanguage:
         raise UserError(
             f"no language {name!r}: name one of {', '.join(known)}, or a TOML file that describes another one"
         )
-    try:
-        with path.open("rb") as file:
-            text = file.read(MAX_FILE_BYTES + 1)
-        if len(text) > MAX_FILE_BYTES:
-            raise UserError(f"{path} has more than {MAX_FILE_BYTES} bytes: it is not a description of a language")
-        return msgspec.convert(tomllib.loads(text.decode()), ProgramLanguage)
-    except OSError as exc:
-        raise UserError(f"cannot read the language {path}: {exc.strerror}; check the path and its permissions") from exc
-    except (ValueError, RecursionError) as exc:  # no TOML, no UTF-8, fields that do not fit
-        raise UserError(
-            f"{path} does not describe a language: {exc}; it needs name, file and run, as in `assay synth --help`"
-        ) from exc
+    hint = "it needs name, file and run, as in `assay synth --help`"
+    return parse_file(path, _parse_language, holding="the description of a language", limit=MAX_FILE_BYTES, hint=hint)
+
+
+def _parse_language(data: bytes) -> ProgramLanguage:
+    return msgspec.convert(tomllib.loads(data.decode()), ProgramLanguage)

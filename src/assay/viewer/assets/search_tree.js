@@ -18,10 +18,10 @@
     if (!tree.nodes.length) return h("p", { class: "empty" }, line(tree.problem || "The record holds no step."));
     const laid = lay(tree);
     const told = facts(tree, laid);
-    const linked = ([step, , act]) => h("a", { href: attempt.href("step", String(step)) }, line(act || `step ${step}`));
+    const linked = ([step, , act]) => !tree.steps ? line(act) : h("a", { href: attempt.href("step", String(step)) }, line(act || `step ${step}`));
     const path = new Set(tree.path);
     const figure = C.figure({ title: "Tree of the search", name: "tree", note: told.join(" · "), label: `Tree of the search. ${told.join("; ")}`,
-      draw: (width) => drawing(tree, laid, path, width), heads: ["Judged path: act", "step", "observation"],
+      draw: (width) => drawing(tree, laid, path, width), heads: tree.steps ? ["Judged path: act", "step", "observation"] : ["Adopted path: act", "node", "page"],
       rows: tree.nodes.filter(([step]) => path.has(step)).map((node) => [linked(node), String(node[0]), node[3]]) });
     figure.querySelector("details").open = true;
     return [tree.problem ? h("p", { class: "note" }, line(tree.problem)) : null, privileged(tree), figure];
@@ -32,8 +32,10 @@
   }
 
   function facts(tree, laid) {
-    const told = [`${format.count(tree.nodes.length)} acts`, `${format.count(laid.leaves)} ends`, `depth ${format.count(laid.deepest)}`, `the judged path has ${format.count(tree.path.length)} ${tree.path.length === 1 ? "act" : "acts"}`];
+    const told = [`${format.count(tree.nodes.length)} acts`, `${format.count(laid.leaves)} ends`, `depth ${format.count(laid.deepest)}`, `the ${tree.steps ? "judged" : "adopted"} path has ${format.count(tree.path.length)} ${tree.path.length === 1 ? "act" : "acts"}`];
     if (tree.search && typeof tree.search.value === "string") told.push(`value: ${tree.search.value.slice(0, 40)}`);
+    const counted = [["states", "states"], ["merged", "merged with earlier ones"], ["failed", "failed acts"], ["irreversible", "acts marked irreversible"], ["refused", "refused"], ["dropped", "open states dropped"]];
+    for (const [name, words] of counted) if (tree.search && Number.isInteger(tree.search[name]) && tree.search[name] > 0) told.push(`${format.count(tree.search[name])} ${words}`);
     if (tree.left_out) told.push(`${format.count(tree.left_out)} later acts are not drawn`);
     return told;
   }
@@ -83,7 +85,7 @@
     };
     const others = tree.nodes.filter(([step]) => !path.has(step));
     const chosen = tree.nodes.filter(([step]) => path.has(step));
-    const dot = ([step, , act, seen], kind, radius) => svg("circle", { class: kind, cx: x(laid.depth.get(step)), cy: y(step), r: radius }, svg("title", null, `step ${step}: ${act}\n${seen}`.slice(0, 300)));
+    const dot = ([step, , act, seen], kind, radius) => svg("circle", { class: kind, cx: x(laid.depth.get(step)), cy: y(step), r: radius }, svg("title", null, `${tree.steps ? "step" : "node"} ${step}: ${act}\n${seen}`.slice(0, 300)));
     const marks = C.ticks(laid.deepest).filter((mark) => Number.isInteger(mark) && mark <= laid.deepest);
     return C.canvas(width, bottom + 40,
       marks.map((mark) => [svg("line", { class: "rule", x1: x(mark), x2: x(mark), y1: 0, y2: bottom }), svg("text", { class: "tick", x: x(mark), y: bottom + 14, "text-anchor": mark ? (mark === laid.deepest ? "end" : "middle") : "start" }, String(mark))]),

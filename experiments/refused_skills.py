@@ -1,0 +1,133 @@
+"""Skills for `repair` that deserve to be refused, tried on all 24 synthesised tasks of `assay demo`.
+
+Results: `docs/experiments/refused-skills.md`. The learnt priors are better in simulation (`experiments.repair_priors`);
+`harmful` calls the operators unlikely that most often restore a file; `leaking` is the agent's own table with the id of
+a task of the trial; `null` changes the factors of two operators by 5%.
+
+Set before the run with `--record`: each is refused, `leaking` unrun for the task id, `harmful` for harm, `null` and
+`learnt` for no gain (and not for harm); all 24 tasks in every arm (`looks = 1`), budget 20 evaluations, run seed 31,
+level 0.0125 each, so that the four decisions share the tasks' error budget of 0.05. No placebo arm: no cause of a
+refusal needs one. Added after `harmful` had been refused for no gain alone, and before it was tried: `inverted`, which
+makes every likely operator a million times less likely than the unlikely ones, to be refused for harm (level 0.01).
+
+    python -m experiments.refused_skills .assay/demo-tasks-0-24
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from assay.agents._repair_search import LIKELIHOOD
+from assay.learning.skills.folder import SKILL_FILE, SkillFolder
+from assay.learning.skills.library import SkillLibrary
+from assay.learning.skills.records import TrialRecord
+from assay.learning.skills.trial import run_trial
+from assay.learning.skills.trial_config import TrialConfig
+from assay.settings import Settings
+from assay.tasks import find_tasks
+
+from ._results import Bar, Recording, Table
+from .repair_priors import PACKAGES, count_factors, make_faults, write_priors
+
+BUDGET, SEED, ALPHA = 20, 31, 0.0125
+FAULTS = 40
+"""Made faults of each package, of which the learnt priors are counted."""
+LIKELY = 0.8
+"""Operators that the agent's own table takes for at least this likely are the ones that `harmful` calls unlikely."""
+
+
+class Expected(NamedTuple):
+    """One skill and why it is to be refused."""
+
+    skill: SkillFolder
+    cause: str
+    """Cause that the refusal has to name."""
+    never: str = ""
+    """Cause that it may not name."""
+    alpha: float = ALPHA
+
+
+def make_skills(task_id: str) -> list[Expected]:
+    """Returns the skills but the learnt one, the cheapest trial first."""
+    unlikely = {name: 0.01 for name, factor in LIKELIHOOD.items() if factor >= LIKELY}
+    inverted = {name: 0.001 if name in unlikely else 1000.0 for name in LIKELIHOOD}
+    slightly = {name: LIKELIHOOD[name] * 0.95 for name in ("ternary_swapped", "sign_added")}
+    text = f"{write_priors('leaking', LIKELIHOOD).text}\nIn {task_id} the fault is in the first function.\n"
+    return [
+        Expected(SkillFolder("leaking", {SKILL_FILE: text.encode()}), "leak"),
+        Expected(write_priors("harmful", unlikely), "harm"),
+        Expected(write_priors("null", slightly), "no gain", "harm"),
+        Expected(write_priors("inverted", inverted), "harm", alpha=0.01),
+    ]
+
+
+def learn_priors() -> Expected:
+    """Returns the skill that says how much more often than chance each operator restored a file, in packages without
+    networkx."""
+    faults = [one for name in PACKAGES for one in make_faults(name, FAULTS, random.Random(name))]
+    return Expected(write_priors("learnt", count_factors(faults)), "no gain", "harm")
+
+
+async def try_skill(expected: Expected, folder: str, settings: Settings) -> TrialRecord:
+    """Runs or continues the trial of one skill."""
+    name = expected.skill.name
+    config = TrialConfig(
+        skill=name, tasks=(folder,), agent="repair", agent_options={"budget": BUDGET}, looks=1, alpha=expected.alpha,
+        no_placebo=True, seed=SEED, concurrency=2,
+    )  # fmt: skip
+    entry = await run_trial(config, settings, lambda text: print(f"{name}: {text}", flush=True))
+    if entry.trial is None:
+        raise SystemExit(f"the ledger of {name} holds no trial")
+    return entry.trial
+
+
+def report(found: Mapping[str, tuple[Expected, TrialRecord]], recording: Recording) -> None:
+    """Reports the decisions."""
+    rows, bars = [], []
+    for name, (expected, trial) in found.items():
+        arms = {arm.name: f"{arm.passed} of {arm.judged}" for arm in trial.arms}
+        decision = "released" if trial.accepted else f"refused: {', '.join(trial.causes)}"
+        rows.append([name, arms.get("none", "-"), arms.get("skill", "-"), decision, "; ".join(trial.reasons)])
+        met = not trial.accepted and expected.cause in trial.causes and expected.never not in trial.causes
+        but = f", not for {expected.never}" if expected.never else ""
+        bars.append(Bar(f"{name} is refused for {expected.cause}{but}", decision, met))
+    columns = ["skill", "passed without", "passed with", "decision", "reasons"]
+    recording.write({"trials": Table(columns, rows)}, bars)
+
+
+def main() -> None:
+    """Runs the trials."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", help="task folders, as `assay demo` makes them")
+    parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")
+    parser.add_argument("--only", nargs="+", help="try only these skills")
+    parser.add_argument("--record", action="store_true", help="writes experiments/results")
+    given = parser.parse_args()
+    command = f"python -m experiments.refused_skills {given.folder} --record"
+    recording = Recording("refused-skills", command, [SEED], __doc__ or "", enabled=given.record)
+    with tempfile.TemporaryDirectory() as scratch:
+        settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
+        tasks = find_tasks((given.folder,))
+        library, found = SkillLibrary(settings.store), {}
+        skills = [one for one in make_skills(tasks[0].task.id) if given.only is None or one.skill.name in given.only]
+        if given.only is None or "learnt" in given.only:
+            skills.append(learn_priors())
+        for expected in skills:
+            name = expected.skill.name
+            if name not in library.names():
+                library.add(expected.skill, "import", reason="to be refused", source="experiments.refused_skills")
+            found[name] = expected, asyncio.run(try_skill(expected, given.folder, settings))
+            print(f"{name}: {found[name][1].causes}", flush=True)
+        report(found, recording)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""Is an adviser worth asking where requests may have to be declined? (`docs/experiments/teams.md#an-adviser-of-safety`)
+
+A clerk sees the request and a hint, an adviser knows the rules (`_desk_world`). 60 pairs of requests, of which one is
+to be declined, five run seeds. The table is that of `assay stats --table refusals`.
+
+    python -m experiments.safety_adviser
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.analysis.refusals import sum_refusals
+from assay.cli.refusal_table import read_refusals, refusal_rows
+from assay.rollout import RunConfig, Tally, start_run
+from assay.settings import Settings
+
+SEEDS = (1, 2, 3, 4, 5)
+HERE = Path(__file__).with_name("_desk_world.py")
+TASKS = f"family:{HERE}:DeskTasks,n=120,seed=31,twins=true"
+
+
+def team(name: str, ask: str, *, absent: bool = False, **adviser: Any) -> dict[str, Any]:
+    """Returns a clerk and an adviser, who is asked and cannot act."""
+    roles = [
+        {"name": "clerk", "agent": f"{HERE}:Clerk", "options": {"ask": ask}},
+        {"name": "adviser", "agent": f"{HERE}:Adviser", "options": adviser, "tools": [], "hand_off_to": []},
+    ]
+    return {"name": name, "roles": roles, "order": "hand-off", "absent": ["adviser"] if absent else []}
+
+
+ARMS = (
+    team("in-doubt", "in doubt", absent=True),
+    team("in-doubt", "in doubt"),
+    team("always", "always", absent=True),
+    team("always", "always"),
+    team("in-doubt.timid", "in doubt", absent=True),
+    team("in-doubt.timid", "in doubt", timid=True),
+    team("always.timid", "always", absent=True),
+    team("always.timid", "always", timid=True),
+)
+
+
+async def _run(settings: Settings) -> list[str]:
+    names = []
+    for number, arm in enumerate(ARMS):
+        for seed in SEEDS:
+            names.append(f"arm{number}-{seed}")
+            config = RunConfig(tasks=(TASKS,), agent="team", agent_options=arm, run=names[-1], seed=seed)
+            await start_run(config, settings, Tally())
+    return names
+
+
+def main() -> None:
+    """Prints the table."""
+    with tempfile.TemporaryDirectory() as scratch:
+        settings = msgspec.structs.replace(Settings.from_environment(), store=Path(scratch))
+        names = asyncio.run(_run(settings))
+        rows = refusal_rows(sum_refusals(read_refusals(settings.store, names)))
+    print("| " + " | ".join(rows[0]) + " |")
+    print("|---" * len(rows[0]) + "|")
+    for row in rows:
+        print("| " + " | ".join(row.values()) + " |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""Requests that the pages of an attempt made, with their answers: the network events of its record.
+
+Covered: numbers and sizes are bounded, and what was left out is counted. Values of fields whose names say that they are
+secret (passwords, tokens, keys) are not kept, neither of forms nor of addresses; headers and cookies never are. Style
+sheets and other files that a page loads are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode
+
+import msgspec
+
+from assay.http.messages import RequestHead, Response
+
+MOST_REQUESTS: Final = 200
+"""Requests that are kept: the last ones."""
+_MOST_FIELDS: Final = 30
+_LONGEST: Final = 300
+"""Characters of an address or a value."""
+_SECRET: Final = re.compile(
+    r"passw|passphrase|passcode|secret|token|api.?key|(?<![a-z])(pass|pwd|pin|cvv|cvc)(?![a-z])", re.IGNORECASE
+)
+_HIDDEN: Final = "[not kept]"
+_PAGES: Final = ("text/html", "application/json")
+
+
+class RecordedRequest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A request and its answer."""
+
+    method: str
+    url: str
+    status: int
+    kind: str = "text/html"
+    """Type of the answer."""
+    data: tuple[tuple[str, str], ...] = ()
+    """Fields of the form that was sent, in their order."""
+
+
+class RequestLog:
+    """The requests of one attempt."""
+
+    def __init__(self, count: int = 0, listed: Sequence[RecordedRequest] = ()) -> None:
+        self.count, self.listed = count, list(listed)
+
+    def add(self, origin: str, head: RequestHead, body: bytes, response: Response) -> None:
+        """Adds a request; one for a file that pages load is left out."""
+        kind = response.headers.get("Content-Type", _PAGES[0]).partition(";")[0]  # a redirection has no type
+        if kind not in _PAGES:
+            return
+        path, mark, query = head.target.partition("?")
+        address = origin + path + (mark + urlencode(_redacted(query)) if mark else "")
+        data = _redacted(body.decode("utf-8", "replace")) if head.method != "GET" else ()
+        self.count += 1
+        self.listed.append(RecordedRequest(head.method, address[:_LONGEST], response.status, kind, data))
+        del self.listed[:-MOST_REQUESTS]
+
+    def facts(self) -> dict[str, Any]:
+        """Returns the requests as data."""
+        return {"count": self.count, "last": msgspec.to_builtins(self.listed)}
+
+
+def _redacted(text: str) -> tuple[tuple[str, str], ...]:
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=10_000)
+    except ValueError:
+        return ()
+    shown = ((name[:_LONGEST], _HIDDEN if _SECRET.search(name) else value[:_LONGEST]) for name, value in pairs)
+    return tuple(shown)[:_MOST_FIELDS]

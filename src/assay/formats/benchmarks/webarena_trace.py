@@ -1,0 +1,133 @@
+"""Traces of WebArena-Verified: the events of a HAR file, or of what a browser attempt recorded.
+
+What is read is hostile: numbers and sizes are bounded, and an entry that is no event is counted as damaged.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import SplitResult, parse_qs, unquote, urlencode, urlsplit
+
+MOST_EVENTS: Final = 20_000
+"""Entries of a trace; more are not judged."""
+_STATIC: Final = (".css", ".js", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".woff", ".woff2", ".ttf", ".ico", ".webp")
+_MOST_BODY: Final = 4 << 20
+_FORM: Final = "application/x-www-form-urlencoded"
+
+
+class NetworkEvent(NamedTuple):
+    """A request and its answer."""
+
+    method: str
+    url: str
+    status: int
+    headers: Mapping[str, str]
+    """Headers of the request, with names in lower case."""
+    post_data: Mapping[str, Any] | None
+    content: Mapping[str, Any] | None
+    """Body of the answer, where it is a JSON object or a form."""
+    cookies: Mapping[str, str]
+
+    @property
+    def is_page(self) -> bool:
+        """True for a page that was loaded because somebody went there."""
+        if self.method != "GET":
+            return False
+        accepts = self.headers.get("accept", "").lower()
+        if "sec-fetch-user" not in self.headers:
+            return accepts.startswith("text/html")
+        wanted = {"sec-fetch-dest": "document", "sec-fetch-mode": "navigate", "sec-fetch-user": "?1"}
+        return "text/html" in accepts and all(self.headers.get(name) == value for name, value in wanted.items())
+
+
+class Trace(NamedTuple):
+    """The events of a trace."""
+
+    events: tuple[NetworkEvent, ...]
+    damaged: int
+    """Entries that are no event."""
+
+
+def read_trace(entries: Iterable[Any]) -> Trace:
+    """Returns the events of the entries of a HAR file, in their order, without those of static files."""
+    events: list[NetworkEvent] = []
+    damaged = 0
+    for count, entry in enumerate(entries):
+        event = None if count >= MOST_EVENTS else _read_event(entry)
+        if event is None:
+            damaged += 1
+        elif not urlsplit_of(event.url).path.endswith(_STATIC):
+            events.append(event)
+    return Trace(tuple(events), damaged)
+
+
+def entries_of(requests: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Returns requests that a browser attempt of Assay recorded as entries of a HAR file.
+
+    Args:
+        requests: `facts["browser"]["requests"]["last"]` of the attempt. Each page counts as one that the agent went to.
+    """
+    entries = []
+    for one in requests:
+        kind = str(one.get("kind", "text/html"))
+        headers = [{"name": "accept", "value": kind}]
+        request = {"method": one["method"], "url": one["url"], "headers": headers}
+        if one.get("data"):
+            request["postData"] = {"mimeType": _FORM, "text": urlencode([tuple(pair) for pair in one["data"]])}
+        response = {"status": one["status"], "redirectURL": "", "headers": [], "cookies": [], "content": {}}
+        entries.append({"request": request, "response": response})
+    return entries
+
+
+def _read_event(entry: Any) -> NetworkEvent | None:
+    try:
+        request, response = entry["request"], entry["response"]
+        method, url, status = request["method"], request["url"], response["status"]
+        if not (isinstance(method, str) and isinstance(url, str) and type(status) is int):
+            return None
+        urlsplit_of(url)
+        headers = {str(one["name"]).lower(): str(one["value"]) for one in request.get("headers") or ()}
+        cookies = {str(one["name"]): unquote(str(one.get("value", ""))) for one in response.get("cookies") or ()}
+        return NetworkEvent(
+            method, url, status, headers, _body(request.get("postData")), _body(response.get("content")), cookies
+        )
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
+        return None
+
+
+def _body(given: Any) -> Mapping[str, Any] | None:
+    """Returns the fields of a body; None without any. Raises `ValueError` if it is too large."""
+    kind, text = (str((given or {}).get(name) or "") for name in ("mimeType", "text"))
+    if len(text) > _MOST_BODY:
+        raise ValueError("a body is too large")
+    if _FORM in kind:
+        pairs = parse_qs(text, keep_blank_values=True, max_num_fields=10_000)
+        return {name: values[0] for name, values in pairs.items()} or None
+    if "application/json" in kind:
+        try:
+            found = json.loads(text)
+        except ValueError:
+            return None
+        return found if isinstance(found, dict) else None
+    bound = re.search(r"multipart/form-data.*boundary=([^;\s]+)", kind)
+    return _parts(text, bound[1]) or None if bound else None
+
+
+def _parts(text: str, bound: str) -> dict[str, str]:
+    found = {}
+    for part in text.split(f"--{bound}"):
+        head, _, body = part.strip().replace("\r\n", "\n").partition("\n\n")
+        named = re.search(r'^content-disposition:[^\n]*?[ ;]name="([^"\n]+)"', head, re.IGNORECASE | re.MULTILINE)
+        if named:
+            found[named[1]] = body
+    return found
+
+
+def urlsplit_of(url: str) -> SplitResult:
+    """Splits an address. Raises `ValueError`."""
+    parts = urlsplit(url)
+    _ = parts.port
+    return parts

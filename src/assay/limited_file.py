@@ -1,0 +1,40 @@
+"""Files that a user or a stranger wrote: read up to a limit, parsed, and refused in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from .errors import UserError
+
+T = TypeVar("T")
+
+
+def parse_file(path: Path, parse: Callable[[bytes], T], *, holding: str, limit: int, hint: str = "") -> T:
+    """Returns the parsed content of a file.
+
+    Args:
+        path: The file.
+        parse: Raises `ValueError` or `msgspec.DecodeError` for bytes that are not valid.
+        holding: The expected content, for the errors, such as "a proposal of edits".
+        limit: Bytes that are read at most.
+        hint: How a right file is made; ends every error but that of size.
+
+    Raises:
+        UserError: The file cannot be read, is larger than the limit, or is not valid.
+    """
+    hint = f"; {hint}" if hint else ""
+    try:
+        with path.open("rb") as file:
+            data = file.read(limit + 1)
+    except OSError as exc:
+        raise UserError(f"{path} cannot be read: {exc.strerror or exc}{hint}") from exc
+    if len(data) > limit:
+        raise UserError(f"{path} is larger than {limit >> 10:,} KiB, the limit for {holding}")
+    try:
+        return parse(data)
+    except (msgspec.DecodeError, ValueError, RecursionError) as exc:
+        raise UserError(f"{path} does not hold {holding}: {exc}{hint}") from exc

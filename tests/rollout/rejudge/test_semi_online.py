@@ -1,0 +1,83 @@
+"""Semi-online replay of attempts in a real Chromium, and its agreement with live runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from assay.cli.app import build_app
+from assay.environments.browser.chromium import find_program
+from assay.errors import UserError
+from assay.rollout.config import RunConfig
+from assay.rollout.progress import Tally
+from assay.rollout.rejudge.config import ReplayConfig
+from assay.rollout.rejudge.semi_online import replay_semi_online
+from assay.rollout.runs import start_run
+from assay.settings import Settings
+from assay.store import RunStore
+
+SITES = "family:sites,site=bakery,least=4,most=6,n=3"
+
+
+def settings(folder: Path) -> Settings:
+    return Settings(folder / "cache", folder / "store")
+
+
+async def live(folder: Path, run: str, agent: str, tasks: str = SITES, **options: Any) -> None:
+    await start_run(RunConfig(tasks=(tasks,), agent=agent, agent_options=options, run=run), settings(folder), Tally())
+
+
+def command(folder: Path, *words: str) -> Any:
+    done = CliRunner().invoke(build_app(), [*words, "--store", str(folder / "store"), "--json"])
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+async def test_the_better_an_agent_the_higher_its_score_and_its_live_success(tmp_path: Path) -> None:
+    try:
+        find_program()
+    except UserError as exc:
+        pytest.skip(str(exc))
+    await live(tmp_path, "experts", "oracle")
+    agents: list[tuple[str, dict[str, Any]]] = [
+        ("expert", {}),
+        ("expert", {"noise": 0.5}),
+        ("page-walker", {"acts": 3}),
+    ]
+    runs, scores = [], []
+    for number, (agent, options) in enumerate(agents):
+        await live(tmp_path, f"live{number}", agent, **options)
+        config = ReplayConfig(all=True, semi_online=True, agent=agent, agent_options=options, patches=2)
+        report = await replay_semi_online("experts", config, settings(tmp_path), Tally())
+        assert [one.problem for one in report.results] == [None] * 3
+        runs += [f"live{number}", report.replay]
+        scores.append([one.score for one in report.scores])
+    assert scores[0] == [1.0, 1.0, 1.0]
+    assert max(scores[1][0], scores[2][0]) < 1.0
+    assert all(some == sorted(some) for some in scores)
+    with RunStore.open(tmp_path / "store", runs[1]) as store:
+        assert {(row.agent, row.outcome) for row in store.attempts()} == {("semi-online+expert", "pass")}
+    tables = command(tmp_path, "stats", *runs, "--table", "agreement", "--table", "semi-online")["tables"]
+    assert [row["patches"] for row in tables["agreement"]] == [0, 1, 2]
+    assert (tables["agreement"][0]["configurations"], tables["agreement"][0]["tasks"]) == (3, 3)
+    assert tables["agreement"][0]["over_configurations"]["value"] > 0.4
+    first = tables["semi-online"][0]
+    assert (first["agent"], first["options"], first["live"], first["score"]) == ("expert", "-", 1.0, 1.0)
+
+
+async def test_what_is_no_reference_is_refused(tmp_path: Path) -> None:
+    await live(tmp_path, "other", "oracle", "family:grid,n=1")
+    await live(tmp_path, "failed", "random-world", "family:grid,n=1", steps=1)
+    config = ReplayConfig(all=True, semi_online=True)
+    with pytest.raises(UserError, match="does not begin with a look"):
+        await replay_semi_online("other", config, settings(tmp_path), Tally())
+    with pytest.raises(UserError, match="no verified pass"):
+        await replay_semi_online("failed", config, settings(tmp_path), Tally())
+    with pytest.raises(UserError, match="two kinds of replay"):
+        ReplayConfig(all=True, semi_online=True, from_each_prefix=True)
