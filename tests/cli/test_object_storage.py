@@ -150,7 +150,7 @@ def test_runs_of_a_place_are_queried_where_they_are(say: Say, tmp_path: Path) ->
     url, statement = f"file://{tmp_path}/objects", "select run, count(*) as n from trajectories group by 1"
     say("store", "copy", "runs", url)
     code, out, err = say("query", statement, "--place", url, "--run", "r", "--json")
-    assert (code, json.loads(out)["rows"]) == (0, [{"run": "r", "n": 2}]), err
+    assert (code, json.loads(out)["rows"]) == (0, [{"run": "r", "n": 3}]), err
     code, _, err = say("query", statement, "--place", url, "--run", "other")
     assert code != 0
     assert "no run is called 'other'" in err

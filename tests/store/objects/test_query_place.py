@@ -56,7 +56,7 @@ async def test_verdicts_of_addenda_are_among_the_rows(store: Path, tmp_path: Pat
     place = await published(store)
     before = await query_place(place, VERDICTS, tmp_path / "cache")
     (chain,) = query(store, "select min(chain) from trajectories").rows[0]
-    append_addendum(store, "r", [VerdictAdded(Verdict("later", "outcome", "fail", 0.0))], about=chain)
+    append_addendum(store, "r", [VerdictAdded(Verdict("later", "outcome", "fail", 0.0, "seen later"))], about=chain)
     await Publisher(store, place).publish("r")
     found = await query_place(place, VERDICTS, tmp_path / "cache")
     assert found.rows == query(store, VERDICTS).rows

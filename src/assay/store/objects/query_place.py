@@ -55,7 +55,7 @@ async def query_place(
     bounds = bounds or QueryLimits()
     names = named_tables(sql)
     with tempfile.TemporaryDirectory(prefix="assay-query-") as scratch:
-        tables = await _PlaceTables(place, cache, Path(scratch)).fetch(names, runs)
+        tables = await _TableFetcher(place, cache, Path(scratch)).fetch(names, runs)
         return await asyncio.to_thread(query_tables, tables, sql, bounds)
 
 
@@ -65,7 +65,7 @@ class _RunFiles(NamedTuple):
     """Rows that addenda add."""
 
 
-class _PlaceTables:
+class _TableFetcher:
     def __init__(self, place: ObjectStore, cache: Path, scratch: Path) -> None:
         self._place, self._cache, self._scratch = place, cache, scratch
         self._manifests = _CachedManifests(place, cache / "manifests" / _folder_name(str(place)))
