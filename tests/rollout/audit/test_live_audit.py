@@ -97,7 +97,7 @@ def test_what_is_held_is_judged_as_the_stored_record(
 ) -> None:
     with RunStore.create(tmp_path_factory.mktemp("store"), "r", {}) as store:
         recorder, record = Recorder(store, "t@0.0"), LiveRecord("t@0.0")
-        store.watch("t@0.0", record.add)
+        store.watch("t@0.0", record.add_committed)
         events = [STARTED, *made]
         for at in range(0, len(events), batch):
             store.append("t@0.0", events[at : at + batch])
@@ -120,7 +120,7 @@ def recorder(tmp_path: Path) -> Any:
 
 def recorded(recorder: Recorder, steps: int) -> LiveRecord:
     record = LiveRecord(recorder.chain)
-    recorder.store.watch(recorder.chain, record.add)
+    recorder.store.watch(recorder.chain, record.add_committed)
     acts = [StepAdded(Step(n, "agent", tool_calls=(ToolCall(f"t{n}", "shell", "ls", {}),))) for n in range(steps)]
     recorder.store.append(recorder.chain, [STARTED, *acts])
     return record

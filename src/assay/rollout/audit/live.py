@@ -57,6 +57,10 @@ class LiveRecord:
     def dropped(self) -> bool:
         return self.bytes > MOST_BYTES
 
+    def add_committed(self, body: Body, raw: bytes, _: str) -> None:
+        """Adds an event that was committed; a store's watcher."""
+        self.add(body, len(raw))
+
     def add(self, body: Body, size: int) -> None:
         """Adds a committed event of `size` encoded bytes."""
         if self.bytes > MOST_BYTES:
