@@ -72,7 +72,7 @@ async def ask_outcomes(seed: int, settings: Settings) -> Outcomes:
     if not memory.is_file():
         add_to_memory(memory, [f"known-{seed}"], settings)
     options = {**FROZEN, **PRESENT, "memory": str(memory), "scope": "any", "recall": 3}
-    agent = f"{Path(__file__).resolve()}:OrderedLoopAgent"
+    agent = "experiments.prompt_null:OrderedLoopAgent"
     columns = []
     for order in range(len(ORDERS)):
         found = await attempt_all(settings, f"order-{order}-{seed}", tasks, agent, **options, order=order)

@@ -3,19 +3,17 @@
 `drawn` draws walks of four agents over the machines of the ten sites, without a browser: the trees are those that the
 sites' pages would show. `recorded` records attempts of several agents in a real Chromium, at five tasks of each source,
 and holds half of them out. Each step held out is predicted by itself, from where the record was: right, wrong, or not
-known. Both write their figures with the commit and the seed as JSON (`--out`).
+known. `--record` writes the figures with commit and seeds.
 
-    python -m experiments.recovered_sites drawn --out drawn.json
-    python -m experiments.recovered_sites recorded museum shop mail tracker --store runs --out recorded.json
+    python -m experiments.recovered_sites drawn --record
+    python -m experiments.recovered_sites recorded shop mail tracker bakery garage --store runs --record
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import random
-import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -37,7 +35,9 @@ from assay.synthesis.sites.recorded_walks import RecordedWalk, read_walk
 from assay.synthesis.sites.recovery import TransitionCounts, count_transitions, recover, share_predicted
 
 from ._drawn_walks import POLICIES, draw_walk
+from ._results import Recording, Table
 
+SEEDS = (1, 2, 3)
 COUNTS = (2, 4, 8, 16, 32, 64)
 HELD, STEPS = 12, 30
 """Walks of each agent at each site that are held out, and their longest length."""
@@ -64,31 +64,32 @@ def shares(counts: Sequence[TransitionCounts]) -> dict[str, Any]:
     return found
 
 
-def _drawn(seed: int) -> list[dict[str, Any]]:
+def _drawn(seeds: Sequence[int]) -> list[dict[str, Any]]:
     """Returns a row for each number of walks and each agent that was held out, and one for all of them."""
-    rows = []
-    machines = [draw_machine(domain, 11 + seed) for domain in DOMAINS]
     agents = list(POLICIES)
-    for count in COUNTS:
-        by_agent: dict[str, list[TransitionCounts]] = {agent: [] for agent in agents}
-        whole, refused = list[float](), list[int]()
-        for machine in machines:
-            walks = [draw_walk(machine, seed * 10_007 + at, STEPS, agents[at % len(agents)]) for at in range(count)]
-            site = recover(walks, by_pages=False)
-            held = {
-                agent: [draw_walk(machine, seed * 10_007 + 1_000 + at, STEPS, agent) for at in range(HELD)]
-                for agent in agents
-            }
+    counts: dict[tuple[int, str], list[TransitionCounts]] = {}
+    whole: dict[int, list[float]] = {count: [] for count in COUNTS}
+    refused: dict[int, list[int]] = {count: [] for count in COUNTS}
+    for domain, seed in ((domain, seed) for seed in seeds for domain in DOMAINS):
+        machine = draw_machine(domain, 10 + seed)
+        walks = [draw_walk(machine, seed * 10_007 + at, STEPS, agents[at % len(agents)]) for at in range(COUNTS[-1])]
+        held = {
+            agent: [draw_walk(machine, seed * 10_007 + 1_000 + at, STEPS, agent) for at in range(HELD)]
+            for agent in agents
+        }
+        for count in COUNTS:
+            site = recover(walks[:count], by_pages=False)
             for agent, ones in held.items():
-                by_agent[agent].append(count_transitions(site, ones))
-            listed = [walk for ones in held.values() for walk in ones]
-            right, total = share_predicted(site, listed)
-            whole.append(right / total)
-            refused.append(site.figures.unrecorded)
-        every = [_sum(one) for one in zip(*by_agent.values(), strict=True)]
-        rows.append({"walks": count, "held": "all", **shares(every), "to_first_difference": round(fmean(whole), 4)})
-        rows[-1]["offers_not_recorded"] = round(fmean(refused), 2)
-        rows += [{"walks": count, "held": agent, **shares(ones)} for agent, ones in by_agent.items()]
+                counts.setdefault((count, agent), []).append(count_transitions(site, ones))
+            right, total = share_predicted(site, [walk for ones in held.values() for walk in ones])
+            whole[count].append(right / total)
+            refused[count].append(site.figures.unrecorded)
+    rows = []
+    for count in COUNTS:
+        every = [_sum(one) for one in zip(*(counts[count, agent] for agent in agents), strict=True)]
+        more = {"to_first_difference": round(fmean(whole[count]), 4), "offers_not_recorded": fmean(refused[count])}
+        rows.append({"walks": count, "held": "all", **shares(every), **more})
+        rows += [{"walks": count, "held": agent, **shares(counts[count, agent])} for agent in agents]
     return rows
 
 
@@ -144,22 +145,18 @@ async def _recorded(sources: Sequence[str], settings: Settings, seed: int) -> li
     return rows
 
 
-def _commit() -> str:
-    words = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-    return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
-
-
-def _print(rows: Sequence[dict[str, Any]]) -> None:
-    first = [name for name in ("source", "reading", "walks", "attempts", "held") if name in rows[0]]
-    print(f"| {' | '.join((*first, *KINDS, 'to the first difference'))} |")
-    print(f"|{'---|' * len(first)}{'---:|' * (len(KINDS) + 1)}")
+def _table(rows: Sequence[dict[str, Any]], first: dict[str, str]) -> Table:
+    """Returns the table of some rows; `first` names the columns before the shares, by field."""
+    columns = [*first, *("predicted right [95%]", "wrong", "not known", "to the first difference")]
+    listed = []
     for row in rows:
-        cells = [str(row[name]) for name in first]
+        cells = [str(row[name]) for name in first.values()]
         for kind in KINDS:
             ends = row[f"{kind}_interval"]
             cells.append(f"{row[f'{kind}_share']:.3f}" + (f" [{ends[0]:.3f}, {ends[1]:.3f}]" if ends else ""))
         until = row.get("to_first_difference")
-        print(f"| {' | '.join([*cells, '' if until is None else f'{until:.2f}'])} |")
+        listed.append([*cells, "" if until is None else f"{until:.2f}"])
+    return Table(columns, listed)
 
 
 def main() -> None:
@@ -168,19 +165,29 @@ def main() -> None:
     parser.add_argument("part", choices=("drawn", "recorded"))
     parser.add_argument("sources", nargs="*", default=["museum", "shop"])
     parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, help="JSON file to write")
+    parser.add_argument("--record", action="store_true", help="write the result to experiments/results")
     given = parser.parse_args()
+    words = f"python -m experiments.recovered_sites {given.part}"
     if given.part == "drawn":
-        rows = _drawn(given.seed)
+        plan = f"{len(DOMAINS)} sites a seed, {HELD} walks held out of each of {len(POLICIES)} agents, {STEPS} steps"
+        recording = Recording("recovered-sites-drawn", words, SEEDS, plan, enabled=given.record)
+        rows = _drawn(SEEDS)
+        every = [row for row in rows if row["held"] == "all"]
+        agents = [row for row in rows if row["held"] != "all"]
+        tables = {
+            "all": _table(every, {"walks": "walks"}),
+            "by agent": _table(agents, {"walks": "walks", "agent held out": "held"}),
+        }
     else:
+        plan = f"half of each agent's attempts held out; sites {SITE_AGENTS}, applications {APP_AGENTS}"
+        words = " ".join([words, *given.sources])
+        recording = Recording("recovered-sites-recorded", words, SEEDS[:1], plan, enabled=given.record)
         with tempfile.TemporaryDirectory() as scratch:
             settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
-            rows = asyncio.run(_recorded(given.sources, settings, given.seed))
-    _print(rows)
-    if given.out:
-        data = {"commit": _commit(), "part": given.part, "seed": given.seed, "rows": rows}
-        given.out.write_text(json.dumps(data, indent=1) + "\n")
+            rows = asyncio.run(_recorded(given.sources, settings, SEEDS[0]))
+        columns = {"source": "source", "reading": "reading", "attempts": "attempts", "held out": "held"}
+        tables = {"all": _table(rows, columns)}
+    recording.write(tables, rows=rows)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Skills for `repair` that deserve to be refused, tried on all 24 synthesised tasks of `assay demo`.
 
 Results: `docs/experiments/refused-skills.md`. The learnt priors are better in simulation (`experiments.repair_priors`);
-`harmful` calls the operators unlikely that most often restore a file; `leaking` is the learnt priors with the id of a
-task of the trial; `null` changes the factors of two operators by 5%.
+`harmful` calls the operators unlikely that most often restore a file; `leaking` is the agent's own table with the id of
+a task of the trial; `null` changes the factors of two operators by 5%.
 
 Set before the run with `--record`: each is refused, `leaking` unrun for the task id, `harmful` for harm, `null` and
 `learnt` for no gain (and not for harm); all 24 tasks in every arm (`looks = 1`), budget 20 evaluations, run seed 31,
@@ -55,27 +55,25 @@ class Expected(NamedTuple):
     alpha: float = ALPHA
 
 
-def make_skills(task_id: str, learnt: Mapping[str, float]) -> list[Expected]:
-    """Returns the skills, the cheapest trial first."""
-    priors = write_priors("learnt", learnt)
-    text = f"{write_priors('leaking', learnt).text}\nIn {task_id} the fault is in the first function.\n"
-    leaking = SkillFolder("leaking", {SKILL_FILE: text.encode()})
+def make_skills(task_id: str) -> list[Expected]:
+    """Returns the skills but the learnt one, the cheapest trial first."""
     unlikely = {name: 0.01 for name, factor in LIKELIHOOD.items() if factor >= LIKELY}
-    harmful = write_priors("harmful", unlikely)
     inverted = {name: 0.001 if name in unlikely else 1000.0 for name in LIKELIHOOD}
-    null = write_priors("null", {name: LIKELIHOOD[name] * 0.95 for name in ("ternary_swapped", "sign_added")})
+    slightly = {name: LIKELIHOOD[name] * 0.95 for name in ("ternary_swapped", "sign_added")}
+    text = f"{write_priors('leaking', LIKELIHOOD).text}\nIn {task_id} the fault is in the first function.\n"
     return [
-        Expected(leaking, "leak"),
-        Expected(harmful, "harm"),
-        Expected(null, "no gain", "harm"),
-        Expected(priors, "no gain", "harm"),
+        Expected(SkillFolder("leaking", {SKILL_FILE: text.encode()}), "leak"),
+        Expected(write_priors("harmful", unlikely), "harm"),
+        Expected(write_priors("null", slightly), "no gain", "harm"),
         Expected(write_priors("inverted", inverted), "harm", alpha=0.01),
     ]
 
 
-def learn_priors() -> dict[str, float]:
-    """Counts how much more often than chance each operator restored a file, in packages without networkx."""
-    return count_factors([one for name in PACKAGES for one in make_faults(name, FAULTS, random.Random(name))])
+def learn_priors() -> Expected:
+    """Returns the skill that says how much more often than chance each operator restored a file, in packages without
+    networkx."""
+    faults = [one for name in PACKAGES for one in make_faults(name, FAULTS, random.Random(name))]
+    return Expected(write_priors("learnt", count_factors(faults)), "no gain", "harm")
 
 
 async def try_skill(expected: Expected, folder: str, settings: Settings) -> TrialRecord:
@@ -110,7 +108,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", help="task folders, as `assay demo` makes them")
     parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")
-    parser.add_argument("--only", nargs="+", default=[], help="try only these skills")
+    parser.add_argument("--only", nargs="+", help="try only these skills")
     parser.add_argument("--record", action="store_true", help="writes experiments/results")
     given = parser.parse_args()
     command = f"python -m experiments.refused_skills {given.folder} --record"
@@ -119,10 +117,11 @@ def main() -> None:
         settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
         tasks = find_tasks((given.folder,))
         library, found = SkillLibrary(settings.store), {}
-        for expected in make_skills(tasks[0].task.id, learn_priors()):
+        skills = [one for one in make_skills(tasks[0].task.id) if given.only is None or one.skill.name in given.only]
+        if given.only is None or "learnt" in given.only:
+            skills.append(learn_priors())
+        for expected in skills:
             name = expected.skill.name
-            if given.only and name not in given.only:
-                continue
             if name not in library.names():
                 library.add(expected.skill, "import", reason="to be refused", source="experiments.refused_skills")
             found[name] = expected, asyncio.run(try_skill(expected, given.folder, settings))

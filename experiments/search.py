@@ -155,14 +155,14 @@ def main() -> None:
     """Runs all worlds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
+    parser.add_argument("--seeds", type=int, nargs="+", help="default: 1 to 5, or those of the plan")
     parser.add_argument("--worlds", nargs="+", choices=[one.partition(",")[0] for one in WORLDS])
     parser.add_argument("--entropy", action="store_true", help="the arms of the recorded run")
-    parser.add_argument("--record", action="store_true", help="runs the plan above and writes experiments/results")
+    parser.add_argument("--record", action="store_true", help="the arms of the plan above; writes experiments/results")
     given = parser.parse_args()
-    seeds = ENTROPY_SEEDS if given.record else given.seeds
+    seeds = given.seeds or (ENTROPY_SEEDS if given.record else SEEDS)
     command = "python -m experiments.search --record"
-    recording = Recording("entropy-search", command, seeds, __doc__ or "", enabled=given.record)
+    recording = Recording("entropy-search", command, seeds, __doc__ or "", enabled=given.record, planned=ENTROPY_SEEDS)
     with_entropy = given.record or given.entropy
     with tempfile.TemporaryDirectory() as scratch:
         settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))

@@ -144,7 +144,7 @@ def report_memory(results: Sequence[Mapping[str, Outcomes]], recording: Recordin
         return [fmean(result[arm].values()) for result in results if result[arm]]  # a seed may change no task
 
     rows = [[arm, *(f"{one:.2f}" for one in rates(arm)), f"{fmean(rates(arm) or [0.0]):.3f}"] for arm in results[0]]
-    columns = ["arm", *(f"seed {number}" for number in range(1, len(results) + 1)), "mean"]
+    columns = ["arm", *(f"seed {seed}" for seed in recording.seeds), "mean"]
     whole = [row for row in rows if len(row) == len(columns)]
     pairs = {
         arm: [result[arm][task] - result[ONE][task] for result in results for task in result[arm]]

@@ -151,7 +151,8 @@ def make_tables(found: Mapping[int, Mapping[int, SeedScores]], limits: Mapping[i
         measured = list(scores.values())
         cost = [sum(getattr(one, name) for one in measured) for name in ("attempts", "units", "continuations", "turns")]
         counts = [f"{count:,}" for count in (*cost, round(cost[2] / cost[0]))]
-        costs.append([str(forks), *counts, f"{sum(one.cpu_s for one in measured):,.0f}"])
+        cpu_s = sum(one.cpu_s for one in measured)
+        costs.append([str(forks), *counts, f"{cpu_s:,.0f}" if cpu_s else "not measured"])
     ceilings = []
     for number in CEILINGS:
         columns = list(zip(*(simulated_with(limit, number)[1:] for limit in limits.values()), strict=True))
@@ -171,7 +172,7 @@ def simulated_with(one: SeedLimits, forks: int) -> Ceiling:
 async def run(seeds: Sequence[int], numbers: Sequence[int], settings: Settings, recording: Recording) -> None:
     """Measures the seeds with each number of forks."""
     found: dict[int, dict[int, SeedScores]] = {}
-    limits = {seed: await find_limits(seed, settings) for seed in seeds}
+    limits = {seed: await find_limits(seed, settings) for seed in sorted({*seeds, *SEEDS})}
     bars = []
     for forks in numbers:
         for seed in seeds:
@@ -191,9 +192,9 @@ def main() -> None:
     parser.add_argument("--forks", type=int, nargs="+", choices=CEILINGS, default=list(FORKS), help="of each side")
     parser.add_argument("--record", action="store_true", help="runs the plan and writes experiments/results")
     given = parser.parse_args()
-    seeds, numbers = (SEEDS, FORKS) if given.record else (given.seeds, given.forks)
+    seeds, numbers = given.seeds, given.forks
     command = "python -m experiments.team_credit --record"
-    recording = Recording("team-credit", command, seeds, __doc__ or "", enabled=given.record)
+    recording = Recording("team-credit", command, seeds, __doc__ or "", enabled=given.record, planned=SEEDS)
     with tempfile.TemporaryDirectory() as scratch:
         settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
         asyncio.run(run(seeds, numbers, settings, recording))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -86,10 +87,11 @@ DOUBLED, TRIPLED = PROGRAM.replace("2 * x", "x"), PROGRAM.replace("3 * x", "x")
 
 @pytest.fixture
 async def laboratory(tmp_path: Path) -> AsyncIterator[Laboratory]:
-    async for opened in open_laboratory(tmp_path, FILES):
+    async with open_laboratory(tmp_path, FILES) as opened:
         yield opened
 
 
+@asynccontextmanager
 async def open_laboratory(folder: Path, files: dict[str, str]) -> AsyncIterator[Laboratory]:
     for path, text in files.items():
         (folder / "source" / path).parent.mkdir(parents=True, exist_ok=True)
@@ -140,9 +142,20 @@ async def test_collected_tests_end_as_those_that_a_run_collects(laboratory: Labo
     assert kept["ran while collected"].tests[f"{TEST}::TestTriple::test_four"].outcome == "failed"
 
 
+async def test_a_test_file_that_ends_the_process_of_all_is_collected_by_each_run(tmp_path: Path) -> None:
+    ending = "import os\nimport sys\n\nif sys.modules['loaded_package'].IN_MEMORY:\n    os._exit(0)\n\n\n"
+    files = FILES | {"tests/test_ending.py": ending + "def test_ending():\n    pass\n"}
+    async with open_laboratory(tmp_path, files) as laboratory:
+        jobs = [Job("ending", ("tests/test_ending.py",)), Job("whole", (TEST,))]
+        done = await laboratory.run(jobs, repetition=0)
+        fresh = await laboratory.run(jobs, repetition=0, fresh=True)
+        assert (done["ending"].ended, fresh["ending"].ended) == ("died", "done")
+        assert outcomes(done["whole"]) == outcomes(fresh["whole"])
+
+
 async def test_a_test_file_that_starts_threads_is_collected_by_each_run(tmp_path: Path) -> None:
     files = FILES | {"tests/test_thread.py": THREAD + "def test_thread():\n    assert threading.active_count() == 2\n"}
-    async for laboratory in open_laboratory(tmp_path, files):
+    async with open_laboratory(tmp_path, files) as laboratory:
         jobs = [Job("thread", ("tests/test_thread.py",)), Job("whole", (TEST,))]
         done = await laboratory.run(jobs, repetition=0)
         assert outcomes(done["thread"]) == {"tests/test_thread.py::test_thread": ("passed", "", "")}

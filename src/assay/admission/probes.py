@@ -49,7 +49,7 @@ their members, may exceed it."""
 SCREENED: frozenset[Group] = frozenset({"null", "cheat", "sensitivity"})
 """Attempts that should fail: judges that judge many of them may find that they do."""
 WRITTEN: frozenset[Group] = frozenset({"sensitivity"})
-"""Attempts that only write files. Of those that should fail, all others are adversaries, whose own judge always runs."""
+"""Attempts that only write files. All others that should fail are adversaries, whose own judge always runs."""
 _MESSAGE = {"text": " ".join(f"Item{number} is {number}." for number in range(40))}
 """Each number between other words, and as few as an honest agent may say: a small number is not worth a task alone."""
 _ALL_NUMBERS = (ToolCall("c0", SEND, canonical_bytes(_MESSAGE).decode(), _MESSAGE),)

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from assay.errors import UserError
+from assay.limited_file import parse_file
 from assay.records import ToolCall, digest_record
 
 from .text_value import MOST_FEATURES, brief_places
@@ -80,20 +81,9 @@ def policy_features(brief: str, text: str, before: ToolCall | None) -> set[str]:
 
 def read_text_policy(path: Path) -> TextPolicy:
     """Reads the weights of a policy. Raises `UserError` for a file that holds none."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(_FILE_BYTES + 1)
-        if len(data) > _FILE_BYTES:
-            raise UserError(f"policy {path} is larger than {_FILE_BYTES >> 20} MiB, the limit")
-        found = msgspec.json.decode(data, type=TextPolicy)
-    except OSError as exc:
-        raise UserError(
-            f"policy {str(path)!r} cannot be read ({exc.strerror}); `assay learn-policy RUN --output FILE` writes one"
-        ) from exc
-    except (msgspec.DecodeError, RecursionError) as exc:
-        raise UserError(
-            f"{path} holds no learnt policy: {exc}; `assay learn-policy RUN --output FILE` writes one"
-        ) from exc
+    decode = msgspec.json.Decoder(TextPolicy).decode
+    hint = "`assay learn-policy RUN --output FILE` writes one"
+    found = parse_file(path, decode, holding="a learnt policy", limit=_FILE_BYTES, hint=hint)
     rows = [found.bias, *found.weights.values()]
     if any(len(row) != len(found.kinds) for row in rows):
         raise UserError(f"{path} holds weights for other kinds of acts than it names: learn it again")

@@ -110,7 +110,7 @@ def draw_mutants(
     return tuple({path: apply(right[path], site)} for path, site in drawn)
 
 
-@functools.lru_cache(maxsize=32)
+@functools.lru_cache(maxsize=64)
 def _sites_and_bodies(text: str) -> tuple[tuple[Site, ...], dict[str, int]]:
     """Returns the sites of a text and the first line of each function's body; mutants of one text are drawn often."""
     return find_sites(text), {one.name: one.body_line for one in functions(parse(text))}

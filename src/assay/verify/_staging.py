@@ -92,7 +92,9 @@ def stage_programs(source: Path) -> Path:
         copy = place.programs.get(source)
         if copy is None or not copy.exists():
             entries = list(_entries(source.resolve(strict=True)))
-            others = tuple(f"{name.removesuffix('__init__.py')}" for name, _ in entries if name.endswith("/__init__.py"))
+            others = tuple(
+                f"{name.removesuffix('__init__.py')}" for name, _ in entries if name.endswith("/__init__.py")
+            )
             own = [(name, status) for name, status in entries if not f"{name}/".startswith(others)]
             copy = place.programs[source] = _copy(source, own, place.root / str(next(place.numbers))).path
             _compile_programs(copy)

@@ -223,3 +223,11 @@ async def test_the_viewport_is_not_that_of_the_window(pages: OpenPages) -> None:
         assert "800,600,800,600,800" in await act(tools, "click", bid=number(tree, 'button "Far"'))
         assert "Scrolled to 300" in await act(tools, "scroll", delta_x=0, delta_y=300)
         await act(tools, "scroll", delta_x=0, delta_y=-300)
+
+
+async def test_a_start_page_has_loaded_before_it_is_read(pages: OpenPages) -> None:
+    wait = "<script>for (const end = Date.now() + 300; Date.now() < end;);</script>"
+    tools = await pages({"/": f"<title>x</title><h1>Early</h1>{wait}<!--{'x' * 200_000}-->{wait}<p>Late</p>"})
+    state = await tools.context.current_tab().call("Runtime.evaluate", expression="document.readyState")
+    assert state["result"]["value"] == "complete"
+    assert "Late" in await act(tools, "read_page", view="text")

@@ -29,7 +29,7 @@ from assay.synthesis.sites.drawing import draw_machine
 from assay.synthesis.sites.from_runs import make_site, read_site_file
 from assay.synthesis.sites.from_runs_config import SiteFromRunsConfig
 from assay.synthesis.sites.recorded_walks import RecordedWalk
-from assay.synthesis.sites.recovery import NOT_RECORDED, recover, share_predicted
+from assay.synthesis.sites.recovery import NOT_RECORDED, count_transitions, recover, share_predicted
 from assay.verify.interface import WorldInput
 from assay.verify.state_check import StateCheck
 from experiments._drawn_walks import draw_walk
@@ -77,6 +77,33 @@ def test_walks_that_were_left_out_are_predicted_the_better_the_more_were_recorde
         assert few < many
         shares.append(many / total)
     assert sum(shares) / len(shares) > 0.8
+
+
+def test_each_step_is_predicted_from_where_the_record_is() -> None:
+    held = [draw_walk(MUSEUM, 1_000 + seed) for seed in range(20)]
+    few, many = (
+        count_transitions(recover([draw_walk(MUSEUM, seed) for seed in range(count)], by_pages=False), held)
+        for count in (2, 40)
+    )
+    steps = share_predicted(recover([draw_walk(MUSEUM, 1)], by_pages=False), held)[1]
+    assert sum(few) == sum(many) == steps
+    assert few.right < many.right
+    assert few.unknown > many.unknown
+    assert many.right / steps > 0.95
+
+
+def test_a_wrong_machine_is_wrong_and_not_unknown() -> None:
+    walks = [draw_walk(MUSEUM, seed) for seed in range(40)]
+    site = recover(walks, by_pages=False)
+    turned = {one.name: MUSEUM.screens[0].name for one in site.machine.transitions if one.at == (one.to,)}
+    bent = tuple(
+        msgspec.structs.replace(one, to=site.machine.screens[0].name, leads={}) if one.name in turned else one
+        for one in site.machine.transitions
+    )
+    wrong = site._replace(machine=read_machine(msgspec.structs.replace(site.machine, transitions=bent)))
+    right, worse = (count_transitions(one, [draw_walk(MUSEUM, 1_000)]) for one in (site, wrong))
+    assert worse.wrong > right.wrong == 0
+    assert worse.unknown == right.unknown
 
 
 def test_an_act_that_no_walk_did_leads_to_the_page_that_says_so_and_is_unknown() -> None:

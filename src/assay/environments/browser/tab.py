@@ -268,6 +268,8 @@ class Tab:
         frame = params.get("frame") or {}
         if frame.get("id") == self.target:
             self.url = str(frame.get("url")) + str(frame.get("urlFragment") or "")
+            if self.awaits_first and self.url != _ABOUT:
+                self._is_loading = True  # it began to load before anybody listened; that it has loaded is reported
             self.is_in_history = self.awaits_first = False
             self._is_navigating = False
 

@@ -121,7 +121,8 @@ async def label_manifest(
 
 
 def published_of(store: RunStore, label: RunPlacement, workload: str, concurrency: int) -> PublishedRun:
-    """Returns what is published of a run that `label_manifest` labelled, for nodes that run so many attempts at once."""
+    """Returns what is published of a run that `label_manifest` labelled, for nodes that run so many attempts at
+    once."""
     shared = {key: value for key, value in store.manifest().items() if key not in (PLACE, *ADDED_KEYS)}
     return PublishedRun(
         1, store.run, label.id, str(Path.cwd()), {**shared, WORKLOAD: workload, PUBLISHED_CONCURRENCY: concurrency}

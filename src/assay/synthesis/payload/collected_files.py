@@ -86,8 +86,7 @@ class CollectedFiles:
         config.hook.pytest_sessionstart(session=self._session)
         _remember_packages()
         _silence_terminal(config)
-        # The tree's `conftest.py` is loaded: which hooks apply to a path does not change any more.
-        self._session.gethookproxy = functools.cache(self._session.gethookproxy)
+        _remember_hooks(self._session)
 
     def collect(self, tests: Sequence[str]) -> None:
         """Collects the files of some tests, unless that was done."""
@@ -103,7 +102,6 @@ class CollectedFiles:
 
     def run(self, tests: Sequence[str], collection: Collection | None) -> int:
         """Runs tests in this process, which must end afterwards; returns the exit code, as `pytest.main` does."""
-        random.setstate(self._random)  # a fork draws its own
         try:
             items = None if collection is None else collection.select(tests, self._root)
             if collection is None or items is None:
@@ -176,6 +174,11 @@ class CollectedFiles:
         if any(file.startswith(self._root) and file not in self._tests for file in files.values()):
             self._imported(ran)
         return own
+
+
+def _remember_hooks(session: Any) -> None:
+    """Keeps which hooks apply to a path. They do not change: the tree's `conftest.py` is loaded."""
+    session.gethookproxy = functools.cache(session.gethookproxy)
 
 
 def _silence_terminal(config: Any) -> None:

@@ -271,7 +271,7 @@ def main(request: str, reply: str) -> None:
             with forked_tests.replaced_files(base, serial), forked_tests.replaced_files(job["write"], serial):
                 wide = {**job, "cpu_s": (1 + len(job["versions"])) * job["cpu_s"]}
                 proof = Proof(batch, job, aside.with_suffix(f".{serial}.version"))
-                result = forked_tests.in_child(batch, wide, aside, proof.run)
+                result = loaded_package.in_child_or_here(batch, wide, aside, proof.run)
             for package in loaded_package.IN_MEMORY:
                 package.has_refused = package.has_refused or result["ended"] == "cold"
             file.write(json.dumps(result) + "\n")
