@@ -84,7 +84,7 @@ def test_large_run_reports_each_command_and_wants_an_earlier_version(
 def test_commands_report_judging_again_and_where_made_tasks_come_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commands, "QUICK", commands.Size(20, 20, 1))
+    monkeypatch.setattr(commands, "QUICK", commands.Size(20, 20, 1, 1, 1))
     parts = ["--only", "audit", "--only", "again", "--only", "again-in-sandboxes"]
     commands.main(["--quick", *parts, "--tasks", str(tmp_path), "--into", str(tmp_path)])
     found = written(tmp_path, "commands")

@@ -136,7 +136,7 @@ async def test_a_long_record_gets_its_verdict(recorder: Recorder) -> None:
 
 async def test_a_record_that_is_too_large_to_hold_is_left_to_the_audit(recorder: Recorder) -> None:
     record = recorded(recorder, 2)
-    record.add(Noted("more", {}, 1.0), MOST_BYTES)
+    record.add_committed(Noted("more", {}, 1.0), bytes(MOST_BYTES), "")
     await judge_record(recorder, record, END)
     recorder.flush()
     trajectory = recorder.store.trajectory("t@0.0")

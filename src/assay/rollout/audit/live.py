@@ -59,10 +59,6 @@ class LiveRecord:
 
     def add_committed(self, body: Body, raw: bytes, _: str) -> None:
         """Adds an event that was committed; a store's watcher."""
-        self.add(body, len(raw))
-
-    def add(self, body: Body, size: int) -> None:
-        """Adds a committed event of `size` encoded bytes."""
         if self.bytes > MOST_BYTES:
             return
         if isinstance(body, ModelCalled):
@@ -72,7 +68,7 @@ class LiveRecord:
             self._actions.add(body.step)
         elif isinstance(body, Noted) and body.name == CALL_BEGUN:
             return
-        self.bytes += size
+        self.bytes += len(raw)
         self._bodies.append(body)
         if self.bytes > MOST_BYTES:
             self._bodies, self._actions = [], ActionReader()
