@@ -9,13 +9,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
-from assay.admission.synthesis_on_nodes import BASIS, _decode, _name_work, _publish_candidate
+from assay.admission.synthesis_on_nodes import BASIS, _decode, _name_work, _publish_candidate, _read_candidate
 from assay.errors import StoreError
 from assay.rollout.cluster.commits import TrialRecord, head_of, new_token, pack_trial
+from assay.rollout.cluster.work_parts import publish_part
 from assay.settings import Settings
 from assay.synthesis._reference import Reference
 from assay.synthesis.config import SynthesisConfig
@@ -128,3 +130,28 @@ async def test_a_candidate_that_is_in_the_place_with_other_tests_is_refused() ->
     await _publish_candidate(place, "synth-x", msgspec.structs.replace(one, passing={"a": 2.0}))
     with pytest.raises(StoreError, match="is not what this command publishes"):
         await _publish_candidate(place, "synth-x", msgspec.structs.replace(one, tests=("a", "b")))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"digest": "../../../../home/user"},
+        {"digest": "/home/user"},
+        {"base": {"../../../up": "x"}},
+        {"base": {"/home/user/.profile": None}},
+        {"changes": {"src/../../up.py": "x"}},
+    ],
+)
+async def test_a_node_refuses_a_candidate_that_leads_out_of_its_folders(changed: dict[str, Any]) -> None:
+    place = SimulatedStore()
+    one = msgspec.convert(msgspec.to_builtins(ONE) | changed, TaskCandidate)
+    await _publish_candidate(place, "synth-x", one)
+    with pytest.raises(StoreError, match="is refused"):
+        await _read_candidate(place, "synth-x", one.digest)
+
+
+async def test_a_node_refuses_a_candidate_that_was_moved() -> None:
+    place = SimulatedStore()
+    await publish_part(place, "synth-x", "b" * 16, msgspec.json.encode(ONE))
+    with pytest.raises(StoreError, match="it was moved"):
+        await _read_candidate(place, "synth-x", "b" * 16)

@@ -46,6 +46,7 @@ from assay.synthesis.judging import (
     JudgingBasis,
     TaskCandidate,
     open_candidate_judge,
+    require_inside,
 )
 from assay.tasks import LoadedTask
 
@@ -172,10 +173,7 @@ def _make_trials(judge: JudgeCandidate, run: NodeRun, parts: NodeParts) -> RunTr
     async def run_unit(lease: Lease, _: asyncio.Semaphore) -> TrialOutcome:
         if lease.run != run.name:
             raise UserError(f"{lease.attempt!r} is no candidate of run {run.name!r}")
-        one = await _read(parts.context.place, run.name, lease.attempt, TaskCandidate)
-        if one.digest != lease.attempt:
-            raise StoreError(f"the candidate {lease.attempt!r} of {run.name} is {one.digest!r}: it was moved")
-        outcome = await judge(one)
+        outcome = await judge(await _read_candidate(parts.context.place, run.name, lease.attempt))
         events = [msgspec.json.encode(outcome)]
         result = TrialResult("pass" if outcome.gate == "kept" else "fail", None, outcome.gate, None, None, None, {})
         return TrialOutcome(
@@ -183,6 +181,17 @@ def _make_trials(judge: JudgeCandidate, run: NodeRun, parts: NodeParts) -> RunTr
         )
 
     return run_unit
+
+
+async def _read_candidate(place: ObjectStore, run: str, name: str) -> TaskCandidate:
+    """Reads a candidate. Raises as `_read`, and `StoreError` if it is another one or names paths outside its tree."""
+    one = await _read(place, run, name, TaskCandidate)
+    if one.digest != name:
+        raise StoreError(f"the candidate {name!r} of {run} is {one.digest!r}: it was moved")
+    try:
+        return require_inside(one)
+    except UserError as exc:
+        raise StoreError(f"{part_key(run, name)} is refused: {exc}") from exc
 
 
 async def _read(place: ObjectStore, run: str, name: str, kind: type[Part]) -> Part:
