@@ -108,6 +108,8 @@ def test_an_outcome_that_was_changed_is_refused() -> None:
     assert _decode(_record(good), ONE).gate == "kept"
     with pytest.raises(StoreError, match="of another candidate"):
         _decode(_record(msgspec.json.encode(GateOutcome("b" * 16, "kept"))), ONE)
+    with pytest.raises(StoreError, match="of another candidate"):
+        _decode(_record(msgspec.json.encode(GateOutcome(ONE.digest, "kept", passing=("../up.py::a",)))), ONE)
     for events in ((), (good, good), (b"{",), (b'{"digest": "a", "gate": 1}',)):
         with pytest.raises(StoreError, match="is damaged"):
             _decode(_record(*events), ONE)

@@ -151,7 +151,7 @@ def _decode(record: TrialRecord, one: TaskCandidate) -> GateOutcome:
         outcome = msgspec.json.decode(event, type=GateOutcome)
     except (msgspec.DecodeError, ValueError, RecursionError) as exc:
         raise StoreError(f"the final {record.attempt!r} of {record.run} is damaged: {exc}") from exc
-    if outcome.digest != one.digest:
+    if outcome.digest != one.digest or not {*outcome.flipped, *outcome.passing} <= set(one.tests):
         raise StoreError(f"the final {record.attempt!r} of {record.run} is of another candidate: it was changed")
     return outcome
 
