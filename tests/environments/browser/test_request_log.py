@@ -13,7 +13,7 @@ from assay.formats.benchmarks.webarena_network import (
     judge_network,
 )
 from assay.formats.benchmarks.webarena_trace import entries_of, read_trace
-from assay.formats.benchmarks.webarena_values import Uncovered
+from assay.formats.benchmarks.webarena_patterns import Uncovered
 from assay.http.messages import RequestHead, Response
 
 ORIGIN = "http://bank.test"
@@ -45,7 +45,10 @@ def test_secrets_are_not_kept() -> None:
     [
         ("application/json", '{"password":"hunter2"}'),
         ("text/plain", "hunter2"),
-        ("multipart/form-data; boundary=W", '--W\r\nContent-Disposition: form-data; name="pass"\r\n\r\nhunter2\r\n--W--'),
+        (
+            "multipart/form-data; boundary=W",
+            '--W\r\nContent-Disposition: form-data; name="pass"\r\n\r\nhunter2\r\n--W--',
+        ),
         ("application/x-www-form-urlencoded; charset=utf-8", "next=%2Freset%3Ftoken%3Dhunter2"),
         ("application/x-www-form-urlencoded", "credential=hunter2&otp=hunter2&session_id=hunter2&card-number=hunter2"),
     ],
