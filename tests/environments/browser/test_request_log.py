@@ -12,8 +12,8 @@ from assay.formats.benchmarks.webarena_network import (
     NetworkSpec,
     judge_network,
 )
-from assay.formats.benchmarks.webarena_trace import entries_of, read_trace
 from assay.formats.benchmarks.webarena_patterns import Uncovered
+from assay.formats.benchmarks.webarena_trace import entries_of, read_trace
 from assay.http.messages import RequestHead, Response
 
 ORIGIN = "http://bank.test"

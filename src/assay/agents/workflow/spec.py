@@ -174,15 +174,19 @@ def _read_table(data: bytes) -> dict[str, Any]:
 def _require_json(value: Any, depth: int) -> None:
     if depth < 0:
         raise ValueError(f"values are nested deeper than {MOST_DEPTH}")
-    if isinstance(value, dict | list):
-        for one in value.values() if isinstance(value, dict) else value:
-            _require_json(one, depth - 1)
-    elif isinstance(value, date | time):
-        raise ValueError(f"{value} is a date or a time: write it as text")
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{value} is no number of JSON")
-    elif isinstance(value, int) and abs(value) >= 1 << 63:
-        raise ValueError("an integer needs more than 64 bits: write it as text")
+    reason = ""
+    match value:
+        case dict() | list():
+            for one in value.values() if isinstance(value, dict) else value:
+                _require_json(one, depth - 1)
+        case date() | time():
+            reason = "a date or a time: write it as text"
+        case float() if not math.isfinite(value):
+            reason = "no number of JSON"
+        case int() if abs(value) >= 1 << 63:
+            reason = "an integer of more than 64 bits: write it as text"
+    if reason:
+        raise ValueError(f"{value} is {reason}")
 
 
 def check_workflow(flow: Workflow) -> list[str]:

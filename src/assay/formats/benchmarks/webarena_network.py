@@ -272,10 +272,7 @@ class _Judge:
 
 
 def _any_matches(patterns: Iterable[str], name: str, *, ignore_case: bool = False) -> bool:
-    for pattern in patterns:
-        if len(name) < 1_000 and contains(pattern, name, ignore_case=ignore_case):
-            return True
-    return False
+    return len(name) < 1_000 and any(contains(pattern, name, ignore_case=ignore_case) for pattern in patterns)
 
 
 def _read_pairs(query: str) -> dict[str, list[str]]:
