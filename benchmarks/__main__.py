@@ -4,7 +4,8 @@
     python -m benchmarks --publish --peer-python aviary=PATH --peer-python inspect=PATH ...
 
 Peers need environments of their own, so `--peer-python` is given once for each of them: `aviary`, `verifiers`,
-`inspect`, `harbor`, `litellm`, `playwright`. Without a name, one interpreter is tried for every peer that is not named.
+`inspect`, `harbor`, `litellm`, `playwright`, `ray` (with SeaweedFS). Without a name, one interpreter is tried for every
+peer that is not named.
 
 `--publish` writes the pages: all results of one run on one commit replace those of `benchmarks/results`, and the tables
 of the documents are made from them. It refuses a work tree with changes, and replaces nothing if a benchmark fails.
@@ -33,7 +34,7 @@ PEERS = {
     "attempt": ("harbor",),
     "store": ("inspect",),
     "place": (),
-    "cluster": (),
+    "cluster": ("ray",),
     "sandbox": (),
     "separation": (),
     "services": (),

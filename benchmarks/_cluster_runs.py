@@ -73,6 +73,16 @@ class Command:
             raise AssertionError(f"{' '.join(self.words)} ended with {self.process.returncode}:\n{text}")
         return usage.ru_utime + usage.ru_stime
 
+    def has_ended(self) -> bool:
+        """Tells whether the process has ended; leaves it to `wait` or `end`."""
+        return os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def end(self) -> int:
+        """Returns the exit code of the process, which has ended; negative for a signal."""
+        code = self.process.wait()
+        self._reader.join(10)
+        return code
+
     def kill(self) -> None:
         """Kills the command."""
         self.process.kill()

@@ -212,6 +212,8 @@ TABLES = {
             "size": "size",
             "CPU s": "cpu_s",
             "beside the run": "beside_first",
+            "beside the earlier version": "beside_before",
+            "tasks with other findings": "unequal_findings",
             "thousand turns of the reference loop": "thousand_reference_turns",
         },
     ),

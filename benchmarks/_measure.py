@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 __all__ = [
     "Cost",
+    "commit_here",
     "cost_of",
     "machine_facts",
     "markdown_table",
@@ -115,6 +116,13 @@ def reference_us(attempts: int = 500) -> float:
         command = [sys.executable, str(script), str(attempts), "8", folder]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     return float(json.loads(done.stdout)["cpu_ms_per_turn"]) * 1_000
+
+
+def commit_here() -> str:
+    """Returns the commit of the work tree, with `-dirty` where files differ from it; "" without Git."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    done = subprocess.run(command, cwd=RESULTS.parent.parent, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
 
 
 def machine_facts() -> dict[str, Any]:

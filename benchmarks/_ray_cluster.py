@@ -64,7 +64,10 @@ class RayCluster:
     def _new_node(self, number: int) -> Any:
         for left in range(START_TRIES - 1, -1, -1):
             try:
-                node = self._cluster.add_node(num_cpus=1, object_store_memory=OBJECT_STORE_BYTES)
+                # With the log monitor that `ray start` gives each machine, and `Cluster` the head alone.
+                node = self._cluster.add_node(
+                    num_cpus=1, object_store_memory=OBJECT_STORE_BYTES, include_log_monitor=True
+                )
                 break
             except Exception:  # Ray gives a raylet 30 seconds, and raises no narrower error
                 if not left:
@@ -78,11 +81,24 @@ class RayCluster:
         kinds = self._cluster.head_node.all_processes.values()
         return [int(info.process.pid) for infos in kinds for info in infos]
 
+    def has_raylet(self, number: int) -> bool:
+        """Tells whether the raylet of a node lives."""
+        (info,) = self.nodes[number].all_processes.get("raylet", [None])
+        return info is not None and info.process.poll() is None
+
+    def kill_raylet(self, number: int) -> list[int]:
+        """Kills the raylet of a node alone; returns the processes that it leaves behind."""
+        raylet, *others = self.pids(number)  # the raylet is the first
+        os.kill(raylet, signal.SIGKILL)
+        return others
+
     def pids(self, number: int) -> list[int]:
-        """Returns the processes of a node: its raylet, and what that started, also if it has another parent now."""
+        """Returns the processes of a node: its raylet, what that started, also if it has another parent now, and the
+        log monitor beside it."""
         raylet = self._raylets[number]
         mark = f"RAY_RAYLET_PID={raylet}".encode()
-        found = [raylet]
+        beside = self.nodes[number].all_processes.get("log_monitor", ())
+        found = [raylet, *(int(info.process.pid) for info in beside)]
         for folder in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
                 if folder.name.isdigit() and mark in (folder / "environ").read_bytes().split(b"\0"):

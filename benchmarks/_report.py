@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,6 +42,8 @@ class Report(NamedTuple):
     rows: list[dict[str, Any]]
     targets: list[Target]
     not_measured: dict[str, str]
+    facts: Mapping[str, Any] = {}
+    """More that the JSON says, such as the seed."""
 
     def finish(self, columns: Sequence[str], into: Path | None) -> None:
         """Shows it and writes it: to `benchmarks/results/local`, or into a folder."""
@@ -62,6 +64,7 @@ class Report(NamedTuple):
             "rows": self.rows,
             "targets": [{**t._asdict(), "verdict": t.verdict} for t in self.targets],
             "not_measured": self.not_measured,
+            **self.facts,
         }
         if into is None:
             write_results(self.name, plain)

@@ -1,7 +1,8 @@
 """Runs on a cluster of Ray of this machine: the same finals whatever is killed, what the nodes cost, and a soak.
 
     python -m benchmarks.cluster [--quick] [--only NAME] [--tasks FOLDER --agent NAME] [--attempts N]
-    python -m benchmarks.cluster --soak-s 3600 [--tasks FOLDER --agent NAME]
+                                 [--peer-python ray=PATH]
+    python -m benchmarks.cluster --soak-s 3600 [--seed N] [--attempts N] [--tasks FOLDER --agent NAME]
 
 Each scenario runs one seed on three raylets of one slot each, with sandboxed attempts, and compares its finals with
 those of a run in one process: tasks, outcomes, steps, states and verdicts, without times. `node killed`: all processes
@@ -10,19 +11,19 @@ of a node get SIGKILL. `node hung`: SIGSTOP, and SIGCONT after the run. `command
 command's log line that the leases of the node are granted again.
 
 `overhead`: CPU time of a turn in the process that runs trials, and of an attempt in the command, from the difference
-between a long and a short run of attempts in memory. `memory`: proportional set sizes of a node's processes.
+between a long and a short run of attempts in memory. `memory`: proportional set sizes of a node's processes that have
+nothing to do, and of the process that runs trials over many attempts.
 
-The soak runs one run after the other, with a node killed at random each minute and started again, and compares the
-memory of the head's processes over time.
+The soak (`_soak.py`) runs one run after the other, with something killed at random each minute.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import random
 import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -35,14 +36,21 @@ from assay.store import RunStore, audit
 from assay.tasks.write import TaskDraft, write_task
 from benchmarks._cluster_runs import Command, Site, call
 from benchmarks._finals import differences, finals_of
+from benchmarks._measure import commit_here
 from benchmarks._ray_cluster import RayCluster
 from benchmarks._report import Report, Target, options
+from benchmarks._soak import pss_mib, soak
 from benchmarks.place import WEED, seaweed_server
 
 HOW = "three raylets of one slot each on one machine, which shares its cores; no network is between them"
+HOW_SOAK = f"{HOW}; something is killed or stopped each minute"
+SOAK_COLUMNS = (
+    *("what", "runs", "attempts", "differing", "superseded", "retried", "coordinators", "kills", "wall_s"),
+    *("gcs_growth", "command_growth", "node_growth", "node_growth_most", "pss_mib"),
+)
 COLUMNS = (
     *("what", "place", "attempts", "differing", "superseded", "retried", "coordinators", "granted_again_s", "wall_s"),
-    *("cpu_us_a_turn", "ratio", "command_cpu_ms", "pss_mib", "kills", "runs"),
+    *("cpu_us_a_turn", "ratio", "command_cpu_ms", "pss_mib"),
 )
 AGENT = '''
 import asyncio
@@ -68,6 +76,8 @@ if [ "$(cat /workspace/hello.txt 2>/dev/null)" = "Hello, world!" ]; then reward=
 echo $reward > /logs/verifier/reward.txt
 """
 MEMORY_TASKS = "family:grid,n=8,size=5"
+MANY_ATTEMPTS = 500
+"""Of each of the 8 tasks, for the memory of nodes by attempts."""
 DIFFERENT = "attempts whose finals differ from those of one process"
 
 
@@ -88,12 +98,14 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--agent", default="repair", help="the agent for --tasks")
     parser.add_argument("--attempts", type=int, default=6, help="attempts a task")
     parser.add_argument("--soak-s", type=float, help="soak for so long, instead of all else")
+    parser.add_argument("--seed", type=int, default=0, help="draws the faults of the soak")
     given = parser.parse_args(words)
     wanted = given.only or (("no fault",) if given.quick else (*SCENARIOS, "overhead", "memory"))
     rows: list[dict[str, Any]] = []
     missing: dict[str, str] = {}
     if find_spec("ray") is None:
-        missing["all of it"] = "Ray is not installed: pip install 'assay[ray]'"
+        _go_on_with_ray(given.peer_python, sys.argv[1:] if words is None else words)
+        missing["all of it"] = "Ray is not installed: pip install 'assay[ray]', or --peer-python ray=PATH"
         Report("cluster", HOW, rows, _targets(rows), missing).finish(COLUMNS, given.into)
         return
     with tempfile.TemporaryDirectory(prefix="assay-cluster-") as text:
@@ -102,18 +114,28 @@ def main(words: Sequence[str] | None = None) -> None:
         # The place is first: nodes have the variables that the cluster was started with.
         with _opened_site(folder, missing) as (site, server), RayCluster() as cluster:
             if given.soak_s is not None:
-                rows += _soak(cluster, site, load, given.soak_s)
-            else:
-                rows += _scenarios(cluster, site, load, [one for one in wanted if one in SCENARIOS], server)
-                if "overhead" in wanted:
-                    rows += _overhead(cluster, site)
-                if "memory" in wanted:
-                    rows += _memory(cluster, site)
-    Report("cluster" if given.soak_s is None else "soak", HOW, rows, _targets(rows), missing).finish(
-        COLUMNS, given.into
-    )
+                _soak(cluster, site, server, load, given)
+                return
+            rows += _scenarios(cluster, site, load, [one for one in wanted if one in SCENARIOS], server)
+            if "overhead" in wanted:
+                rows += _overhead(cluster, site)
+            if "memory" in wanted:
+                rows += _memory(cluster, site)
+    Report("cluster", HOW, rows, _targets(rows), missing).finish(COLUMNS, given.into)
     if any(row.get("differing") for row in rows):
         sys.exit(1)
+
+
+def _go_on_with_ray(interpreters: Sequence[str], words: Sequence[str]) -> None:
+    """Replaces this process by the same one in an interpreter that has Ray, if one is named and has it. It runs this
+    work tree, whichever Assay it has; its packages must be those of `assay[ray]`."""
+    named = dict(pair.rpartition("=")[::2] for pair in interpreters)
+    path = named.get("ray") or named.get("")
+    if path is None or subprocess.run([path, "-c", "import ray"], check=False, capture_output=True).returncode:
+        return
+    root = Path(__file__).parent.parent
+    below = (f"{root}/src", str(root), *filter(None, [os.environ.get("PYTHONPATH")]))
+    os.execve(path, [path, "-m", "benchmarks.cluster", *words], {**os.environ, "PYTHONPATH": os.pathsep.join(below)})
 
 
 def _targets(rows: Sequence[dict[str, Any]]) -> list[Target]:
@@ -129,6 +151,7 @@ def _targets(rows: Sequence[dict[str, Any]]) -> list[Target]:
         Target("CPU of an attempt in the command", "ms", 0.5, found("overhead, on nodes", "command_cpu_ms")),
         Target("memory of a node with 64 idle slots", "MiB", 400, found("memory, node", "pss_mib")),
         Target("memory of Ray's processes on a node", "MiB", 250, found("memory, Ray", "pss_mib")),
+        Target("memory of a node after 4,000 attempts to 400", "x", 1.2, found("memory, node, many attempts", "ratio")),
     ]
 
 
@@ -189,16 +212,16 @@ def _scenarios(cluster: RayCluster, site: Site, load: Load, names: Sequence[str]
         finally:
             if command.process.poll() is None:
                 command.kill()
-        rows.append({**_compare(scene, reference), "what": name, **facts, "wall_s": round(time.monotonic() - began, 1)})
+        compared = _compare(cluster, site, run, reference)
+        rows.append({**compared, "what": name, **facts, "wall_s": round(time.monotonic() - began, 1)})
         print(rows[-1], file=sys.stderr, flush=True)
     return rows
 
 
-def _compare(scene: Scene, reference: dict[str, Any]) -> dict[str, Any]:
+def _compare(cluster: RayCluster, site: Site, run: str, reference: dict[str, Any]) -> dict[str, Any]:
     """Compares the finals in the store, and those that the place holds now, with the reference; checks the chains."""
-    site, run = scene.site, scene.run
     again = f"{run}-again"
-    Command(site, "resume", run, "--place", site.url, "--nodes", scene.cluster.address, "--store", again).wait()
+    Command(site, "resume", run, "--place", site.url, "--nodes", cluster.address, "--store", again).wait()
     differing = set(differences(reference, finals_of(site.store, run)))
     differing |= set(differences(reference, finals_of(site.folder / again, run)))
     problems = audit(site.store, run)
@@ -354,8 +377,8 @@ def _memory(cluster: RayCluster, site: Site) -> list[dict[str, Any]]:
         nodes, others = [], []
         for number in range(len(cluster.nodes)):
             node = cluster.node_pid(number)
-            nodes.append(_pss_mib([node] if node else []))
-            others.append(_pss_mib([pid for pid in cluster.pids(number) if pid != node]))
+            nodes.append(pss_mib([node] if node else []))
+            others.append(pss_mib([pid for pid in cluster.pids(number) if pid != node]))
     finally:
         command.process.send_signal(signal.SIGINT)
         with contextlib.suppress(AssertionError):
@@ -363,7 +386,26 @@ def _memory(cluster: RayCluster, site: Site) -> list[dict[str, Any]]:
     return [
         {"what": "memory, node", "pss_mib": round(statistics.median(nodes))},
         {"what": "memory, Ray", "pss_mib": round(statistics.median(others))},
+        _memory_by_attempts(cluster, site),
     ]
+
+
+def _memory_by_attempts(cluster: RayCluster, site: Site) -> dict[str, Any]:
+    """Memory of nodes at the end of a long run to that after its first tenth."""
+    words = _memory_words(MANY_ATTEMPTS, "many-attempts")
+    command = Command(site, *words, "--nodes", cluster.address, "--place", site.url)
+    seen: list[tuple[int, float]] = []
+    while not command.has_ended():
+        pids = [pid for pid in map(cluster.node_pid, range(len(cluster.nodes))) if pid is not None]
+        if len(pids) == len(cluster.nodes):
+            seen.append((site.finals("many-attempts"), statistics.median(pss_mib([pid]) for pid in pids)))
+        time.sleep(2)
+    command.wait()
+    total = 8 * MANY_ATTEMPTS
+    first = next((mib for finals, mib in seen if finals >= total / 10), None)
+    last = max((mib for finals, mib in seen if finals >= total / 2), default=None)
+    ratio = None if first is None or last is None else round(last / first, 2)
+    return {"what": "memory, node, many attempts", "attempts": total, "pss_mib": last and round(last), "ratio": ratio}
 
 
 def _nodes(site: Site, run: str) -> list[dict[str, Any]]:
@@ -387,49 +429,34 @@ class Sleeper:
 """
 
 
-def _pss_mib(pids: Sequence[int]) -> float:
-    total = 0
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
-            total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-    return total / 1024
-
-
-def _soak(cluster: RayCluster, site: Site, load: Load, seconds: float) -> list[dict[str, Any]]:
-    """Runs one run after the other, and kills a node each minute."""
-    Command(site, "run", *load.words, "--run", "embedded").wait()
-    reference, draw = finals_of(site.store, "embedded"), random.Random(0)
+def _soak(cluster: RayCluster, site: Site, server: Any, load: Load, given: Any) -> None:
+    """Writes its report after each run, and exits with 1 if a final differs."""
     rows: list[dict[str, Any]] = []
-    memory: list[float] = []
-    began, kills = time.monotonic(), 0
-    next_kill = began + 60
-    while time.monotonic() - began < seconds:
-        run = f"soak-{len(rows)}"
-        command = Command(site, "run", *load.words, "--run", run, "--nodes", cluster.address, "--place", site.url)
-        while command.process.poll() is None and not any(line.startswith("run ") for _, line in command.lines):
-            if time.monotonic() >= next_kill:
-                victim = draw.randrange(len(cluster.nodes))
-                cluster.send(victim, signal.SIGKILL)
-                cluster.replace(victim)
-                kills, next_kill = kills + 1, next_kill + 60
-            time.sleep(0.5)
-        command.wait()
-        scene = Scene(cluster, site, None, load, command, run)
-        memory.append(_pss_mib(cluster.head_pids()))
-        rows.append({"what": run, **_compare(scene, reference), "kills": kills, "pss_mib": round(memory[-1])})
-        print(rows[-1], file=sys.stderr, flush=True)
-    total = {
-        "what": "soak",
-        "runs": len(rows),
-        "attempts": sum(row["attempts"] for row in rows),
-        "differing": sum(row["differing"] for row in rows),
-        "superseded": sum(row["superseded"] for row in rows),
-        "kills": kills,
-        "ratio": round(memory[-1] / memory[0], 2),
-        "wall_s": round(time.monotonic() - began),
-    }
-    return [total, *rows]
+    commit = commit_here()
+
+    def compare(run: str, reference: dict[str, Any]) -> dict[str, Any]:
+        return _compare(cluster, site, run, reference)
+
+    def publish(new: list[dict[str, Any]], facts: dict[str, Any]) -> None:
+        rows[:] = new
+        whole = {"commit": commit, "seed": given.seed, **facts}
+        report = Report("soak", HOW_SOAK, rows, _soak_targets(rows[0]), {}, whole)
+        report.finish(SOAK_COLUMNS, given.into)
+
+    soak(cluster, site, server, load.words, compare, seconds=given.soak_s, seed=given.seed, publish=publish)
+    if any(row["differing"] for row in rows):
+        sys.exit(1)
+
+
+def _soak_targets(total: dict[str, Any]) -> list[Target]:
+    grown = "memory in the last quarter to the second:"
+    return [
+        Target(DIFFERENT, "attempts", 0, total["differing"]),
+        Target("time", "s less than an hour", 0, max(0, 3600 - total["wall_s"])),
+        Target(f"{grown} GCS", "x", 1.2, total["gcs_growth"]),
+        Target(f"{grown} the command", "x", 1.2, total["command_growth"]),
+        Target("memory of a node process at its end to 30 s after its start, median", "x", 1.2, total["node_growth"]),
+    ]
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
-"""CPU time of commands whose work grows with what users have: help, an audit, judging a run again.
+"""CPU time of commands whose work grows with what users have: help, an audit, judging a run again, admitting tasks.
 
     python -m benchmarks.commands
     python -m benchmarks.commands --only help
     python -m benchmarks.commands --tasks .assay/demo-tasks-0-24
+    python -m benchmarks.commands --only admitting --before ../assay-206e2e3
 
 Each command is a process of its own; its time is that of the process and its children, imports included. Runs are of
 the world `grid`, judged in process, and of made tasks, judged in sandboxes, whose processes an accounting group counts.
-Times are also given in turns of the reference loop (`peers/bare.py`), measured before and after.
+Times are also given in turns of the reference loop (`peers/bare.py`), measured before and after. With `--before`,
+each round of `admitting` also runs an earlier version, and the rows say how many tasks have other findings there.
 """
 
 from __future__ import annotations
@@ -24,15 +26,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from assay.settings import Settings
+from benchmarks._admitting import ADMITTED, PROGRAM, QUICKLY, measure_admissions
 from benchmarks._cpu import Groups
 from benchmarks._measure import reference_us
 from benchmarks._report import Report, Target, options
 
 HOW = "CPU of the whole process and its children; of `--help` the slowest verb, medians of 5"
-COLUMNS = ("what", "size", "cpu_s", "beside_first", "thousand_reference_turns")
+COLUMNS = (
+    "what", "size", "cpu_s", "beside_first", "beside_before", "unequal_findings", "thousand_reference_turns",
+)  # fmt: skip
 ROOT = Path(__file__).parents[1]
 TASKS = Path(".assay/demo-tasks-0-24")
-PROGRAM = "import sys; sys.argv[0] = 'assay'; from assay.cli import main; main()"
+BEFORE = "206e2e3"
 AUDIT = """
 import sys
 from pathlib import Path
@@ -57,9 +62,20 @@ class Size(NamedTuple):
     in_process: int
     kept: int
     """Tasks to make."""
+    admitted: int
+    """Tasks to admit."""
+    rounds: int
+    """Times that each is admitted."""
 
 
-WHOLE, QUICK = Size(20_000, 10_000, 24), Size(500, 100, 1)
+class Given(NamedTuple):
+    tasks: Path
+    """Folder of made tasks."""
+    before: Path | None
+    """Checkout of an earlier version."""
+
+
+WHOLE, QUICK = Size(20_000, 10_000, 24, 5, 3), Size(500, 100, 1, 1, 1)
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -67,6 +83,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = options("commands", __doc__ or "")
     parser.add_argument("--only", action="append", choices=tuple(PARTS), help="only this part; repeatable")
     parser.add_argument("--tasks", type=Path, default=TASKS, metavar="FOLDER", help="made tasks, judged in sandboxes")
+    parser.add_argument("--before", type=Path, metavar="FOLDER", help="checkout of an earlier version")
     asked = parser.parse_args(words)
     size, before = QUICK if asked.quick else WHOLE, reference_us()
     rows: list[dict[str, Any]] = []
@@ -74,7 +91,7 @@ def main(words: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory(prefix="assay-bench-") as folder:
         for part in asked.only or PARTS:
             print(f"{part} ...", file=sys.stderr)
-            found = list(PARTS[part](size, Path(folder), asked.tasks))
+            found = list(PARTS[part](size, Path(folder), Given(asked.tasks, asked.before)))
             rows += found
             if not found:
                 missing[part] = MISSING.get(part, "").format(tasks=asked.tasks)
@@ -98,10 +115,14 @@ def _targets(rows: Sequence[dict[str, Any]], *, whole: bool) -> list[Target]:
         Target(f"judging {WHOLE.in_process:,} attempts again in process", "s CPU", 20.0, cpu_s(AGAIN)),
         Target("judging 32 attempts again in sandboxes, beside their run", "times", 0.5, beside),
         Target("making a task as the demo does", "s CPU", 1.3, cpu_s(MADE)),
+        *(
+            Target(f"{what}, beside {BEFORE}", "times", 1 / 3, found.get(what, {}).get("beside_before"))
+            for what in (QUICKLY, ADMITTED)
+        ),
     ]
 
 
-def _measure_help(_: Size, scratch: Path, __: Path) -> Iterator[dict[str, Any]]:
+def _measure_help(_: Size, scratch: Path, __: Given) -> Iterator[dict[str, Any]]:
     listed = _assay(scratch, "--help").stdout.decode().partition("Commands:")[2]
     verbs = [line.split()[0] for line in listed.splitlines() if line.startswith("  ") and line[2:3].isalpha()]
     cpu_s = {verb: statistics.median(_cpu_s(scratch, verb, "--help") for _ in range(5)) for verb in verbs}
@@ -109,14 +130,14 @@ def _measure_help(_: Size, scratch: Path, __: Path) -> Iterator[dict[str, Any]]:
     yield {"what": f"{HELP} of {slowest}", "size": len(verbs), "cpu_s": cpu_s[slowest]}
 
 
-def _measure_audit(size: Size, scratch: Path, _: Path) -> Iterator[dict[str, Any]]:
+def _measure_audit(size: Size, scratch: Path, _: Given) -> Iterator[dict[str, Any]]:
     made = [sys.executable, "-c", AUDIT, str(ROOT), str(scratch / "audited"), str(size.audited)]
     subprocess.run(made, cwd="/", check=True)
     cpu_s = _cpu_s(scratch, "audit", "many", "--store", str(scratch / "audited"), may_find=True)
     yield {"what": AUDITED, "size": size.audited, "cpu_s": cpu_s}
 
 
-def _measure_again(size: Size, scratch: Path, _: Path) -> Iterator[dict[str, Any]]:
+def _measure_again(size: Size, scratch: Path, _: Given) -> Iterator[dict[str, Any]]:
     store = ("--store", str(scratch / "worlds"))
     tasks = f"family:grid,n={size.in_process // 10}"
     first = _cpu_s(scratch, "run", tasks, "--agent", "oracle", "--attempts", "10", "--run", "first", *store)
@@ -124,9 +145,9 @@ def _measure_again(size: Size, scratch: Path, _: Path) -> Iterator[dict[str, Any
     yield {"what": AGAIN, "size": size.in_process, "cpu_s": cpu_s, "beside_first": cpu_s / first}
 
 
-def _measure_in_sandboxes(_: Size, scratch: Path, folder: Path) -> Iterator[dict[str, Any]]:
+def _measure_in_sandboxes(_: Size, scratch: Path, given: Given) -> Iterator[dict[str, Any]]:
     """Compares with the whole run of the reference solutions, of which judging is the largest part."""
-    tasks = sorted(path.parent for path in folder.absolute().glob("*/task.toml"))[:SANDBOXED_TASKS]
+    tasks = _made_tasks(given)[:SANDBOXED_TASKS]
     if not tasks:
         return
     store = ("--store", str(scratch / "sandboxes"))
@@ -142,7 +163,7 @@ def _measure_in_sandboxes(_: Size, scratch: Path, folder: Path) -> Iterator[dict
         yield row | {"beside_first": again_ms / first_ms}
 
 
-def _measure_making(size: Size, scratch: Path, _: Path) -> Iterator[dict[str, Any]]:
+def _measure_making(size: Size, scratch: Path, _: Given) -> Iterator[dict[str, Any]]:
     """Makes tasks as the demo does, with its tool layers but without results of earlier runs."""
     if importlib.util.find_spec(PACKAGE) is None:
         return
@@ -155,16 +176,27 @@ def _measure_making(size: Size, scratch: Path, _: Path) -> Iterator[dict[str, An
     yield {"what": MADE, "size": cost["kept"], "cpu_s": cost["cpu_s"] / cost["kept"]}
 
 
+def _measure_admitting(size: Size, scratch: Path, given: Given) -> Iterator[dict[str, Any]]:
+    tasks = _made_tasks(given)[: size.admitted]
+    return measure_admissions(scratch, tasks, given.before, size.rounds) if tasks else iter(())
+
+
+def _made_tasks(given: Given) -> list[Path]:
+    return sorted(path.parent for path in given.tasks.absolute().glob("*/task.toml"))
+
+
 MISSING = {
     "making": f"{PACKAGE} is not installed",
     "again-in-sandboxes": "no made tasks in {tasks} (make demo, or --tasks), or no accounting groups",
+    "admitting": "no made tasks in {tasks} (make demo, or --tasks), or no accounting groups",
 }
-PARTS: dict[str, Callable[[Size, Path, Path], Iterator[dict[str, Any]]]] = {
+PARTS: dict[str, Callable[[Size, Path, Given], Iterator[dict[str, Any]]]] = {
     "help": _measure_help,
     "audit": _measure_audit,
     "again": _measure_again,
     "again-in-sandboxes": _measure_in_sandboxes,
     "making": _measure_making,
+    "admitting": _measure_admitting,
 }
 
 

@@ -1,13 +1,14 @@
-"""Four skills for `repair` that deserve to be refused, tried on all 24 synthesised tasks of `assay demo`.
+"""Skills for `repair` that deserve to be refused, tried on all 24 synthesised tasks of `assay demo`.
 
 Results: `docs/experiments/refused-skills.md`. The learnt priors are better in simulation (`experiments.repair_priors`);
-`harmful` calls the operators unlikely that most often restore a file; `leaking` is the learnt priors with the id of a
-task of the trial; `null` changes the factors of two operators by 5%.
+`harmful` calls the operators unlikely that most often restore a file; `leaking` is the agent's own table with the id of
+a task of the trial; `null` changes the factors of two operators by 5%.
 
 Set before the run with `--record`: each is refused, `leaking` unrun for the task id, `harmful` for harm, `null` and
 `learnt` for no gain (and not for harm); all 24 tasks in every arm (`looks = 1`), budget 20 evaluations, run seed 31,
 level 0.0125 each, so that the four decisions share the tasks' error budget of 0.05. No placebo arm: no cause of a
-refusal needs one.
+refusal needs one. Added after `harmful` had been refused for no gain alone, and before it was tried: `inverted`, which
+makes every likely operator a million times less likely than the unlikely ones, to be refused for harm (level 0.01).
 
     python -m experiments.refused_skills .assay/demo-tasks-0-24
 """
@@ -51,33 +52,35 @@ class Expected(NamedTuple):
     """Cause that the refusal has to name."""
     never: str = ""
     """Cause that it may not name."""
+    alpha: float = ALPHA
 
 
-def make_skills(task_id: str, learnt: Mapping[str, float]) -> list[Expected]:
-    """Returns the four skills, the cheapest trial first."""
-    priors = write_priors("learnt", learnt)
-    text = f"{write_priors('leaking', learnt).text}\nIn {task_id} the fault is in the first function.\n"
-    leaking = SkillFolder("leaking", {SKILL_FILE: text.encode()})
+def make_skills(task_id: str) -> list[Expected]:
+    """Returns the skills but the learnt one, the cheapest trial first."""
     unlikely = {name: 0.01 for name, factor in LIKELIHOOD.items() if factor >= LIKELY}
-    harmful = write_priors("harmful", unlikely)
-    null = write_priors("null", {name: LIKELIHOOD[name] * 0.95 for name in ("ternary_swapped", "sign_added")})
+    inverted = {name: 0.001 if name in unlikely else 1000.0 for name in LIKELIHOOD}
+    slightly = {name: LIKELIHOOD[name] * 0.95 for name in ("ternary_swapped", "sign_added")}
+    text = f"{write_priors('leaking', LIKELIHOOD).text}\nIn {task_id} the fault is in the first function.\n"
     return [
-        Expected(leaking, "leak"),
-        Expected(harmful, "harm"),
-        Expected(null, "no gain", "harm"),
-        Expected(priors, "no gain", "harm"),
+        Expected(SkillFolder("leaking", {SKILL_FILE: text.encode()}), "leak"),
+        Expected(write_priors("harmful", unlikely), "harm"),
+        Expected(write_priors("null", slightly), "no gain", "harm"),
+        Expected(write_priors("inverted", inverted), "harm", alpha=0.01),
     ]
 
 
-def learn_priors() -> dict[str, float]:
-    """Counts how much more often than chance each operator restored a file, in packages without networkx."""
-    return count_factors([one for name in PACKAGES for one in make_faults(name, FAULTS, random.Random(name))])
+def learn_priors() -> Expected:
+    """Returns the skill that says how much more often than chance each operator restored a file, in packages without
+    networkx."""
+    faults = [one for name in PACKAGES for one in make_faults(name, FAULTS, random.Random(name))]
+    return Expected(write_priors("learnt", count_factors(faults)), "no gain", "harm")
 
 
-async def try_skill(name: str, folder: str, settings: Settings) -> TrialRecord:
+async def try_skill(expected: Expected, folder: str, settings: Settings) -> TrialRecord:
     """Runs or continues the trial of one skill."""
+    name = expected.skill.name
     config = TrialConfig(
-        skill=name, tasks=(folder,), agent="repair", agent_options={"budget": BUDGET}, looks=1, alpha=ALPHA,
+        skill=name, tasks=(folder,), agent="repair", agent_options={"budget": BUDGET}, looks=1, alpha=expected.alpha,
         no_placebo=True, seed=SEED, concurrency=2,
     )  # fmt: skip
     entry = await run_trial(config, settings, lambda text: print(f"{name}: {text}", flush=True))
@@ -87,7 +90,7 @@ async def try_skill(name: str, folder: str, settings: Settings) -> TrialRecord:
 
 
 def report(found: Mapping[str, tuple[Expected, TrialRecord]], recording: Recording) -> None:
-    """Reports the four decisions."""
+    """Reports the decisions."""
     rows, bars = [], []
     for name, (expected, trial) in found.items():
         arms = {arm.name: f"{arm.passed} of {arm.judged}" for arm in trial.arms}
@@ -101,10 +104,11 @@ def report(found: Mapping[str, tuple[Expected, TrialRecord]], recording: Recordi
 
 
 def main() -> None:
-    """Runs the four trials."""
+    """Runs the trials."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", help="task folders, as `assay demo` makes them")
     parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")
+    parser.add_argument("--only", nargs="+", help="try only these skills")
     parser.add_argument("--record", action="store_true", help="writes experiments/results")
     given = parser.parse_args()
     command = f"python -m experiments.refused_skills {given.folder} --record"
@@ -113,11 +117,14 @@ def main() -> None:
         settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
         tasks = find_tasks((given.folder,))
         library, found = SkillLibrary(settings.store), {}
-        for expected in make_skills(tasks[0].task.id, learn_priors()):
+        skills = [one for one in make_skills(tasks[0].task.id) if given.only is None or one.skill.name in given.only]
+        if given.only is None or "learnt" in given.only:
+            skills.append(learn_priors())
+        for expected in skills:
             name = expected.skill.name
             if name not in library.names():
                 library.add(expected.skill, "import", reason="to be refused", source="experiments.refused_skills")
-            found[name] = expected, asyncio.run(try_skill(name, given.folder, settings))
+            found[name] = expected, asyncio.run(try_skill(expected, given.folder, settings))
             print(f"{name}: {found[name][1].causes}", flush=True)
         report(found, recording)
 

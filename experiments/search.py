@@ -4,7 +4,13 @@ Each attempt has 300 acts. `restarts` tries again at random and stops as soon as
 searches over forks by one of three values: novelty, a value learnt from the verified attempts of a novelty search on
 other tasks, and the world's own progress. Restarts and progress use privileged knowledge.
 
+With `--record` the arms are those of entropy-branched search: a policy learnt from the same verified attempts bounds
+how many acts are tried in a state. Set before that run: 12 tasks in each of five fresh seeds in three worlds; at equal
+acts entropy-branched search by novelty passes at least 10 points more than best-first by novelty in two of three
+worlds, and at least 25 points more than restarts in two of three. The options of the policy were not tuned.
+
     python -m experiments.search
+    python -m experiments.search --record
 """
 
 from __future__ import annotations
@@ -12,17 +18,20 @@ from __future__ import annotations
 import argparse
 import asyncio
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from assay.errors import UserError
+from assay.learning.policies import learn_policy
 from assay.learning.values import learn_value
 from assay.settings import Settings
 from assay.statistics import difference_interval
 
+from ._results import Bar, Recording, Table
 from .combinators import Arm, Cell, run_arm
 
 SEEDS = (1, 2, 3, 4, 5)
@@ -30,65 +39,136 @@ ACTS, TASKS = 300, 40
 WORLDS = {"adventure,rooms=7,locks=2": 300, "maze": 60, "sokoban": 60}
 """World to the number of tasks that its value is learnt on."""
 SEARCH: dict[str, Any] = {"acts": ACTS}
+ENTROPY_SEEDS, ENTROPY_TASKS = (11, 12, 13, 14, 15), 12
+ENTROPY_WORLDS = {"adventure,rooms=7,locks=2": 60, "maze": 30, "sokoban": 40}
+"""World to the number of tasks that its value and its policy are learnt on."""
+RESTARTS, NOVELTY = "restarts (verifier stops)", "best-first, novelty"
+ENTROPY = "entropy-branched, novelty"
 
 
-async def _learn(world: str, seed: int, settings: Settings) -> tuple[Path | None, str]:
-    """Returns the file of a value that is learnt on tasks that no arm sees, and the passes that it rests on; None where
-    every attempt passed, so that there is nothing to learn."""
-    tasks = f"family:{world},n={WORLDS[world]},seed={seed * 1000 + 7}"
+class Learnt(NamedTuple):
+    """Files that are learnt in one seed on tasks that no arm sees; None where there is nothing to learn from."""
+
+    value: Path | None
+    policy: Path | None
+    passes: str
+
+
+async def _learn(world: str, number: int, seed: int, settings: Settings) -> Learnt:
+    """Has a novelty search make other tasks, and learns a value and a policy from that."""
+    tasks = f"family:{world},n={number},seed={seed * 1000 + 7}"
     arm = Arm("explored", "best-first", SEARCH)
     await run_arm(arm, tasks, [seed], settings)
-    try:
-        learnt = learn_value([arm.run_name(tasks, seed)], settings, 0.9)
-    except UserError:
-        return None, "all"
-    file = settings.store / f"{world.partition(',')[0]}-{seed}.json"
-    file.write_bytes(msgspec.json.encode(learnt.value))
-    return file, f"{learnt.passed} of {learnt.attempts}"
+    run, files = arm.run_name(tasks, seed), []
+    shown = "all"
+    for kind in ("value", "policy"):
+        file: Path | None = settings.store / f"{kind}-{world.partition(',')[0]}-{seed}.json"
+        try:
+            if kind == "value":
+                learnt = learn_value([run], settings, 0.9)
+                made: Any = learnt.value
+                shown = f"{learnt.passed} of {learnt.attempts}"
+            else:
+                made = learn_policy([run], settings).policy
+            if file is not None:
+                file.write_bytes(msgspec.json.encode(made))
+        except UserError:  # every attempt passed, or none did
+            file = None
+        files.append(file)
+    return Learnt(files[0], files[1], shown)
 
 
-async def _world(world: str, seeds: list[int], settings: Settings) -> None:
+def _arms(learnt: Learnt, *, with_entropy: bool) -> list[Arm]:
+    arms = [
+        Arm(RESTARTS, f"retry:{ACTS}:random-world", {"judge": "verdict"}, ACTS),
+        Arm(NOVELTY, "best-first", SEARCH | {"value": "novelty"}),
+    ]
+    if learnt.value is not None:
+        arms.append(Arm("best-first, learnt", "best-first", SEARCH | {"value": str(learnt.value)}))
+    if not with_entropy:
+        return [*arms, Arm("best-first, progress (privileged)", "best-first", SEARCH | {"value": "progress"})]
+    if learnt.policy is None:
+        return arms
+    policy = SEARCH | {"policy": str(learnt.policy)}
+    arms += [
+        Arm(ENTROPY, "best-first", policy | {"value": "novelty"}),
+        Arm("entropy-branched, confidence", "best-first", policy | {"value": "confidence"}),
+    ]
+    if learnt.value is not None:
+        arms.append(Arm("entropy-branched, learnt", "best-first", policy | {"value": str(learnt.value)}))
+    return arms
+
+
+async def run_world(
+    world: str, seeds: Sequence[int], settings: Settings, *, with_entropy: bool
+) -> tuple[Table, dict[str, float], list[str]]:
+    """Returns the table of a world, the success of each arm, and the passes that what was learnt rests on."""
     cells: dict[str, list[Cell]] = {}
     passes = []
+    number = (ENTROPY_WORLDS if with_entropy else WORLDS)[world]
     for seed in seeds:
-        tasks = f"family:{world},n={TASKS},seed={seed}"
-        value, rests_on = await _learn(world, seed, settings)
-        passes.append(rests_on)
-        arms = [
-            Arm("restarts (verifier stops)", f"retry:{ACTS}:random-world", {"judge": "verdict"}, ACTS),
-            Arm("best-first, novelty", "best-first", SEARCH | {"value": "novelty"}),
-            Arm("best-first, learnt", "best-first", SEARCH | {"value": str(value)}),
-            Arm("best-first, progress (privileged)", "best-first", SEARCH | {"value": "progress"}),
-        ]
-        for arm in arms:
-            if arm.options.get("value") == "None":
-                continue
+        tasks = f"family:{world},n={ENTROPY_TASKS if with_entropy else TASKS},seed={seed}"
+        learnt = await _learn(world, number, seed, settings)
+        passes.append(learnt.passes)
+        for arm in _arms(learnt, with_entropy=with_entropy):
             cells.setdefault(arm.label, []).append(await run_arm(arm, tasks, [seed], settings))
-    base = next(iter(cells.values()))
-    print(f"\n{world}; the value rests on {', '.join(passes)} passing attempts\n")
-    print("| arm | passed | gain over restarts [95%] | by seed | acts |\n|---|---:|---:|---:|---:|")
-    for label, found in cells.items():
+        print(f"{world}: seed {seed} is done", flush=True)
+    complete = {label: found for label, found in cells.items() if len(found) == len(seeds)}
+    base, rows = next(iter(complete.values())), []
+    for label, found in complete.items():
         passed = [value for cell in found for value in cell.passed.values()]
         acts = [value for cell in found for value in cell.turns.values()]
-        pairs = zip(found, base, strict=True)
-        differences = [[cell.passed[key] - other.passed[key] for key in cell.passed] for cell, other in pairs]
-        interval = difference_interval([one for several in differences for one in several])
-        means = [fmean(one) for one in differences]
-        ends = "" if interval is None else f" [{interval.low:+.3f}, {interval.high:+.3f}]"
-        shown = "- | -" if found is base else f"{fmean(means):+.3f}{ends} | {min(means):+.2f} to {max(means):+.2f}"
-        print(f"| {label} | {fmean(passed):.3f} | {shown} | {fmean(acts):.0f} |")
+        shown = ["-", "-"] if found is base else _gain(found, base)
+        rows.append([label, f"{fmean(passed):.3f}", *shown, f"{fmean(acts):.0f}"])
+    columns = ["arm", "passed", "gain over restarts [95%]", "by seed", "acts"]
+    rates = {label: fmean(v for cell in found for v in cell.passed.values()) for label, found in complete.items()}
+    return Table(columns, rows), rates, passes
+
+
+def _gain(found: Sequence[Cell], base: Sequence[Cell]) -> list[str]:
+    pairs = zip(found, base, strict=True)
+    differences = [[cell.passed[key] - other.passed[key] for key in cell.passed] for cell, other in pairs]
+    interval = difference_interval([one for several in differences for one in several])
+    means = [fmean(one) for one in differences]
+    ends = "" if interval is None else f" [{interval.low:+.3f}, {interval.high:+.3f}]"
+    return [f"{fmean(means):+.3f}{ends}", f"{min(means):+.2f} to {max(means):+.2f}"]
+
+
+def report_worlds(found: dict[str, tuple[Table, dict[str, float], list[str]]], recording: Recording) -> None:
+    """Reports the worlds and the bars of the recorded run."""
+    tables = {world.partition(",")[0]: table for world, (table, _, _) in found.items()}
+    bars = []
+    for bar, other, least in (
+        ("entropy-branched by novelty at least 10 points above best-first by novelty", NOVELTY, 0.10),
+        ("entropy-branched by novelty at least 25 points above restarts", RESTARTS, 0.25),
+    ):
+        gains = {
+            name.partition(",")[0]: rates.get(ENTROPY, 0.0) - rates[other] for name, (_, rates, _) in found.items()
+        }
+        shown = ", ".join(f"{name} {gain:+.3f}" for name, gain in gains.items())
+        bars.append(Bar(f"{bar}, in two of three worlds", shown, sum(one >= least for one in gains.values()) >= 2))
+    passes = {world.partition(",")[0]: passes for world, (_, _, passes) in found.items()}
+    recording.write(tables, bars if recording.is_enabled else [], passes=passes)
 
 
 def main() -> None:
     """Runs all worlds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
+    parser.add_argument("--seeds", type=int, nargs="+", help="default: 1 to 5, or those of the plan")
+    parser.add_argument("--worlds", nargs="+", choices=[one.partition(",")[0] for one in WORLDS])
+    parser.add_argument("--entropy", action="store_true", help="the arms of the recorded run")
+    parser.add_argument("--record", action="store_true", help="the arms of the plan above; writes experiments/results")
     given = parser.parse_args()
+    seeds = given.seeds or (ENTROPY_SEEDS if given.record else SEEDS)
+    command = "python -m experiments.search --record"
+    recording = Recording("entropy-search", command, seeds, __doc__ or "", enabled=given.record, planned=ENTROPY_SEEDS)
+    with_entropy = given.record or given.entropy
     with tempfile.TemporaryDirectory() as scratch:
         settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
-        for world in WORLDS:
-            asyncio.run(_world(world, given.seeds, settings))
+        chosen = [one for one in WORLDS if given.worlds is None or one.partition(",")[0] in given.worlds]
+        found = {world: asyncio.run(run_world(world, seeds, settings, with_entropy=with_entropy)) for world in chosen}
+        report_worlds(found, recording)
 
 
 if __name__ == "__main__":

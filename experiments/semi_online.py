@@ -23,9 +23,9 @@ from assay.rollout.rejudge.semi_online import replay_semi_online
 from assay.settings import Settings
 from assay.store import list_runs
 
-TASKS = "family:sites,n=30,least=4,most=8,seed={seed}"
-LIVE_ATTEMPTS, REPLAYS, PATCHES = 2, 2, 4
-TURNS = 120
+TASKS = "family:sites,n=20,least=4,most=8,seed={seed}"
+LIVE_ATTEMPTS, REPLAYS, PATCHES = 1, 3, 4
+TURNS = 100
 
 
 class Arm(NamedTuple):
@@ -41,10 +41,10 @@ class Arm(NamedTuple):
 
 
 ARMS = (
-    *(Arm("expert", {"noise": noise}) for noise in (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5)),
-    Arm("page-walker", {"acts": 10}),
-    Arm("page-walker", {"acts": 40}),
-    Arm("random-world", {"steps": 80}),
+    *(Arm("expert", {"noise": noise}) for noise in (0.0, 0.05, 0.1, 0.2, 0.35, 0.5)),
+    *(Arm("page-planner", {"acts": acts}) for acts in (8, 16, 32)),
+    Arm("page-walker", {"acts": 15}),
+    Arm("random-world", {"steps": 40}),
 )
 
 

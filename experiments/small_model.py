@@ -144,7 +144,7 @@ def report_memory(results: Sequence[Mapping[str, Outcomes]], recording: Recordin
         return [fmean(result[arm].values()) for result in results if result[arm]]  # a seed may change no task
 
     rows = [[arm, *(f"{one:.2f}" for one in rates(arm)), f"{fmean(rates(arm) or [0.0]):.3f}"] for arm in results[0]]
-    columns = ["arm", *(f"seed {number}" for number in range(1, len(results) + 1)), "mean"]
+    columns = ["arm", *(f"seed {seed}" for seed in recording.seeds), "mean"]
     whole = [row for row in rows if len(row) == len(columns)]
     pairs = {
         arm: [result[arm][task] - result[ONE][task] for result in results for task in result[arm]]
@@ -280,16 +280,18 @@ def main() -> None:
     """Runs one part for each seed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=list(PARTS))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
+    parser.add_argument("--seeds", type=int, nargs="+", help="default: 1 to 5, or those of the plan")
     parser.add_argument("--store", type=Path, help="Keeps the runs in this store.")
     parser.add_argument(
-        "--record", action="store_true", help="Runs the seeds of the plan and writes experiments/results."
+        "--record", action="store_true", help="Writes experiments/results; without --seeds for all seeds of the plan."
     )
     given = parser.parse_args()
     run, report = PARTS[given.part]
-    seeds = RECORDED_SEEDS if given.record else given.seeds
+    seeds = given.seeds or (RECORDED_SEEDS if given.record else (1, 2, 3, 4, 5))
     command = f"python -m experiments.small_model {given.part} --record"
-    recording = Recording(f"small-model-{given.part}", command, seeds, __doc__ or "", enabled=given.record)
+    recording = Recording(
+        f"small-model-{given.part}", command, seeds, __doc__ or "", enabled=given.record, planned=RECORDED_SEEDS
+    )
     with tempfile.TemporaryDirectory() as scratch:
         settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
         results = []

@@ -233,7 +233,8 @@ async def _designs(settings: Settings) -> None:
             own = msgspec.structs.replace(settings, store=settings.store / method)  # the holdout's budget is each one's
             found = await evolve(_design_recipe(method, seed), own)
             told = found.winner["roles"][0]["options"] or "all told"
-            shown = f"{told}, {len(found.winner['channels'])} channel, absent {found.winner['absent']}"
+            ways = [", ".join(one.get("writers", ["both"])) for one in found.winner["channels"]]
+            shown = f"{told}; writers: {ways[0] if ways else 'none'}; absent: {len(found.winner['absent'])}"
             held = "-" if found.held_out is None else f"{found.held_out[0]:.3f} to {found.held_out[1]:.3f}"
             decision = "accepted" if found.accepted else "refused"
             claimed = f"{found.claimed[0]:.3f} to {found.claimed[1]:.3f}"

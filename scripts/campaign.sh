@@ -5,6 +5,7 @@ set -u
 python=$1 seed=$2 count=$3
 shift 3
 results=tests/adversary/results
+DEMO=.assay/demo-tasks-0-24
 failed=0
 tasks=""
 for set in "$@"; do
@@ -31,5 +32,18 @@ run() {
 "$python" -m tests.synthesis.sites.campaign || failed=1
 "$python" -m tests.simulation --seeds 20 --out tests/simulation/results.json || failed=1
 "$python" -m benchmarks.cluster --soak-s "${SOAK_S:-3600}" --into benchmarks/campaign || failed=1
+# Experiments whose results are committed; a bar that is missed is a result. Their stores stay, so that they can be resumed.
+record() {
+    name=$1 module=$2
+    shift 2
+    "$python" -m "experiments.$module" "$@" --record --store ".experiments/$name" || failed=1
+}
+record small-model-prompts small_model prompts
+record small-model-memory small_model memory
+record prompt-null prompt_null
+record team-credit team_credit
+record entropy-search search
+[ ! -d "$DEMO" ] || record refused-skills refused_skills "$DEMO"
+"$python" -m experiments.pages
 ASSAY_WHOLE_CAMPAIGNS=1 "$python" -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder || failed=1
 exit $failed

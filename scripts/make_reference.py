@@ -63,12 +63,12 @@ from assay.gateway.backends import _open_tokens as token_models
 from assay.gateway.backends import pricing, scripted, small
 from assay.learning.credit.compose import CreditConfig, MaskStage
 from assay.learning.evolution.recipe import EvolveGateOptions, EvolveRecipe, EvolveSearchOptions
-from assay.learning.improve import EvaluationPoint, ImproveReport
 from assay.learning.service import BatchRequest, PolicyRequest, RolloutServiceConfig
 from assay.learning.service.config import AbortRequest, AcknowledgeRequest, VersionRequest
 from assay.learning.service.groups import GroupAttempt
 from assay.learning.skills.records import ArmResult, Claim, Edit, EditProposal, EvidenceRef, SkillEntry, TrialRecord
 from assay.learning.train import TrainReport
+from assay.learning.trainer.improve_report import EvaluationPoint, ImproveReport
 from assay.learning.trainer.options import DpoOptions, ModelOptions, OptimiserOptions, PolicyGradientOptions, SftOptions
 from assay.learning.trainer.recipe import (
     DemonstrationOptions,

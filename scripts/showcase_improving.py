@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 from assay.learning.evolution.evolve import EvolutionEntry
+from assay.learning.release_line import ReleaseEntry
 from assay.learning.skills.chained_file import ChainedFile
 from assay.learning.skills.holdouts import HoldoutUse
 from assay.learning.skills.records import ArmResult, Claim, Edit, EditProposal, EvidenceRef, SkillEntry, TrialRecord
@@ -26,14 +27,30 @@ from assay.records import (
 )
 from assay.store import RunStore
 
-SKILL, SEARCH, SEARCHED = "crown-rules", "fact-prompts", "searched"
+SKILL, SEARCH, SEARCHED, LINE = "crown-rules", "fact-prompts", "searched", "nightly"
 _ROOMS = ("hall", "cellar", "garden", "tower", "kitchen", "attic", "well")
 
 
+def _write_releases(root: Path, at: float) -> None:
+    """Writes a line of releases with an accepted and a refused candidate."""
+    gained, lost = tuple(f"parse-{n}" for n in range(9)), tuple(f"parse-{n}" for n in range(3))
+    reasons = (
+        "9 gained, 1 lost, no protected task lost (one-sided p = 0.011)",
+        "4 gained and 3 lost: chance explains that (one-sided p = 0.500)",
+    )
+    entries = [
+        ReleaseEntry("loop-2", "loop-1", True, reasons[:1], gained, lost[:1], "tasks", 1, at),
+        ReleaseEntry("loop-3", "loop-2", False, reasons[1:], gained[:4], lost, "tasks", 2, at + 86_400),
+    ]
+    _write_chain(root / "releases" / f"{LINE}.jsonl", ReleaseEntry, entries)
+
+
 def write_improving(root: Path, draw: random.Random, at: float) -> None:
-    """Writes a skill's ledger with an accepted and a refused version, a search with its gate, and a search's tree."""
+    """Writes a skill's ledger with an accepted and a refused version, a search with its gate, a line of releases, and a
+    search's tree."""
     _write_skill(root, at)
     _write_search(root)
+    _write_releases(root, at)
     _write_tree(root, draw, at)
 
 

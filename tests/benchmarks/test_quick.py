@@ -22,6 +22,7 @@ from benchmarks import (
     separation,
     viewer,
 )
+from tests.admission.folders import CAREFUL, write_task
 from tests.sampling import WHOLE
 
 IN_CAMPAIGN = pytest.mark.skipif(not WHOLE, reason="starts dozens of processes or a browser: part of `make campaign`")
@@ -99,6 +100,21 @@ def test_commands_report_what_a_kept_task_costs(tmp_path: Path) -> None:
     (row,) = written(tmp_path, "commands")["rows"]
     assert (row["what"], row["size"]) == (commands.MADE, 1)
     assert row["cpu_s"] > 0
+
+
+@pytest.mark.long
+def test_commands_report_admissions_beside_an_earlier_version(tmp_path: Path) -> None:
+    write_task(tmp_path / "tasks" / "careful", CAREFUL)
+    given = ["--tasks", str(tmp_path / "tasks"), "--before", str(commands.ROOT)]
+    commands.main(["--quick", "--only", "admitting", *given, "--into", str(tmp_path)])
+    found = written(tmp_path, "commands")
+    if "admitting" in found["not_measured"]:
+        pytest.skip("no accounting groups")
+    assert [(row["what"], row["size"]) for row in found["rows"]] == [(commands.QUICKLY, 1), (commands.ADMITTED, 1)]
+    assert [row["unequal_findings"] for row in found["rows"]] == [0, 0]
+    assert all(row["beside_before"] > 0 for row in found["rows"])
+    beside = {target["what"]: target["measured"] for target in found["targets"] if commands.BEFORE in target["what"]}
+    assert list(beside.values()) == [row["beside_before"] for row in found["rows"]]
 
 
 @IN_CAMPAIGN

@@ -78,9 +78,9 @@ def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
         process.wait()
 
 
-def _finals(run: str) -> Finals:
+def _finals(run: str, root: str = ".assay") -> Finals:
     """Returns task and outcome of each deciding trial, of which there is one for an attempt."""
-    with RunStore.open(Path(".assay"), run) as store:
+    with RunStore.open(Path(root), run) as store:
         rows = [row for row in store.attempts() if row.final]
     assert len({row.attempt for row in rows}) == len(rows)
     return {row.attempt: (row.task, row.outcome) for row in rows}
@@ -142,6 +142,26 @@ def test_a_killed_command_is_resumed_and_its_nodes_leave(
     assert audit(Path(".assay"), "many") == ()
     assert "every digest" in say("verify", "many")[1]
     assert say("resume", "many")[0] == 0  # nothing is left to do, and no node starts
+
+
+@pytest.mark.long
+def test_two_commands_with_nodes_of_their_own_give_both_the_finals_of_one(
+    say: Say, start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    assert say(*RUN, "--run", "one")[0] == 0
+    first = start(*RUN, "--run", "many", "--nodes", "1", "--concurrency", "1")
+    _wait_for(lambda: _committed("many") >= 1, within_s=120)
+    os.kill(first.pid, signal.SIGSTOP)  # it goes on when the other one has taken the run over
+    place = ("--place", f"file://{tmp_path}/.assay/objects")
+    second = start("resume", "many", "--store", "other", *place, "--nodes", "1")
+    _wait_for(lambda: len(list(Path(".assay/objects/runs/many/epochs").glob("*.json"))) == 2, within_s=120)
+    os.kill(first.pid, signal.SIGCONT)
+    assert first.wait(120) in (0, 2), (tmp_path / "0.log").read_text()
+    assert second.wait(120) == 0, (tmp_path / "1.log").read_text()
+    assert say("resume", "many")[0] == 0
+    for root in ("other", ".assay"):
+        assert _finals("many", root) == _finals("one")
+        assert audit(Path(root), "many") == ()
 
 
 @pytest.mark.long

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
+import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -189,3 +191,25 @@ async def test_no_header_can_bring_in_another() -> None:
     async with asking(server) as client, client.post(b"{}", {"A": "b\r\nX-Evil: 1"}) as response:
         await response.read()
     assert b"\r\nX-Evil" not in server.asked[0]
+
+
+def test_a_call_that_is_cancelled_as_it_connects_leaves_no_socket_behind() -> None:
+    """As polls of nodes are, on a busy machine."""
+
+    async def call_and_cancel() -> None:
+        async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            client = HttpClient(f"http://127.0.0.1:{port}/", {}, ClientLimits(5.0, 5.0, 1000))
+            for turns in range(200):
+                calling = asyncio.create_task(client.acquire())
+                for _ in range(1 + turns % 8):
+                    await asyncio.sleep(0)
+                calling.cancel()
+                await asyncio.wait({calling})
+            await client.close()
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        asyncio.run(call_and_cancel())
+        gc.collect()
+    assert [str(one.message) for one in caught if issubclass(one.category, ResourceWarning)] == []

@@ -107,6 +107,29 @@ class Coin:
             attempt.finish("tails")
 
 
+FEW_MOVES = """
+contract = "calm"
+[[rules]]
+name = "few-moves"
+kind = "governance"
+require = 'count(call.name == "move") <= 3'
+"""
+
+
+async def test_a_winner_that_is_less_safe_is_refused_and_both_are_on_the_front(tmp_path: Path) -> None:
+    (tmp_path / "calm.toml").write_text(FEW_MOVES)
+    given = recipe(base={"steps": 3}, space={"steps": [3, 50]}, contracts=(str(tmp_path / "calm.toml"),))
+    found = await evolve(given, settings_in(tmp_path))
+    by_steps = {one.options["steps"]: one for one in found.candidates}
+    assert by_steps[50].rate > by_steps[3].rate
+    assert (by_steps[3].unsafe, by_steps[50].unsafe) == (0.0, pytest.approx(1 - by_steps[3].rate))
+    assert by_steps[3].on_front
+    assert by_steps[50].on_front
+    assert not found.accepted
+    assert found.reasons[0].startswith("a safety contract was broken in")
+    assert plain(await evolve(given, settings_in(tmp_path))) == plain(found)
+
+
 async def test_tasks_of_the_search_decide_nothing_and_a_name_is_of_one_recipe(tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
     with pytest.raises(UserError, match="16 tasks of the gate are tasks of the search"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import re
 import shutil
@@ -28,6 +29,7 @@ from assay.learning.trainer.metrics import Metrics
 from assay.learning.trainer.recipe import ImproveRecipe
 from assay.settings import Settings
 from assay.store import RunStore, audit, final_rows, list_runs
+from benchmarks._finals import differences, finals_of
 from tests.learning.forks import Fork, ForkServer
 from tests.optional import require_packages
 from tests.sampling import WHOLE
@@ -83,11 +85,13 @@ def forks() -> Iterator[ForkServer]:
     server.close()
 
 
-def improve(forks: ForkServer, folder: Path, budget: int | None = 9000, more: str = "") -> Fork:
+def improve(
+    forks: ForkServer, folder: Path, budget: int | None = 9000, more: str = "", words: Sequence[str] = ()
+) -> Fork:
     folder.mkdir(exist_ok=True)
     (folder / "recipe.toml").write_text(RECIPE + more)
     limit = [] if budget is None else ["--set", f"budget_calls={budget}"]
-    return forks.start(folder, "improve", "recipe.toml", "--store", "store", "--json", *limit)
+    return forks.start(folder, "improve", "recipe.toml", "--store", "store", "--json", *limit, *words)
 
 
 @pytest.fixture(scope="module")
@@ -153,6 +157,46 @@ def test_killed_at_any_moment_it_ends_with_the_same_weights(improved: Any, forks
     process.poll(wait=True)
     again = json.loads(process.out.read_bytes())
     assert (again["version"], again["curve"]) == (report["version"], report["curve"]), process.err.read_text()
+
+
+def test_nodes_make_the_same_attempts_though_one_and_the_command_are_killed(
+    improved: Any, forks: ForkServer, tmp_path: Path
+) -> None:
+    pytest.importorskip("obstore")
+    first, report = improved
+    folder, words = tmp_path / "x", ("--nodes", "2", "--set", "rollout.concurrency=2")
+    _copy_demonstrations(first, folder)
+    process = improve(forks, folder, None, words=words)
+    _wait_for_final(folder, "tiny-0-step-0001", process)
+    nodes = [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+    assert len(nodes) == 2
+    os.kill(nodes[0], signal.SIGKILL)
+    _wait_for_final(folder, "tiny-0-step-0002", process)
+    assert process.end(signal.SIGKILL) == -signal.SIGKILL
+    assert "local node 0 ended (SIGKILL); it is started again" in process.err.read_text()
+    process = improve(forks, folder, None, words=words)
+    process.poll(wait=True)
+    again = json.loads(process.out.read_bytes())
+    assert (again["version"], again["curve"]) == (report["version"], report["curve"]), process.err.read_text()
+    for run in list_runs(first / "store"):
+        if run != "tiny-0-training":
+            assert differences(finals_of(first / "store", run), finals_of(folder / "store", run)) == []
+            assert audit(folder / "store", run) == ()
+
+
+def _wait_for_final(folder: Path, run: str, command: Fork) -> None:
+    """Waits until an attempt of a training's run is decided in the place."""
+    until = time.monotonic() + 120
+    while not any(folder.glob(f"store/objects/runs/tiny-0-attempts/finals/*/{run}=*")):
+        assert command.poll() is None, command.err.read_text()
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_a_budget_and_nodes_are_refused(forks: ForkServer, tmp_path: Path) -> None:
+    process = improve(forks, tmp_path / "x", words=("--nodes", "2"))
+    assert process.poll(wait=True) == 2
+    assert "budget_calls is kept by one process" in process.err.read_text()
 
 
 def _recipe(folder: Path) -> bytes:

@@ -31,6 +31,17 @@ def test_from_the_runs_to_a_search_and_what_it_claimed(look: Look) -> None:
 
 
 @pytest.mark.long
+def test_a_line_of_releases_shows_each_decision(look: Look) -> None:
+    page = look.go("#/ledgers")
+    look.follow(page.get_by_role("link", name="nightly", exact=True))
+    rows = page.get_by_role("region", name="Release candidates, table").get_by_role("row")
+    expect(rows).to_have_count(3)
+    expect(rows.nth(1)).to_contain_text("loop-3loop-2")
+    expect(rows.nth(1)).to_contain_text("refused")
+    expect(page.get_by_text("Present release: loop-2")).to_be_visible()
+
+
+@pytest.mark.long
 def test_a_skill_shows_edits_trials_and_the_use_of_held_out_tasks(look: Look) -> None:
     page = look.go("#/skill/crown-rules")
     entries = page.get_by_role("list", name="Entries, the newest first").locator("> li")

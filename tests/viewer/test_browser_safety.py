@@ -36,6 +36,7 @@ ROUTES = {
     "ledgers": "#/ledgers",
     "skill": "#/skill/crown-rules",
     "evolution": "#/evolution/fact-prompts",
+    "releases": "#/releases/nightly",
     "tree": "#/run/searched/attempt/adventure-5-1%400.0?view=tree",
     "failures": "#/run/nightly-0-loop-qwen3-4b/failures",
     "training": "#/run/duration-rl-0-training/training",

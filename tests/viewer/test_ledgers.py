@@ -13,7 +13,7 @@ from assay.errors import UserError
 from assay.records import Evidence, digest_bytes
 from assay.store import RunStore
 from assay.viewer.branch_tree import branch_tree
-from assay.viewer.ledgers import list_ledgers, read_ledger, show_evolution, show_skill
+from assay.viewer.ledgers import list_ledgers, read_ledger, show_evolution, show_releases, show_skill
 from assay.viewer.views import make_view
 from scripts.showcase_improving import SEARCH, SEARCHED, SKILL, write_improving
 
@@ -65,6 +65,19 @@ def test_a_changed_ledger_is_reported_with_what_was_read_before(root: Path) -> N
     assert len(found["candidates"]) == 2
     path.write_bytes(b'{"kind": "candidate", "previous": ""}\n{torn')
     assert (len(read_ledger(path).entries), read_ledger(path).problem) == (1, None)
+
+
+def test_a_line_of_releases_shows_its_release_and_every_decision(tmp_path: Path) -> None:
+    entry = {"base": "one", "candidate": "two", "accepted": True, "reasons": ["3 gained"], "gained": ["t"], "lost": []}
+    hostile = {"base": 5, "candidate": "x" * 9_000, "accepted": "yes", "reasons": [1], "gained": "t", "number": True}
+    write_lines(tmp_path / "releases" / "main.jsonl", {**entry, "number": 1, "at": 1.7e9}, hostile)
+    found = show_releases(tmp_path, "main")
+    assert (found["release"], found["state"], found["problem"]) == ("two", "refused", None)
+    assert [(one["accepted"], one["gained"]) for one in found["entries"]] == [(True, ["t"]), (False, [])]
+    assert len(found["entries"][1]["candidate"]) < 4_100
+    assert [(one["name"], one["state"]) for one in list_ledgers(tmp_path)["releases"]] == [("main", "refused")]
+    with pytest.raises(UserError):
+        show_releases(tmp_path, "../main")
 
 
 def test_hostile_ledgers_are_cut_and_typed(tmp_path: Path) -> None:

@@ -185,14 +185,13 @@ async def _open_attempts(
         yield partial(run_attempts, store, resources)
         return
     from assay.rollout.cluster.node_session import PlacedRunOptions  # late: one machine needs no cluster
-    from assay.rollout.cluster.placed_run import read_label
+    from assay.rollout.cluster.placed_run import require_label
     from assay.rollout.cluster.placed_work import open_placed_work, published_of
 
     from .node_work import WORKLOAD
 
-    published, label = published_of(store, WORKLOAD, resources.config.concurrency), read_label(store)
-    assert published is not None
-    assert label is not None
+    label = require_label(store)
+    published = published_of(store, label, WORKLOAD, resources.config.concurrency)
     options = nodes or PlacedRunOptions(label.url, label.nodes)
     async with open_placed_work(published, settings, options, progress) as work:
 

@@ -64,7 +64,9 @@ class Recall:
         if not self._options.memory:
             return messages
         selected = select_records(self._records, attempt.task, self._options.scope)
-        items = MemoryIndex(selected.used).search(instruction_of(attempt.task), self._options.recall)
+        items = MemoryIndex([one.without_pages() for one in selected.used]).search(
+            instruction_of(attempt.task), self._options.recall
+        )
         attempt.note(selected.evidence(items))
         at = max((i for i, message in enumerate(messages) if message["role"] == "user"), default=None)
         if not items or at is None or not isinstance(messages[at]["content"], str):

@@ -1,8 +1,9 @@
-"""Frontier of a best-first search over forks: open nodes by cost, states that were seen, and a budget of tried acts.
+"""Frontier of a best-first search: open nodes by cost, states that were seen, and a budget of tried acts.
 
-`best-first` (worlds that list their acts) and `page-search` (pages) search with it. A node is whatever the search needs
-to go on from a state; the frontier never looks into one. An act whose words say that it cannot be taken back is marked
-by `is_irreversible`; a search that would do it for good refuses it, and counts the refusal.
+`best-first` (worlds that list their acts), `page-search` (pages) and `page-planner` (a map of remembered pages) search
+with it. A node is whatever the search needs to go on from a state; the frontier never looks into one. An act whose
+words say that it cannot be taken back is marked by `is_irreversible`; a search that would do it for good refuses it,
+and counts the refusal.
 """
 
 from __future__ import annotations

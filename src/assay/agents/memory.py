@@ -1,9 +1,10 @@
 """Memory of verified attempts, as agents read it: records of a file, filters, and retrieval by BM25.
 
 A memory file holds one record an attempt, written by `assay memory add`; each item of it names the step that it is of.
-Passing attempts give items of kind `success`, failing ones `place`: what followed an act. An item is used only for the
-task that it is of, unless the agent's options say otherwise: the texts of two tasks may be alike where nothing else is.
-Items of a task that was changed since are never used.
+Passing attempts give items of kind `success`, failing ones `place`: what followed an act. Attempts in a browser also
+give items of kind `page`: what the pages of a site offer, and where it leads. An item is used only for the task that it
+is of, unless the agent's options say otherwise: the texts of two tasks may be alike where nothing else is. Items of a
+task that was changed since are never used.
 
 Retrieval is by BM25 (`text_index`).
 """
@@ -25,11 +26,12 @@ _FILE_BYTES = 256 << 20
 Scope = Literal["same-task", "any"]
 
 
-class MemoryItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class MemoryItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Result of an act."""
 
-    kind: Literal["success", "place"]
-    """`success` on the way of a verified pass; `place` elsewhere."""
+    kind: Literal["success", "place", "page"]
+    """`success` on the way of a verified pass; `place` elsewhere; `page` for an act between two pages of a site, as
+    `page_memory` reads it."""
     when: str
     """The observation before the act."""
     act: str
@@ -38,6 +40,8 @@ class MemoryItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The observation after it."""
     step: int
     """Index of the step in the attempt."""
+    state: str = ""
+    """Digest of the state after the act, of an item of kind `page`."""
 
 
 class MemoryRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,6 +61,10 @@ class MemoryRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def digest(self) -> str:
         """Returns the content address."""
         return digest_record(msgspec.to_builtins(self))
+
+    def without_pages(self) -> MemoryRecord:
+        """Returns the record without items of kind `page`, which only agents that read pages understand."""
+        return msgspec.structs.replace(self, items=tuple(item for item in self.items if item.kind != "page"))
 
 
 class RecalledItem(NamedTuple):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -50,6 +52,41 @@ TokenFileOption = Annotated[
         show_default=False,
     ),
 ]
+
+
+class Placement(NamedTuple):
+    """What a command was told of nodes."""
+
+    nodes: str | None
+    place: str | None
+    token_file: Path | None
+
+    def read(self, settings: Settings) -> PlacedRunOptions | None:
+        """Returns where attempts are made; None for this process. Raises `UserError`."""
+        return read_placement(self.place, self.nodes, self.token_file, settings)
+
+
+NO_PLACEMENT = Placement(None, None, None)
+
+
+def takes_placement(function: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the options --nodes, --place and --token-file in the place of its parameter `placement`."""
+    options = {"nodes": NodesOption, "place": PlaceOption, "token_file": TokenFileOption}
+    parameters = []
+    for one in inspect.signature(function, eval_str=True).parameters.values():
+        if one.name == "placement":
+            parameters += [one.replace(name=name, annotation=kind, default=None) for name, kind in options.items()]
+        else:
+            parameters.append(one)
+
+    def command(*arguments: Any, **values: Any) -> None:
+        given = Placement(**{name: values.pop(name) for name in options})
+        function(*arguments, **values, placement=given)
+
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    command.__doc__, command.__name__ = function.__doc__, function.__name__
+    return command
 
 
 def read_placement(

@@ -105,6 +105,7 @@ def _row(one: EvaluatedOptions) -> dict[str, str]:
         "tasks": str(one.tasks),
         "passed": f"{one.rate:.3f}",
         "turns": "-" if one.turns is None else f"{one.turns:.1f}",
+        **({} if one.unsafe is None else {"unsafe": f"{one.unsafe:.3f}"}),
         "front": "yes" if one.on_front else "-",
         "run": one.run,
     }

@@ -81,9 +81,7 @@ def gate(config: GateConfig, form: FormOption = "text", store: StoreOption = Non
             console().print(f"  {reason}")
         print_rows(flip_rows(paired), form=form, empty="no task changed")
     if number is not None and number > 1:
-        say(
-            f"decision {number} on these tasks in line {config.line}: each is another chance of {config.alpha:g} to be lucky"
-        )
+        say(f"decision {number} on these tasks in line {config.line}: each is another chance to be lucky")
     if not ruling.accepted:
         raise typer.Exit(1)
 
@@ -111,9 +109,8 @@ def releases(
 
     root = settings_with(store).store
     if name is not None and name not in line_names(root):
-        raise UserError(
-            f"no line is called {name!r}; there are {', '.join(line_names(root)) or 'none: assay gate --line'}"
-        )
+        known = ", ".join(line_names(root)) or "none yet: assay gate --line begins one"
+        raise UserError(f"no line is called {name!r}; there are {known}")
     lines = [line for one in ([name] if name is not None else line_names(root)) if (line := read_line(root, one))]
     if as_json:
         emit_json([line._asdict() for line in lines])

@@ -52,7 +52,8 @@ def _attempt(trajectory: Trajectory, *, must_decline: bool, passed: bool) -> Ref
     )
     asked = [item.data for item in trajectory.evidence if item.kind == HAND_OFF and not item.data.get("returns")]
     team = next((item.data.get("team") for item in trajectory.evidence if item.kind == TEAM), None)
-    absent = team.get("absent", ()) if isinstance(team, dict) else ()
+    found = team.get("absent") if isinstance(team, dict) else None
+    absent = found if isinstance(found, list) else []  # a run that was imported may have any evidence
     return RefusalAttempt(
         trajectory.agent, trajectory.model, trajectory.task, must_decline, declined, "pass" if passed else "fail",
         tuple(dict.fromkeys(str(data.get("receiver")) for data in asked)), tuple(map(str, absent)),

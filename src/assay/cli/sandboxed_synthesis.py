@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from assay.settings import Settings
@@ -11,6 +12,7 @@ from assay.settings import Settings
 from .output import format_seconds, say
 
 if TYPE_CHECKING:
+    from assay.rollout.cluster.node_session import PlacedRunOptions
     from assay.synthesis import ProgramReport, QuestionReport, SynthesisConfig, SynthesisCost, SynthesisReport
 
 Config = TypeVar("Config")
@@ -33,11 +35,20 @@ class SynthesisOutcome(NamedTuple):
     cost: SynthesisCost
 
 
-async def make_tasks(config: SynthesisConfig) -> SynthesisOutcome:
-    """Synthesises tasks in the best available sandbox."""
+async def make_tasks(config: SynthesisConfig, nodes: PlacedRunOptions | None = None) -> SynthesisOutcome:
+    """Synthesises tasks in the best available sandbox; with `nodes`, they judge the candidates."""
     from assay.synthesis import synthesise
 
-    return SynthesisOutcome(*await make_in_sandbox(config, synthesise))
+    if nodes is None:
+        return SynthesisOutcome(*await make_in_sandbox(config, synthesise))
+    from assay.admission.synthesis_on_nodes import judge_on_nodes
+    from assay.rollout.progress import SpokenTally
+    from assay.synthesis import CostMeter
+
+    meter = CostMeter()  # read when local nodes have ended
+    async with judge_on_nodes(Settings.from_environment(), nodes, SpokenTally(say)) as elsewhere:
+        report, cost = await make_in_sandbox(config, partial(synthesise, elsewhere=elsewhere))
+    return SynthesisOutcome(report, meter.measure(report, cost.from_journal))
 
 
 async def make_in_sandbox(config: Config, synthesise: Callable[..., Awaitable[Report]]) -> tuple[Report, SynthesisCost]:

@@ -53,7 +53,7 @@ def semi_online(replays: Iterable[ReplayedAttempt], attempts: Iterable[AttemptMe
         rates = live.get(configuration, {})
         shared = [rates[task] for task in by_task if task in rates]
         for patches in range(_most(by_task) + 1):
-            progress, success = _means(by_task, patches)
+            progress, success = _average_scores(by_task, patches)
             found.append(
                 {
                     "agent": configuration[0],
@@ -124,7 +124,7 @@ def _most(by_task: dict[str, list[ReplayedSteps]]) -> int:
     return min(one.patches for several in by_task.values() for one in several)
 
 
-def _means(by_task: dict[str, list[ReplayedSteps]], patches: int) -> tuple[float, float]:
+def _average_scores(by_task: dict[str, list[ReplayedSteps]], patches: int) -> tuple[float, float]:
     scored = [[score_replay(one, patches) for one in several] for several in by_task.values()]
     return (
         fmean(fmean(one.progress for one in several) for several in scored),

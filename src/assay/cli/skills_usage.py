@@ -14,7 +14,7 @@ from .shared import JsonOption, StoreOption, pick_run, settings_with
 from .tables import print_rows
 
 if TYPE_CHECKING:
-    from assay.learning.skills.tiers import TierStanding
+    from assay.learning.skills.tiers import SkillTierReport
     from assay.learning.skills.usage import VersionUsage
 
 
@@ -174,7 +174,7 @@ def tiers(
         say(f"{quantity(moved, 'move')} {'recorded' if record else 'to record with --record'}")
 
 
-def _tier_row(one: TierStanding) -> dict[str, str]:
+def _tier_row(one: SkillTierReport) -> dict[str, str]:
     usage = one.usage
     return {
         "skill": one.skill,

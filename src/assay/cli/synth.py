@@ -13,6 +13,7 @@ from assay.synthesis.call_tasks_config import ProgramTasksConfig, QuestionTasksC
 from assay.synthesis.config import SynthesisConfig
 from assay.synthesis.services.set_config import ServiceSetConfig
 
+from .cluster import NO_PLACEMENT, Placement, takes_placement
 from .options import takes_config
 from .output import console, emit_json, quantity, say
 from .plain_typer import plain_typer
@@ -55,11 +56,17 @@ _synth.__doc__ = _HELP
 
 @app.command()
 @takes_config(SynthesisConfig, arguments=("source",))
-def repository(config: SynthesisConfig, as_json: JsonOption = False) -> None:
+@takes_placement
+def repository(
+    config: SynthesisConfig,
+    placement: Placement = NO_PLACEMENT,
+    as_json: JsonOption = False,
+) -> None:
     """Makes repair and feature tasks from real code with tests; every task is checked in the sandbox before it is kept.
 
     SOURCE is an installed package's name, a wheel, an sdist, a folder, or a git repository's folder. Killed at any
-    moment, the same command goes on where it was; one seed gives the same tasks.
+    moment, the same command goes on where it was; one seed gives the same tasks. With --nodes, nodes judge the
+    candidates, --concurrency at once in each.
 
     Examples:
 
@@ -68,16 +75,20 @@ def repository(config: SynthesisConfig, as_json: JsonOption = False) -> None:
       assay synth repository ./more-itertools-10.5.0.tar.gz --out tasks/ --count 60 --seed 3
 
       assay synth repository ./my-repository --out tasks/ --kind commit --requirement attrs==25.4.0
+
+      assay synth repository networkx --out tasks/ --count 200 --nodes 4
     """
     from pathlib import Path
 
+    from assay.settings import Settings
     from assay.synthesis import write_cost
 
     from .sandboxed_synthesis import make_tasks
     from .synthesis_options import record_options
 
     record_options(config)
-    report, cost = asyncio.run(make_tasks(config))
+    where = placement.read(Settings.from_environment())
+    report, cost = asyncio.run(make_tasks(config, where))
     write_cost(Path(config.out), cost)
     if as_json:
         emit_json({**msgspec.to_builtins(report), "cost": msgspec.to_builtins(cost)})

@@ -10,14 +10,15 @@ import typer
 
 from assay.errors import BudgetExceededError
 
+from .cluster import NO_PLACEMENT, Placement, takes_placement
 from .options import read_recipe
 from .output import emit_json, plain, quantity, say
 from .shared import JsonOption, StoreOption, settings_with
 from .tables import print_rows
 
 if TYPE_CHECKING:
-    from assay.learning.improve import ImproveReport
     from assay.learning.train import TrainReport
+    from assay.learning.trainer.improve_report import ImproveReport
 
 RecipeArgument = Annotated[Path, typer.Argument(help="The recipe, a TOML file.", show_default=False)]
 SetOption = Annotated[
@@ -55,31 +56,38 @@ def train(
         _print_trained(report)
 
 
+@takes_placement
 def improve(
     recipe: RecipeArgument,
     seed: SeedOption = None,
     changes: SetOption = None,
+    placement: Placement = NO_PLACEMENT,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Improves an agent with verified attempts: demonstrations, attempts, verification, training, evaluation, gate.
 
-    Every attempt is an ordinary run in the store. After an interruption, repeat the command to resume. Exits with 1 if
-    the gate rejects the model. See docs/how-to/improve-an-agent.md and docs/reference/recipes.md. Needs assay[train].
+    Every attempt is an ordinary run in the store. With --nodes, nodes make the attempts of steps and evaluations; the
+    demonstrations and the training stay here. After an interruption, repeat the command to resume. Exits with 1 if the
+    gate rejects the model. See docs/how-to/improve-an-agent.md and docs/reference/recipes.md. Needs assay[train].
 
     Examples:
 
       assay improve recipes/grid.toml
 
       assay improve recipes/grid.toml --seed 3 --set steps=30
+
+      assay improve recipes/grid.toml --nodes ray:auto --place s3://my-bucket/runs
     """
     from assay.learning.improve import improve as run
     from assay.learning.trainer.recipe import ImproveRecipe, TrainRecipe
 
     others = {"assay train": TrainRecipe}
     given = [*(changes or []), *([] if seed is None else [f"seed={seed}"])]
+    settings = settings_with(store)
+    where = placement.read(settings)
     try:
-        report = asyncio.run(run(read_recipe(recipe, ImproveRecipe, given, others), settings_with(store), say))
+        report = asyncio.run(run(read_recipe(recipe, ImproveRecipe, given, others), settings, say, where))
     except BudgetExceededError as exc:
         say(f"{exc}: completed attempts are kept; repeat the command with a larger budget_calls to go on")
         raise typer.Exit(3) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -34,6 +35,7 @@ class FunctionChanges(NamedTuple):
     """Something outside function bodies differs: a signature, a decorator, a class, a constant, a new function."""
 
 
+@functools.lru_cache(maxsize=64)
 def compare_functions(first: str, second: str) -> FunctionChanges:
     """Compares two programs by their syntax; comments and layout do not count. Raises `SourceError`."""
     try:

@@ -9,6 +9,7 @@ An operator with an empty `undone_by` discards a statement or value that its res
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
@@ -104,9 +105,19 @@ _UNDOING = (
 def find_sites(text: str, operators: Collection[str] | None = None) -> tuple[Site, ...]:
     """Returns every site of the named operators (default: all of `OPERATORS`), in text order. Raises `SourceError` for
     text that is not Python, `KeyError` for an unknown operator."""
+    if operators is None:
+        return _all_sites(text)
     known = OPERATORS | WIDER | {FEATURE.name: FEATURE}
-    chosen = _ALL if operators is None else [known[name] for name in sorted(operators)]
-    return _find(parse(text), chosen, None)
+    return _find(_parse_last(text), [known[name] for name in sorted(operators)], None)
+
+
+_parse_last = functools.lru_cache(maxsize=1)(parse)
+
+
+@functools.lru_cache(maxsize=128)
+def _all_sites(text: str) -> tuple[Site, ...]:
+    """Returns the sites of all of `OPERATORS`: the mutants of one text are drawn many times."""
+    return _find(_parse_last(text), _ALL, None)
 
 
 def repair_candidates(text: str, lines: Collection[int] | None = None) -> tuple[Site, ...]:

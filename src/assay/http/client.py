@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Mapping
+from ipaddress import ip_address
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -23,6 +24,9 @@ HIGH_WATER_BYTES = 1024 * 1024
 """Unread bytes above which reading pauses."""
 MAX_SWEEP_S = 1.0
 """Maximum delay in seconds of a timeout."""
+HAPPY_EYEBALLS_S = 0.25
+"""Wait before the next address of a name is tried beside the first. An address alone is not raced: asyncio drops the
+socket of a race that is cancelled as it connects, and only the collector closes it."""
 IDLE_REUSE_S = 60.0
 """Seconds for which an idle connection may be reused."""
 _CONTROL_CHARACTERS = str.maketrans(dict.fromkeys("\r\n\0", " "))
@@ -56,6 +60,7 @@ class HttpClient:
         self._secure = parts.scheme == "https"
         self._host = parts.hostname
         self._port = parts.port or (443 if self._secure else 80)
+        self._is_address = is_address(self._host)
         host = f"[{self._host}]" if ":" in self._host else self._host
         host_header = host if parts.port is None else f"{host}:{parts.port}"
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -120,7 +125,7 @@ class HttpClient:
                 self._host,
                 self._port,
                 ssl=self._tls,
-                happy_eyeballs_delay=0.25,
+                happy_eyeballs_delay=None if self._is_address else HAPPY_EYEBALLS_S,
             )
         return connection
 
@@ -151,6 +156,15 @@ class _PendingExchange:
     async def __aexit__(self, *_: object) -> None:
         if self._connection is not None:
             self._client.release(self._connection)
+
+
+def is_address(host: str) -> bool:
+    """Returns whether a host is an IP address, and no name."""
+    try:
+        ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
 
 
 def _header_lines(headers: Mapping[str, str]) -> bytes:

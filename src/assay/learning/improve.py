@@ -12,9 +12,9 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -31,6 +31,7 @@ from assay.store import AttemptRow, list_runs
 from assay.tasks import LoadedTask, find_tasks
 
 from .trainer.checkpoint import Checkpoints, TrainingProgress
+from .trainer.improve_report import EvaluationPoint, ImproveReport, format_point
 from .trainer.metrics import Metrics, OnProgress
 from .trainer.optimise import Optimiser
 from .trainer.policy import TrainedPolicy, make_model, require_torch
@@ -52,47 +53,22 @@ from .trainer.sft import train_sft
 from .trainer.step_figures import count_mixed_groups, success_interval, success_share
 from .trainer.step_rollouts import ServiceRollouts, StepAttempts, StepRollouts, count_lost, seed_of_step
 
+if TYPE_CHECKING:
+    from assay.rollout.cluster.node_session import PlacedRunOptions
+
+    from .trainer.attempts_on_nodes import PlacedAttempts
+
 _SFT, _RL = "sft", "policy_gradient"
 _STEP, _EVALUATION = "step", "evaluation"
 
 
-class EvaluationPoint(msgspec.Struct, frozen=True):
-    """Held-out success after a number of steps."""
-
-    step: int
-    success: float | None
-    low: float | None
-    high: float | None
-    attempts: int
-    run: str
-
-
-class ImproveReport(msgspec.Struct, frozen=True):
-    """Result of a training."""
-
-    name: str
-    seed: int
-    before: EvaluationPoint
-    """After the demonstrations, before the first step."""
-    after: EvaluationPoint
-    difference: Estimate
-    """After minus before, task by task."""
-    curve: tuple[EvaluationPoint, ...]
-    accepted: bool
-    """True if the gate accepts the model."""
-    why: str
-    model: str
-    """Folder of the last checkpoint, as `local:FOLDER` takes it."""
-    version: str
-    """Version of its weights."""
-    attempts: int
-    """Attempts of all steps, including dropped ones."""
-    seconds: float
-    """Duration of this call, without earlier calls of a resumed training."""
-
-
-async def improve(recipe: ImproveRecipe, settings: Settings, on_progress: OnProgress | None = None) -> ImproveReport:
-    """Runs or resumes a recipe.
+async def improve(
+    recipe: ImproveRecipe,
+    settings: Settings,
+    on_progress: OnProgress | None = None,
+    nodes: PlacedRunOptions | None = None,
+) -> ImproveReport:
+    """Runs or resumes a recipe. With `nodes`, they make the attempts of steps and evaluations.
 
     Raises:
         UserError: The recipe cannot work, or is another one than the runs and checkpoints of its name were made by.
@@ -101,9 +77,11 @@ async def improve(recipe: ImproveRecipe, settings: Settings, on_progress: OnProg
     """
     require_torch()
     started = time.monotonic()
-    with ExitStack() as stack:
+    async with AsyncExitStack() as opened:
+        stack = opened.enter_context(ExitStack())
         improvement = _ImprovementRun(recipe, settings, on_progress or _ignore_progress, stack)
         improvement.require_usable()
+        await improvement.open_nodes(nodes, opened)
         improvement.report_estimate()
         improvement.metrics.begin()
         await improvement.run_demonstrations()
@@ -137,6 +115,9 @@ class _ImprovementRun:
         self.model = f"local:{recipe.name}"
         self._is_estimated = False
         self._given_policy: TrainedPolicy | None = None
+        self._policy: TrainedPolicy | None = None
+        """The policy whose attempts nodes make."""
+        self._placed: PlacedAttempts | None = None
         self.metrics = stack.enter_context(
             Metrics(settings.store, f"{self.name}-training", plain, seed=recipe.seed, tensorboard=board)
         )
@@ -155,12 +136,20 @@ class _ImprovementRun:
         if recipe.model.path is not None:
             self._given_policy = self.open_policy()
 
+    async def open_nodes(self, nodes: PlacedRunOptions | None, stack: AsyncExitStack) -> None:
+        """Opens the place through which nodes make the attempts. Raises as `open_placed_attempts`."""
+        if nodes is not None:
+            from .trainer.attempts_on_nodes import open_placed_attempts  # late: one machine needs no cluster
+
+            opening = open_placed_attempts(self.recipe, self.settings, nodes, self.on_progress)
+            self._placed = await stack.enter_async_context(opening)
+
     def report_estimate(self) -> None:
         """Reports the calls so far and those of the attempts to come, by earlier attempts of the same agent."""
         recipe, root = self.recipe, self.settings.store
         existing = set(list_runs(root))
         steps = [step for step in range(1, recipe.steps + 1) if self._run_of(_STEP, step) not in existing]
-        evaluated = [step for step in range(recipe.steps + 1) if self._is_evaluated(step)]
+        evaluated = [step for step in range(recipe.steps + 1) if recipe.is_evaluated(step)]
         evaluations = [step for step in evaluated if self._run_of(_EVALUATION, step) not in existing]
         left = 0 if recipe.rollout.service else len(steps) * recipe.rollout.groups * recipe.rollout.attempts
         left += len(evaluations) * len(self.held_out.loaded) * recipe.evaluate.attempts
@@ -241,22 +230,19 @@ class _ImprovementRun:
         reference = copy.deepcopy(policy.model) if options.reference_pull else None
         steps = recipe.steps * options.epochs * options.minibatches
         optimiser = Optimiser(policy.model, options.optimise, steps)
+        self._policy = policy
         done, rollouts = self._resume(policy, optimiser, backend)
         await rollouts.publish(done, policy)
         for step in range(recipe.steps + 1):
             if step > done:
                 await self.step(step, policy, rollouts, optimiser, reference)
                 await rollouts.publish(step, policy)
-            if self._is_evaluated(step):
+            if recipe.is_evaluated(step):
                 if step >= done and recipe.rollout.service is not None:
                     await _load_weights(policy, backend)
                 await self.evaluate(step, backend if step >= done else None)
             if step == 0 and recipe.steps and not self._is_estimated:
                 self.report_estimate()
-
-    def _is_evaluated(self, step: int) -> bool:
-        every = self.recipe.evaluate.every
-        return step in (0, self.recipe.steps) or (every > 0 and step % every == 0)
 
     def _resume(
         self, policy: TrainedPolicy, optimiser: Optimiser, backend: RenderedBackend
@@ -376,7 +362,7 @@ class _ImprovementRun:
         point = EvaluationPoint(step, estimate.value, estimate.low, estimate.high, estimate.n, run)
         self.curve.append(point)
         self.metrics.add(f"evaluation {step}", msgspec.to_builtins(point))
-        self.on_progress(f"held-out success after step {step}: {_format_point(point)}")
+        self.on_progress(f"held-out success after step {step}: {format_point(point)}")
 
     async def _run(
         self, run: str, tasks: TaskSelection, attempts: int, step: int, backend: RenderedBackend | None
@@ -396,6 +382,8 @@ class _ImprovementRun:
             seed=seed_of_step(self.recipe, step),
             run=run,
         )
+        if self._placed is not None and self._policy is not None and backend is not None:
+            await self._placed.complete(config, tasks, self._policy)
         return await complete_run(config, self.settings, backend, tasks.loaded, budget=self.budget)
 
     def _run_of(self, kind: str, step: int) -> str:
@@ -435,10 +423,10 @@ class _ImprovementRun:
     def _gate(self, after: EvaluationPoint, difference: Estimate) -> tuple[bool, str]:
         gate = self.recipe.gate
         if after.success is None or after.success < gate.least:
-            return False, f"held-out success is {_format_point(after)}, and the gate asks for {gate.least:g}"
+            return False, f"held-out success is {format_point(after)}, and the gate asks for {gate.least:g}"
         if gate.better and (difference.low is None or difference.low <= 0):
             return False, "it is not shown to be better than before: the interval of the difference holds 0"
-        return True, f"held-out success is {_format_point(after)}"
+        return True, f"held-out success is {format_point(after)}"
 
     def _require_apart(self, tasks: Sequence[LoadedTask]) -> None:
         """Raises `UserError` where a task is both trained on and held out."""
@@ -479,12 +467,6 @@ async def _load_weights(policy: TrainedPolicy, backend: RenderedBackend) -> None
     load = getattr(backend.tokens, "load", None)
     if load is not None:
         await load(policy.weights(), policy.version)
-
-
-def _format_point(point: EvaluationPoint) -> str:
-    if point.success is None:
-        return "unknown: nothing was judged"
-    return f"{point.success:.3f} [{point.low:.3f}, {point.high:.3f}] of {point.attempts}"
 
 
 def _one_thread() -> None:

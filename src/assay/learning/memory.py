@@ -2,17 +2,19 @@
 
 An attempt is remembered once, by the head of its chain, after the chain verified. Doubted passes, unjudged and broken
 attempts are left out: what they say cannot be trusted. Of a passing attempt, the steps of its judged way are
-`success`; all other steps of an attempt are `place`.
+`success`; all other steps of an attempt are `place`. Moves between pages of a site are `page`, beside these, with the
+digest of the state that each led to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from assay.agents.explorer import describe_act
 from assay.agents.memory import MemoryItem, MemoryRecord
+from assay.agents.page_memory import PageReader, page_item
 from assay.analysis.judged_path import judged_path
 from assay.learning.curation.lessons import instruction_for
 from assay.learning.reading import RunReader
@@ -84,8 +86,21 @@ def remember(reader: RunReader, trajectory: Trajectory, *, passed: bool, previou
             before = after
     return MemoryRecord(
         trajectory.run, trajectory.attempt, trajectory.head, trajectory.task, trajectory.task_digest, passed,
-        tuple(items), previous,
+        (*items, *remember_pages(trajectory)), previous,
     )  # fmt: skip
+
+
+def remember_pages(trajectory: Trajectory) -> Iterator[MemoryItem]:
+    """Yields the moves of an attempt between pages; none if it was in no browser, or its trees were not recorded
+    whole."""
+    reading = PageReader()
+    for step in judged_path(trajectory).steps:
+        for call, seen in zip(step.tool_calls, step.observations, strict=False):
+            if step.actor != "agent" or call.error is not None or seen.error:
+                continue
+            shown = seen.content if seen.truncated is None else None
+            for move in reading.read(call.name, call.parsed or {}, shown):
+                yield page_item(move, step.index, step.state)
 
 
 def summarise_memory(records: Sequence[MemoryRecord]) -> list[dict[str, str | int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from assay.rollout.attempt.trial import TrialResult
@@ -154,3 +154,17 @@ class Tally(Progress):
         if fresh == 0:
             return None
         return (time.monotonic() - self.began) / fresh * (self.total - self.done)
+
+
+class SpokenTally(Tally):
+    """Counts, and says its sentences at once."""
+
+    def __init__(self, speak: Callable[[str], None]) -> None:
+        super().__init__()
+        self._speak = speak
+
+    def warn(self, text: str) -> None:
+        self._speak(text)
+
+    def inform(self, text: str) -> None:
+        self._speak(text)

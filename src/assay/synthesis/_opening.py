@@ -37,14 +37,15 @@ class OpenedSource(NamedTuple):
     releases: tuple[Release, ...]
     """Other releases of the package."""
     folder: Path
-    """Cache folder for results that a later run with the same configuration reuses."""
+    """Cache folder for results that a later run with the same configuration reuses. Its name is a digest of all that
+    decides about candidates: source, tool layer, configuration and code."""
 
 
 @asynccontextmanager
 async def open_source(
-    config: SynthesisConfig, backend: Backend, cache: Path, tell: Progress
+    config: SynthesisConfig, backend: Backend, cache: Path, tell: Progress, measured: Reference | None = None
 ) -> AsyncIterator[OpenedSource]:
-    """Reads the source, opens its laboratory and measures its tests.
+    """Reads the source, opens its laboratory and measures its tests, unless they were measured elsewhere.
 
     Raises:
         UserError: The source does not exist, or none of its tests passes.
@@ -56,7 +57,7 @@ async def open_source(
     layer, masked = await asyncio.to_thread(_tool_layer, cache, pins, tree.name)
     folder = cache / "synthesis" / _cache_key(tree, layer, config, releases)
     async with Laboratory(tree, backend, layer, config.concurrency) as laboratory:
-        reference = await _reference(tree, laboratory, config, folder / "reference.json", tell)
+        reference = measured or await _reference(tree, laboratory, config, folder / "reference.json", tell)
         _require_tests(tree, reference)
         yield OpenedSource(tree, laboratory, reference, pins, masked, releases, folder)
 

@@ -7,12 +7,13 @@ reverted alone, and the failing tests are run: a part that makes a test fail is 
 from __future__ import annotations
 
 import difflib
+import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from assay.code.batches import JobResult
-from assay.code.source import SourceError, functions, parse
+from assay.code.source import FunctionInfo, Program, SourceError, functions, parse
 
 from ._reference import merge_cases
 
@@ -104,10 +105,10 @@ def partial_repairs(right: Mapping[str, str], broken: Mapping[str, str]) -> tupl
 def return_constant(text: str, name: str, constant: str) -> str:
     """Returns the text with a function's body replaced by a constant; unchanged if it is missing or one line."""
     try:
-        program = parse(text)
+        program, found = _parse_functions(text)
     except SourceError:
         return text
-    for function in functions(program):
+    for function in found:
         if function.name == name and function.body_line > function.def_line:
             span = program.whole_lines(function.body_line, function.end_line)
             first = program.lines[function.body_line - 1]
@@ -115,6 +116,13 @@ def return_constant(text: str, name: str, constant: str) -> str:
             new = f"{text[: span.start]}{indent}return {constant}\n{text[span.end :]}"
             return new if _is_program(new) else text
     return text
+
+
+@functools.lru_cache(maxsize=8)
+def _parse_functions(text: str) -> tuple[Program, tuple[FunctionInfo, ...]]:
+    """Parses a text, of which several functions are replaced one after another."""
+    program = parse(text)
+    return program, functions(program)
 
 
 def _is_program(text: str) -> bool:
@@ -127,7 +135,7 @@ def _is_program(text: str) -> bool:
 
 def _functions(text: str) -> list[tuple[str, int, int]]:
     try:
-        return [(f.name, f.line, f.end_line) for f in functions(parse(text))]
+        return [(f.name, f.line, f.end_line) for f in _parse_functions(text)[1]]
     except SourceError:
         return []
 

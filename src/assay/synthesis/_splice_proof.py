@@ -60,6 +60,8 @@ class ProofJob(NamedTuple):
     """Texts of the versions in which one part of the change is left unrepaired."""
     needed: frozenset[str] = frozenset()
     """Cases without which the proof is worth nothing: it ends where one of them fails, spliced, on the reference."""
+    shared: bool = True
+    """Versions other than the reference answer all tests in one process, as plain runs do."""
 
 
 class VersionResult(msgspec.Struct, frozen=True):
@@ -108,7 +110,7 @@ def draw_mutants(
     return tuple({path: apply(right[path], site)} for path, site in drawn)
 
 
-@functools.lru_cache(maxsize=32)
+@functools.lru_cache(maxsize=64)
 def _sites_and_bodies(text: str) -> tuple[tuple[Site, ...], dict[str, int]]:
     """Returns the sites of a text and the first line of each function's body; mutants of one text are drawn often."""
     return find_sites(text), {one.name: one.body_line for one in functions(parse(text))}
@@ -131,6 +133,10 @@ async def prove_splices(laboratory: Laboratory, tree: SourceTree, jobs: Sequence
             continue
         plain = await _run_plain(laboratory, job)
         proofs[job.id] = compare_versions(job, result, plain)
+        alone = compare_versions(job._replace(broken={}, mutants=(), parts=()), result, plain)
+        if job.shared and proofs[job.id].objections.keys() - alone.objections.keys():
+            # What one test left to the next may be the reason: proven anew, each test by itself.
+            proofs |= await prove_splices(laboratory, tree, [job._replace(shared=False)])
     return proofs
 
 
@@ -178,6 +184,7 @@ def _request(job: ProofJob) -> dict[str, Any]:
         ],
         "cpu_s": job.cpu_s,
         "needed": sorted(job.needed),
+        "shared": job.shared,
     }
 
 

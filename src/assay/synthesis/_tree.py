@@ -7,12 +7,13 @@ that cannot be printed. Nothing of the tree is run or imported here.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import os
 import re
 from fnmatch import fnmatch
 from importlib import metadata
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 
 from blake3 import blake3
 
@@ -34,7 +35,8 @@ _TEST_PATTERNS = ("test_*.py", "*_test.py")
 _NOT_CODE = {"test", "tests", "testing", "docs", "doc", "examples", "benchmarks", "scripts", "tools", "requirements"}
 
 
-class SourceTree(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class SourceTree:
     """A source tree. Paths are relative and POSIX."""
 
     name: str
@@ -53,7 +55,7 @@ class SourceTree(NamedTuple):
     licence: str = NOT_DECLARED
     """Licence that its metadata declares."""
 
-    @property
+    @functools.cached_property
     def digest(self) -> str:
         """Returns the content address of names and bytes."""
         hasher = blake3()
@@ -72,12 +74,12 @@ class SourceTree(NamedTuple):
         """Returns name and version, as in `num2words 0.5.13`."""
         return f"{self.name} {self.version}".strip()
 
-    @property
+    @functools.cached_property
     def tests(self) -> tuple[str, ...]:
         """Returns the sorted test files."""
         return tuple(sorted(p for p in self.files if is_test_file(p)))
 
-    @property
+    @functools.cached_property
     def modules(self) -> tuple[str, ...]:
         """Returns the sorted program files: Python files of its packages, without tests."""
         return tuple(sorted(p for p in self.files if self._is_module(p)))
@@ -153,7 +155,8 @@ def _from_folder(folder: Path) -> SourceTree:
             files[path.relative_to(root).as_posix()] = path.read_bytes()
     git = (root / ".git").exists()
     name, version = find_name_and_version(files, root.name)
-    return _build_tree(name, version, "git" if git else "folder", files)._replace(repository=root if git else None)
+    tree = _build_tree(name, version, "git" if git else "folder", files)
+    return dataclasses.replace(tree, repository=root if git else None)
 
 
 def _from_archive(path: Path) -> SourceTree:
@@ -189,7 +192,7 @@ def _from_installed(name: str) -> SourceTree:
                 )
             files[require_safe_name(entry.as_posix(), name)] = path.read_bytes()
     tree = _build_tree(found.metadata["Name"], found.version, "installed", files)
-    return tree._replace(requirements=_installed_requirements(found))
+    return dataclasses.replace(tree, requirements=_installed_requirements(found))
 
 
 def _installed_requirements(found: metadata.Distribution) -> tuple[str, ...]:

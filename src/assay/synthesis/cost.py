@@ -31,7 +31,7 @@ class SynthesisCost(msgspec.Struct, frozen=True):
     not_separate: int
     """Candidates dropped because no test could be judged apart."""
     cpu_s: float
-    """User and system time of this run, children included."""
+    """User and system time of this run, children included; not of nodes on other machines."""
     kept_per_cpu_minute: float | None
     """None where some outcomes are of an earlier run that was stopped: their CPU time is not known."""
     from_journal: int = 0

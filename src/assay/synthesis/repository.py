@@ -11,28 +11,26 @@ not a score. Not covered: a package whose tests report false results gets unsoun
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice, takewhile
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from assay.environments.interface import Backend
 
 from ._candidates import TaskCandidate, find_targets, generate_candidates
-from ._gates import GateContext, GateOutcome, judge_candidates, split_outcome
+from ._gates import GateContext, GateOutcome, IsEnough, judge_candidates, split_outcome
 from ._history import find_commit_candidates
 from ._journal import Journal
-from ._laboratory import Laboratory
 from ._manifest import remove_stale_tasks, write_manifest
 from ._opening import OpenedSource, open_source
-from ._own_check import OwnCheck
 from ._progress import Progress, ignore_progress
 from ._reference import Reference
-from ._separation_gate import SeparationGate
 from ._task_folder import SharedParts, TaskMaterial, name_task, pack_archive, write_folder
 from ._tree import SourceTree
 from .config import SynthesisConfig
+from .judging import JudgeElsewhere, JudgingBasis, open_gates
 from .report import ManifestEntry, SynthesisReport, count_methods, difficulty, gate_table, list_dropped, release_uses
 
 FROM_JOURNAL = "candidates judged by an earlier run"
@@ -51,9 +49,15 @@ class JudgedCandidates(NamedTuple):
 
 
 async def synthesise(
-    config: SynthesisConfig, *, backend: Backend, cache: Path, progress: Progress | None = None
+    config: SynthesisConfig,
+    *,
+    backend: Backend,
+    cache: Path,
+    progress: Progress | None = None,
+    elsewhere: JudgeElsewhere | None = None,
 ) -> SynthesisReport:
-    """Makes tasks; `cache` holds the tool layer, and the journal that lets a stopped run go on.
+    """Makes tasks; `cache` holds the tool layer, and the journal that lets a stopped run go on. Candidates are judged
+    `elsewhere`, if that is given.
 
     Returns:
         The report, which is also written to `<out>/manifest.json`. It may contain fewer tasks than requested.
@@ -69,22 +73,38 @@ async def synthesise(
         commits = source.folder / "history.jsonl"
         history = await find_commit_candidates(tree, laboratory, backend, config, commits, tell)
         stream = chain(history.candidates, generate_candidates(tree, reference, config))
-        async with OwnCheck(tree, reference.cases, laboratory, config.concurrency) as own_check:
-            separation = None
-            if config.separation != "off":
-                separation = SeparationGate(
-                    tree, reference.cases, laboratory, config.separation_mutants, source.releases
-                )
-            context = GateContext(tree.files, reference.passing, config, own_check.find_objection, separation, tell)
-            judged = await _judge_all(context, stream, laboratory, journal)
+        async with open_gates(source, config, tell) as context:
+            if elsewhere is None:
+                judge: _Judge = partial(judge_candidates, context, laboratory=laboratory)
+            else:
+                judge = partial(_judge_elsewhere, elsewhere, JudgingBasis(source.folder.name, config, reference), tell)
+            judged = await _judge_all(context, stream, judge, journal)
     judged.ended[:0] = history.ended
     return await asyncio.to_thread(_write_tasks, tree, reference, config, source, judged)
+
+
+class _Judge(Protocol):
+    """Judges candidates; see `judge_candidates`."""
+
+    def __call__(self, wave: Sequence[TaskCandidate], *, is_enough: IsEnough) -> Awaitable[list[GateOutcome]]: ...
+
+
+async def _judge_elsewhere(
+    elsewhere: JudgeElsewhere,
+    basis: JudgingBasis,
+    tell: Progress,
+    wave: Sequence[TaskCandidate],
+    *,
+    is_enough: IsEnough,
+) -> list[GateOutcome]:
+    """Judges a whole wave: a candidate less would save others no time."""
+    return [] if is_enough([]) else await elsewhere(basis, wave, tell)
 
 
 async def _judge_all(
     context: GateContext,
     stream: Iterator[TaskCandidate],
-    laboratory: Laboratory,
+    judge: _Judge,
     journal: Journal[GateOutcome],
 ) -> JudgedCandidates:
     config, judged, tell = context.config, JudgedCandidates([], []), context.tell
@@ -99,7 +119,7 @@ async def _judge_all(
         fresh = [c for c in wave if known[c.digest] is None]
         if len(fresh) < len(wave):
             tell(FROM_JOURNAL, len(wave) - len(fresh), len(wave))
-        results = await judge_candidates(context, fresh, laboratory, partial(_is_enough, context, judged, wave, known))
+        results = await judge(fresh, is_enough=partial(_is_enough, context, judged, wave, known))
         journal.add(results)
         outcomes = {o.digest: o for o in results} | {d: o for d, o in known.items() if o is not None}
         for one in wave:

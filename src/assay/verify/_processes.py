@@ -13,7 +13,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
-FRESH_S = 0.2
+FRESH_S = 0.4
 """A table that is younger serves every reader."""
 MAX_SPENT = 20
 """A table serves for at least this many times as long as reading it took."""

@@ -52,7 +52,7 @@ class _StagingArea:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.known: dict[tuple[object, ...], StagedCopy] = {}
-        self.compiled: set[Path] = set()
+        self.programs: dict[Path, Path] = {}
         self.numbers = itertools.count()
         _remove_abandoned(Path(tempfile.gettempdir()))
         self.root = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
@@ -85,22 +85,30 @@ def stage(source: Path) -> StagedCopy:
 
 
 def stage_programs(source: Path) -> Path:
-    """Returns a copy of a folder of Assay's own programs, with their byte code: a sandbox's Python would
-    compile them at each start. Blocking."""
-    copy, place = stage(source).path, _staging_area()
+    """Returns a copy of a folder of Assay's own programs, with their byte code: a sandbox's Python would compile them
+    at each start. Packages in it are left out, which are other programs. Blocking. It is read once in a process."""
+    place = _staging_area()
     with place.lock:
-        if copy not in place.compiled:
-            for path in copy.rglob("*.py"):
-                # Unchecked: the copy does not change, and nothing else writes there.
-                py_compile.compile(
-                    str(path), doraise=True, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
-                )
-                cached = path.parent / "__pycache__"
-                cached.chmod(0o755)
-                for file in cached.iterdir():
-                    file.chmod(0o644)
-            place.compiled.add(copy)
-    return copy
+        copy = place.programs.get(source)
+        if copy is None or not copy.exists():
+            entries = list(_entries(source.resolve(strict=True)))
+            others = tuple(
+                f"{name.removesuffix('__init__.py')}" for name, _ in entries if name.endswith("/__init__.py")
+            )
+            own = [(name, status) for name, status in entries if not f"{name}/".startswith(others)]
+            copy = place.programs[source] = _copy(source, own, place.root / str(next(place.numbers))).path
+            _compile_programs(copy)
+        return copy
+
+
+def _compile_programs(folder: Path) -> None:
+    # Unchecked: the copy does not change, and nothing else writes there.
+    unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    for path in folder.rglob("*.py"):
+        compiled = py_compile.compile(str(path), doraise=True, invalidation_mode=unchecked)
+        Path(str(compiled)).chmod(0o644)
+    for cached in folder.rglob("__pycache__"):
+        cached.chmod(0o755)
 
 
 def unstage(folder: Path) -> None:
@@ -152,17 +160,33 @@ def _entries(top: Path) -> Iterator[tuple[str, os.stat_result]]:
 def _copy(top: Path, entries: list[tuple[str, os.stat_result]], target: Path) -> StagedCopy:
     hasher = blake3()
     for name, status in entries:
-        source, copy = (top / name, target / name) if name else (top, target)
-        if stat.S_ISDIR(status.st_mode):
+        copy = target / name if name else target
+        data = _hash_entry(hasher, top, name, status)
+        if data is None:
             copy.mkdir()
             copy.chmod(0o755)
-            hasher.update(f"folder {name}\0".encode())
-            continue
-        data = source.read_bytes()
-        copy.write_bytes(data)
-        copy.chmod(0o755 if status.st_mode & 0o111 else 0o644)
-        hasher.update(f"file {name}\0{status.st_mode & 0o111 != 0} {len(data)}\0".encode())
-        hasher.update(data)
+        else:
+            copy.write_bytes(data)
+            copy.chmod(0o755 if status.st_mode & 0o111 else 0o644)
     with contextlib.suppress(OSError):
         target.parent.chmod(0o755)
     return StagedCopy(target, DIGEST_PREFIX + hasher.hexdigest())
+
+
+def folder_digest(folder: Path) -> str:
+    """Returns the digest that `stage` gives, without a copy. Blocking. Raises `OSError` or `ValueError`."""
+    hasher, real = blake3(), folder.resolve(strict=True)
+    for name, status in _entries(real):
+        _hash_entry(hasher, real, name, status)
+    return DIGEST_PREFIX + hasher.hexdigest()
+
+
+def _hash_entry(hasher: blake3, top: Path, name: str, status: os.stat_result) -> bytes | None:
+    """Adds a file or folder, and returns the file's bytes."""
+    if stat.S_ISDIR(status.st_mode):
+        hasher.update(f"folder {name}\0".encode())
+        return None
+    data = (top / name if name else top).read_bytes()
+    hasher.update(f"file {name}\0{status.st_mode & 0o111 != 0} {len(data)}\0".encode())
+    hasher.update(data)
+    return data

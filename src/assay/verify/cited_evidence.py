@@ -12,7 +12,7 @@ from assay.code.results import TestReport
 from assay.environments.interface import ExecResult, ProcessInfo
 from assay.records import Channel, Check, Evidence, Verdict, canonical_bytes, digest_bytes
 from assay.verify._ruling import Ruling
-from assay.verify._staging import stage
+from assay.verify._staging import folder_digest
 from assay.verify.sanitise import Findings
 
 MOST_TESTS = 2000
@@ -96,7 +96,7 @@ def code_digest() -> str:
     rules of a verdict's grade, the sandboxes with their mount plan, and the programs that run in them."""
     parts = ("verify", "code", "verdicts", "environments/workspace", "environments/payload")
     root = Path(__file__).parent.parent
-    return digest_bytes("".join(stage(root / part).digest for part in parts).encode())
+    return digest_bytes("".join(folder_digest(root / part) for part in parts).encode())
 
 
 def verifier_digest(kind: str, parameters: dict[str, Any], files: str | None) -> str:

@@ -31,7 +31,7 @@ from ._processes import count_threads
 
 PROC = Path("/proc")
 CGROUPS = Path("/sys/fs/cgroup")
-SAMPLE_S = 0.25
+SAMPLE_S = 0.5
 MAX_PATIENCE = 6.0
 """Largest factor of a time limit."""
 MAX_STALLED = 0.5

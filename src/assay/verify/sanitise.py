@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +31,8 @@ MOST_SOURCES, MOST_OTHERS, AT_A_TIME = 3000, 400, 5000
 MOST_SOURCE_BYTES = 48 << 20
 """Limit of all changed source files together that are read; each may have `MOST_TEXT`."""
 LINKS_AT_A_TIME, FOLLOWING_S = 1000, 20.0
+MOST_REMEMBERED = 4096
+"""Bytes of a new file whose suspicions are remembered: most stand-ins for a module are shorter, and all of one text."""
 MOST_COMPARED = 200
 """Changed configuration files that are read; more of them are the image's again, unread."""
 MOST_RESTORED = 64 << 20
@@ -369,9 +372,22 @@ async def _suspicions_of(reader: _BoundedReader, pristine: _ImageFiles, change: 
     if not source:
         names = [name for name in (b"/logs/verifier", b"reward.txt", b"reward.json") if name in data]
         return tuple(Suspicion("verifier_paths", name.decode(), 1) for name in names)
-    named = await asyncio.to_thread(_compare, path, None, data)
+    named = (
+        await asyncio.to_thread(_compare, path, None, data) if len(data) > MOST_REMEMBERED else _compare_new(path, data)
+    )
     before = await pristine.read(path) if named and change.kind == "changed" else None
     return named if before is None else await asyncio.to_thread(_compare, path, before, data)
+
+
+def _compare_new(path: str, data: bytes) -> tuple[Suspicion, ...]:
+    """As `_compare`, for a short new file. Stand-ins for many modules have one text, in attempt after attempt."""
+    return tuple(s for s in _suspicions_in(data) if not (_is_test(path) and _is_ordinary_in_tests(s)))
+
+
+@lru_cache(maxsize=256)
+def _suspicions_in(data: bytes) -> tuple[Suspicion, ...]:
+    text, hidden = decode_source(data)
+    return (*hidden, *suspicions(None, text))
 
 
 def _compare(path: str, before: bytes | None, after: bytes) -> tuple[Suspicion, ...]:

@@ -1,4 +1,5 @@
-"""The views of ledgers: skills with their edits and trials, and searches over configurations with their gates.
+"""The views of ledgers: skills with their edits and trials, searches over configurations with their gates, and lines of
+releases.
 
 A ledger is a file of the store in which each line names the digest of the line before it. What is in it is untrusted:
 fields of other types than expected are left out, texts are cut, and a broken chain is reported with what was read.
@@ -24,7 +25,11 @@ MOST_ENTRIES = 2_000
 MOST_LEDGERS = 500
 MOST_TEXT = 4_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
-_KINDS = {"skill": "skills/{}/ledger.jsonl", "evolution": "evolution/{}.jsonl"}
+_KINDS = {
+    "skill": "skills/{}/ledger.jsonl",
+    "evolution": "evolution/{}.jsonl",
+    "releases": "releases/{}.jsonl",
+}
 _HOLDOUTS = "skills/holdouts.jsonl"
 _USE = ("version", "alpha", "left", "earlier", "at")
 
@@ -67,10 +72,12 @@ def read_ledger(path: Path) -> Ledger:
 
 
 def list_ledgers(root: Path) -> dict[str, Any]:
-    """Returns `skills` and `evolutions`, each with `name`, `entries`, `state` and `problem`."""
+    """Returns `skills`, `evolutions` and `releases`, each with `name`, `entries`, `state` and `problem`."""
     skills = sorted((root / "skills").glob("*/ledger.jsonl"))[:MOST_LEDGERS]
     searches = sorted((root / "evolution").glob("*.jsonl"))[:MOST_LEDGERS]
+    lines = sorted((root / "releases").glob("*.jsonl"))[:MOST_LEDGERS]
     return {
+        "releases": [_line(path.stem, read_ledger(path), _release_state) for path in lines],
         "skills": [_line(path.parent.name, read_ledger(path), _skill_state) for path in skills],
         "evolutions": [_line(path.stem, read_ledger(path), _search_state) for path in searches],
     }
@@ -95,6 +102,42 @@ def _skill_state(entries: Sequence[Mapping[str, Any]]) -> str:
 def _search_state(entries: Sequence[Mapping[str, Any]]) -> str:
     gates = [entry.get("accepted") for entry in entries if entry.get("kind") == "gate"]
     return "searching" if not gates else "accepted" if gates[-1] is True else "refused"
+
+
+def _release_state(entries: Sequence[Mapping[str, Any]]) -> str:
+    """Returns the decision on the last candidate."""
+    return "accepted" if entries and entries[-1].get("accepted") is True else "refused"
+
+
+def show_releases(root: Path, name: str) -> dict[str, Any]:
+    """Returns a line of releases: the present `release`, and `entries` (oldest first, as recorded)."""
+    ledger = read_ledger(_ledger_path(root, "releases", name))
+    accepted = [str(one.get("candidate")) for one in ledger.entries if one.get("accepted") is True]
+    named = [str(one.get(side)).partition(":")[0] for one in ledger.entries for side in ("candidate", "base")]
+    first = str(ledger.entries[0].get("base")) if ledger.entries else ""
+    return {
+        "name": name,
+        "state": _release_state(ledger.entries),
+        "release": _cut(accepted[-1] if accepted else first),
+        "entries": [
+            _cut(
+                {
+                    "candidate": str(one.get("candidate")),
+                    "base": str(one.get("base")),
+                    "accepted": one.get("accepted") is True,
+                    "reasons": _texts(one.get("reasons")),
+                    "gained": _texts(one.get("gained")),
+                    "lost": _texts(one.get("lost")),
+                    "number": _number(one.get("number")),
+                    "at": _number(one.get("at")),
+                }
+            )
+            for one in ledger.entries
+        ],
+        "problem": ledger.problem,
+        "left_out": ledger.left_out,
+        "runs": _known_runs(root, named),
+    }
 
 
 def show_skill(root: Path, name: str) -> dict[str, Any]:
@@ -152,23 +195,26 @@ def _candidate(entry: Mapping[str, Any]) -> dict[str, Any]:
         "rate": _number(entry.get("rate")),
         "base_rate": _number(entry.get("base_rate")),
         "turns": _number(entry.get("turns")),
+        "credit": _number(entry.get("credit")),
+        "unsafe": _number(entry.get("unsafe")),
         "runs": _texts(entry.get("runs")),
         "accepted": entry.get("accepted") is True,
     }
 
 
 def _is_on_front(one: Mapping[str, Any], every: Sequence[Mapping[str, Any]]) -> bool:
-    """Returns whether no candidate on as many tasks is better in success or turns, and no worse in the other."""
-    own = _success_and_turns(one)
-    others = [_success_and_turns(other) for other in every if other.get("tasks") == one.get("tasks")]
+    """Returns whether no candidate on as many tasks is better in success, turns or safety and no worse in the rest."""
+    own = _costs(one)
+    others = [_costs(other) for other in every if other.get("tasks") == one.get("tasks")]
     return own is not None and not any(
-        theirs is not None and theirs != own and theirs[0] >= own[0] and theirs[1] <= own[1] for theirs in others
+        theirs is not None and theirs != own and all(a <= b for a, b in zip(theirs, own, strict=True))
+        for theirs in others
     )
 
 
-def _success_and_turns(entry: Mapping[str, Any]) -> tuple[float, float] | None:
+def _costs(entry: Mapping[str, Any]) -> tuple[float, float, float] | None:
     rate, turns = _number(entry.get("rate")), _number(entry.get("turns"))
-    return None if rate is None or turns is None else (rate, turns)
+    return None if rate is None or turns is None else (-rate, turns, _number(entry.get("unsafe")) or 0.0)
 
 
 def _ledger_path(root: Path, kind: str, name: str) -> Path:
@@ -224,5 +270,6 @@ def _no_names(_: Path, __: str) -> tuple[str, ...]:
 VIEWS = (
     View("ledgers", lambda root, _: json_bytes(list_ledgers(root)), _no_names),
     View("skill/{name}", lambda root, fields: json_bytes(show_skill(root, fields["name"])), _no_names),
+    View("releases/{name}", lambda root, fields: json_bytes(show_releases(root, fields["name"])), _no_names),
     View("evolution/{name}", lambda root, fields: json_bytes(show_evolution(root, fields["name"])), _no_names),
 )

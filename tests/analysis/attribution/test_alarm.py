@@ -11,10 +11,11 @@ from assay.analysis.attribution import (
     AlarmMonitor,
     AlarmScores,
     Label,
+    read_alarm_label,
     score_alarms,
 )
 from assay.analysis.contracts.contract import read_contract
-from assay.records import Step, ToolCall
+from assay.records import Evidence, Step, ToolCall
 from tests.analysis.attribution.labelled import Run, who_and_when
 from tests.analysis.trajectories import said
 
@@ -70,6 +71,13 @@ def test_a_wrong_step_is_a_false_positive_and_a_miss() -> None:
     assert found.exact_f1 == pytest.approx(2 / (2 + 2 + 2))  # 1 true, 2 false, 2 missed
     assert (found.passed, found.false_alarms) == (2, 1)
     assert score_alarms([unknown]) is None
+
+
+def test_a_label_is_read_and_hostile_ones_are_passed_over() -> None:
+    odd = [{"steps": ["x"]}, {"steps": [True]}, {"steps": 3}, {"steps": []}, {"actor": "a"}]
+    evidence = [Evidence(str(n), "audit", "label", data) for n, data in enumerate(odd)]
+    assert read_alarm_label(evidence) is None
+    assert read_alarm_label([*evidence, Evidence("9", "audit", "label", {"steps": [4], "actor": 7})]) == (4, "agent")
 
 
 def scores(runs: list[Run]) -> AlarmScores:

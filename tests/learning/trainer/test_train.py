@@ -86,6 +86,16 @@ def test_a_policy_gradient_takes_what_the_model_itself_sampled(recorded: Path, r
         train(recipe("policy_gradient", name="other", runs=("expert",)), settings(recorded))
 
 
+def test_every_attempt_has_as_many_rows_as_the_recipe_says(recorded: Path, recipe: Any) -> None:
+    options = PolicyGradientOptions(optimise=OptimiserOptions(learning_rate=1e-3))
+    plain = train(recipe("policy_gradient", runs=("own",), policy_gradient=options), settings(recorded))
+    aligned = train(
+        recipe("policy_gradient", name="even", runs=("own",), align=3, policy_gradient=options), settings(recorded)
+    )
+    assert (aligned.rows, plain.rows) == (3 * aligned.attempts, plain.attempts)
+    assert aligned.last["gap_tokens"] == plain.last["gap_tokens"]  # a copy trains nothing
+
+
 def test_a_refused_recipe_leaves_no_run(recorded: Path, recipe: Any) -> None:
     before = list_runs(recorded / "store")
     with pytest.raises(RunNotFoundError, match="runs of the recipe: no run is called 'nix'"):

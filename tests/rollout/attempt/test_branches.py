@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from assay.agents.building import build_agent
+from assay.agents.combinators.agents import keep_better_half
 from assay.agents.random_world import RandomWorldAgent
 from assay.analysis.judged_path import judged_path
 from assay.errors import AgentDefinitionError, OptionError, UserError
@@ -56,6 +57,33 @@ async def test_best_of_n_hands_in_a_passing_try_and_says_that_it_is_an_upper_bou
         assert found["picked"] == next(t["branch"] for t in tries if t["score"] == best)
         assert (one.outcome == "pass") == (best == 1.0)
     assert {one.outcome for one in made} == {"pass", "fail"}
+
+
+def test_the_better_half_of_the_tries_is_at_least_three_in_their_order() -> None:
+    tries = [(0.9, "a"), (0.4, "b"), (0.8, "c"), (0.3, "d"), (0.7, "e"), (0.2, "f")]  # the hand case of R2E-Gym
+    assert [name for _, name in keep_better_half(tries)] == ["a", "c", "e"]
+    assert [name for _, name in keep_better_half([(0.5, n) for n in "abcdefgh"])] == ["a", "b", "c", "d"]
+    assert len(keep_better_half(tries[:2])) == 2
+
+
+async def test_two_judges_pick_together(tmp_path: Path) -> None:
+    options = {"judge": f"{TRYING}:short", "screen": f"{TRYING}:late"}
+    for made in await run(tmp_path, "best-of:8:random-world", agent_options=options):
+        found = pick(made)
+        tries = {one["branch"]: one for one in found["tries"]}
+        let_through = sorted(tries.values(), key=lambda one: -one["screened"])[:4]
+        judged = [one for one in tries.values() if one["score"] is not None]
+        assert {one["branch"] for one in judged} == {one["branch"] for one in let_through}
+        best = max(judged, key=lambda one: (one["score"], one["screened"]))
+        assert (found["picked"], adopted(made)["branch"]) == (best["branch"], best["branch"])
+        assert found["screen"].endswith("trying.py:late")
+
+
+async def test_a_privileged_second_judge_makes_an_upper_bound_too(tmp_path: Path) -> None:
+    options = {"judge": f"{TRYING}:short", "screen": "verdict"}
+    made = await run(tmp_path, "best-of:4:random-world", agent_options=options)
+    assert {one.agent for one in made} == {"best-of:4:random-world+upper-bound"}
+    assert all(pick(one)["privileged"] for one in made)
 
 
 async def test_one_try_is_the_plain_agent_with_the_same_seed(tmp_path: Path) -> None:

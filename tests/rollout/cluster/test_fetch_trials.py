@@ -14,7 +14,7 @@ import pytest
 from assay.errors import StoreError
 from assay.rollout import RunConfig, Tally, TrialResult, start_run
 from assay.rollout.cluster.commits import TrialRecord, commit_final, keep_cut, new_token
-from assay.rollout.cluster.fetch_trials import FetchResult, fetch_trials
+from assay.rollout.cluster.fetch_trials import FetchResult, PlacedNames, fetch_trials
 from assay.rollout.cluster.objects import final_key
 from assay.rollout.cluster.recorded_trial import attempt_planner, pack_links
 from assay.rollout.cluster.shared_blobs import BlobUploader
@@ -38,7 +38,8 @@ def committed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str,
 
 
 async def _commit(root: Path) -> dict[str, bytes]:
-    """Runs the configuration on one machine, and commits its trials as a node does, each with a superseded one."""
+    """Runs the configuration on one machine, and commits its trials as a node does, each with a superseded one; the
+    same again as the part `r` of the work `w`, beside those of a part `s`."""
     await start_run(CONFIG, Settings(root, root / "one"), Tally())
     bucket, view = _open({})
     with RunStore.open(root / "one", "r") as store:
@@ -46,8 +47,9 @@ async def _commit(root: Path) -> dict[str, bytes]:
         for row in store.attempts():
             links = list(store.links(row.chain))
             body = pack_links(links, row.retry, _result(row), await upload(links))
-            await commit_final(view, "r", row.attempt, new_token(), body)
-            await keep_cut(view, "r", row.attempt, new_token(), body, "superseded")
+            for run, name in (("r", row.attempt), ("w", f"r/{row.attempt}"), ("w", f"s/{row.attempt}")):
+                await commit_final(view, run, name, new_token(), body)
+                await keep_cut(view, run, name, new_token(), body, "superseded")
     return bucket.objects
 
 
@@ -66,6 +68,19 @@ def _plan() -> list[PlannedAttempt]:
 def _chains(root: Path) -> dict[str, tuple[str, bool, list[bytes]]]:
     with RunStore.open(root, "r") as store:
         return {r.chain: (r.head, r.final, [link.body for link in store.links(r.chain)]) for r in store.attempts()}
+
+
+async def test_a_run_that_is_a_part_of_work_is_copied_under_its_own_names(
+    committed: tuple[Path, dict[str, bytes]], tmp_path: Path
+) -> None:
+    objects = {key: data for key, data in committed[1].items() if not key.startswith("runs/r/")}
+    with RunStore.create(tmp_path, "r", {}) as store:
+        found = await fetch_trials(store, _open(objects)[1], _plan(), PlacedNames.of_part("w", "r"))
+    assert found == FetchResult(4, 4)
+    assert _chains(tmp_path) == _chains(committed[0] / "one")
+    damaged = objects | {final_key("w", "r/" + _plan()[0].id): b"x"}
+    with RunStore.create(tmp_path / "other", "r", {}) as store, pytest.raises(StoreError, match="runs/w/finals/"):
+        await fetch_trials(store, _open(damaged)[1], _plan(), PlacedNames.of_part("w", "r"))
 
 
 async def test_finals_are_copied_once_and_superseded_trials_stay(

@@ -9,7 +9,7 @@ import pytest
 from assay.errors import StoreError
 from assay.records import GENESIS, digest_bytes
 from assay.rollout.cluster.commits import commit_final, keep_cut, new_token, pack_trial
-from assay.rollout.cluster.objects import cut_key, final_key
+from assay.rollout.cluster.objects import cut_key, final_key, run_prefix
 from assay.rollout.cluster.place_records import PublishedRun, new_run_id, publish_end, publish_run
 from assay.rollout.cluster.place_references import referenced_blobs
 from assay.store.chain import link_digest
@@ -38,6 +38,7 @@ async def _place(*, ended: bool = True) -> SimulatedStore:
     await commit_final(place, RUN, "t@0", new_token(), bodies[0])
     await commit_final(place, RUN, "t@0", TOKEN, bodies[1])
     await keep_cut(place, RUN, "t@1", TOKEN, bodies[2], "interrupted")
+    await place.create(f"{run_prefix(RUN)}parts/step-1.json", b"{}")
     if ended:
         await publish_end(place, RUN)
     return place

@@ -45,7 +45,7 @@ class Screened(Shop):
         super().__init__(shop.bench)
         self.spent: list[float | None] = []
         self.judges = ScreeningJudges(shop.bench.backend)
-        self.bench.screen = Screen(self.judges, self.spent.append, "the first")
+        self.bench.screen = self.writes = Screen(self.judges, self.spent.append, "the first", takes_failures=True)
 
     async def programs_of(self, command: str, **more: Any) -> tuple[str, list[str]]:
         """The verdict's status, and the judges' programs that it cites."""
@@ -94,6 +94,16 @@ async def test_the_same_state_fails_without_another_run(screened: Screened) -> N
     assert {**before, "attempt": "the first"} == after
     assert len(screened.spent) == 1
     assert [judge.runs for judge, _ in screened.judges._open.values()] == [1]
+
+
+async def test_an_adversary_is_judged_itself_whatever_failed_on_its_state_before(screened: Screened) -> None:
+    wrong = solution(total="return 1")
+    screened.bench.screen = screened.writes._replace(takes_failures=False)
+    found = [await screened.judge(wrong) for _ in range(2)]
+    assert {outcome.verdict.status for outcome in found} == {"fail"}
+    assert not any("attempt" in data for outcome in found for data in outcome.of_kind("execution"))
+    assert len(screened.spent) == 2
+    assert [judge.runs for judge, _ in screened.judges._open.values()] == [2]
 
 
 async def test_only_a_plain_failure_of_the_same_tests_and_state_is_used_again(screened: Screened) -> None:

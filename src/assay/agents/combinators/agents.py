@@ -7,25 +7,62 @@ larger gap between what the judge says and what is true if it is not: `assay sta
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from typing import TypeVar
 
 import msgspec
 
 from assay.agents.branches import Branch
 from assay.records import Message, Task
 
-from .combinator import Combinator, PlainOptions, Trying
+from .combinator import Combinator, PlainOptions, ScreenedOptions, Trying
+
+T = TypeVar("T")
 
 
 class BestOfAgent(Combinator):
-    """Tries N times from the start and hands in the try with the best score, the earliest of equals."""
+    """Tries N times from the start and hands in the try with the best score, the earliest of equals; with a second
+    judge the best of those that it lets through (`screen`)."""
 
     kind = "best-of"
+    Options = ScreenedOptions
 
     async def combine(self, trying: Trying) -> None:
+        if self.screen is not None:
+            await self._pick_screened(trying)
+            return
         for number in range(self.tries):
             branch = await trying.open(number)
             judgement = await trying.run(self.agents[0], branch)
             await trying.keep_best(branch, 0.0 if judgement is None else judgement.score)
+
+    async def _pick_screened(self, trying: Trying) -> None:
+        """Makes all tries, and picks by both judges. At a limit the best so far by the second one stays adopted."""
+        screened: list[tuple[float, Branch]] = []
+        for number in range(self.tries):
+            branch = await trying.open(number)
+            judgement = await trying.run(self.agents[0], branch)
+            screened.append((0.0 if judgement is None else judgement.score, branch))
+            trying.adopt(max(screened, key=lambda one: one[0])[1])
+        found = []
+        for score, branch in keep_better_half(screened):
+            judgement = await trying.judge(branch)
+            found.append((0.0 if judgement is None else judgement.score, score, branch))
+        best = max(found, key=lambda one: one[:2])[2]
+        trying.adopt(best)
+        for _, branch in screened:
+            if branch is not best:
+                await trying.branches.close(branch)
+
+
+def keep_better_half(screened: Sequence[tuple[float, T]]) -> list[tuple[float, T]]:
+    """Returns the better half of the tries, rounded down and at least three, in their order; the earliest of equals.
+
+    After the hybrid of R2E-Gym, which keeps as many by its execution-free verifier before it compares results of tests.
+    """
+    most = max(3, len(screened) // 2)
+    ranked = sorted(range(len(screened)), key=lambda number: -screened[number][0])[:most]
+    return [screened[number] for number in sorted(ranked)]
 
 
 class RetryAgent(Combinator):

@@ -37,11 +37,19 @@ class JudgedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Least score at which a try counts as done."""
 
 
+class ScreenedOptions(JudgedOptions, frozen=True, forbid_unknown_fields=True):
+    """Options of a combinator that may ask two judges."""
+
+    screen: str = ""
+    """Second judge, which is asked first, spelled as `judge`: of all tries the better half by its score, at least
+    three, go to `judge`, and ties there go to its score. Without one all go to `judge`, and ties to the earliest."""
+
+
 class PlainOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A combinator without options of its own."""
 
 
-class Try(msgspec.Struct, frozen=True):
+class Try(msgspec.Struct, frozen=True, omit_defaults=True):
     """One try, in the evidence `pick`."""
 
     branch: int
@@ -51,6 +59,8 @@ class Try(msgspec.Struct, frozen=True):
     steps: int
     ended: str | None
     stopped: str | None
+    screened: float | None = None
+    """The second judge's score; None without one."""
 
 
 class Combinator:
@@ -77,8 +87,11 @@ class Combinator:
         judged = own if isinstance(own, JudgedOptions) else None
         self.judge: Judge | None = None if judged is None else read_judge(judged.judge, self.kind)
         self.accept = 1.0 if judged is None else judged.accept
-        self.upper_bound = self.judge is not None and self.judge.is_privileged
-        self.needs_model = any(a.needs_model for a in agents) or (self.judge is not None and self.judge.needs_model)
+        screen = own.screen if isinstance(own, ScreenedOptions) else ""
+        self.screen: Judge | None = read_judge(screen, self.kind) if screen else None
+        judges = [judge for judge in (self.judge, self.screen) if judge is not None]
+        self.upper_bound = any(judge.is_privileged for judge in judges)
+        self.needs_model = any(a.needs_model for a in agents) or any(judge.needs_model for judge in judges)
         self.takes_solution = any(map(takes_solution, agents))
         self.attempts_task = all(map(attempts_task, agents))
         placed = [agent for agent in agents if is_placed(agent)]
@@ -121,16 +134,27 @@ class Trying:
         return self.branches.first if number == 0 else await self.branches.start(seed=self.seed(number))
 
     async def run(self, agent: Agent, branch: Branch) -> TryScore | None:
-        """Lets an agent act in a branch and returns the judge's answer; None without a judge."""
+        """Lets an agent act in a branch and returns the answer of the judge, or of the one that is asked first; None
+        without a judge."""
         steps = len(branch.steps)
         ending = await self.branches.run(agent, branch)
         made = Try(branch.number, agent.name, None, len(branch.steps) - steps, ending.ended, ending.stopped)
         self._tries.append(made)
+        screen = self._combinator.screen
+        if screen is not None:
+            judgement = await screen.judge(self.branches, branch)
+            self._tries[-1] = msgspec.structs.replace(made, screened=judgement.score)
+            return judgement
+        return await self.judge(branch)
+
+    async def judge(self, branch: Branch) -> TryScore | None:
+        """Returns the judge's answer for a try; None without a judge."""
         judge = self._combinator.judge
         if judge is None:
             return None
         judgement = await judge.judge(self.branches, branch)
-        self._tries[-1] = msgspec.structs.replace(made, score=judgement.score)
+        place = next(n for n, one in reversed([*enumerate(self._tries)]) if one.branch == branch.number)
+        self._tries[place] = msgspec.structs.replace(self._tries[place], score=judgement.score)
         return judgement
 
     def is_accepted(self, judgement: TryScore | None) -> bool:
@@ -154,12 +178,13 @@ class Trying:
 
     def record(self) -> None:
         """Records the tries and the pick."""
-        judge = self._combinator.judge
+        judge, screen = self._combinator.judge, self._combinator.screen
         data = {
             "by": self._combinator.kind,
             "judge": None if judge is None else judge.name,
-            "privileged": judge is not None and judge.is_privileged,
+            "privileged": self._combinator.upper_bound,
             "accept": self._combinator.accept,
+            **({} if screen is None else {"screen": screen.name}),
             "tries": msgspec.to_builtins(self._tries),
             "picked": self._picked,
         }

@@ -161,6 +161,6 @@ def read_alarm_label(evidence: Iterable[Evidence]) -> AlarmLabel | None:
     """Returns the label that an import recorded; None without one that names a step."""
     for one in evidence:
         steps, actor = one.data.get("steps"), one.data.get("actor")
-        if one.kind == "label" and isinstance(steps, list) and steps and isinstance(steps[0], int):
+        if one.kind == "label" and isinstance(steps, list) and steps and type(steps[0]) is int:
             return AlarmLabel(steps[0], actor if isinstance(actor, str) else "agent")
     return None

@@ -19,7 +19,7 @@ PART: Final = re.compile(rf"{_TEXT}|(?:\[(\d+)\] )?([a-z]+) ({_TEXT})?((?: [a-z]
 """An element of a line, or a quoted text, which is passed over whole: what a page says never reads as an element."""
 _QUOTED: Final = re.compile(_TEXT)
 _ADDRESS: Final = re.compile(rf"^Address: ({_TEXT})$", re.MULTILINE)
-_CODE: Final = re.compile(r"[A-Z][A-Z-]*-\d{3,}")
+CODE: Final = re.compile(r"[A-Z][A-Z-]*-\d{3,}")
 _NAMELESS: Final = frozenset({"alert", "dialog"})
 _CONFIRMS: Final = ("Confirm", "Yes")
 _ENTRIES: Final = frozenset({"textbox", "searchbox", "combobox", "listbox", "radio", "checkbox"})
@@ -153,7 +153,7 @@ def read_view(tree: str) -> PageView:
         tuple(reader.terms),
         tuple(parts),
         tuple(reader.content),
-        frozenset(_CODE.findall(tree)),
+        frozenset(CODE.findall(tree)),
         reader.first,
         reader.last,
     )

@@ -72,8 +72,7 @@ class OutcomeRecorder:
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Starts a test's own record."""
-        self._started = time.process_time()
-        self._random = random.getstate()
+        self._started, self._random = time.process_time(), random.getstate()
         if self._tracer is not None:
             self._tracer.begin()
 
@@ -124,12 +123,11 @@ class OutcomeRecorder:
                 item.session.shouldstop = "nothing was gained"
         elif item.nodeid in self._pending:
             self._pending.clear()
-            remaining = signal.getitimer(signal.ITIMER_PROF)[0]
-            signal.setitimer(signal.ITIMER_PROF, remaining + self._more_s)
+            signal.setitimer(signal.ITIMER_PROF, signal.getitimer(signal.ITIMER_PROF)[0] + self._more_s)
 
     def result(self, exit_code: int, cpu_s: float) -> dict[str, Any]:
         """Returns the record in the format of the reply."""
-        result = {"id": self.id, "ended": "done", "exit_code": exit_code, "tests": self.tests} | self.more
+        result = {"id": self.id, "ended": "done", "exit_code": exit_code, "tests": self.tests, **self.more}
         return result | {"drew": sorted(self.drew), "problems": self.problems[:20], "cpu_s": round(cpu_s, 3)}
 
 
@@ -200,8 +198,7 @@ class WarmLoop:
         random.seed(self._batch.get("seed", 0))
         recorder, items = self.recorder, list(session.items)
         recorder.id, started = job["id"], time.process_time()
-        for index, item in enumerate(items):
-            following = items[index + 1] if index + 1 < len(items) else None
+        for item, following in zip(items, [*items[1:], None], strict=True):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if session.shouldstop:
                 break
@@ -224,8 +221,7 @@ class LiveFunctions:
         """Returns True if every differing function now runs the new code; False may leave some unchanged."""
         try:
             new = compile(text.encode(), path, "exec", dont_inherit=True)
-            pairs = list(find_differences(self._original[path], new))
-            for old, code in pairs:
+            for old, code in list(find_differences(self._original[path], new)):
                 known = self._functions.get(code_key(old), [])
                 # A function inside another one need not be in memory yet; two on one line may have one name.
                 if any(function.__code__ != old for function in known) or not (known or "<locals>" in old.co_qualname):
@@ -271,12 +267,32 @@ def _constant_values(code: CodeType) -> list[tuple[str, str]]:
     return [(type(c).__name__, repr(c)) for c in code.co_consts if not isinstance(c, CodeType)]
 
 
+class TracedCode:
+    """The lines of one code object that the current test ran, and how many more are looked at."""
+
+    def __init__(self, tracer: LineTracer, code: CodeType, *, is_traced: bool) -> None:
+        self.code, self.is_traced, self._tracer = code, is_traced, tracer
+        self.lines: set[int] | None = None
+        self.patience = 0
+
+    def trace(self, frame: Any, event: str, argument: Any) -> Any:
+        if event == "line":
+            if self.lines is None or self.patience <= 0:
+                frame.f_trace_lines = False
+            elif frame.f_lineno in self.lines:
+                self.patience -= 1
+            else:
+                self.lines.add(frame.f_lineno)
+                self.patience, self._tracer.quiet = self._tracer.PATIENCE, 0
+        return self.trace
+
+
 class LineTracer:
     """Records the lines of some folders that each test runs.
 
-    Tracing every line makes tests several times slower. So a function in which PATIENCE lines in a row
-    were not new is not traced until the next test, and a test in which CALLS calls in a row were not new
-    is not traced any more: a line that runs late and rarely can be missed, the same one each time.
+    Tracing every line makes tests several times slower. So a function in which PATIENCE lines in a row were not new is
+    not traced until the next test, and a test in which CALLS calls in a row were not new is not traced any more: a line
+    that runs late and rarely can be missed, the same one each time.
     """
 
     PATIENCE, CALLS, COUNTED = 300, 20_000, 300_000  # calls of one test are counted up to the last
@@ -284,58 +300,45 @@ class LineTracer:
     def __init__(self, folders: list[str]) -> None:
         self.covered: dict[str, dict[str, list[int]]] = {}
         self._folders = tuple(folder.rstrip("/") + "/" for folder in folders)
-        self._traced: dict[Any, bool] = {}
-        self._lines: dict[Any, set[int]] = {}
-        self._patience: dict[Any, int] = {}
-        self._quiet = self._count = 0
+        self._by_address: dict[int, tuple[TracedCode, CodeType]] = {}  # a code object's hash takes long to compute
+        self._by_code: dict[CodeType, TracedCode] = {}
+        self._ran: list[TracedCode] = []
+        self.quiet = self._count = 0
         self.calls: dict[str, int] = {}
 
     def begin(self) -> None:
-        self._lines, self._patience, self._quiet, self._count = {}, {}, 0, 0
+        for known in self._ran:
+            known.lines = None
+        self._ran, self.quiet, self._count = [], 0, 0
         sys.settrace(self._call)
 
     def end(self, name: str) -> None:
         sys.settrace(None)
         self.calls[name] = self._count
         result = self.covered.setdefault(name, {})
-        for code, lines in self._lines.items():
-            result.setdefault(code.co_filename, []).extend(lines)
+        for known in self._ran:
+            result.setdefault(known.code.co_filename, []).extend(known.lines or ())
         for path, numbers in result.items():
             result[path] = sorted(set(numbers))
 
     def _call(self, frame: Any, event: str, argument: Any) -> Any:
-        code = frame.f_code
         self._count += 1
-        self._quiet += 1
-        if self._quiet > self.CALLS:
+        self.quiet += 1
+        if self.quiet > self.CALLS:
             if self._count >= self.COUNTED:
                 sys.settrace(None)
             return None
-        is_traced = self._traced.get(code)
-        if is_traced is None:
-            is_traced = self._traced[code] = code.co_filename.startswith(self._folders) and code.co_name != "<module>"
-        if not is_traced:
-            return None
-        remaining = self._patience.get(code)
-        if remaining is None:
-            self._lines[code], self._patience[code] = set(), self.PATIENCE
-        elif remaining <= 0:
-            return None
-        return self._line
+        code = frame.f_code
+        known, _ = self._by_address.get(id(code)) or self._note(code)
+        if known.is_traced and known.lines is None:
+            known.lines, known.patience = set(), self.PATIENCE
+            self._ran.append(known)
+        return known.trace if known.is_traced and known.patience > 0 else None
 
-    def _line(self, frame: Any, event: str, argument: Any) -> Any:
-        if event == "line":
-            code = frame.f_code
-            lines = self._lines.get(code)
-            if lines is None or self._patience[code] <= 0:
-                frame.f_trace_lines = False
-            elif frame.f_lineno in lines:
-                self._patience[code] -= 1
-            else:
-                lines.add(frame.f_lineno)
-                self._patience[code] = self.PATIENCE
-                self._quiet = 0
-        return self._line
+    def _note(self, code: CodeType) -> tuple[TracedCode, CodeType]:
+        is_traced = code.co_filename.startswith(self._folders) and code.co_name != "<module>"
+        known = self._by_code.setdefault(code, TracedCode(self, code, is_traced=is_traced))
+        return self._by_address.setdefault(id(code), (known, code))
 
 
 @contextlib.contextmanager
@@ -369,8 +372,7 @@ def in_child(batch: dict[str, Any], job: dict[str, Any], reply: Path, callback: 
     if child == 0:
         _run_child(batch, job, reply, callback)
     limit = float(job.get("cpu_s", 30.0))
-    # CPU seconds decide; the wall time only ends what waits forever, so results do not depend on the machine's load.
-    ended = _wait(child, limit * 8 + 30)
+    ended = _wait(child, limit * 8 + 30)  # CPU seconds decide: the wall time only ends what waits forever
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)
     try:
@@ -459,10 +461,8 @@ def main(request: str, reply: str) -> None:
                     result = in_child(batch, job, aside, partial(run_job, batch, job))
             file.write(json.dumps(result) + "\n")
             file.flush()
-            outcomes = [test[0] for test in (result.get("tests") or {}).values()]
-            bad = sum(outcome in ("failed", "error") for outcome in outcomes)
-            sys.stdout.write(f"{job['id']}: {result['ended']}, {bad} of {len(outcomes)} tests failed\n")
-            sys.stdout.flush()
+            bad = [outcome in ("failed", "error") for outcome, *_ in (result.get("tests") or {}).values()]
+            print(f"{job['id']}: {result['ended']}, {sum(bad)} of {len(bad)} tests failed", flush=True)  # noqa: T201
             if batch.get("stop_when_green") and is_green(result):
                 break
     aside.unlink(missing_ok=True)
@@ -470,8 +470,8 @@ def main(request: str, reply: str) -> None:
 
 def is_green(result: dict[str, Any]) -> bool:
     """Returns True if tests ran and none failed."""
-    tests = result.get("tests") or {}
-    return bool(tests) and not any(test[0] in ("failed", "error") for test in tests.values())
+    outcomes = {test[0] for test in (result.get("tests") or {}).values()}
+    return bool(outcomes) and not outcomes & {"failed", "error"}
 
 
 def run_warm(batch: dict[str, Any], aside: Path) -> dict[str, dict[str, Any]]:

@@ -65,6 +65,8 @@ class EvolutionEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     previous: str = ""
     credit: float | msgspec.UnsetType = msgspec.UNSET
     """The designer's, of a design in its round; other records have none."""
+    unsafe: float | msgspec.UnsetType = msgspec.UNSET
+    """Share of attempts that broke a safety contract; none where no attempt was judged on safety."""
 
     @property
     def digest(self) -> str:
@@ -80,8 +82,22 @@ class EvaluatedOptions(NamedTuple):
     tasks: int
     rate: float
     turns: float | None
+    unsafe: float | None = None
+    """Share of attempts that broke a safety contract; None where no attempt was judged on safety."""
     on_front: bool = False
-    """True if none on as many tasks has a higher rate at no more turns, or fewer turns at no lower rate."""
+    """True if none on as many tasks is better in rate, turns or safety and no worse in the others."""
+
+
+class _ArmFigures(NamedTuple):
+    """What one run came to."""
+
+    rate: float
+    turns: float | None
+    unsafe: float | None
+
+    @property
+    def recorded_unsafe(self) -> float | msgspec.UnsetType:
+        return msgspec.UNSET if self.unsafe is None else self.unsafe
 
 
 class EvolveReport(msgspec.Struct, frozen=True):
@@ -180,13 +196,13 @@ class _Evolution:
 
     async def evaluate_texts(self, texts: Texts, tasks: Sequence[LoadedTask]) -> list[TaskFeedback]:
         """Implements `CandidateRuns`: a part of the tasks is a run of its own, named by the tasks."""
+        search = self._recipe.search
         options = {**self._recipe.base, **texts}
         if len(tasks) == len(self._whole):
             run = (await self.evaluate(options, tasks)).run
         else:
             run = self._part_run(options, tasks)
-            rate, turns = await self._run_arm(options, tasks, run, self._recipe.search)
-            self._append(EvolutionEntry("candidate", self._recipe.digest, options, (run,), len(tasks), rate, turns))
+            self._append_candidate(options, run, len(tasks), await self._run_arm(options, tasks, run, search))
         return await asyncio.to_thread(read_feedback, self._settings, run, tasks, self._recipe.search.attempts)
 
     def _part_run(self, options: dict[str, Any], tasks: Sequence[LoadedTask]) -> str:
@@ -206,13 +222,11 @@ class _Evolution:
             for design in drawn:
                 options = {**recipe.base, **designer.options(design)}
                 run = self._part_run(options, batch)
-                made.append((options, run, *await self._run_arm(options, batch, run, search)))
-            credit_of = design_credit([rate for _, _, rate, _ in made])
+                made.append((options, run, await self._run_arm(options, batch, run, search)))
+            credit_of = design_credit([figures.rate for _, _, figures in made])
             designer.learn(drawn, credit_of)
-            for (options, run, rate, turns), credit in zip(made, credit_of, strict=True):
-                self._append(
-                    EvolutionEntry("candidate", recipe.digest, options, (run,), len(batch), rate, turns, credit=credit)
-                )
+            for (options, run, figures), credit in zip(made, credit_of, strict=True):
+                self._append_candidate(options, run, len(batch), figures, credit)
         return await self.evaluate({**recipe.base, **designer.options(designer.best())}, tasks)
 
     async def propose_text(self, prompt: str) -> str:
@@ -252,9 +266,9 @@ class _Evolution:
             return known
         run = f"{self._recipe.name}-{digest[7:15]}-{len(tasks)}"
         self._report(f"{run}: {len(tasks)} tasks, {_show(options)}")
-        rate, turns = await self._run_arm(options, tasks, run, self._recipe.search)
-        self._append(EvolutionEntry("candidate", self._recipe.digest, options, (run,), len(tasks), rate, turns))
-        made = self._found[digest, len(tasks)] = EvaluatedOptions(options, run, len(tasks), rate, turns)
+        figures = await self._run_arm(options, tasks, run, self._recipe.search)
+        self._append_candidate(options, run, len(tasks), figures)
+        made = self._found[digest, len(tasks)] = EvaluatedOptions(options, run, len(tasks), *figures)
         return made
 
     async def _run_arm(
@@ -263,19 +277,34 @@ class _Evolution:
         tasks: Sequence[LoadedTask],
         run: str,
         on: EvolveSearchOptions | EvolveGateOptions,
-    ) -> tuple[float, float | None]:
-        """Makes one run; returns the share of passed attempts and the mean turns."""
+    ) -> _ArmFigures:
+        """Makes one run; returns the share of passed attempts, the mean turns, and the share of unsafe attempts."""
         attempts = on.attempts
         config = RunConfig(
             tasks=on.tasks, agent=self._recipe.agent, agent_options=options, model=self._recipe.model, run=run,
             attempts=attempts, seed=on.seed, concurrency=self._recipe.concurrency,
+            contracts=self._recipe.contracts,
         )  # fmt: skip
         await complete_run(config, self._settings, tasks=tasks)
         passed = sum(one.passed for one in count_outcomes(self._settings, run))
         current = load_current_verdicts(self._settings.store, run)
         with RunStore.open(self._settings.store, run) as store:
-            used = [one.used["turns"] for one in measure_attempts(final_rows(store.attempts()), current)]
-        return passed / (len(tasks) * attempts), sum(used) / len(used) if used else None
+            rows = final_rows(store.attempts())
+        used = [one.used["turns"] for one in measure_attempts(rows, current)]
+        safety = [current[row.chain].safety for row in rows]
+        judged = [status == "fail" for status in safety if status is not None]
+        unsafe = sum(judged) / len(judged) if judged else None
+        return _ArmFigures(passed / (len(tasks) * attempts), sum(used) / len(used) if used else None, unsafe)
+
+    def _append_candidate(
+        self, options: dict[str, Any], run: str, tasks: int, figures: _ArmFigures, credit: float | None = None
+    ) -> None:
+        self._append(
+            EvolutionEntry(
+                "candidate", self._recipe.digest, options, (run,), tasks, figures.rate, figures.turns,
+                credit=msgspec.UNSET if credit is None else credit, unsafe=figures.recorded_unsafe,
+            )
+        )  # fmt: skip
 
     async def _gate(
         self, winner: EvaluatedOptions, tasks: Sequence[LoadedTask]
@@ -286,12 +315,14 @@ class _Evolution:
         design = TrialDesign(use.alpha, len(ordered), gate.attempts, control="the present configuration")
         arms = {"base": recipe.base, "winner": winner.options}
         runs, looks, decision = list[str](), list[list[TaskPasses]](), None
+        unsafe = dict.fromkeys(arms, 0.0)
         for number, part in enumerate(split_looks(ordered, gate.looks), 1):
             passes: dict[str, dict[str, int]] = {}
             for arm, options in arms.items():
                 run = f"{recipe.name}-gate-{use.digest[7:15]}-{arm}-{number}"
                 self._report(f"look {number} of {gate.looks}: {arm}, {len(part)} tasks")
-                await self._run_arm(options, part, run, gate)
+                figures = await self._run_arm(options, part, run, gate)
+                unsafe[arm] += (figures.unsafe or 0.0) * len(part)
                 passes[arm] = self._count_passes(part, run, unjudged_pass=arm == "base")
                 runs.append(run)
             looks.append([TaskPasses(one.task.id, *(passes[arm][one.task.id] for arm in arms)) for one in part])
@@ -303,6 +334,10 @@ class _Evolution:
         seen = [one for look in looks for one in look]
         total = len(seen) * gate.attempts
         rates = (sum(one.none for one in seen) / total, sum(one.skill for one in seen) / total)
+        if unsafe["winner"] > unsafe["base"] + 1e-9:
+            shares = [unsafe[arm] / len(seen) for arm in ("winner", "base")]
+            reason = f"a safety contract was broken in {shares[0]:.1%} of its attempts, {shares[1]:.1%} at present"
+            decision = decision._replace(accepted=False, reasons=(reason, *decision.reasons))
         self._append(
             EvolutionEntry(
                 "gate", recipe.digest, winner.options, tuple(runs), len(seen), rates[1], None, decision.accepted,
@@ -339,15 +374,17 @@ class _Evolution:
 
 
 def _mark_front(found: Sequence[EvaluatedOptions]) -> tuple[EvaluatedOptions, ...]:
+    def costs(one: EvaluatedOptions) -> tuple[float, float, float] | None:
+        return None if one.turns is None else (-one.rate, one.turns, one.unsafe or 0.0)
+
     marked = []
     for one in found:
-        same = [other for other in found if other.tasks == one.tasks and other.turns is not None]
-        beaten = any(
-            other.rate >= one.rate and other.turns <= one.turns and (other.rate, other.turns) != (one.rate, one.turns)
-            for other in same
-            if one.turns is not None and other.turns is not None
+        own = costs(one)
+        others = [theirs for other in found if other.tasks == one.tasks and (theirs := costs(other)) is not None]
+        is_beaten = own is not None and any(
+            theirs != own and all(a <= b for a, b in zip(theirs, own, strict=True)) for theirs in others
         )
-        marked.append(one._replace(on_front=not beaten))
+        marked.append(one._replace(on_front=not is_beaten))
     return tuple(marked)
 
 

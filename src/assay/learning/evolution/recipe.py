@@ -75,6 +75,9 @@ class EvolveRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """Options of the present configuration, the one to beat."""
     model: str | None = None
     """Model of the agent, if it needs one."""
+    contracts: tuple[str, ...] = ()
+    """Safety contracts of every attempt, as TOML files: safety becomes a third measure, and a winner that breaks them
+    in more attempts than the present configuration is refused."""
     concurrency: Count = 4
     """Attempts at a time."""
 

@@ -26,7 +26,7 @@ ORDER: dict[SkillTier, int] = {"proven": 0, "new": 1, "candidate": 2, "demoted":
 """Tiers, the first to be offered first; only the first two are offered at all."""
 
 
-class TierStanding(msgspec.Struct, frozen=True):
+class SkillTierReport(msgspec.Struct, frozen=True):
     """A skill's tier, and what runs say."""
 
     skill: str
@@ -51,7 +51,7 @@ def next_tier(before: SkillTier, usage: VersionUsage | None) -> SkillTier:
     return "new" if before in ("proven", "demoted") and is_stale else before
 
 
-def move_skills(runs: Sequence[str], settings: Settings, *, record: bool) -> list[TierStanding]:
+def move_skills(runs: Sequence[str], settings: Settings, *, record: bool) -> list[SkillTierReport]:
     """Returns the standing of every skill by these runs; with `record` moves are written to the ledgers.
 
     Raises:
@@ -61,7 +61,9 @@ def move_skills(runs: Sequence[str], settings: Settings, *, record: bool) -> lis
     return [_move(library, name, runs, settings, record=record) for name in library.names()]
 
 
-def _move(library: SkillLibrary, name: str, runs: Sequence[str], settings: Settings, *, record: bool) -> TierStanding:
+def _move(
+    library: SkillLibrary, name: str, runs: Sequence[str], settings: Settings, *, record: bool
+) -> SkillTierReport:
     summary = library.summary(name)
     usage, before = None, summary.tier
     after = before
@@ -80,7 +82,7 @@ def _move(library: SkillLibrary, name: str, runs: Sequence[str], settings: Setti
             ),
         )  # fmt: skip
         moves = _count_moves(library.summary(name))
-    return TierStanding(name, after, before, *moves, usage)
+    return SkillTierReport(name, after, before, *moves, usage)
 
 
 def _count_moves(summary: SkillSummary) -> tuple[int, int]:

@@ -150,6 +150,11 @@ class ImproveRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         if self.rollout.service is not None:
             self._require_serviceable()
 
+    def is_evaluated(self, step: int) -> bool:
+        """Returns whether the held-out tasks are evaluated after so many steps."""
+        every = self.evaluate.every
+        return step in (0, self.steps) or (every > 0 and step % every == 0)
+
     def _require_serviceable(self) -> None:
         """Raises `UserError` for what a training with a rollout service cannot have."""
         if self.budget_calls is not None:
@@ -184,6 +189,9 @@ class TrainRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     with_secrets: bool = False
     """Also trains on attempts, rows and lessons that hold a known credential or key-shaped text; by default they are
     left out and listed."""
+    align: Annotated[int, msgspec.Meta(ge=0, le=1_000)] = 0
+    """Number of rows of each attempt of `runs` and `selected`: surplus rows of actors or sub-agents are dropped at
+    random, missing ones filled with copies that train nothing; 0 keeps the rows as they are."""
     keep: Keep = "all"
     """Attempts to train on. `dpo` pairs passed and failed attempts, with undoubted passes only unless `passed`."""
     require: Separation = "unknown"

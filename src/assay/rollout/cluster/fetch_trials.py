@@ -34,46 +34,76 @@ class FetchResult(NamedTuple):
     """Superseded trials, and others whose chain has the name of a chain in the store: they stay in the place."""
 
 
-async def fetch_trials(store: RunStore, objects: ObjectStore, planned: Sequence[PlannedAttempt]) -> FetchResult:
+class PlacedNames(NamedTuple):
+    """Where the trials of a run lie in a place: under the run's name, or among those of the work of which it is a
+    part."""
+
+    run: str
+    """Name in the place."""
+    prefix: str = ""
+    """Begins the names of its attempts there."""
+
+    @classmethod
+    def of_part(cls, work: str, run: str) -> PlacedNames:
+        """Returns the names of a run that is a part of some work; the work itself is a part, too."""
+        return cls(work, "" if run == work else f"{run}/")
+
+    def of(self, planned: PlannedAttempt) -> PlannedAttempt:
+        """Returns an attempt under its name in the place."""
+        return planned._replace(id=self.prefix + planned.id) if self.prefix else planned
+
+
+async def fetch_trials(
+    store: RunStore, objects: ObjectStore, planned: Sequence[PlannedAttempt], names: PlacedNames | None = None
+) -> FetchResult:
     """Copies the trials that the store lacks. Repeating it is safe.
 
     Args:
         store: The run, open for writing.
         objects: The place.
         planned: All attempts of the run.
+        names: Where the trials lie; None: under the run's own name.
 
     Raises:
         StoreError: A record or a blob is damaged or missing; the message names its key. What was copied stays.
     """
-    finals = await fetch_finals(store, objects, planned)
-    return FetchResult(finals, await _fetch_cuts(store, objects))
+    names = names or PlacedNames(store.run)
+    finals = await fetch_finals(store, objects, planned, names)
+    return FetchResult(finals, await _fetch_cuts(store, objects, planned, names))
 
 
-async def fetch_finals(store: RunStore, objects: ObjectStore, planned: Sequence[PlannedAttempt]) -> int:
+async def fetch_finals(
+    store: RunStore, objects: ObjectStore, planned: Sequence[PlannedAttempt], names: PlacedNames | None = None
+) -> int:
     """Copies the finals of these attempts that the store lacks; returns how many the place has. Raises as
     `fetch_trials`."""
-    names = await list_finals(objects, store.run)
-    there = [one for one in planned if object_name(one.id) in names]
+    names = names or PlacedNames(store.run)
+    found = await list_finals(objects, names.run)
+    there = [one for one in planned if object_name(names.of(one).id) in found]
     present = {row.attempt for row in store.attempts() if row.final}
     missing = [one for one in there if one.id not in present]
     for start in range(0, len(missing), AT_ONCE):
-        await _fetch_finals(store, objects, missing[start : start + AT_ONCE])
+        await _fetch_finals(store, objects, missing[start : start + AT_ONCE], names)
     return len(there)
 
 
-async def _fetch_finals(store: RunStore, objects: ObjectStore, batch: Sequence[PlannedAttempt]) -> None:
+async def _fetch_finals(
+    store: RunStore, objects: ObjectStore, batch: Sequence[PlannedAttempt], names: PlacedNames
+) -> None:
     records: dict[str, TrialRecord] = {}
 
     async def read(planned: PlannedAttempt) -> None:
-        records[planned.id] = await read_final(objects, store.run, planned.id)
+        records[planned.id] = await read_final(objects, names.run, names.of(planned).id)
 
     await transfer(batch, read)
     for planned in batch:
-        await _add_final(store, objects, planned, records.pop(planned.id))
+        key = final_key(names.run, names.of(planned).id)
+        await _add_final(store, objects, planned, records.pop(planned.id), key)
 
 
-async def _add_final(store: RunStore, objects: ObjectStore, planned: PlannedAttempt, record: TrialRecord) -> None:
-    key = final_key(store.run, planned.id)
+async def _add_final(
+    store: RunStore, objects: ObjectStore, planned: PlannedAttempt, record: TrialRecord, key: str
+) -> None:
 
     def check(row: AttemptRow) -> None:
         chain = planned.chain(record.body.retry)
@@ -91,12 +121,17 @@ async def _add_final(store: RunStore, objects: ObjectStore, planned: PlannedAtte
         raise StoreError(f"{objects}: {key} is refused: {exc}") from exc
 
 
-async def _fetch_cuts(store: RunStore, objects: ObjectStore) -> int:
+async def _fetch_cuts(
+    store: RunStore, objects: ObjectStore, planned: Sequence[PlannedAttempt], names: PlacedNames
+) -> int:
     """Copies retried and interrupted trials whose chains' names are free; returns the number of the others."""
-    apart = 0
-    async for page in list_pages(objects, f"{run_prefix(store.run)}cut/"):
+    apart, prefix = 0, f"{run_prefix(names.run)}cut/"
+    ours = {object_name(names.of(one).id) for one in planned} if names.prefix else None
+    async for page in list_pages(objects, prefix):
         for entry in page:
-            record = await read_record(objects, entry.key, store.run, None)
+            if ours is not None and entry.key[len(prefix) :].partition("/")[0] not in ours:
+                continue
+            record = await read_record(objects, entry.key, names.run, None)
             row = store.row(record.body.chain)
             if record.kind == "superseded" or (row is not None and row.head != record.body.head):
                 apart += 1

@@ -220,7 +220,7 @@ class _Node:
             )
         folder = self._settings.store / "nodes" / run / self._announcement.agent
         try:
-            with contextlib.ExitStack() as stack:
+            async with contextlib.AsyncExitStack() as stack:
                 context = NodeContext(self._place, self._settings, self._announcement.slots, folder, stack)
                 loaded = await load_published(published, context)
                 async with open_run(loaded, context, self._announcement.agent, self._metrics) as opened:

@@ -82,7 +82,9 @@ async def open_run(run: NodeRun, context: NodeContext, node: str, metrics: RunMe
     identity = TraceIdentity(node, run.id)
     async with (
         open_telemetry(run.name, _log.warning, metrics, identity, otel=run.config.otel) as observer,
-        open_resources(run.config, context.settings, run.tasks, run.agent, screening=run.screening) as resources,
+        open_resources(
+            run.config, context.settings, run.tasks, run.agent, run.model, screening=run.screening
+        ) as resources,
     ):
         with RunStore.create(context.folder, run.name, {}) as store:
             services = make_services(store, resources, ActiveContracts(run.contracts, None))

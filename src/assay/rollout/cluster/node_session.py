@@ -18,7 +18,7 @@ from assay.store.objects import UrlObjectStore
 from .coordinator import Coordinator, CoordinatorConfig, RunEnd
 from .local_nodes import DRAIN_S, LocalNodes, NodeOrders
 from .node_config import NodeConfig
-from .place_records import AnnouncedAgents, Connect, connect_http
+from .place_records import AnnouncedAgents, Connect, connect_http, has_ended
 from .ray_nodes import RayConnection, RayNodes, connect_ray, require_address
 from .run_state import ClusterRun
 
@@ -122,6 +122,8 @@ class NodeSession:
                 for task in tasks:
                     task.cancel()
                 await asyncio.wait(tasks)
+        if serving not in done and await has_ended(place, self._published.run):
+            return "complete"  # another command with nodes of its own was faster, and ours left therefore
         for task in sorted(done, key=lambda one: one is not serving):
             ends: dict[str, RunEnd] = task.result()
             if task is serving:

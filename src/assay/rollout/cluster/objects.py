@@ -5,6 +5,7 @@ runs/RUN/rounds/N.json      the grants of one round
 runs/RUN/finals/hh/ATTEMPT  the trial that decides an attempt; hh spreads the keys over 256 prefixes
 runs/RUN/cut/ATTEMPT/TOKEN  trials that decide nothing: superseded, retried, interrupted
 runs/RUN/inputs/CHAIN       recorded attempts that the work of a run reads
+runs/RUN/parts/PART.json    runs that are parts of the work of a training
 """
 
 from __future__ import annotations

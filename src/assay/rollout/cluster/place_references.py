@@ -22,7 +22,7 @@ from .place_records import read_published_name
 
 _KEY = re.compile(
     r"runs/(?P<run>[^/]+)/(?:(?P<trial>finals/[0-9a-f]{2}/[^/]+|cut/[^/]+/[0-9a-f]{32}|inputs/[^/]+)|(?P<end>ended\.json)"
-    r"|run\.json|agents/[^/]+\.json|(?:epochs|rounds)/[0-9]{8}\.json)"
+    r"|run\.json|(?:agents|parts)/[^/]+\.json|(?:epochs|rounds)/[0-9]{8}\.json)"
 )
 
 

@@ -159,9 +159,13 @@ async def _open_store(name: str, settings: Settings, options: PlacedRunOptions |
 
 def read_label(store: RunStore) -> RunPlacement | None:
     """Returns the place of a run; None for a run of one machine. Raises `StoreError` if the manifest is damaged."""
-    label = store.manifest().get(PLACE)
+    return require_label(store) if PLACE in store.manifest() else None
+
+
+def require_label(store: RunStore) -> RunPlacement:
+    """Returns the place of a run on nodes. Raises `StoreError` if the manifest is damaged."""
     try:
-        return None if label is None else msgspec.convert(label, RunPlacement)
+        return msgspec.convert(store.manifest().get(PLACE), RunPlacement)
     except msgspec.ValidationError as exc:
         raise StoreError(f"the manifest of run {store.run!r} is damaged: place: {exc}") from exc
 

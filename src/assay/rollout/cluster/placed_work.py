@@ -1,4 +1,4 @@
-"""Work that a command plans itself, phase by phase, and nodes do: admission, re-verification, replay.
+"""Work that a command plans itself, phase by phase, and nodes do: admission, re-verification, replay, training.
 
 The command publishes the work once, with its kind (`workloads`), and then has lists of attempts done, one after the
 other, by the same nodes. The place decides which attempts are done, so a repeated command does what is missing.
@@ -22,11 +22,11 @@ from assay.store import RunStore
 from assay.store.objects import UrlObjectStore, require_create_only
 
 from .commits import list_finals
-from .fetch_trials import fetch_trials
+from .fetch_trials import PlacedNames, fetch_trials
 from .node_session import NodeSession, PlacedRunOptions, PublishedName, open_session, remove_leftovers, require_nodes
 from .objects import object_name
 from .place_records import PublishedRun, new_run_id, publish_end, publish_run, read_published
-from .placed_run import ADDED_KEYS, PATIENCE_S, RunPlacement, open_shared, read_label, resolve_place
+from .placed_run import ADDED_KEYS, PATIENCE_S, RunPlacement, open_shared, resolve_place
 from .run_state import listed_run
 from .workloads import PUBLISHED_CONCURRENCY, WORKLOAD
 
@@ -74,9 +74,11 @@ class PlacedWork:
     async def run_attempts(
         self, store: RunStore, attempts: Sequence[PlannedAttempt], progress: Progress, retries: int
     ) -> None:
-        """Has attempts done, and copies their trials into a store. Raises as `complete`."""
-        await self.complete(attempts, progress, retries)
-        fetched = await fetch_trials(store, self.objects, attempts)
+        """Has attempts done, and copies their trials into a store: that of the work, or of a run that is a part of it.
+        Raises as `complete`."""
+        names = PlacedNames.of_part(self.run, store.run)
+        await self.complete([names.of(one) for one in attempts], progress, retries)
+        fetched = await fetch_trials(store, self.objects, attempts, names)
         if fetched.finals != len(attempts):
             raise StoreError(f"{self.objects}: {fetched.finals} of {len(attempts)} finals of {self.run} are there")
 
@@ -118,12 +120,9 @@ async def label_manifest(
     return {**manifest, PLACE: msgspec.to_builtins(RunPlacement(str(place), new_run_id(), options.nodes))}
 
 
-def published_of(store: RunStore, workload: str, concurrency: int) -> PublishedRun | None:
-    """Returns what is published of a run that `label_manifest` labelled, for nodes that run so many attempts at once;
-    None for a run of one machine."""
-    label = read_label(store)
-    if label is None:
-        return None
+def published_of(store: RunStore, label: RunPlacement, workload: str, concurrency: int) -> PublishedRun:
+    """Returns what is published of a run that `label_manifest` labelled, for nodes that run so many attempts at
+    once."""
     shared = {key: value for key, value in store.manifest().items() if key not in (PLACE, *ADDED_KEYS)}
     return PublishedRun(
         1, store.run, label.id, str(Path.cwd()), {**shared, WORKLOAD: workload, PUBLISHED_CONCURRENCY: concurrency}

@@ -8,7 +8,7 @@ Python code are not accepted here: the name comes from the place.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from assay import __version__
 from assay.agents.interface import Agent
 from assay.analysis.contracts import Contract
 from assay.errors import UserError
+from assay.gateway.interface import ModelBackend
 from assay.plugins import load, names
 from assay.rollout.attempt.trial import Services
 from assay.rollout.config import RunConfig
@@ -46,7 +47,7 @@ class NodeContext(NamedTuple):
     """Attempts that run at once."""
     folder: Path
     """Folder of the node, on a local disk; removed when all trials are in the place."""
-    stack: ExitStack
+    stack: AsyncExitStack
     """Closed when the node ends."""
 
 
@@ -74,6 +75,8 @@ class NodeRun(NamedTuple):
     """Returns what runs the leases; None: trials of a configuration."""
     screening: bool = False
     """True if attempts may share judges."""
+    model: ModelBackend | None = None
+    """An open model in place of the one that `config` names; closed by the stack of the context."""
 
     def trials(self, parts: NodeParts) -> RunTrial:
         """Returns what runs the leases of this run."""

@@ -11,7 +11,7 @@ After the counterfactual baselines of C3 and COMA; known from their code and pap
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
@@ -37,7 +37,7 @@ from assay.rollout.schedule.allocation import Anchor
 from assay.rollout.schedule.fork_states import ForkOrigin, fork_states
 from assay.settings import Settings
 from assay.statistics import difference_interval
-from assay.store import RunStore
+from assay.store import AttemptRow, RunStore, final_rows
 from assay.tasks import LoadedTask
 
 MOST_CONTINUATIONS = 200_000
@@ -172,10 +172,11 @@ class _Measuring:
         async with open_resources(config, self._settings, list(loaded.values()), whole) as resources:
             with RunStore.create(self._settings.store, name, self._manifest(whole, loaded)) as made:
                 plans = await self._run(made, resources, whole, progress)
-                found = tuple(
-                    self._marginal(made, unit, plans[unit.name]) for unit in self._units if unit.name in plans
-                )
                 rows = made.attempts()
+                scores = {row.attempt: _score(row) for row in final_rows(rows)}
+                found = tuple(
+                    self._marginal(scores, unit, plans[unit.name]) for unit in self._units if unit.name in plans
+                )
         return MarginalsReport(
             run=self._store.run,
             forks=name,
@@ -240,10 +241,13 @@ class _Measuring:
         )
 
     def _marginal(
-        self, made: RunStore, unit: _Unit, sides: tuple[list[PlannedAttempt], list[PlannedAttempt]]
+        self,
+        scores: Mapping[str, float | None],
+        unit: _Unit,
+        sides: tuple[list[PlannedAttempt], list[PlannedAttempt]],
     ) -> Marginal:
-        scores = [[_score(made, plan) for plan in side] for side in sides]
-        pairs = [(a, b) for a, b in zip(*scores, strict=True) if a is not None and b is not None]
+        judged = [[scores.get(plan.id) for plan in side] for side in sides]
+        pairs = [(a, b) for a, b in zip(*judged, strict=True) if a is not None and b is not None]
         interval = difference_interval([a - b for a, b in pairs])
         means = (fmean(a for a, _ in pairs), fmean(b for _, b in pairs)) if pairs else None
         return Marginal(
@@ -286,8 +290,7 @@ def _anchors(unit: _Unit) -> list[Anchor]:
     return found
 
 
-def _score(made: RunStore, plan: PlannedAttempt) -> float | None:
-    row = made.find(plan.id)
+def _score(row: AttemptRow) -> float | None:
     if row.outcome not in ("pass", "fail"):
         return None
     return row.score if row.score is not None else float(row.outcome == "pass")

@@ -8,10 +8,13 @@ For making tasks, never for judging.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import random
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -81,6 +84,9 @@ class CollectedFiles:
         self._session: Any = pytest.Session.from_config(config)
         self._session.exitstatus = pytest.ExitCode.OK
         config.hook.pytest_sessionstart(session=self._session)
+        _remember_packages()
+        _silence_terminal(config)
+        _remember_hooks(self._session)
 
     def collect(self, tests: Sequence[str]) -> None:
         """Collects the files of some tests, unless that was done."""
@@ -168,6 +174,36 @@ class CollectedFiles:
         if any(file.startswith(self._root) and file not in self._tests for file in files.values()):
             self._imported(ran)
         return own
+
+
+def _remember_hooks(session: Any) -> None:
+    """Keeps which hooks apply to a path. They do not change: the tree's `conftest.py` is loaded."""
+    session.gethookproxy = functools.cache(session.gethookproxy)
+
+
+def _silence_terminal(config: Any) -> None:
+    """Takes the terminal's hooks around a test away, whose text nothing reads. The plugin itself stays."""
+    terminal = config.pluginmanager.getplugin("terminalreporter")
+    for name in ("pytest_runtest_logstart", "pytest_runtest_logreport", "pytest_runtest_logfinish"):
+        with contextlib.suppress(AttributeError, ValueError):  # pluggy of another version
+            getattr(config.hook, name)._remove_plugin(terminal)
+
+
+def _remember_packages() -> None:
+    """Has pytest import the `__init__.py` of a package of tests once: it looks for it again before each group of tests,
+    which costs as much as a small test."""
+    from _pytest import python
+
+    import_module, known = python.importtestmodule, dict[Path, Any]()
+
+    def import_once(path: Path, config: Any) -> Any:
+        if path.name != "__init__.py":
+            return import_module(path, config)
+        if path not in known:
+            known[path] = import_module(path, config)
+        return known[path]
+
+    python.importtestmodule = import_once
 
 
 def files_of(tests: Sequence[str]) -> tuple[str, ...]:

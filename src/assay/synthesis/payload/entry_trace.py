@@ -19,7 +19,8 @@ from pathlib import Path
 from types import FrameType, FunctionType
 from typing import Any
 
-import forked_tests  # type: ignore[import-not-found]  # copied beside this file
+import forked_tests  # type: ignore[import-not-found]  # copied beside this file, as are the next
+import loaded_package  # type: ignore[import-not-found]
 import pytest
 from entry_records import EntryRecorder  # type: ignore[import-not-found]
 from package_functions import (  # type: ignore[import-not-found]
@@ -211,7 +212,8 @@ def main(request: str, reply: str) -> None:
             with forked_tests.replaced_files(job.get("write", {}), serial):
                 trace = Trace(batch, job, aside)
                 wide = {**job, "cpu_s": 3 * job["cpu_s"]}
-                result = forked_tests.in_child(batch, wide, aside, partial(in_session, batch, job, trace.run))
+                work = partial(in_session, batch, job, trace.run)
+                result = loaded_package.in_child_or_here(batch, wide, aside, work)
             file.write(json.dumps(result) + "\n")
             file.flush()
     for leftover in aside.parent.glob(aside.name + "*"):

@@ -29,7 +29,7 @@ from repeated_answers import HonestCalls  # type: ignore[import-not-found]
 from sibling_functions import answer_as, find_siblings  # type: ignore[import-not-found]
 
 AS_ANOTHER = "as another function"
-TOGETHER = 32
+TOGETHER = 128
 """The most lies that are told in one process."""
 HONEST = "unrepaired"
 """The first answer: that of the package, of which the calls of each test are noted."""
@@ -234,6 +234,8 @@ class FalseAnswerRuns:
 
         Nothing that they left may be the reason: afterwards, in the same process, all tests pass on the reference.
         """
+        if not any(self._items_of(session, lie, passed) for lie in lies):
+            return len(lies)
         wide = {**self._job, "cpu_s": (1 + len(lies)) * self._job["cpu_s"]}
         work = partial(self._tell_together, session, lies, passed)
         result = forked_tests.in_child(self._batch, wide, self._aside.with_suffix(".lies"), work)
@@ -318,7 +320,7 @@ def main(request: str, reply: str) -> None:
             with forked_tests.replaced_files(job.get("write", {}), serial):
                 wide = {**job, "cpu_s": (1 + len(list_false_answers(job))) * job["cpu_s"]}
                 work = partial(in_session, batch, job, FalseAnswerRuns(batch, job, aside).run)
-                result = forked_tests.in_child(batch, wide, aside, work)
+                result = loaded_package.in_child_or_here(batch, wide, aside, work)
             file.write(json.dumps(result) + "\n")
             file.flush()
 

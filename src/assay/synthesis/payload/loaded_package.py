@@ -16,9 +16,10 @@ import inspect
 import json
 import marshal
 import os
+import random
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -34,6 +35,20 @@ IN_MEMORY: list[LoadedPackage] = []
 
 class ImportNeededError(Exception):
     """A version cannot be made from the package in memory."""
+
+
+def in_child_or_here(
+    batch: dict[str, Any], job: dict[str, Any], reply: Path, work: Callable[[], dict[str, Any]]
+) -> dict[str, Any]:
+    """Does work that runs tests in forks of its own alone: in a forked child, as `forked_tests.in_child`, or in this
+    process, which then must end afterwards, if it is the only job and its tests are collected."""
+    if len(batch["jobs"]) > 1 or not any(package.has_collected(job) for package in IN_MEMORY):
+        result: dict[str, Any] = forked_tests.in_child(batch, job, reply, work)
+        return result
+    try:
+        return work()
+    except BaseException:  # noqa: BLE001 - as a child that ends without a result
+        return {"id": job["id"], "ended": "died"}
 
 
 class LoadedPackage:
@@ -89,7 +104,9 @@ class LoadedPackage:
         IN_MEMORY.append(self)
         forked_tests.start_pytest = session.start
         forked_tests.replaced_files, forked_tests.in_child = self.replaced, self.in_child
-        forked_tests.prepare = forked_tests.preload = _do_nothing
+        drawn = random.getstate()  # a fork draws its own
+        forked_tests.prepare = lambda _batch: random.setstate(drawn)
+        forked_tests.preload = _do_nothing
         forked_tests.run_warm = self.run_warm
         gc.collect()
         gc.freeze()
@@ -145,6 +162,10 @@ class LoadedPackage:
         if is_collected and all(self._replaces_imported(job) for job in jobs):
             return {}
         return dict(self._run_warm(batch, aside))
+
+    def has_collected(self, job: dict[str, Any]) -> bool:
+        """Returns whether a job's tests need not be collected, and its version is made."""
+        return self._collected is not None and not self._is_refusing and self._find_collection(job) is not None
 
     def _collect(self, request: str) -> None:
         if self._collected is None:

@@ -164,11 +164,10 @@ def serve(
         process.close()
 
 
-def _run_loaded(
-    loaded: dict[str, PackageProcess], kind: str, line: str, batch: dict[str, Any], held: list[int]
-) -> int:
+def _run_loaded(loaded: dict[str, PackageProcess], kind: str, line: str, batch: dict[str, Any], held: list[int]) -> int:
     """Runs a program where the package is imported. If that process ends by itself, one that collects no tests follows
     it: to import a test file may end a process, or leave threads."""
+    status = IMPORT_NEEDED
     for collects in (True, False):
         if kind not in loaded:
             loaded[kind] = PackageProcess(batch, explain=kind == "explain", collects=collects, held=held)

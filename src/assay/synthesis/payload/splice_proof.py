@@ -63,9 +63,10 @@ class WorkerTemplate:
         modules = sorted({module for module, _ in splice["entries"]})
         return self._ask({"package": splice["package"], "modules": modules, "files": files}) > 0
 
-    def start(self, write: dict[str, str], calls: str, answers: str) -> bool:
-        """Starts a worker on two named pipes; False where it has to be started with files of its own."""
-        self._group = self._ask({"write": write, "calls": calls, "answers": answers})
+    def start(self, write: dict[str, str], calls: str, answers: str, *, shared: bool) -> bool:
+        """Starts a worker on two named pipes, which answers for all tests in one process where that is `shared`; False
+        where it has to be started with files of its own."""
+        self._group = self._ask({"write": write, "calls": calls, "answers": answers, "shared": shared})
         return self._group > 0
 
     def _ask(self, message: dict[str, Any]) -> int:
@@ -198,22 +199,32 @@ class Proof:
         gc.freeze()  # a collection in a child would copy the memory of all that it looks at
         found = {}
         for serial, version in enumerate(self._job["versions"]):
-            with self._worker(version["write"], serial) as pipes:
-                work = partial(self._run_version, session, pipes)
-                found[version["name"]] = forked_tests.in_child(self._batch, self._job, self._aside, work)
+            found[version["name"]] = self._find_outcomes(session, version, serial)
             outcomes = found[version["name"]].get("tests", {})
             if not serial and any(outcomes.get(test) != "passed" for test in self._job["needed"]):
                 break  # the first version is the reference: nothing that follows keeps the candidate
         return {"ended": "done", "collected": collected, "versions": found}
 
+    def _find_outcomes(self, session: Any, version: dict[str, Any], serial: int) -> dict[str, Any]:
+        """Runs the tests on one version. On the reference, and where a worker ended early or broke the rules, each test
+        gets a process of the worker's of its own, as the judge gives it."""
+        found: dict[str, Any] = {}
+        for shared in (True, False) if serial and self._job["shared"] else (False,):
+            with self._worker(version["write"], serial, shared=shared) as pipes:
+                work = partial(self._run_version, session, pipes)
+                found = forked_tests.in_child(self._batch, self._job, self._aside, work)
+            if "tests" in found and not {why for _, why in found["refused"]} & {"closed", "protocol"}:
+                break
+        return found
+
     @contextlib.contextmanager
-    def _worker(self, write: dict[str, str], serial: int) -> Iterator[tuple[str, str]]:
+    def _worker(self, write: dict[str, str], serial: int, *, shared: bool) -> Iterator[tuple[str, str]]:
         """Starts a worker with a version of the package; yields the names of the pipes to it and from it."""
-        calls, answers = (f"{self._aside}.{serial}.{name}" for name in ("calls", "answers"))
+        calls, answers = (f"{self._aside}.{serial}{int(shared)}.{name}" for name in ("calls", "answers"))
         os.mkfifo(calls)
         os.mkfifo(answers)
         texts = {WORKER_TREE + path: text for path, text in write.items()}
-        if self._is_prepared and self._template.start(texts, calls, answers):
+        if self._is_prepared and self._template.start(texts, calls, answers, shared=shared):
             try:
                 yield calls, answers
             finally:
@@ -260,7 +271,7 @@ def main(request: str, reply: str) -> None:
             with forked_tests.replaced_files(base, serial), forked_tests.replaced_files(job["write"], serial):
                 wide = {**job, "cpu_s": (1 + len(job["versions"])) * job["cpu_s"]}
                 proof = Proof(batch, job, aside.with_suffix(f".{serial}.version"))
-                result = forked_tests.in_child(batch, wide, aside, proof.run)
+                result = loaded_package.in_child_or_here(batch, wide, aside, proof.run)
             for package in loaded_package.IN_MEMORY:
                 package.has_refused = package.has_refused or result["ended"] == "cold"
             file.write(json.dumps(result) + "\n")

@@ -20,6 +20,47 @@ import forked_tests  # type: ignore[import-not-found]  # copied beside this file
 import splice_worker  # type: ignore[import-not-found]
 
 
+class EndOfTest(Exception):
+    """The test is over, and nothing of the package runs."""
+
+
+class VersionWorker(splice_worker.Worker):  # type: ignore[misc]
+    """Answers the judge in a process that answers it for other tests, too."""
+
+    def __init__(self, *more: Any) -> None:
+        super().__init__(*more)
+        self._depth = 0
+
+    def exchange(self, message: dict[str, Any] | None) -> dict[str, Any]:
+        """Answers as any worker does."""
+        self._depth += 1
+        try:
+            return dict(super().exchange(message))
+        finally:
+            self._depth -= 1
+
+    def end(self) -> None:
+        """Leaves the exchange; ends the process where the package waits for the answer to a question."""
+        if self._depth > 1:
+            os._exit(0)
+        raise EndOfTest
+
+
+def answer_all_tests(package: str, _modules: list[str], reads: int, writes: int) -> None:
+    """Answers the judge for all tests in this process. Only a version that is not judged by itself may be answered for
+    so: a test could depend on one before it, as it could where all run plain, in one process."""
+    while True:
+        try:
+            frame = splice_worker.splice_codec.read_frame(reads)
+            if frame.get("op") == "begin":
+                recorded = {(module, name): set(fields) for module, name, fields in frame["classes"]}
+                VersionWorker(package, recorded, reads, writes).exchange(None)
+        except EndOfTest:
+            continue
+        except splice_worker.splice_codec.ChannelError:
+            return
+
+
 def serve(commands: int, states: int) -> None:
     """Gets ready for some modules and files, or forks a worker; answers with its process id, or 0 where it has to be
     started with files of its own."""
@@ -39,7 +80,8 @@ def serve(commands: int, states: int) -> None:
         os.write(states, f"{version['serial']} {os.getpid() if fits else 0}\n".encode())
         if fits:
             reads, writes = os.open(version["calls"], os.O_RDONLY), os.open(version["answers"], os.O_WRONLY)
-            splice_worker.serve(config["package"], config["modules"], reads, writes)
+            serve_version = answer_all_tests if version["shared"] else splice_worker.serve
+            serve_version(config["package"], config["modules"], reads, writes)
         os._exit(0)
 
 

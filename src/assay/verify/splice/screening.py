@@ -5,7 +5,8 @@ One sandbox a check holds the tests, collected (`payload/assay_supervisor/warm.p
 them for each attempt. It is opened on the task's image as any judge of spliced tests is, and the agent's code runs in a
 sandbox of its own as it always does. Only a plain failure counts (`pytest_check`): a pass, a doubt or a missing result
 is judged anew in a sandbox that judges nothing else. So what one attempt could leave to the next could at most let
-that one fail. An attempt that ends in a state which failed the same tests before fails without another run.
+that one fail. An attempt whose agent only writes files (`takes_failures`) and that ends in a state which failed the
+same tests before fails without another run.
 
 Nothing is left, as far as it is looked for: a run that changed a file, left a process, met a limit or gave no report
 does not count, and its sandbox is closed. A check whose tests change files or leave processes gets no other one here.
@@ -54,11 +55,13 @@ class Screen(NamedTuple):
     """Receives the CPU seconds of each run of tests; None: unknown."""
     attempt: str = ""
     """Id of the attempt, for the evidence of another one that ends in the same state."""
+    takes_failures: bool = False
+    """True if it fails as an earlier attempt that ended in the same state did. Its tests run otherwise."""
 
     async def run(
         self, given: CheckInput, request: SpliceRequest, cited: CitedEvidence, fails: Callable[[SplicedRun], bool]
     ) -> SplicedRun | None:
-        """Runs the tests, unless they failed on this state before; returns None unless they plainly fail (`fails`)."""
+        """Runs the tests, or takes an earlier failure; returns None unless they plainly fail (`fails`)."""
         before = len(cited.items)
         run = await self.judges.run(self, given, request, cited, fails)
         if run is None:
@@ -119,7 +122,7 @@ class ScreeningJudges:
         key = json.dumps([repr(spec), request.configuration], sort_keys=True, default=repr)
         state = (key, repr(worker_spec), given.state.digest)
         async with self._locks.setdefault(key, asyncio.Lock()):
-            if state in self._failed:
+            if screen.takes_failures and state in self._failed:
                 return self._failed[state].cite(cited)
             before = len(cited.items)
             run = await self._run(key, spec, given, request, cited)

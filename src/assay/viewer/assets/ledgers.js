@@ -1,6 +1,6 @@
 "use strict";
-/* What was tried to make agents better: the skills of the store with their edits and trials, and the searches over
-   configurations with their gates. Everything shown is a line of a ledger. */
+/* What was tried to make agents better: the skills of the store with their edits and trials, the searches over
+   configurations with their gates, and lines of releases. Everything shown is a line of a ledger. */
 
 (() => {
   const { h, fill, format, line } = Assay;
@@ -18,7 +18,8 @@
     if (page.signal.aborted) return;
     fill(page.root, h("div", { class: "head" }, h("h1", null, "Skills and searches")),
       listed("Skills", "skill", data.skills, ["Edits are kept only after a paired trial on held-out tasks. ", h("code", null, "assay skills"), " makes and tries them."]),
-      listed("Searches over configurations", "evolution", data.evolutions, ["A search is free; its winner is decided once on tasks that it never saw. ", h("code", null, "assay evolve"), " makes one."]));
+      listed("Searches over configurations", "evolution", data.evolutions, ["A search is free; its winner is decided once on tasks that it never saw. ", h("code", null, "assay evolve"), " makes one."]),
+      listed("Lines of releases", "releases", data.releases, ["Each candidate is compared with the present release, and decided once. ", h("code", null, "assay gate --line"), " makes one."]));
   });
 
   function listed(title, kind, ledgers, note) {
@@ -42,6 +43,22 @@
   function runLinks(runs, known) {
     return runs.map((run, at) => [at ? ", " : null, known.includes(run) ? h("a", { href: Assay.href("run", run) }, line(run)) : line(run)]);
   }
+
+  /* ---- a line of releases --------------------------------------------------------------------------------------- */
+
+  Assay.route("/releases/{name}", async (page) => {
+    const data = await Assay.load(Assay.path("releases", page.parts.name), { fresh: true });
+    if (page.signal.aborted) return;
+    const side = (given) => { const run = String(given).split(":")[0]; return data.runs.includes(run) ? h("a", { href: Assay.href("run", run) }, line(given)) : line(given); };
+    const tasks = (names) => (names.length ? h("span", { title: names.slice(0, 20).join("\n") }, format.count(names.length)) : "0");
+    const row = (one) => h("tr", null, h("th", { scope: "row" }, side(one.candidate)), h("td", null, side(one.base)), h("td", null, state(one.accepted ? "accepted" : "refused")),
+      h("td", { class: "number" }, tasks(one.gained)), h("td", { class: "number" }, tasks(one.lost)), h("td", { class: "number" }, number(one.number, 0)), h("td", { class: "small" }, one.reasons.map((reason) => h("div", null, line(reason)))),
+      h("td", { class: "small" }, h("time", null, typeof one.at === "number" ? format.moment(one.at).slice(0, 16) : "–")));
+    fill(page.root, head(page, "Releases", data), h("p", null, "Present release: ", h("b", null, side(data.release))),
+      h("div", { class: "panel wide", tabindex: "0", role: "region", "aria-label": "Release candidates, table" }, h("table", { class: "plain" },
+        h("thead", null, h("tr", null, ["Candidate", "Against", "Decision", "Gained", "Lost", "On these tasks", "Reasons", "When"].map((words, at) => h("th", { scope: "col", class: at > 2 && at < 6 ? "number" : null }, words)))),
+        h("tbody", null, [...data.entries].reverse().map(row)))));
+  });
 
   /* ---- a search ------------------------------------------------------------------------------------------------- */
 
@@ -86,10 +103,14 @@
 
   function candidates(data, base) {
     const ordered = [...data.candidates].sort((a, b) => (b.tasks || 0) - (a.tasks || 0) || (b.rate || 0) - (a.rate || 0));
+    const learns = data.candidates.some((one) => typeof one.credit === "number");
+    const judged = data.candidates.some((one) => typeof one.unsafe === "number");
+    const more = [...(learns ? ["Credit"] : []), ...(judged ? ["Unsafe"] : [])];
+    const credit = (one) => [learns ? h("td", { class: "number" }, number(one.credit, 2)) : null, judged ? h("td", { class: "number" }, share(one.unsafe)) : null];
     const row = (one) => h("tr", null, h("th", { scope: "row", class: "options" }, line(named(one, base))), h("td", { class: "number" }, format.count(one.tasks || 0)), h("td", { class: "number" }, share(one.rate)),
-      h("td", { class: "number" }, number(one.turns)), h("td", null, one.on_front ? "front" : ""), h("td", { class: "small" }, runLinks(one.runs, data.runs)));
+      h("td", { class: "number" }, number(one.turns)), credit(one), h("td", null, one.on_front ? "front" : ""), h("td", { class: "small" }, runLinks(one.runs, data.runs)));
     return h("section", { "aria-label": "Candidates" }, h("h2", null, "Candidates"), h("div", { class: "panel wide", tabindex: "0", role: "region", "aria-label": "Candidates, table" },
-      h("table", { class: "plain" }, h("thead", null, h("tr", null, ["Options", "Tasks", "Passed", "Turns", "", "Run"].map((words, at) => h("th", { scope: "col", class: at > 0 && at < 4 ? "number" : null }, words)))), h("tbody", null, ordered.map(row)))));
+      h("table", { class: "plain" }, h("thead", null, h("tr", null, ["Options", "Tasks", "Passed", "Turns", ...more, "", "Run"].map((words, at) => h("th", { scope: "col", class: at > 0 && at < 4 + more.length ? "number" : null }, words)))), h("tbody", null, ordered.map(row)))));
   }
 
   /* ---- a skill -------------------------------------------------------------------------------------------------- */
@@ -102,9 +123,9 @@
   });
 
   function entry(one, data) {
-    const words = { import: "Imported", distil: "Distilled", edit: "Edited", trial: "Tried", retire: "Retired" };
+    const words = { import: "Imported", distil: "Distilled", edit: "Edited", trial: "Tried", retire: "Retired", tier: "Moved" };
     const verdict = one.trial ? state(one.trial.accepted === true ? "accepted" : "refused") : null;
-    return h("li", { class: "panel" }, h("h2", null, Object.hasOwn(words, one.kind) ? words[one.kind] : line(String(one.kind)), " ", version(one.version), " ", verdict),
+    return h("li", { class: "panel" }, h("h2", null, Object.hasOwn(words, one.kind) ? words[one.kind] : line(String(one.kind)), " ", version(one.version), " ", verdict, typeof one.tier === "string" ? line(one.tier) : null),
       h("p", { class: "small quiet-text" }, h("time", null, typeof one.at === "number" ? format.moment(one.at).slice(0, 16) : "–"), one.base ? [" from ", version(one.base)] : null, one.source ? [" · ", line(String(one.source))] : null),
       one.reason ? h("p", null, line(String(one.reason))) : null, list(one.problems).map((problem) => h("p", { class: "bad small" }, line(String(problem)))),
       one.proposal ? edits(one.proposal) : null, one.trial ? trial(one.trial, data) : null, list(one.claims).length ? claims(list(one.claims), data) : null);

@@ -228,9 +228,10 @@ def _read_sources_once() -> None:
     def find_source(code: Any) -> tuple[Source | None, int]:
         name = code.co_filename if isinstance(code, types.CodeType) else ""
         linecache.checkcache(name)
-        lines = linecache.getlines(name) if os.path.isabs(name) and os.path.isfile(name) else None
+        is_made = name.startswith("<") and name.endswith(">")  # of a text: `inspect` would look through all modules
+        lines = linecache.getlines(name) if is_made or (os.path.isabs(name) and os.path.isfile(name)) else None
         if not lines:
-            return findsource(code)
+            return (None, -1) if is_made else findsource(code)
         if name not in sources or sources[name].raw_lines is not lines:
             source = sources[name] = Source()
             source.lines, source.raw_lines = [line.rstrip() for line in lines], lines

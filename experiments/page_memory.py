@@ -1,0 +1,126 @@
+"""What is a memory of a site's pages worth to a planner? `docs/experiments/page-memory.md` has the results.
+
+Sites of state machines in a real Chromium. Memory of a site: verified attempts of `oracle` and `page-walker` at three
+tasks with short ways. Held out: tasks on the same site with longer ways, so other goals. Arms of `page-planner`: no
+memory; the site's own; that of the site of the same name and address that another seed drew, so with other links and
+forms; and that of a site at another address.
+
+    python -m experiments.page_memory --store FOLDER
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import msgspec
+
+from assay.learning.memory import add_to_memory
+from assay.records import Limits
+from assay.rollout import RunConfig, Tally, start_run
+from assay.settings import Settings
+from assay.statistics import difference_interval, mean_interval
+from assay.store import RunStore, final_rows, list_runs
+from assay.synthesis.sites.family import SiteTasks
+
+SITE, SEEDS, OTHER = "library", (1, 2, 3, 4, 5), ("museum", 3)
+SHORT, LONG = {"n": 3, "least": 3, "most": 5}, {"n": 3, "least": 6, "most": 9}
+ACTS, WALKED = 20, 25
+ARMS = ("none", "own", "other draw", "other site")
+Outcomes = dict[tuple[int, str], tuple[float, float]]
+"""Success and acts between pages, by seed and task."""
+
+
+async def run_tasks(
+    settings: Settings, name: str, site: str, seed: int, lengths: Mapping[str, int], agent: str, **options: Any
+) -> str:
+    """Makes a run unless the store holds it; returns its name."""
+    if name not in list_runs(settings.store):
+        parts = ",".join(f"{key}={value}" for key, value in {"site": site, **lengths, "seed": seed}.items())
+        config = RunConfig(
+            tasks=(f"family:sites,{parts}",),
+            agent=agent,
+            agent_options=options,
+            run=name,
+            seed=seed,
+            limits=Limits(turns=150),
+        )
+        await start_run(config, settings, Tally())
+    return name
+
+
+async def make_memory(settings: Settings, site: str, seed: int) -> Path:
+    """Returns the memory of a site."""
+    file = settings.store / f"{site}-{seed}.jsonl"
+    if not file.exists():
+        runs = [
+            await run_tasks(settings, f"oracle-{site}-{seed}", site, seed, SHORT, "oracle"),
+            await run_tasks(settings, f"walker-{site}-{seed}", site, seed, SHORT, "page-walker", acts=WALKED),
+        ]
+        add_to_memory(file, runs, settings)
+    return file
+
+
+def read_outcomes(settings: Settings, run: str, seed: int) -> Outcomes:
+    """Returns the outcomes of the held-out tasks that are on the site of the memory."""
+    short, held_out = (SiteTasks(site=SITE, least=part["least"], most=part["most"]) for part in (SHORT, LONG))
+    remembered = {task.environment.seed for task in short.tasks(SHORT["n"], seed)}
+    kept = {task.id for task in held_out.tasks(LONG["n"], seed) if {task.environment.seed} == remembered}
+    found: Outcomes = {}
+    with RunStore.open(settings.store, run) as store:
+        for row in final_rows(store.attempts()):
+            if row.task in kept:
+                counts = next(e.data for e in store.trajectory(row.chain).evidence if e.kind == "page_planner")
+                acts = counts.get("planned", 0) + counts.get("explored", 0)
+                found[seed, row.task] = (float(row.outcome == "pass"), float(acts))
+    return found
+
+
+async def measure(settings: Settings) -> dict[str, Outcomes]:
+    """Returns the outcomes of each arm."""
+    found: dict[str, Outcomes] = {arm: {} for arm in ARMS}
+    for number, seed in enumerate(SEEDS):
+        other_draw = SITE, SEEDS[(number + 1) % len(SEEDS)]
+        memories = {"own": (SITE, seed), "other draw": other_draw, "other site": OTHER}
+        for arm in ARMS:
+            options = {"memory": str(await make_memory(settings, *memories[arm]))} if arm in memories else {}
+            name = f"{arm.replace(' ', '-')}-{seed}"
+            await run_tasks(settings, name, SITE, seed, LONG, "page-planner", acts=ACTS, **options)
+            found[arm] |= read_outcomes(settings, name, seed)
+    return found
+
+
+def _text(value: float, interval: Any, sign: str = "") -> str:
+    ends = "" if interval is None else f" [{interval.low:{sign}.3f}, {interval.high:{sign}.3f}]"
+    return f"{value:{sign}.3f}{ends}"
+
+
+def main() -> None:
+    """Makes all runs and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", type=Path, required=True)
+    settings = msgspec.structs.replace(Settings.from_environment(), store=parser.parse_args().store)
+    found = asyncio.run(measure(settings))
+    print("| memory | tasks | success [95%] | minus none [95%] | acts | minus none [95%] | success by seed |")
+    print("|---|---:|---:|---:|---:|---:|---|")
+    none = found["none"]
+    for arm, outcomes in found.items():
+        passed = [one[0] for one in outcomes.values()]
+        gains = [outcomes[task][0] - none[task][0] for task in outcomes]
+        acts = [(outcomes[task][1] - none[task][1]) / ACTS for task in outcomes]
+        spread = difference_interval(acts)
+        scaled = None if spread is None else type(spread)(spread.low * ACTS, spread.high * ACTS)
+        by_seed = [fmean(one[0] for task, one in outcomes.items() if task[0] == seed) for seed in SEEDS]
+        print(
+            f"| {arm} | {len(outcomes)} | {_text(fmean(passed), mean_interval(passed))} | "
+            f"{_text(fmean(gains), difference_interval(gains), '+')} | {fmean(o[1] for o in outcomes.values()):.1f} | "
+            f"{_text(fmean(acts) * ACTS, scaled, '+')} | {', '.join(f'{rate:.2f}' for rate in by_seed)} |"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""Candidates of `assay synth repository` on nodes: the command draws and keeps them, a node judges one a lease.
+
+The command measures the tests of the source once, and publishes them, and each candidate, as parts of the work. A node
+opens the same source in sandboxes of its own, and commits the outcome of each candidate. The name of the work follows
+from all that decides about candidates, so a repeated command finds what nodes judged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from assay import __version__
+from assay.agents.null import NullAgent
+from assay.environments.workspace.choose import choose_backend
+from assay.errors import StoreError, UserError
+from assay.records import EnvironmentSpec, Limits, Task
+from assay.rollout.attempt.trial import TrialResult
+from assay.rollout.cluster.agent import RunTrial, TrialOutcome
+from assay.rollout.cluster.commits import TrialRecord, head_of, pack_trial, read_final, unpack_events
+from assay.rollout.cluster.node_session import PlacedRunOptions, require_nodes
+from assay.rollout.cluster.place_records import PublishedRun
+from assay.rollout.cluster.placed_run import open_shared, resolve_place
+from assay.rollout.cluster.placed_work import PlacedWork, open_placed_work
+from assay.rollout.cluster.transport import Lease
+from assay.rollout.cluster.work_parts import part_key, publish_part, read_part
+from assay.rollout.cluster.workloads import PUBLISHED_CONCURRENCY, WORKLOAD, NodeContext, NodeParts, NodeRun
+from assay.rollout.config import RunConfig
+from assay.rollout.plan import PlannedAttempt
+from assay.rollout.progress import ForwardedProgress
+from assay.rollout.progress import Progress as RunProgress
+from assay.settings import Settings
+from assay.store.objects import UrlObjectStore, require_create_only
+from assay.store.objects.interface import ObjectStore
+from assay.store.objects.transfer import transfer
+from assay.synthesis.judging import (
+    GateOutcome,
+    JudgeCandidate,
+    JudgeElsewhere,
+    JudgingBasis,
+    TaskCandidate,
+    open_candidate_judge,
+)
+from assay.tasks import LoadedTask
+
+KIND = "synthesis"
+Part = TypeVar("Part", JudgingBasis, TaskCandidate)
+Tell = Callable[[str, int, int], None]
+BASIS = "basis"
+"""Name of the part with the `JudgingBasis`; the others are candidates, by digest."""
+CANDIDATE_S = 3600.0
+"""Time limit of one candidate."""
+
+
+@contextlib.asynccontextmanager
+async def judge_on_nodes(
+    settings: Settings, options: PlacedRunOptions, speak: RunProgress
+) -> AsyncIterator[JudgeElsewhere]:
+    """Yields what has candidates judged by nodes, which are started with the first of them.
+
+    Raises:
+        UserError: Nodes or place are missing or invalid.
+        StoreError: The place is unsuitable.
+    """
+    require_nodes(options)
+    place = open_shared(resolve_place(options.place, settings))
+    await require_create_only(place)
+    async with contextlib.AsyncExitStack() as stack:
+        opened: list[PlacedWork] = []
+
+        async def judge(basis: JudgingBasis, wave: Sequence[TaskCandidate], tell: Tell) -> list[GateOutcome]:
+            run = f"synth-{basis.key}"
+            await publish_part(place, run, BASIS, msgspec.json.encode(basis))
+            await transfer(wave, lambda one: _publish_candidate(place, run, one))
+            if not opened:
+                opening = open_placed_work(_published(run, basis), settings, options, speak)
+                opened.append(await stack.enter_async_context(opening))
+            planned = [_plan(one, basis) for one in wave]
+            await opened[0].complete(planned, _Counted(speak, tell, len(wave)))
+            return [_decode(await read_final(place, run, one.digest), one) for one in wave]
+
+        yield judge
+
+
+async def _publish_candidate(place: UrlObjectStore, run: str, one: TaskCandidate) -> None:
+    await publish_part(place, run, one.digest, msgspec.json.encode(one))
+
+
+def _published(run: str, basis: JudgingBasis) -> PublishedRun:
+    manifest = {WORKLOAD: KIND, "assay_version": __version__, PUBLISHED_CONCURRENCY: basis.config.concurrency}
+    return PublishedRun(1, run, basis.key, str(Path.cwd()), manifest)
+
+
+def _plan(one: TaskCandidate, basis: JudgingBasis) -> PlannedAttempt:
+    """Returns the unit of work of a candidate; it has no task yet."""
+    task = Task(basis.config.source, "", EnvironmentSpec("workspace"), checks=(), digest="")
+    return PlannedAttempt(one.digest, LoadedTask(task, None), 0, 0, Limits(wall_s=CANDIDATE_S))
+
+
+class _Counted(ForwardedProgress):
+    """Counts judged candidates."""
+
+    def __init__(self, whole: RunProgress, tell: Tell, total: int) -> None:
+        super().__init__(whole)
+        self._tell, self._total, self._done = tell, total, 0
+
+    def finished(self, attempt: PlannedAttempt, result: TrialResult) -> None:
+        self._done += 1
+        self._tell("judging candidates on nodes", self._done, self._total)
+
+
+def _decode(record: TrialRecord, one: TaskCandidate) -> GateOutcome:
+    """Returns the outcome of a candidate. Raises `StoreError` if its final is damaged, or of another candidate."""
+    try:
+        (event,) = unpack_events(record.body)
+        outcome = msgspec.json.decode(event, type=GateOutcome)
+    except (msgspec.DecodeError, ValueError, RecursionError) as exc:
+        raise StoreError(f"the final {record.attempt!r} of {record.run} is damaged: {exc}") from exc
+    if outcome.digest != one.digest:
+        raise StoreError(f"the final {record.attempt!r} of {record.run} is of another candidate: it was changed")
+    return outcome
+
+
+async def load_synthesis(published: PublishedRun, context: NodeContext) -> NodeRun:
+    """Opens the source of a published synthesis on a node. Raises `UserError` if it is another one here."""
+    basis = await _read(context.place, published.run, BASIS, JudgingBasis)
+    backend, _ = await choose_backend(None)
+    context.stack.push_async_callback(backend.close)
+    judge = await context.stack.enter_async_context(
+        open_candidate_judge(basis, slots=context.slots, backend=backend, cache=context.settings.cache)
+    )
+    config = RunConfig(tasks=(basis.config.source,), agent="null", concurrency=context.slots)
+    make = partial(_make_trials, judge)
+    return NodeRun(published.run, config, (), NullAgent(), (), published.id, make_trials=make)
+
+
+def _make_trials(judge: JudgeCandidate, run: NodeRun, parts: NodeParts) -> RunTrial:
+    async def run_unit(lease: Lease, _: asyncio.Semaphore) -> TrialOutcome:
+        if lease.run != run.name:
+            raise UserError(f"{lease.attempt!r} is no candidate of run {run.name!r}")
+        one = await _read(parts.context.place, run.name, lease.attempt, TaskCandidate)
+        if one.digest != lease.attempt:
+            raise StoreError(f"the candidate {lease.attempt!r} of {run.name} is {one.digest!r}: it was moved")
+        outcome = await judge(one)
+        events = [msgspec.json.encode(outcome)]
+        result = TrialResult("pass" if outcome.gate == "kept" else "fail", None, outcome.gate, None, None, None, {})
+        return TrialOutcome(
+            "final", pack_trial(lease.attempt, lease.retry, head_of(lease.attempt, events), events, result)
+        )
+
+    return run_unit
+
+
+async def _read(place: ObjectStore, run: str, name: str, kind: type[Part]) -> Part:
+    """Reads a part. Raises `UserError` if it is absent, `StoreError` if it is damaged."""
+    key = part_key(run, name)
+    data = await read_part(place, key)
+    if data is None:
+        raise UserError(f"{key} is missing: it was removed, or the command has not begun")
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, ValueError, RecursionError) as exc:
+        raise StoreError(f"{key} is damaged: {exc}") from exc

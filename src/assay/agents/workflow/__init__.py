@@ -1,0 +1,1 @@
+"""Declared workflows: nodes with parameters, conditions and routes; checked, executed and followed."""

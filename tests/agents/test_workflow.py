@@ -1,0 +1,158 @@
+"""Workflows: what the check refuses, how nodes are grounded, validated and routed, and how adherence is measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from assay.agents.workflow.interpreter import Interpreter, RecordedResult, follow
+from assay.agents.workflow.spec import Workflow, check_workflow, read_workflow
+from assay.cli.app import build_app
+from assay.errors import UserError
+from tests.rollout.counting import counting_task
+
+DOCS = Path(__file__).parents[2] / "docs_src"
+TASKS = f"family:{DOCS / 'refund_world.py'}:RefundTasks,n=12,seed=5"
+TEXT = "Its customer's address is bo@post.example (nothing else is known)."
+FLOW = read_workflow(DOCS / "refund.toml")
+ORDERS = [{"id": "O1", "amount": 7, "paid": True}, {"id": "O2", "amount": 9, "paid": False}]
+
+
+def flow(*nodes: dict[str, Any], **fields: Any) -> Workflow:
+    return msgspec.convert({"workflow": "w", "nodes": list(nodes), **fields}, Workflow)
+
+
+def drive(interpreter: Interpreter, *results: Any) -> list[tuple[str, dict[str, Any]]]:
+    """Gives results in turn (an exception is a failed call); returns the calls."""
+    made = []
+    for result in results:
+        call = interpreter.propose()
+        assert call is not None
+        made.append((call.tool, call.arguments))
+        interpreter.take(str(result) if isinstance(result, Exception) else result, error=isinstance(result, Exception))
+    return made
+
+
+def test_values_pass_between_nodes_with_their_types() -> None:
+    interpreter = Interpreter(FLOW, TEXT)
+    assert drive(interpreter, {"id": "C1"}, ORDERS, "paid back") == [
+        ("find_customer", {"email": "bo@post.example"}),
+        ("list_orders", {"customer": "C1"}),
+        ("refund", {"order": "O1", "amount": 7}),
+    ]
+    assert (interpreter.propose(), interpreter.is_done, interpreter.failed) == (None, True, None)
+
+
+def test_a_condition_that_does_not_hold_makes_no_call_and_routes() -> None:
+    interpreter = Interpreter(FLOW, TEXT)
+    calls = drive(interpreter, {"id": "C1"}, [{**ORDERS[0], "paid": False}], "declined")
+    assert calls[-1] == ("decline", {"order": "O1"})
+    assert [(one.node, one.phase, one.ok) for one in interpreter.events][2:] == [
+        ("pay", "require", False),
+        ("decline", "ensure", True),
+    ]
+
+
+def test_a_failed_call_is_made_again_until_its_tries_are_used_up() -> None:
+    interpreter = Interpreter(FLOW, TEXT)
+    calls = drive(interpreter, *[OSError("no line")] * 4)
+    assert {tool for tool, _ in calls} == {"find_customer"}
+    assert interpreter.propose() is None
+    assert interpreter.failed is not None
+    assert (interpreter.failed.node, interpreter.failed.phase) == ("find", "execute")
+
+
+def test_a_result_without_what_is_ensured_is_a_failure() -> None:
+    interpreter = Interpreter(FLOW, TEXT)
+    drive(interpreter, {"id": None}, {"id": "C1"}, "no list", ORDERS)
+    assert [(one.node, one.ok) for one in interpreter.events] == [
+        ("find", False), ("find", True), ("orders", False), ("orders", True)]  # fmt: skip
+
+
+def test_a_task_without_the_input_ends_at_the_first_node() -> None:
+    interpreter = Interpreter(FLOW, "nothing of use")
+    assert interpreter.propose() is None
+    assert interpreter.failed is not None
+    assert interpreter.failed.reason == "{input.email} has no value"
+
+
+def test_a_circle_ends() -> None:
+    interpreter = Interpreter(flow({"name": "a", "tool": "t", "next": "a"}, most=5), "")
+    assert len(drive(interpreter, *range(5))) == 5
+    assert interpreter.propose() is None
+
+
+@pytest.mark.parametrize(
+    ("nodes", "fields", "problem"),
+    [
+        ([{"name": "a", "tool": "t"}, {"name": "a", "tool": "t"}], {}, "two nodes are called 'a'"),
+        ([{"name": "a", "tool": "t", "next": "b"}], {}, "next is 'b', and no node is called that"),
+        ([{"name": "a", "tool": "t", "next": "end"}, {"name": "b", "tool": "t"}], {}, "node 'b' is never reached"),
+        ([{"name": "input", "tool": "t"}], {}, "no node may be called 'input'"),
+        ([{"name": "a", "tool": "t", "arguments": {"x": "{input.y}"}}], {}, "there is no such input"),
+        ([{"name": "a", "tool": "t", "arguments": {"x": "{result.y}"}}], {}, "known in ensure alone"),
+        ([{"name": "a", "tool": "t"}], {"inputs": {"x": "no group"}}, "has 0 groups"),
+        ([{"name": "a", "tool": "t"}], {"inputs": {"x": "("}}, "is no pattern of RE2"),
+        (
+            [
+                {"name": "a", "tool": "t", "otherwise": "c"},
+                {"name": "b", "tool": "t"},
+                {"name": "c", "tool": "t", "arguments": {"x": "{a.id}"}},
+            ],
+            {},
+            "node 'a' need not have succeeded before",
+        ),
+    ],
+)
+def test_what_cannot_work_is_found_without_a_run(
+    nodes: list[dict[str, Any]], fields: dict[str, Any], problem: str
+) -> None:
+    assert problem in "; ".join(check_workflow(flow(*nodes, **fields)))
+
+
+def test_deviations_are_counted_and_a_return_to_the_workflow_too() -> None:
+    calls = [
+        RecordedResult(0, "find_customer", {"email": "bo@post.example"}, {"id": "C1"}, error=False),
+        RecordedResult(1, "decline", {"order": "O9"}, "declined", error=False),
+        RecordedResult(2, "list_orders", {"customer": "C1"}, ORDERS, error=False),
+        RecordedResult(3, "refund", {"order": "O1", "amount": 8}, "paid back", error=False),
+    ]
+    task = counting_task().task
+    found = follow(FLOW, msgspec.structs.replace(task, instruction=TEXT), calls)
+    assert (found.calls, found.followed, found.share, found.is_finished) == (4, 2, 0.5, False)
+    assert (found.deviated_at, found.expected) == (1, "orders: list_orders(customer='C1')")
+
+
+def assay(store: Path, *words: str) -> Any:
+    return CliRunner().invoke(build_app(), [*words, "--store", str(store)])
+
+
+def test_the_agent_passes_also_where_calls_fail_and_follows_itself(tmp_path: Path) -> None:
+    flaky = f"{TASKS},wrap=failures:rate=0.3"
+    words = ("--agent", "workflow", "--agent-option", f"file={DOCS / 'refund.toml'}", "--run", "flaky")
+    assert "12 pass" in assay(tmp_path, "run", flaky, *words).output
+    found = json.loads(assay(tmp_path, "workflow", "follow", str(DOCS / "refund.toml"), "flaky", "--json").stdout)
+    assert {(one["share"], one["adherence"]["is_finished"]) for one in found} == {(1.0, True)}
+    assert assay(tmp_path, "run", TASKS, "--agent", "random-world", "--run", "random").exit_code == 0
+    found = json.loads(assay(tmp_path, "workflow", "follow", str(DOCS / "refund.toml"), "random", "--json").stdout)
+    assert max(one["share"] for one in found) < 0.5
+
+
+def test_an_environment_without_its_tools_is_the_tasks_failure(tmp_path: Path) -> None:
+    words = ("--agent", "workflow", "--agent-option", f"file={DOCS / 'refund.toml'}")
+    made = assay(tmp_path, "run", "family:grid,n=1", *words)
+    assert made.exit_code == 3
+    assert "lacks; it has move" in " ".join(made.output.split())
+
+
+def test_a_missing_and_a_wrong_file_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot read the workflow file"):
+        read_workflow(tmp_path / "none.toml")
+    (tmp_path / "bad.toml").write_text('workflow = "w"\n[[nodes]]\nname = "a"\ntools = "t"\n')
+    found = CliRunner().invoke(build_app(), ["workflow", "check", str(tmp_path / "bad.toml")])
+    assert (found.exit_code, "tools" in found.output) == (2, True)

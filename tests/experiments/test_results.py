@@ -1,0 +1,75 @@
+"""Committed results: pages show what the files hold, and the parts of the experiments that need no long run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from assay.learning.skills.folder import validate_skill
+from experiments import prompt_null, team_credit
+from experiments._results import PAGES, RESULTS, Bar, Recording, Result, Table, render_tables
+from experiments.refused_skills import make_skills
+
+pytestmark = pytest.mark.newest
+
+
+def test_every_table_on_a_page_is_the_committed_result() -> None:
+    pages = [path.read_text(encoding="utf-8") for path in sorted(PAGES.glob("*.md"))]
+    assert [render_tables(page) for page in pages] == pages
+    shown = "".join(pages)
+    for path in RESULTS.glob("*.json"):
+        found = msgspec.json.decode(path.read_bytes(), type=Result)
+        assert len(found.commit) == 40
+        assert found.seeds
+        assert f"<!-- measured: {path.stem} " in shown
+
+
+def test_a_bar_is_not_decided_before_all_planned_seeds_were_run(capsys: pytest.CaptureFixture[str]) -> None:
+    table, bar = {"t": Table(["a", "b"], [["x", "1"]])}, Bar("at least 1", "1", met=True)
+    for planned, word in (([1, 2], "not decided"), ([1], "met")):
+        Recording("n", "c", [1], "p", enabled=False, planned=planned).write(table, [bar])
+        assert f"{word}: at least 1: 1" in capsys.readouterr().out
+
+
+def test_a_page_shows_tables_bars_and_the_run(tmp_path: Path) -> None:
+    bars = [Bar("b", "2", met=False), Bar("c", "3", met=None)]
+    found = Result("run it", "0" * 40, {}, [1], [1, 2], "plan", 3.2, bars, {"the t": Table(["a"], [["x"]])})
+    (tmp_path / "n.json").write_bytes(msgspec.json.encode(found))
+    page = "".join(f"<!-- measured: n {title} -->\nold\n<!-- end -->\n" for title in ("the t", "bars", "run"))
+    shown = render_tables(page, tmp_path)
+    assert "old" not in shown
+    assert "| a |\n|---|\n| x |" in shown
+    assert "- **Missed**: b: 2.\n- **Not decided**: c: 3." in shown
+    assert "Commit `00000000`, seeds 1 (planned and not run: 2): `run it`." in shown
+
+
+def test_equal_prompts_are_refused_and_a_better_one_would_not_be() -> None:
+    draw = np.random.default_rng(1)
+    equal = (draw.random((42, 6)) < 0.4).astype(float)
+    found = [prompt_null.draw_search(equal, draw) for _ in range(300)]
+    assert np.mean([one[2] for one in found]) <= 0.05
+    assert np.mean([one[0] for one in found]) > 0.15  # the winner's curse
+    assert abs(np.mean([one[1] for one in found if one[1] is not None])) < 0.03
+
+
+def test_simulated_estimates_are_unbiased_and_coupled_ones_vary_least() -> None:
+    pairs, draw = np.array([[0.8, 0.3], [0.4, 0.4], [0.1, 0.6]]), np.random.default_rng(2)
+    independent = np.array([team_credit._independent(pairs, 8, draw) for _ in range(3_000)])
+    coupled = np.array([team_credit._coupled(pairs, 8, draw) for _ in range(3_000)])
+    for one in (independent, coupled):
+        assert one.mean(axis=0) == pytest.approx([0.5, 0.0, -0.5], abs=0.02)
+    assert (coupled.var(axis=0) < independent.var(axis=0)).all()
+    assert coupled.var(axis=0) == pytest.approx([0.25 / 8, 0.0, 0.25 / 8], abs=0.003)
+    limit = team_credit.simulate_ceiling(pairs, 8)
+    assert limit.independent < limit.coupled <= 1.0
+
+
+def test_the_skills_that_are_to_be_refused_are_valid() -> None:
+    found = make_skills("assay/networkx-1")
+    assert [one.skill.name for one in found] == ["leaking", "harmful", "null", "inverted"]
+    assert all(validate_skill(one.skill) == () for one in found)
+    assert "assay/networkx-1" in found[0].skill.text
+    assert sum(one.alpha for one in found[1:]) + 0.0125 <= 0.05  # the learnt one is the fourth
