@@ -336,5 +336,13 @@
     });
   }
 
-  globalThis.assayWalker = {walk, point, prepare, choose, focus, text, settled, giveClipboard, takeClipboard};
+  // Clears what outlives a document in its tab.
+  function forget() {
+    sessionStorage.clear();
+    localStorage.clear();
+    window.name = '';
+    return true;
+  }
+
+  globalThis.assayWalker = {walk, point, prepare, choose, focus, text, settled, giveClipboard, takeClipboard, forget};
 })();
