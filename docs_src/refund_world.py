@@ -1,7 +1,9 @@
 """A desk that pays orders back: find the customer, find the order, and refund or decline it."""
 
+import asyncio
 import json
 import random
+from pathlib import Path
 from typing import ClassVar
 
 import msgspec
@@ -9,6 +11,9 @@ import msgspec
 from assay.environments.worlds.families import WorldTasks
 from assay.environments.worlds.interface import Act, Turn
 from assay.environments.worlds.rules import Rules, WorldConfig
+from assay.rollout import RunConfig, Tally, start_run
+from assay.settings import Settings
+from assay.store import RunStore
 
 
 class FindCustomer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -113,3 +118,18 @@ class RefundTasks(WorldTasks):
 
     kind = f"{__file__}:RefundDesk"
     short = "refund-desk"
+
+
+async def main() -> None:
+    """Carries the workflow out where three in ten calls fail."""
+    settings, flow = Settings(Path("cache"), Path(".assay")), str(Path(__file__).with_name("refund.toml"))
+    tasks = (f"family:{__file__}:RefundTasks,n=10,seed=5,wrap=failures:rate=0.3",)
+    config = RunConfig(tasks=tasks, agent="workflow", agent_options={"file": flow}, run="failing")
+    await start_run(config, settings, Tally())
+    with RunStore.open(settings.store, "failing") as store:
+        rows = store.attempts()
+    print(f"{rows[0].agent}: {sum(row.outcome == 'pass' for row in rows)} of {len(rows)} passed")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -37,6 +37,7 @@ SAYS = {
     "model_user.py": "unfaithful broke: user - the person left the script at turn 1: contradicted '1 bike_id'",
     "own_credit.py": "brevity aware   +0.50 +0.17",
     "prove_a_record.py": "its first 8 events differ from the receipt's",
+    "refund_world.py": "workflow:refund: 10 of 10 passed",
     "read_a_run.py": "problems: ()",
     "team_of_two.py": "reader: 1 turns, 0 acts, 1 sent, 0 received",
     "python_agents.py": "adds pass {'tests': 'pass', 'is_a_number': 'pass', 'few_steps': 'pass'",

@@ -33,7 +33,7 @@ from ._context import (
     summarised_part,
 )
 from ._options import read_options
-from ._patching import PatchedTurn, patch_turn
+from ._patching import PatchedTurn, PatchesActs, patch_turn
 from ._recall import Recall, RecallOptions
 from ._skill_text import load_agent_skill
 from .grounding import GroundingMeter
@@ -149,6 +149,7 @@ class _Conversation:
         self._drops = 0
         self._was_low = False
         self._first_turn = 0
+        self._is_patched = isinstance(attempt.tools, PatchesActs)
 
     def recall(self, steps: Sequence[Step]) -> None:
         for step in steps:
@@ -242,9 +243,13 @@ class _Conversation:
         message = text_of(content) or None
         if acts:
             observations = await self._attempt.act(acts, message=message, reasoning=reasoning, call=call_id)
-            patched = await self._patch(sent, acts, observations, turn)
-            self._messages.append(patched.message)
-            self._append_results(patched.calls, patched.observations)
+            if self._is_patched:
+                patched = await self._patch(sent, acts, observations, turn)
+                self._messages.append(patched.message)
+                self._append_results(patched.calls, patched.observations)
+            else:
+                self._messages.append(sent)
+                self._append_results(acts, observations)
             self._check_grounding(turn, " ".join(filter(None, (message, reasoning))), acts, observations)
         elif last is not None:
             self._attempt.say(message or "", reasoning=reasoning, call=call_id)

@@ -28,11 +28,11 @@ def test_a_file_describes_another_language(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("name = 3", "does not describe"),
+        ("name = 3", "does not hold the description of a language"),
         (RUBY.replace("main.rb", "../main.rb", 1), "plain file name"),
         (RUBY + 'extra = "x"\n', "extra"),
         (RUBY.replace('["ruby", "main.rb"]', "[]"), "run"),
-        ("=", "does not describe"),
+        ("=", "does not hold the description of a language"),
     ],
 )
 def test_a_wrong_file_is_explained(tmp_path: Path, text: str, said: str) -> None:
