@@ -171,11 +171,27 @@ def test_the_route_of_other_worlds_is_an_error(tasks: Sequence[Task]) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"site": "shop"}, {"interface": "cli"}, {"start": "last"}, {"least": 0}, {"least": 9, "most": 3}]
+    "options",
+    [
+        {"site": "shop"},
+        {"interface": "cli"},
+        {"start": "last"},
+        {"least": 0},
+        {"least": 9, "most": 3},
+        {"marks": "yes"},
+        {"marks": True, "interface": "tools"},
+    ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="of the family 'sites'"):
         SiteTasks(**options)
+
+
+def test_marks_are_an_option_of_the_site_and_change_nothing_else() -> None:
+    (plain,), (marked,) = (SiteTasks(site="museum", marks=marks).tasks(1, seed=0) for marks in (False, True))
+    assert marked.environment.parameters == {**plain.environment.parameters, "site": {"marks": True}}
+    assert (marked.instruction, marked.checks) == (plain.instruction, plain.checks)
+    assert marked.digest != plain.digest
 
 
 def test_lengths_that_occur_nowhere_end_the_search() -> None:

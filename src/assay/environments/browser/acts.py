@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from .keys import BUTTONS, MODIFIERS, parse_keys
 from .screen import Point, PointedElement
@@ -11,6 +12,29 @@ from .tab import ActProblem, Tab
 
 _MOST_TEXT: Final = 50_000
 _DRAG_STEPS: Final = 5
+
+
+def element_number(bid: str) -> int:
+    """Returns the number of an element as an agent writes it. Raises `ActProblem`."""
+    bare = bid.strip().removeprefix("[").removesuffix("]")
+    if not (bare.isascii() and bare.isdecimal() and len(bare) < 10):
+        raise ActProblem(f"{bid[:40]!r} is not a number of an element: write one from the last tree, such as 12.")
+    return int(bare)
+
+
+def checked_address(address: str, home: str) -> str:
+    """Returns an address of the same origin as `home`; a path is completed. Raises `ActProblem`."""
+    origin = urlsplit(home)._replace(path="", query="", fragment="").geturl()
+    stripped = address.strip()
+    if stripped.startswith("/") and not stripped.startswith("//"):
+        stripped = f"{origin}{stripped}"
+    try:
+        split = urlsplit(stripped)
+    except ValueError:
+        split = urlsplit("")
+    if f"{split.scheme}://{split.netloc}" != origin or not stripped.isprintable():
+        raise ActProblem(f"Only addresses that begin with {origin}/ can be loaded here.")
+    return stripped
 
 
 async def point_of(tab: Tab, number: int) -> Point:

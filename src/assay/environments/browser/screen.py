@@ -61,3 +61,5 @@ class Screen(NamedTuple):
     """Where the act pointed to."""
     hit: PointedElement | None = None
     """Element that a click at coordinates hit; None for other acts, and where no element of the tree was."""
+    marks: tuple[int, ...] | None = None
+    """Numbers of the elements that are marked in the picture; None for a picture without marks."""

@@ -53,6 +53,8 @@ class SiteOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Result of an act: the whole accessibility tree, or the changes since the last one."""
     pictures: bool = True
     """True to store a picture of the page after each act."""
+    marks: bool = False
+    """True to mark in pictures the elements that are seen and can be acted on, with their numbers."""
     width: Annotated[int, Meta(ge=320, le=3840)] = 1280
     """Width of the viewport, in pixels."""
     height: Annotated[int, Meta(ge=240, le=2160)] = 800
@@ -198,7 +200,7 @@ class SiteWorld:
             tools = await self._open_tools()
             browser = tools.context.browser
             self._version, self._isolation = browser.version, browser.isolation
-            tools.on_screen = self._show
+            tools.on_screen, tools.draws_marks = self._show, self.options.marks
             self._tools = tools
             await self._start(tools)
         return self._tools

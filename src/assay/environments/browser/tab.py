@@ -401,10 +401,14 @@ class Tab:
 
     async def screenshot(self) -> bytes:
         """Returns a picture of the viewport as WebP. Raises `ActProblem`."""
-        shot = await self.call("Page.captureScreenshot", format="webp", quality=80)
+        return base64.b64decode(await self.capture("webp", quality=80))
+
+    async def capture(self, form: str, **options: int) -> str:
+        """Returns a picture of the viewport, in base64. Raises `ActProblem`."""
+        shot = await self.call("Page.captureScreenshot", format=form, **options)
         # The browser holds the drawn pixels, 4 MB, until the view has another size; the page's own size stays.
         self._send("Emulation.setVisibleSize", width=1, height=1)
-        return base64.b64decode(shot.get("data", ""))
+        return str(shot.get("data", ""))
 
     def close(self) -> None:
         """Drops the tab's events and unanswered requests."""
@@ -437,5 +441,5 @@ def _script(name: str) -> str:
 
 
 _STILLNESS: Final = _script("stillness.js")
-_READER: Final = _script("walker.js") + _script("keeper.js")
+_READER: Final = _script("walker.js") + _script("keeper.js") + _script("marker.js")
 """Script of the isolated world."""

@@ -13,7 +13,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final, Literal, NamedTuple
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -25,6 +24,7 @@ from assay.records import Observation
 from . import acts
 from .context import BLANK, BrowserContext
 from .keys import MODIFIERS, modifier_event
+from .marks import take_marked_picture
 from .page_snapshot import capture
 from .pool import browser_pool
 from .screen import Point, PointedElement, Screen
@@ -76,6 +76,13 @@ MOST_SAID: Final = 100_000
 """Characters of all messages, which the final facts hold."""
 
 
+class _Image(NamedTuple):
+    """A picture of a page, and the numbers that are marked in it; `Screen` says when they are None."""
+
+    image: bytes | None
+    marks: tuple[int, ...] | None = None
+
+
 class _Reading(NamedTuple):
     """A page that came to rest."""
 
@@ -83,7 +90,7 @@ class _Reading(NamedTuple):
     before: PageState | None
     """The page as it was read before."""
     state: PageState
-    image: bytes | None
+    image: _Image
 
 
 class BrowserTools:
@@ -104,6 +111,8 @@ class BrowserTools:
         self.messages: list[tuple[str, str]] = []
         """Messages of the agent: kind and text."""
         self.on_screen: Callable[[Screen], None] | None = None
+        self.draws_marks = False
+        """True to mark the elements of the tree in pictures."""
         self._observe, self._takes_pictures = observe, takes_pictures
         self._point: Point | None = None
         self._hit: PointedElement | None = None
@@ -218,7 +227,9 @@ class BrowserTools:
             shown = render_changes(before.lines, state.lines)
         if self.on_screen is not None:
             tree = "\n".join(state.lines)
-            self.on_screen(Screen(name, state.tree.url, state.tree.title, tree, image, self._point, self._hit))
+            self.on_screen(
+                Screen(name, state.tree.url, state.tree.title, tree, image.image, self._point, self._hit, image.marks)
+            )
         return "\n".join([*self._heading(tab, state.tree), render_tree(state.lines) if shown is None else shown])
 
     async def _read_drawn(self) -> _Reading:
@@ -240,6 +251,9 @@ class BrowserTools:
 
     async def _read_once(self, tab: Tab) -> _Reading:
         before = tab.last
+        if self.draws_marks:  # marks need the numbers of the tree
+            state = await tab.read(frames=1)
+            return _Reading(tab, before, state, await self._picture(tab))
         picture = asyncio.ensure_future(self._picture(tab))
         try:
             state = await tab.read(frames=1)
@@ -274,14 +288,20 @@ class BrowserTools:
             lines.append("The page is long: its end is not shown.")
         return lines + self.context.take_notes()
 
-    async def _picture(self, tab: Tab) -> bytes | None:
-        """Returns a picture of a page; None if none is wanted, or none can be taken."""
+    async def _picture(self, tab: Tab) -> _Image:
+        """Returns a picture of a page; None in place of it if none is wanted, or none can be taken."""
         if self.on_screen is None or not self._takes_pictures:
-            return None
+            return _Image(None)
         try:
-            return await tab.screenshot()
+            return await self._take_picture(tab)
         except ActProblem:
-            return None
+            return _Image(None)
+
+    async def _take_picture(self, tab: Tab) -> _Image:
+        if not self.draws_marks:
+            return _Image(await tab.screenshot())
+        marked = await take_marked_picture(tab, self.context.width, self.context.height)
+        return _Image(marked.image, tuple(mark.number for mark in marked.marks))
 
     async def _read(self, asked: ReadPage) -> str:
         tab = self.context.current_tab()
@@ -297,16 +317,18 @@ class BrowserTools:
         tab = self.context.current_tab()
         await tab.settle()
         state = await tab.read()
-        image = await tab.screenshot()
+        image, marks = await self._take_picture(tab)
         if self.on_screen is not None:
-            self.on_screen(Screen("screenshot", state.tree.url, state.tree.title, "\n".join(state.lines), image, None))
-        width, height = self.context.width, self.context.height
-        return f"A picture of {width} x {height} pixels was taken ({len(image)} bytes of WebP)."
+            url, title, tree = state.tree.url, state.tree.title, "\n".join(state.lines)
+            self.on_screen(Screen("screenshot", url, title, tree, image, None, marks=marks))
+        size = f"{self.context.width} x {self.context.height} pixels"
+        marked = "" if marks is None else f" Marked elements: {', '.join(map(str, marks)) or 'none'}."
+        return f"A picture of {size} was taken ({len(image or b'')} bytes of WebP).{marked}"
 
     # Acts on elements.
 
     async def _at(self, bid: str) -> Point:
-        self._point = await acts.point_of(self.context.current_tab(), _number(bid))
+        self._point = await acts.point_of(self.context.current_tab(), acts.element_number(bid))
         return self._point
 
     async def _click(self, asked: Click) -> None:
@@ -318,25 +340,25 @@ class BrowserTools:
 
     async def _fill(self, asked: Fill | Clear) -> None:
         value = asked.value if isinstance(asked, Fill) else ""
-        await acts.fill(self.context.current_tab(), _number(asked.bid), value)
+        await acts.fill(self.context.current_tab(), acts.element_number(asked.bid), value)
 
     async def _focus(self, asked: Focus) -> None:
-        await acts.focus(self.context.current_tab(), _number(asked.bid))
+        await acts.focus(self.context.current_tab(), acts.element_number(asked.bid))
 
     async def _select(self, asked: SelectOption) -> None:
         options = (asked.options,) if isinstance(asked.options, str) else asked.options
-        await acts.choose(self.context.current_tab(), _number(asked.bid), options)
+        await acts.choose(self.context.current_tab(), acts.element_number(asked.bid), options)
 
     async def _press(self, asked: Press) -> None:
         tab = self.context.current_tab()
-        await acts.focus(tab, _number(asked.bid))
+        await acts.focus(tab, acts.element_number(asked.bid))
         await acts.press(tab, asked.key_comb)
 
     async def _drag(self, asked: DragAndDrop) -> None:
         tab = self.context.current_tab()
-        end = await acts.point_of(tab, _number(asked.to_bid))
+        end = await acts.point_of(tab, acts.element_number(asked.to_bid))
         start = await self._at(asked.from_bid)
-        if await acts.point_of(tab, _number(asked.to_bid)) != end:
+        if await acts.point_of(tab, acts.element_number(asked.to_bid)) != end:
             raise ActProblem("The elements are too far apart: both must fit into the viewport.")
         await acts.drag(tab, start, end)
 
@@ -393,24 +415,7 @@ class BrowserTools:
     # Navigation and tabs.
 
     async def _goto(self, asked: Goto) -> None:
-        await acts.go(self.context.current_tab(), self._checked(asked.url))
-
-    def _checked(self, address: str) -> str:
-        """Returns an address of the site's own origin; a path is completed. Raises `ActProblem`."""
-        stripped = address.strip()
-        if stripped.startswith("/") and not stripped.startswith("//"):
-            stripped = f"{self._origin}{stripped}"
-        try:
-            split = urlsplit(stripped)
-        except ValueError:
-            split = urlsplit("")
-        if f"{split.scheme}://{split.netloc}" != self._origin or not stripped.isprintable():
-            raise ActProblem(f"Only addresses that begin with {self._origin}/ can be loaded here.")
-        return stripped
-
-    @property
-    def _origin(self) -> str:
-        return urlsplit(self.home)._replace(path="", query="", fragment="").geturl()
+        await acts.go(self.context.current_tab(), acts.checked_address(asked.url, self.home))
 
     async def _go_back(self, _: GoBack) -> None:
         await acts.go_in_history(self.context.current_tab(), -1)
@@ -450,13 +455,6 @@ class BrowserTools:
             raise ActProblem("Too much was said.")
         self.messages.append((kind, text))
         return "Noted."
-
-
-def _number(bid: str) -> int:
-    bare = bid.strip().removeprefix("[").removesuffix("]")
-    if not (bare.isascii() and bare.isdecimal() and len(bare) < 10):
-        raise ActProblem(f"{bid[:40]!r} is not a number of an element: write one from the last tree, such as 12.")
-    return int(bare)
 
 
 _Act = Callable[[BrowserTools, Any], Awaitable[str | None]]

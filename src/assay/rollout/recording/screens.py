@@ -52,6 +52,8 @@ class ScreenRecorder:
         }
         if screen.hit is not None:
             data["hit"] = {"bid": str(screen.hit.number), "role": screen.hit.role, "name": screen.hit.name[:500]}
+        if screen.marks is not None:
+            data["marks"] = [str(number) for number in screen.marks]
         stored: tuple[str, ...] = (tree,)
         if screen.image is not None:
             data["image"] = image = self._blobs.put(screen.image)

@@ -41,6 +41,7 @@ class SiteTasks:
         start: State in which a task begins: `first`, the site's own, or `any` state that can be reached.
         least: Smallest number of steps of a shortest way.
         most: Largest number.
+        marks: True for pictures of pages in which elements are marked with their numbers.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class SiteTasks:
         start: str = "first",
         least: int = 5,
         most: int = 14,
+        marks: bool = False,
     ) -> None:
         known = {domain.name: domain for domain in DOMAINS}
         names = [name for name in str(site).split("+") if name] or list(known)
@@ -63,11 +65,14 @@ class SiteTasks:
             raise UserError(f"start={start} of the family 'sites': expected {' or '.join(STARTS)}")
         if not (type(least) is int and type(most) is int and 1 <= least <= most):
             raise UserError(f"least={least}, most={most} of the family 'sites': expected numbers, 1 <= least <= most")
+        if marks not in (True, False) or (marks and interface != "pages"):
+            raise UserError(f"marks={marks} of the family 'sites': expected true or false, and true with pages alone")
         if site and machine:
             raise UserError("site and machine of the family 'sites': give one of them")
         drawn = tuple(_draws(known[name]) for name in dict.fromkeys(names))
         self._sites = (_recovers(read_site_file(Path(machine)).machine),) if machine else drawn
         self._interface, self._start, self._lengths = interface, start, range(least, most + 1)
+        self._marks = marks
 
     def tasks(self, n: int, seed: int) -> tuple[Task, ...]:
         made: list[Task] = []
@@ -120,7 +125,8 @@ class SiteTasks:
             return None
         machine = site.machine
         name = "-".join(["sites", machine.name, self._interface, self._start, f"d{len(way)}", str(seed), str(number)])
-        place = SiteTaskName(name, self._interface, f"family sites, {machine.name}, seed {seed}")
+        source = f"family sites, {machine.name}, seed {seed}"
+        place = SiteTaskName(name, self._interface, source, marks=self._marks)
         return site.task(place, found), outcome_key(found.world)
 
 

@@ -351,5 +351,6 @@
     return true;
   }
 
-  globalThis.assayWalker = {walk, point, hit, prepare, choose, focus, text, settled, giveClipboard, takeClipboard, forget};
+  globalThis.assayWalker = {walk, point, hit, prepare, choose, focus, text, settled, giveClipboard, takeClipboard, forget, find,
+    covers};
 })();
