@@ -33,7 +33,7 @@ from ._context import (
     summarised_part,
 )
 from ._options import read_options
-from ._patching import PatchedTurn, patch_turn
+from ._patching import PatchedTurn, PatchesActs, patch_turn
 from ._recall import Recall, RecallOptions
 from ._skill_text import load_agent_skill
 from .grounding import GroundingMeter
@@ -162,6 +162,7 @@ class _Conversation:
         self._drops = 0
         self._was_low = False
         self._first_turn = 0
+        self._is_patched = isinstance(attempt.tools, PatchesActs)
 
     def recall(self, steps: Sequence[Step]) -> None:
         for step in steps:
@@ -255,10 +256,12 @@ class _Conversation:
         message = text_of(content) or None
         if acts:
             observations = await self._attempt.act(acts, message=message, reasoning=reasoning, call=call_id)
-            patched = await self._patch(sent, acts, observations, turn)
-            self._messages.append(patched.message)
-            self._append_results(patched.calls, patched.observations)
-            self._recognise_errors(turn, patched.calls, patched.observations)
+            turned = PatchedTurn(sent, acts, observations)
+            if self._is_patched:
+                turned = await self._patch(turned, turn)
+            self._messages.append(turned.message)
+            self._append_results(turned.calls, turned.observations)
+            self._recognise_errors(turn, turned.calls, turned.observations)
             self._check_grounding(turn, " ".join(filter(None, (message, reasoning))), acts, observations)
         elif last is not None:
             self._attempt.say(message or "", reasoning=reasoning, call=call_id)
@@ -269,16 +272,14 @@ class _Conversation:
         self._attempt.finish((last.parsed or {})["message"])
         return True
 
-    async def _patch(
-        self, sent: dict[str, Any], acts: Sequence[ToolCall], observations: Sequence[Observation], turn: int
-    ) -> PatchedTurn:
+    async def _patch(self, made: PatchedTurn, turn: int) -> PatchedTurn:
         """Returns a turn as the history holds it: in a semi-online replay, with recorded steps in place of others."""
 
         async def ask(messages: list[dict[str, Any]]) -> str:
             asked = ModelRequest([*self._messages, *messages], [], self._sampling_params(turn))
             return text_of((await self._attempt.ask(asked))[1].message.get("content"))
 
-        return await patch_turn(self._attempt.tools, PatchedTurn(sent, acts, observations), ask)
+        return await patch_turn(self._attempt.tools, made, ask)
 
     def _append_results(self, acts: Sequence[ToolCall], observations: Sequence[Observation]) -> None:
         limit = self._options.max_output_chars
