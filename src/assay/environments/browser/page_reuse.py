@@ -51,22 +51,22 @@ class PageKey(NamedTuple):
     """True if the start page is the same for all of them, and is loaded before the next one begins."""
 
 
-class _KeptPage(NamedTuple):
+class _CachedPage(NamedTuple):
     key: PageKey
     context: BrowserContext
     expiry: asyncio.TimerHandle
 
 
-class _KeptPages:
+class _PageCache:
     """Emptied pages of one event loop, the oldest first."""
 
     def __init__(self) -> None:
-        self.pages: list[_KeptPage] = []
+        self.pages: list[_CachedPage] = []
         self.tasks: set[asyncio.Task[None]] = set()
 
     async def put(self, key: PageKey, context: BrowserContext) -> None:
         expiry = asyncio.get_running_loop().call_later(KEPT_S, self._expire, context)
-        self.pages.append(_KeptPage(key, context, expiry))
+        self.pages.append(_CachedPage(key, context, expiry))
         while len(self.pages) > MOST_KEPT:
             oldest = self.pages.pop(0)
             oldest.expiry.cancel()
@@ -89,11 +89,11 @@ class _KeptPages:
         task.add_done_callback(self.tasks.discard)
 
 
-_KEPT: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _KeptPages]] = WeakKeyDictionary()
+_KEPT: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _PageCache]] = WeakKeyDictionary()
 
 
-def _kept_pages() -> _KeptPages:
-    return _KEPT.setdefault(asyncio.get_running_loop(), _KeptPages())
+def _kept_pages() -> _PageCache:
+    return _KEPT.setdefault(asyncio.get_running_loop(), _PageCache())
 
 
 async def take_page(key: PageKey, serve: Serve) -> BrowserContext | None:
