@@ -30,8 +30,8 @@ def parse_file(path: Path, parse: Callable[[bytes], T], *, holding: str, limit: 
     try:
         with path.open("rb") as file:
             data = file.read(limit + 1)
-    except OSError as exc:
-        raise UserError(f"{path} cannot be read: {exc.strerror or exc}{hint}") from exc
+    except (OSError, ValueError) as exc:  # a path with a null character is a ValueError
+        raise UserError(f"{path} cannot be read: {getattr(exc, 'strerror', None) or exc}{hint}") from exc
     if len(data) > limit:
         raise UserError(f"{path} is larger than {limit >> 10:,} KiB, the limit for {holding}")
     try:

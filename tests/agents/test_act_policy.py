@@ -89,6 +89,7 @@ def test_the_fit_follows_a_feature() -> None:
     [
         "", "[]", "[" * 100_000, '{"kinds": ["a"], "bias": [], "weights": {}, "unknown": 0}',
         '{"kinds": ["a"], "bias": [1e999], "weights": {}, "unknown": 0}',
+        '{"kinds": ["a"], "bias": [0], "weights": {"x: y": [1e308], "x: z": [1e308]}, "unknown": 0}',
         '{"kinds": ["a"], "bias": [0], "weights": {"x": [1, 2]}, "unknown": 0}',
     ],
 )  # fmt: skip

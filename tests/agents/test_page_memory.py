@@ -75,7 +75,7 @@ def test_items_keep_where_they_are_from_and_others_are_passed_over() -> None:
     assert list(page_moves(kept)) == moves
     assert [move.act.kind for move in moves] == ["link", "form"]
     assert (items[0].step, items[0].state) == (4, "blake3:s")
-    assert kept.without_pages().items == (other,)
+    assert kept.only_acts().items == (other,)
     assert of_site([kept, record(other)], "door.test") == [kept]
     assert list(of_site([kept], "shop.test")) == []
     assert "state" not in msgspec.json.encode(other).decode()  # records of older memories keep their digests
@@ -92,9 +92,18 @@ def test_effects_are_learnt_and_numbers_are_counted() -> None:
     known.learn(PageMove(page("Hall", lamp="off", coins="1"), act("Take"), page("Hall", lamp="on", coins="3")), "a")
     effect = known.effect(PageKey("/door", "Hall"), act("Take"))
     assert effect is not None
-    assert dict(effect.sets) == {"lamp": "on", "coins": "+2"}
+    assert dict(effect.sets) == {"lamp": "on", "coins": 2}
     assert apply(effect, {"coins": "4", "lamp": "off"}) == {"coins": "6", "lamp": "on"}
     assert known.initial == {"lamp": "off", "coins": "1"}
+
+
+@pytest.mark.parametrize("after", ["", "-draft", "+", "-5 seats", "\u00b2", "+99999999999"])
+def test_a_number_that_becomes_a_text_is_no_difference(after: str) -> None:
+    known = PageMap()
+    known.learn(PageMove(page("Hall", state="5"), act("Go"), page("End", state=after)), "r")
+    effect = known.effect(page("Hall").key, act("Go"))
+    assert effect is not None
+    assert apply(effect, {"state": "7"}) == {"state": after}
 
 
 def test_an_act_needs_what_tells_its_sightings_apart() -> None:

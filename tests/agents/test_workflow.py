@@ -150,8 +150,52 @@ def test_an_environment_without_its_tools_is_the_tasks_failure(tmp_path: Path) -
     assert "lacks; it has move" in " ".join(made.output.split())
 
 
+@pytest.mark.parametrize(
+    "value",
+    ["1" * 5_000, "9" * 25, "2020-01-01", "2020-01-01T00:00:00", "12:00:00", "nan", "-inf", "[" * 60 + "]" * 60],
+)
+def test_values_that_no_call_can_have_are_refused(tmp_path: Path, value: str) -> None:
+    file = tmp_path / "flow.toml"
+    file.write_text(f'workflow = "w"\n[[nodes]]\nname = "a"\ntool = "t"\narguments = {{ x = {value} }}\n')
+    with pytest.raises(UserError, match="does not hold a workflow"):
+        read_workflow(file)
+    file.write_text('workflow = "w"\n[[nodes]]\nname = "a"\ntool = "t"\narguments' + ".a" * 20_000 + " = 1\n")
+    with pytest.raises(UserError, match="nested deeper"):
+        read_workflow(file)
+
+
+def test_names_end_at_their_line(tmp_path: Path) -> None:
+    (tmp_path / "flow.toml").write_text('workflow = "w\\n"\n[[nodes]]\nname = "a"\ntool = "t"\n')
+    with pytest.raises(UserError, match="workflow"):
+        read_workflow(tmp_path / "flow.toml")
+
+
+def test_a_sign_that_counts_as_a_digit_is_no_place_in_a_list() -> None:
+    interpreter = Interpreter(flow({"name": "a", "tool": "t", "ensure": [{"value": "{result.\u00b2}"}]}), "")
+    drive(interpreter, [1, 2, 3])
+    assert interpreter.failed is not None
+    assert "has no value" in interpreter.failed.reason
+
+
+def test_texts_that_double_with_each_node_end_in_a_failure() -> None:
+    double = {"name": "b", "tool": "t", "arguments": {"x": "{a}{a}"}}
+    interpreter = Interpreter(flow({"name": "a", "tool": "t"}, double), "")
+    drive(interpreter, "x" * 600_000)
+    assert interpreter.propose() is None
+    assert interpreter.failed is not None
+    assert (interpreter.failed.phase, "more than" in interpreter.failed.reason) == ("ground", True)
+
+
+def test_reasons_are_short_whatever_is_compared() -> None:
+    wanted = {"value": "{result}", "op": "equals", "other": "x" * 100_000}
+    interpreter = Interpreter(flow({"name": "a", "tool": "t", "ensure": [wanted]}), "")
+    drive(interpreter, "y" * 100_000)
+    assert interpreter.failed is not None
+    assert len(interpreter.failed.reason) < 400
+
+
 def test_a_missing_and_a_wrong_file_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cannot read the workflow file"):
+    with pytest.raises(UserError, match="cannot be read"):
         read_workflow(tmp_path / "none.toml")
     (tmp_path / "bad.toml").write_text('workflow = "w"\n[[nodes]]\nname = "a"\ntools = "t"\n')
     found = CliRunner().invoke(build_app(), ["workflow", "check", str(tmp_path / "bad.toml")])

@@ -117,6 +117,19 @@ def test_markup_in_a_cell_is_text() -> None:
         format_rows([cell], "html")
 
 
+@pytest.mark.parametrize("tolerance", ["nan", "inf", "-0.1", "1.5"])
+def test_no_tolerance_lets_every_protected_task_be_lost(store: Path, tmp_path: Path, tolerance: str) -> None:
+    (tmp_path / "protected.txt").write_text("t0\n")
+    words = ("--protected", str(tmp_path / "protected.txt"), "--not-worse", "--tolerance", tolerance)
+    assert assay(store, "gate", "base", "worse", *words).exit_code == 2
+
+
+def test_a_gate_decides_on_no_semi_online_replay(store: Path) -> None:
+    record(store, "replayed", {f"t{n}": (True, True) for n in range(10)}, "semi-online+loop")
+    refused = assay(store, "gate", "base", "replayed")
+    assert (refused.exit_code, "a gate compares live runs" in " ".join(refused.stderr.split())) == (2, True)
+
+
 def test_a_line_of_releases_compares_each_candidate_with_the_present_release_once(store: Path) -> None:
     assert assay(store, "releases").stdout.startswith("no line of releases")
     assert assay(store, "gate", "base", "better", "--line", "main").exit_code == 0
@@ -135,5 +148,8 @@ def test_a_line_of_releases_compares_each_candidate_with_the_present_release_onc
         ("worse", "better", False),
     ]
     assert line["entries"][1]["lost"]
+    alias = assay(store, "gate", "better", "worse:loop:-", "--not-worse", "--line", "main")
+    assert (alias.exit_code, "a candidate is decided once" in " ".join(alias.stderr.split())) == (2, True)
+    assert (line["entries"][0]["rule"]["want"], line["entries"][0]["rule"]["alpha"]) == ("better", 0.05)
     assert assay(store, "releases", "other").exit_code == 2
     assert assay(store, "gate", "better", "worse", "--line", "../x").exit_code == 2

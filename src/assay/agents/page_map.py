@@ -25,8 +25,8 @@ class Effect(NamedTuple):
     """Result of an act on a page."""
 
     to: PageKey
-    sets: tuple[tuple[str, str], ...] = ()
-    """Values that it changes; `+1` or `-1` for numbers."""
+    sets: tuple[tuple[str, str | int], ...] = ()
+    """Values that it changes: the new text, or what is added to a number."""
     shows: frozenset[str] = frozenset()
     """Names whose identifiers are seen after it."""
 
@@ -193,15 +193,20 @@ def apply(effect: Effect, values: Values) -> dict[str, str]:
     """Returns the values after an act."""
     after = dict(values)
     for name, change in effect.sets:
-        now = after.get(name, UNSEEN)
-        after[name] = str(int(now) + int(change)) if change[:1] in "+-" and now.isdecimal() else change
+        if isinstance(change, str):
+            after[name] = change
+        else:
+            now = after.get(name, UNSEEN)
+            after[name] = str(int(now) + change) if _is_number(now) else UNSEEN
     return after
 
 
-def _change(before: str, after: str) -> str:
-    if before.isdecimal() and after.isdecimal() and len(before) < 10 > len(after):
-        return f"{int(after) - int(before):+d}"
-    return after
+def _change(before: str, after: str) -> str | int:
+    return int(after) - int(before) if _is_number(before) and _is_number(after) else after
+
+
+def _is_number(value: str) -> bool:
+    return value.isdecimal() and len(value) < 10
 
 
 def _blocks(values: Values, done: Sequence[Values], missing: Sequence[Values]) -> bool:

@@ -19,7 +19,7 @@ from assay.errors import UserError
 from assay.limited_file import parse_file
 from assay.records import ToolCall, digest_record
 
-from .text_value import MOST_FEATURES, brief_places
+from .text_value import MOST_FEATURES, MOST_WEIGHT, brief_places
 
 _WORD = re.compile(r"[A-Za-z0-9_@#$*|+-]+")
 _SENTENCE = re.compile(r"[.;\n]+")
@@ -87,6 +87,6 @@ def read_text_policy(path: Path) -> TextPolicy:
     rows = [found.bias, *found.weights.values()]
     if any(len(row) != len(found.kinds) for row in rows):
         raise UserError(f"{path} holds weights for other kinds of acts than it names: learn it again")
-    if not all(math.isfinite(one) for row in [*rows, (found.unknown,)] for one in row):
-        raise UserError(f"{path} holds a weight that is no number: learn it again")
+    if not all(abs(one) <= MOST_WEIGHT for row in [*rows, (found.unknown,)] for one in row):
+        raise UserError(f"{path} holds a weight that is no number, or is beyond {MOST_WEIGHT:,.0f}: learn it again")
     return found

@@ -23,6 +23,8 @@ _SENTENCE = re.compile(r"[.;\n]+")
 _FILE_BYTES = 16 << 20
 MOST_FEATURES = 200
 """Features of one text; the rest of a long text is ignored."""
+MOST_WEIGHT = 1e6
+"""Larger weights decide nothing more, and their sums could overflow."""
 
 
 class TextValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -85,6 +87,6 @@ def read_text_value(path: Path) -> TextValue:
     decode = msgspec.json.Decoder(TextValue).decode
     hint = "value is progress, novelty or a file that `assay learn-value RUN --output FILE` wrote"
     found = parse_file(path, decode, holding="a learnt value", limit=_FILE_BYTES, hint=hint)
-    if not all(map(math.isfinite, (found.bias, found.repeated, *found.weights.values()))):
-        raise UserError(f"{path} holds a weight that is no number: learn it again")
+    if not all(abs(one) <= MOST_WEIGHT for one in (found.bias, found.repeated, *found.weights.values())):
+        raise UserError(f"{path} holds a weight that is no number, or is beyond {MOST_WEIGHT:,.0f}: learn it again")
     return found

@@ -13,7 +13,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from assay.records import AttemptStarted
+
+PREFIX = "semi-online"
 MATCHED, PATCHED = "matched", "patched"
+
+
+def is_on_recorded_pages(started: AttemptStarted) -> bool:
+    """Returns whether an attempt is a semi-online replay: the page after an act may be that of another act."""
+    return isinstance(started.config.get("semi_online"), dict)
 
 
 class ReplayedSteps(msgspec.Struct, frozen=True):

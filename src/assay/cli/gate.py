@@ -17,7 +17,7 @@ from .table_formats import FormOption
 from .tables import print_rows
 
 if TYPE_CHECKING:
-    from assay.statistics import GateDecision, PairedComparison
+    from assay.statistics import GateDecision, GateRule, PairedComparison
 
 
 class GateConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -55,6 +55,7 @@ def gate(config: GateConfig, form: FormOption = "text", store: StoreOption = Non
 
       assay gate released:loop candidate:loop --format markdown
     """
+    from assay.analysis.semi_online import PREFIX
     from assay.statistics import GateRule, compare_paired, decide_gate
 
     from .compare import flip_rows, load_side
@@ -64,7 +65,10 @@ def gate(config: GateConfig, form: FormOption = "text", store: StoreOption = Non
         from assay.learning.release_line import read_line, require_next
 
         require_next(read_line(root, config.line), base, candidate)  # before anything is printed
-    paired = compare_paired(load_side(root, base).counts, load_side(root, candidate).counts)
+    sides = [load_side(root, name).counts for name in (base, candidate)]
+    if any(count.agent.startswith(f"{PREFIX}+") for side in sides for count in side):
+        raise UserError("a semi-online replay is no attempt at its task: a gate compares live runs")
+    paired = compare_paired(*sides)
     names = _read_task_names(Path(config.protected)) if config.protected is not None else frozenset()
     rule = GateRule("not worse" if config.not_worse else "better", config.alpha, config.tolerance)
     try:
@@ -122,6 +126,7 @@ def releases(
                 "candidate": one.candidate,
                 "against": one.base,
                 "decision": "accepted" if one.accepted else "refused",
+                "rule": _rule_text(one.rule),
                 "gained": str(len(one.gained)),
                 "lost": str(len(one.lost)),
                 "reason": one.reasons[0][:100] if one.reasons else "-",
@@ -133,6 +138,12 @@ def releases(
     )
     for line in lines:
         say(f"release of {line.name}: {line.release}")
+
+
+def _rule_text(rule: GateRule | msgspec.UnsetType) -> str:
+    if isinstance(rule, msgspec.UnsetType):
+        return "-"
+    return f"{rule.want}, alpha {rule.alpha:g}" + (f", tolerance {rule.tolerance:g}" if rule.tolerance else "")
 
 
 def _read_task_names(path: Path) -> frozenset[str]:

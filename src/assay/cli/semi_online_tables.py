@@ -7,8 +7,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from assay.analysis.semi_online import ReplayedSteps, score_replay
-from assay.rollout.rejudge.semi_online import PREFIX, replayed_steps_of
+from assay.analysis.semi_online import PREFIX, ReplayedSteps, score_replay
+from assay.rollout.rejudge.semi_online import replayed_steps_of
 from assay.statistics import RankAgreement, cell_agreement, rank_agreement
 from assay.store import RunStore, final_rows
 

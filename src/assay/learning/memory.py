@@ -1,9 +1,10 @@
 """Writes memory files from verified attempts.
 
 An attempt is remembered once, by the head of its chain, after the chain verified. Doubted passes, unjudged and broken
-attempts are left out: what they say cannot be trusted. Of a passing attempt, the steps of its judged way are
+attempts are left out: what they say cannot be trusted; so are semi-online replays, whose pages need not follow from the
+acts before them. Of a passing attempt, the steps of its judged way are
 `success`; all other steps of an attempt are `place`. Moves between pages of a site are `page`, beside these, with the
-digest of the state that each led to.
+digest of the state that each led to; errors of a passing attempt are `recovery`, with the call that worked after them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typing import Literal, NamedTuple
 from assay.agents.explorer import describe_act
 from assay.agents.memory import MemoryItem, MemoryRecord
 from assay.agents.page_memory import PageReader, page_item
+from assay.agents.recoveries import find_recoveries
 from assay.analysis.judged_path import judged_path
+from assay.analysis.semi_online import is_on_recorded_pages
 from assay.learning.curation.lessons import instruction_for
 from assay.learning.reading import RunReader
 from assay.learning.rows_config import RowsConfig
@@ -38,7 +41,7 @@ class MemoryChange(NamedTuple):
     known: int
     """Attempts that were in the memory already."""
     left_out: int
-    """Attempts that are doubted, unjudged or broken."""
+    """Attempts that are doubted, unjudged or broken, or were made on recorded pages."""
 
 
 def add_to_memory(file: Path, runs: Sequence[str], settings: Settings) -> MemoryChange:
@@ -57,7 +60,7 @@ def add_to_memory(file: Path, runs: Sequence[str], settings: Settings) -> Memory
             with RunReader.open(settings, run, RowsConfig()) as reader:
                 for trajectory in reader.trajectories():
                     kind = trust_of(trajectory).outcome_class
-                    if kind not in ("pass", "fail"):
+                    if kind not in ("pass", "fail") or is_on_recorded_pages(trajectory.started):
                         left_out += 1
                         continue
                     if trajectory.head in heads:
@@ -84,9 +87,10 @@ def remember(reader: RunReader, trajectory: Trajectory, *, passed: bool, previou
             kind: Literal["success", "place"] = "success" if step.index in way else "place"
             items.append(MemoryItem(kind, before, describe_act(call)[:MOST_TEXT], after, step.index))
             before = after
+    recoveries = find_recoveries(judged_path(trajectory).steps) if passed else ()
     return MemoryRecord(
         trajectory.run, trajectory.attempt, trajectory.head, trajectory.task, trajectory.task_digest, passed,
-        (*items, *remember_pages(trajectory)), previous,
+        (*items, *remember_pages(trajectory), *recoveries), previous,
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from assay.agents.text_policy import TextPolicy, act_kinds, policy_features
 from assay.analysis.judged_path import judged_path
+from assay.analysis.semi_online import is_on_recorded_pages
 from assay.errors import UserError
 from assay.learning.curation.lessons import opening_for
 from assay.learning.reading import RunReader
@@ -44,7 +45,7 @@ class FittedPolicy(NamedTuple):
     passed: int
     acts: int
     left_out: int
-    """Attempts that did not pass, or whose pass is doubted."""
+    """Attempts that did not pass, whose pass is doubted, or that were made on recorded pages."""
 
 
 def learn_policy(runs: Sequence[str], settings: Settings) -> FittedPolicy:
@@ -59,7 +60,7 @@ def learn_policy(runs: Sequence[str], settings: Settings) -> FittedPolicy:
         with RunReader.open(settings, run, RowsConfig()) as reader:
             reader.judged_only = False
             for trajectory in reader.trajectories():
-                if trust_of(trajectory).outcome_class != "pass":
+                if trust_of(trajectory).outcome_class != "pass" or is_on_recorded_pages(trajectory.started):
                     left_out += 1
                     continue
                 passed += 1

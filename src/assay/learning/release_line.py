@@ -16,7 +16,7 @@ import msgspec
 from assay.errors import UserError
 from assay.learning.skills.chained_file import ChainedFile
 from assay.records import digest_record
-from assay.statistics import GateDecision, PairedComparison
+from assay.statistics import GateDecision, GateRule, PairedComparison
 from assay.store.layout import RUN_NAME
 
 
@@ -37,6 +37,8 @@ class ReleaseEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Decisions on these tasks in this line, this one included: each further one is another chance to be lucky."""
     at: float
     previous: str = ""
+    rule: GateRule | msgspec.UnsetType = msgspec.UNSET
+    """The rule that the decision was made by."""
 
     @property
     def digest(self) -> str:
@@ -77,14 +79,20 @@ def require_next(line: ReleaseLine | None, base: str, candidate: str) -> None:
     """Raises `UserError` where a comparison does not continue a line."""
     if line is None:
         return
-    if base != line.release:
+    if not is_same_configuration(base, line.release):
         raise UserError(
             f"the release of line {line.name!r} is {line.release!r}, not {base!r}: compare the candidate with it"
         )
-    tried = next((one for one in line.entries if one.candidate == candidate), None)
+    tried = next((one for one in line.entries if is_same_configuration(one.candidate, candidate)), None)
     if tried is not None:
         word = "accepted" if tried.accepted else "refused"
         raise UserError(f"{candidate!r} was {word} in line {line.name!r} before: a candidate is decided once")
+
+
+def is_same_configuration(one: str, other: str) -> bool:
+    """Returns whether two names are of one configuration: what is left out of `RUN:AGENT:MODEL` was the only one."""
+    parts, others = ([*name.split(":", 2), "", ""][:3] for name in (one, other))
+    return parts[0] == others[0] and all(a == b or not a or not b for a, b in zip(parts, others, strict=True))
 
 
 def record_decision(
@@ -99,7 +107,7 @@ def record_decision(
         entry = ReleaseEntry(
             candidate, base, ruling.accepted, ruling.reasons, tuple(one.task for one in paired.gained),
             tuple(one.task for one in paired.lost), tasks, 1 + sum(one.tasks == tasks for one in entries), time.time(),
-            entries[-1].digest if entries else "",
+            entries[-1].digest if entries else "", ruling.rule,
         )  # fmt: skip
         append(entry)
     return entry

@@ -45,11 +45,13 @@ def decide_gate(paired: PairedComparison, protected: Collection[str], rule: Gate
     """Decides on a candidate from its comparison with the base.
 
     Raises:
-        ValueError: The rule's alpha is not in (0, 1).
+        ValueError: The rule's alpha is not in (0, 1), or its tolerance not in [0, 1].
     """
     rule = rule or GateRule()
     if not 0 < rule.alpha < 1:
         raise ValueError(f"alpha is between 0 and 1, got {rule.alpha}")
+    if not 0 <= rule.tolerance <= 1:
+        raise ValueError(f"tolerance is between 0 and 1, got {rule.tolerance}")
     protected_tasks = set(protected)
     broken = tuple(f for f in paired.lost if f.task in protected_tasks and f.before - f.after > rule.tolerance + 1e-12)
     unseen = tuple(sorted(protected_tasks - set(paired.tasks)))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
+import pytest
+
 from assay.environments.browser.request_log import MOST_REQUESTS, RequestLog
 from assay.formats.benchmarks.webarena_network import (
     NetworkEvaluator,
     NetworkSpec,
     judge_network,
 )
+from assay.formats.benchmarks.webarena_patterns import Uncovered
 from assay.formats.benchmarks.webarena_trace import entries_of, read_trace
 from assay.http.messages import RequestHead, Response
 
@@ -37,6 +40,36 @@ def test_secrets_are_not_kept() -> None:
     assert "hidden" not in str(log.facts())
 
 
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("application/json", '{"password":"hunter2"}'),
+        ("text/plain", "hunter2"),
+        (
+            "multipart/form-data; boundary=W",
+            '--W\r\nContent-Disposition: form-data; name="pass"\r\n\r\nhunter2\r\n--W--',
+        ),
+        ("application/x-www-form-urlencoded; charset=utf-8", "next=%2Freset%3Ftoken%3Dhunter2"),
+        ("application/x-www-form-urlencoded", "credential=hunter2&otp=hunter2&session_id=hunter2&card-number=hunter2"),
+    ],
+)
+def test_secrets_of_other_bodies_and_of_addresses_in_fields_are_not_kept(kind: str, body: str) -> None:
+    log = RequestLog()
+    head = RequestHead("POST", "/login?next=%2Freset%3Fa%3D1%26token%3Dhunter2", {"content-type": kind})
+    log.add(ORIGIN, head, body.encode(), Response(200, b"", {"Content-Type": "text/html"}))
+    assert log.count == 1
+    assert "hunter2" not in str(log.facts())
+
+
+def test_requests_that_were_left_out_prove_no_absence() -> None:
+    log = RequestLog()
+    for number in range(MOST_REQUESTS + 1):
+        add(log, "/bank/close_account" if number == 0 else "/bank")
+    absent = NetworkEvaluator(NetworkSpec(url="__BANK__/bank/close_account"), should_not_exist=True)
+    with pytest.raises(Uncovered):
+        judge_network(absent, read_trace(entries_of(log.facts())), {"__BANK__": (ORIGIN,)}, navigates=False)
+
+
 def test_numbers_and_sizes_are_bounded() -> None:
     log = RequestLog()
     for number in range(MOST_REQUESTS + 5):
@@ -60,7 +93,7 @@ def test_recorded_requests_are_judged_like_those_of_a_trace() -> None:
     log = RequestLog()
     add(log, "/bank")
     add(log, "/bank/remove_payee", {"f-payee_id": "PY-1"}, status=303)
-    trace = read_trace(entries_of(log.facts()["last"]))
+    trace = read_trace(entries_of(log.facts()))
 
     def judge(payee: str) -> str:
         url, data = "__BANK__/bank/remove_payee", {"f-payee_id": payee}

@@ -15,9 +15,9 @@ from assay.formats.benchmarks.webarena_network import (
     find_value,
     judge_network,
 )
+from assay.formats.benchmarks.webarena_patterns import MOST_MATCHED, Uncovered, matches
 from assay.formats.benchmarks.webarena_trace import MOST_EVENTS, read_trace
-from assay.formats.benchmarks.webarena_values import MOST_MATCHED, Uncovered
-from assay.formats.benchmarks.webarena_verified import WebArenaTask, WebArenaVerifiedFormat
+from assay.formats.benchmarks.webarena_verified import Recording, WebArenaTask, WebArenaVerifiedFormat, judge_task
 from assay.formats.interface import ImportContext
 from assay.records import VerdictAdded
 from tests.environments.services.benchmark_data import shared_folder
@@ -154,6 +154,37 @@ def test_patterns_are_tried_on_bounded_texts_only() -> None:
     entry["request"]["postData"]["text"] = f"text={'laundry' * MOST_MATCHED}"
     with pytest.raises(Uncovered, match="a pattern is not tried on more than"):
         judge({"expected": wanted(post_data={"text": pattern})}, [entry])
+
+
+@pytest.mark.parametrize("pattern", ["^(a+)+b$", "^(a|a)*b$", "^.*(?=.*c)(?=.*d).*.*.*b$", "^(?!(a+)+b$).*c$"])
+def test_no_pattern_takes_more_time_than_its_text(pattern: str) -> None:
+    assert not matches(pattern, "a" * MOST_MATCHED)
+
+
+@pytest.mark.parametrize("pattern", [r"^(a)\1$", "^(?<=a)b$", "^(?=^a)b$", "^a(?=b)c$", "^(?=(?!a)b)c$"])
+def test_other_patterns_are_not_covered(pattern: str) -> None:
+    with pytest.raises(Uncovered):
+        matches(pattern, "ab")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"query_params_schema": {"properties": ["x"]}},
+        {"query_params_schema": {"properties": {"x": 3}}},
+        {"post_data_schema": {"properties": {"text": []}}},
+        {"ignored_query_params_patterns": ["("]},
+        {"query_params": {"x": 5}},
+    ],
+)
+def test_evaluators_of_other_shapes_decide_nothing(more: dict[str, Any]) -> None:
+    fields = {"query_params": more.pop("query_params", {"x": "1"}), "post_data": {"text": "a"}}
+    evaluator = {"evaluator": "NetworkEventEvaluator", "expected": wanted(**fields), **more}
+    given = {"task_id": 1, "intent_template_id": 1, "sites": ["shopping"], "intent": "", "start_urls": []}
+    task = msgspec.convert({**given, "eval": [evaluator]}, WebArenaTask)
+    entry = make_entry(wanted(query_params={"x": "1"}, post_data={"text": "a"}))
+    judged = judge_task(task, {}, Recording(read_trace([entry]), SHOP))
+    assert judged.status == "unknown"
 
 
 def test_more_events_than_are_judged_do_not_pass() -> None:

@@ -127,7 +127,7 @@ def _broken(conditions: Iterable[Condition], values: Mapping[str, Any]) -> str |
         value = resolve(one.value, values)
         other = resolve(one.other, values)
         if not _holds(value, one.op, other):
-            compared = "" if one.op == "exists" else f" {other!r}"
+            compared = "" if one.op == "exists" else f" {other!r}"[:200]
             return f"{one.value} is {str(value)[:100]!r}, expected: {one.op}{compared}"
     return None
 

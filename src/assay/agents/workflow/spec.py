@@ -26,22 +26,28 @@ path is the place in a list. Conditions are data: nothing is evaluated as code.
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from datetime import date, time
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
 from assay.errors import UserError
+from assay.limited_file import parse_file
 from assay.misfits import describe_invalid
 
 END: Final = "end"
 MOST_FILE: Final = 256 * 1024
+MOST_DEPTH: Final = 40
+MOST_TEXT: Final = 1 << 20
+"""Characters of a text once its references are filled in."""
 _REFERENCE: Final = re.compile(r"\{([A-Za-z][\w-]{0,39}(?:\.[\w-]{1,60}){0,8})\}")
 _RESERVED: Final = frozenset({END, "input", "result"})
-NodeName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,39}$")]
+NodeName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,39}\Z")]
 
 
 class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -77,7 +83,7 @@ class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 class Workflow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A workflow."""
 
-    workflow: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,59}$")]
+    workflow: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,59}\Z")]
     """Its name in the record."""
     nodes: Annotated[tuple[Node, ...], msgspec.Meta(min_length=1, max_length=200)]
     inputs: dict[NodeName, str] = {}
@@ -106,12 +112,13 @@ def references(value: Any) -> Iterator[str]:
 
 
 def resolve(template: Any, values: Mapping[str, Any]) -> Any:
-    """Returns a template with its references filled in. Raises `LookupError` that names one without a value."""
+    """Returns a template with its references filled in. Raises `LookupError` that names one without a value, or for a
+    text that becomes too long."""
     if isinstance(template, str):
         alone = _REFERENCE.fullmatch(template)
         if alone is not None:
             return _value(alone[1], values)
-        return _REFERENCE.sub(lambda found: str(_value(found[1], values)), template)
+        return _fill_in(template, values)
     if isinstance(template, Mapping):
         return {key: resolve(one, values) for key, one in template.items()}
     if isinstance(template, list | tuple):
@@ -119,12 +126,24 @@ def resolve(template: Any, values: Mapping[str, Any]) -> Any:
     return template
 
 
+def _fill_in(template: str, values: Mapping[str, Any]) -> str:
+    parts, at, length = list[str](), 0, len(template)
+    for found in _REFERENCE.finditer(template):
+        text = str(_value(found[1], values))
+        length += len(text)
+        if length > MOST_TEXT:
+            raise LookupError(f"the text with {found[0]} would have more than {MOST_TEXT:,} characters")
+        parts += [template[at : found.start()], text]
+        at = found.end()
+    return "".join([*parts, template[at:]])
+
+
 def _value(reference: str, values: Mapping[str, Any]) -> Any:
     found: Any = values
     for key in reference.split("."):
         if isinstance(found, Mapping) and key in found:
             found = found[key]
-        elif isinstance(found, list) and key.isdigit() and int(key) < len(found):
+        elif isinstance(found, list) and key.isascii() and key.isdecimal() and int(key) < len(found):
             found = found[int(key)]
         else:
             raise LookupError(f"{{{reference}}} has no value")
@@ -133,17 +152,7 @@ def _value(reference: str, values: Mapping[str, Any]) -> Any:
 
 def read_workflow(path: Path) -> Workflow:
     """Reads a workflow file. Raises `UserError` that names the file, and the field or the problems of the check."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MOST_FILE + 1)
-    except OSError as exc:
-        raise UserError(f"cannot read the workflow file {path}: {exc.strerror}; check the path") from exc
-    if len(data) > MOST_FILE:
-        raise UserError(f"the workflow file {path} has more than {MOST_FILE} bytes")
-    try:
-        table = tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise UserError(f"the workflow file {path} is not TOML: {exc}") from exc
+    table = parse_file(path, _read_table, holding="a workflow as TOML", limit=MOST_FILE)
     try:
         found = msgspec.convert(table, Workflow)
     except msgspec.ValidationError as exc:
@@ -153,6 +162,31 @@ def read_workflow(path: Path) -> Workflow:
     if problems:
         raise UserError(f"{path}: {'; '.join(problems)}")
     return found
+
+
+def _read_table(data: bytes) -> dict[str, Any]:
+    """Returns the table of a file. Raises `ValueError`, also for a value that JSON has not."""
+    table = tomllib.loads(data.decode())
+    _require_json(table, MOST_DEPTH)
+    return table
+
+
+def _require_json(value: Any, depth: int) -> None:
+    if depth < 0:
+        raise ValueError(f"values are nested deeper than {MOST_DEPTH}")
+    reason = ""
+    match value:
+        case dict() | list():
+            for one in value.values() if isinstance(value, dict) else value:
+                _require_json(one, depth - 1)
+        case date() | time():
+            reason = "a date or a time: write it as text"
+        case float() if not math.isfinite(value):
+            reason = "no number of JSON"
+        case int() if abs(value) >= 1 << 63:
+            reason = "an integer of more than 64 bits: write it as text"
+    if reason:
+        raise ValueError(f"{value} is {reason}")
 
 
 def check_workflow(flow: Workflow) -> list[str]:
@@ -181,10 +215,12 @@ def check_workflow(flow: Workflow) -> list[str]:
 def _pattern_problem(pattern: str) -> str:
     import re2
 
+    options = re2.Options()
+    options.log_errors = False
     try:
-        compiled = re2.compile(pattern)
+        compiled = re2.compile(pattern, options)
     except re2.error as exc:
-        return f"{pattern!r} is no pattern of RE2: {exc}"
+        return f"{pattern[:200]!r} is no pattern of RE2: {exc.args[0].decode('utf-8', 'replace')[:200]}"
     return "" if compiled.groups == 1 else f"{pattern!r} has {compiled.groups} groups, and needs one: the value"
 
 

@@ -1,8 +1,8 @@
 """Requests that the pages of an attempt made, with their answers: the network events of its record.
 
 Covered: numbers and sizes are bounded, and what was left out is counted. Values of fields whose names say that they are
-secret (passwords, tokens, keys) are not kept, neither of forms nor of addresses; headers and cookies never are. Style
-sheets and other files that a page loads are left out.
+secret (passwords, tokens, keys) are not kept, neither of forms nor of addresses; headers and cookies never are, nor are
+bodies that are no form. Style sheets and other files that a page loads are left out.
 """
 
 from __future__ import annotations
@@ -22,10 +22,13 @@ _MOST_FIELDS: Final = 30
 _LONGEST: Final = 300
 """Characters of an address or a value."""
 _SECRET: Final = re.compile(
-    r"passw|passphrase|passcode|secret|token|api.?key|(?<![a-z])(pass|pwd|pin|cvv|cvc)(?![a-z])", re.IGNORECASE
+    r"passw|passphrase|passcode|secret|token|api.?key|credential|authori[sz]ation|"
+    r"(?<![a-z])(pass|pwd|pin|cvv|cvc|otp|csrf|session.?id|card.?number)(?![a-z])",
+    re.IGNORECASE,
 )
 _HIDDEN: Final = "[not kept]"
 _PAGES: Final = ("text/html", "application/json")
+_FORM: Final = "application/x-www-form-urlencoded"
 
 
 class RecordedRequest(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -53,7 +56,9 @@ class RequestLog:
             return
         path, mark, query = head.target.partition("?")
         address = origin + path + (mark + urlencode(_redacted(query)) if mark else "")
-        data = _redacted(body.decode("utf-8", "replace")) if head.method != "GET" else ()
+        sent = head.headers.get("content-type", _FORM).partition(";")[0].strip().lower()
+        is_form = head.method != "GET" and sent == _FORM
+        data = _redacted(body.decode("utf-8", "replace")) if is_form else ()
         self.count += 1
         self.listed.append(RecordedRequest(head.method, address[:_LONGEST], response.status, kind, data))
         del self.listed[:-MOST_REQUESTS]
@@ -68,5 +73,10 @@ def _redacted(text: str) -> tuple[tuple[str, str], ...]:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=10_000)
     except ValueError:
         return ()
-    shown = ((name[:_LONGEST], _HIDDEN if _SECRET.search(name) else value[:_LONGEST]) for name, value in pairs)
-    return tuple(shown)[:_MOST_FIELDS]
+    return tuple(_shorten(name, value) for name, value in pairs[:_MOST_FIELDS])
+
+
+def _shorten(name: str, value: str) -> tuple[str, str]:
+    """Returns a field as it is kept; a value may be an address with a secret of its own."""
+    is_secret = _SECRET.search(name) or any(_SECRET.search(part) for part in re.findall(r"[?&;]([^=&;]{1,80})=", value))
+    return name[:_LONGEST], _HIDDEN if is_secret else value[:_LONGEST]

@@ -20,15 +20,9 @@ from urllib.parse import parse_qs, unquote, urlunsplit
 
 import msgspec
 
+from .webarena_patterns import Uncovered, contains, matches
 from .webarena_trace import NetworkEvent, Trace, urlsplit_of
-from .webarena_values import (
-    Uncovered,
-    equal_lists,
-    equal_values,
-    is_pattern,
-    kind_of,
-    matches,
-)
+from .webarena_values import equal_lists, equal_values, is_pattern, kind_of
 
 _PATH: Final = re.compile(
     r"\.(?P<name>[^.\[\]]+)|\[(?P<index>\d{1,6})\]|\['(?P<quoted>[^']+)'\]"
@@ -199,7 +193,9 @@ class _Judge:
         config = self._config
         found: dict[str, Sequence[Any]] = {}
         for name, values in given.items():
-            if name in config.ignored_query_params or _any_matches(config.ignored_query_params_patterns, name, re.I):
+            if name in config.ignored_query_params:
+                continue
+            if _any_matches(config.ignored_query_params_patterns, name, ignore_case=True):
                 continue
             ones = [values] if isinstance(values, str) else values
             found[name] = sorted(str(one).lower().strip() for one in ones if one is not None)
@@ -208,7 +204,7 @@ class _Judge:
     def _same_base(self, wanted: Address, given: Address) -> bool:
         if wanted.is_pattern:
             pattern = wanted.base[1:-1] if wanted.base.endswith("$") else wanted.base[1:]
-            return matches(f"(?-i:{self._render(pattern)}$)", self._render(given.base), whole=False)
+            return matches(f"{self._render(pattern)}$", self._render(given.base), whole=False, ignore_case=False)
         return wanted.base.lower().rstrip("/") == given.base.lower().rstrip("/")
 
     def _same(self, wanted: Address, given: Address) -> bool:
@@ -246,8 +242,8 @@ class _Judge:
         if not given:
             return False
         skip = self._config.ignored_post_data_params_patterns
-        keys = [name.strip() for name in wanted if not _any_matches(skip, name, 0)]
-        rest = {name: value for name, value in given.items() if not _any_matches(skip, name, 0)}
+        keys = [name.strip() for name in wanted if not _any_matches(skip, name)]
+        rest = {name: value for name, value in given.items() if not _any_matches(skip, name)}
         schemas = (self._config.post_data_schema or {}).get("properties", {})
         return all(self._same_value(wanted.get(name), find_value(rest, name), schemas.get(name)) for name in keys)
 
@@ -275,14 +271,8 @@ class _Judge:
         return self._template(value) if isinstance(value, str) and "http" in value else value
 
 
-def _any_matches(patterns: Iterable[str], name: str, flags: int) -> bool:
-    for pattern in patterns:
-        try:
-            if len(name) < 1_000 and re.search(pattern, name, flags):
-                return True
-        except re.error:
-            continue
-    return False
+def _any_matches(patterns: Iterable[str], name: str, *, ignore_case: bool = False) -> bool:
+    return len(name) < 1_000 and any(contains(pattern, name, ignore_case=ignore_case) for pattern in patterns)
 
 
 def _read_pairs(query: str) -> dict[str, list[str]]:
@@ -326,7 +316,7 @@ def find_value(data: Mapping[str, Any], name: str) -> Any:
     without one. Raises `Uncovered`."""
     pattern = name.removeprefix("$.")
     if is_pattern(pattern):
-        found = [value for key, value in data.items() if matches(f"(?-i:{pattern})", key, whole=False)]
+        found = [value for key, value in data.items() if matches(pattern, key, whole=False, ignore_case=False)]
         return found[0] if len(found) == 1 else found or None
     if not name.startswith("$"):
         return data.get(name)

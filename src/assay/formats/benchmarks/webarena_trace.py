@@ -64,14 +64,16 @@ def read_trace(entries: Iterable[Any]) -> Trace:
     return Trace(tuple(events), damaged)
 
 
-def entries_of(requests: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def entries_of(requests: Mapping[str, Any]) -> list[dict[str, Any] | None]:
     """Returns requests that a browser attempt of Assay recorded as entries of a HAR file.
 
     Args:
-        requests: `facts["browser"]["requests"]["last"]` of the attempt. Each page counts as one that the agent went to.
+        requests: `facts["browser"]["requests"]` of the attempt. Each page counts as one that the agent went to. Where
+            requests were left out, the first entry is a damaged one, so that their absence proves nothing.
     """
-    entries = []
-    for one in requests:
+    listed = requests["last"]
+    entries: list[dict[str, Any] | None] = [None] if requests["count"] > len(listed) else []
+    for one in listed:
         kind = str(one.get("kind", "text/html"))
         headers = [{"name": "accept", "value": kind}]
         request = {"method": one["method"], "url": one["url"], "headers": headers}

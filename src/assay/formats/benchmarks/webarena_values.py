@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Final
 
-MOST_MATCHED: Final = 4_000
-"""Characters of a text that a pattern is tried on."""
+from .webarena_patterns import Uncovered, matches
+
 _HYPHEN: Final = re.compile("(?<=[a-zA-Z])[-\u00ad\u2010-\u2015\u2212]|[-\u00ad\u2010-\u2015\u2212](?=[a-zA-Z])")
 _SIGNS: Final = str.maketrans("", "", "\u2122\u00ae\u2120\u00a9")
 _MARKS: Final = "'\"`.,;:!?"
@@ -23,24 +23,9 @@ _TOLERANCE: Final = 0.1
 _DATES: Final = ("%m/%d/%Y", "%Y-%m-%d", "%m/%d/%y", "%B %d, %Y", "%b %d, %Y", "%d %B %Y", "%Y/%m/%d")
 
 
-class Uncovered(Exception):
-    """A comparison that cannot be decided here. The message says why."""
-
-
 def is_pattern(value: Any) -> bool:
     """Returns whether a wanted value is a pattern."""
     return isinstance(value, str) and len(value) > 1 and value[0] == "^" and value[-1] == "$"
-
-
-def matches(pattern: str, text: str, *, whole: bool = True) -> bool:
-    """Returns whether a pattern matches a text without regard to case. Raises `Uncovered`."""
-    if len(text) > MOST_MATCHED:
-        raise Uncovered(f"a pattern is not tried on more than {MOST_MATCHED} characters")
-    try:
-        compiled = re.compile(pattern, re.IGNORECASE)
-    except (re.error, RecursionError) as exc:
-        raise Uncovered(f"the pattern {pattern[:80]} is invalid") from exc
-    return (compiled.fullmatch(text) if whole else compiled.match(text)) is not None
 
 
 def plain(text: str) -> str:

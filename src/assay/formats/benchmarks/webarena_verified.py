@@ -30,8 +30,9 @@ from assay.formats.shared.sniffing import sniff
 from assay.records import AttemptEnded, VerdictStatus
 
 from .webarena_network import NetworkEvaluator, judge_network
+from .webarena_patterns import Uncovered
 from .webarena_trace import Trace, read_trace
-from .webarena_values import TYPES, Uncovered, equal_lists, equal_texts, equal_values, kind_of
+from .webarena_values import TYPES, equal_lists, equal_texts, equal_values, kind_of
 
 RESPONSE: Final = "agent_response.json"
 TASKS: Final = ("webarena-verified.json", "webarena-verified.json.gz")
@@ -220,6 +221,8 @@ def judge_task(task: WebArenaTask, response: Any, recording: Recording | None = 
                 _judge_fields(one, response, failed, undecided)
         except Uncovered as exc:
             undecided.append(str(exc))
+        except (AttributeError, TypeError, ValueError, LookupError, RecursionError) as exc:  # the task is a stranger's
+            undecided.append(f"an evaluator is not as upstream writes them: {exc}"[:300])
     status: VerdictStatus = "fail" if failed else "unknown" if undecided else "pass"
     return Judged(status, tuple(failed or undecided))
 

@@ -15,7 +15,7 @@ from assay import __version__
 from assay.agents.fork import DelegatingAgent
 from assay.agents.interface import Agent, Attempt
 from assay.analysis.judged_path import judged_path
-from assay.analysis.semi_online import ReplayedSteps, ReplayScore, read_replayed_steps, score_replay
+from assay.analysis.semi_online import PREFIX, ReplayedSteps, ReplayScore, read_replayed_steps, score_replay
 from assay.environments.browser.recorded.record import RecordedCall, read_pages
 from assay.environments.browser.recorded.site import KIND
 from assay.errors import UserError
@@ -34,8 +34,6 @@ from assay.store import AttemptRow, RunStore
 from assay.tasks import LoadedTask
 from assay.verdicts import trust_of
 from assay.verify.reverification import CannotRebuildError
-
-PREFIX = "semi-online"
 
 
 class SemiOnlineResult(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -1,0 +1,27 @@
+"""What is learnt leaves semi-online replays out: their pages need not follow from the acts before them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from assay.errors import UserError
+from assay.learning.memory import add_to_memory
+from assay.learning.policies import learn_policy
+from assay.records import AttemptEnded, AttemptStarted, Verdict, VerdictAdded
+from assay.settings import Settings
+from assay.store import RunStore
+
+
+def test_semi_online_replays_are_no_memory_and_no_policy(tmp_path: Path) -> None:
+    settings = Settings(tmp_path / "cache", tmp_path / "store")
+    with RunStore.create(settings.store, "replayed", {}) as store:
+        config = {"semi_online": {"run": "live"}}
+        started = AttemptStarted("replayed", "t@0", "t", "d", "semi-online+loop", None, 0, 0, config=config, at=1.0)
+        verdict = Verdict("facts", "outcome", "pass", 1.0, "")
+        store.append("t@0.0", [started, VerdictAdded(verdict), AttemptEnded("done", at=2.0)])
+    change = add_to_memory(tmp_path / "memory.jsonl", ["replayed"], settings)
+    assert (change.added, change.left_out) == (0, 1)
+    with pytest.raises(UserError, match="learnt from passes"):
+        learn_policy(["replayed"], settings)
