@@ -34,6 +34,7 @@ PEERS = {
     "attempt": ("harbor",),
     "store": ("inspect",),
     "place": (),
+    "nodes": (),
     "cluster": ("ray",),
     "sandbox": (),
     "separation": (),

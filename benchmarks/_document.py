@@ -252,6 +252,18 @@ TABLES = {
             "times": "ratio",
         },
     ),
+    "nodes": Table(
+        "nodes",
+        {
+            "": "what",
+            "place": "place",
+            "attempts": "attempts",
+            "CPU us a turn": "cpu_us_a_turn",
+            "times": "ratio",
+            "at most": "worst_ratio",
+            "command CPU ms": "command_cpu_ms",
+        },
+    ),
     "cluster": Table(
         "cluster",
         {

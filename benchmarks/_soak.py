@@ -29,7 +29,7 @@ __all__ = ["FaultLog", "pss_mib", "soak"]
 
 FAULT_S = 60.0
 SAMPLE_S = 10.0
-RUN_LIMIT_S = 1200.0
+RUN_LIMIT_S = 3600.0
 OLD_S = 120.0
 """A node process that lived for so long after it was first seen counts in the growth of nodes."""
 

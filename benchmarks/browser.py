@@ -4,7 +4,8 @@ The page has a table of 100 rows and a button whose script changes a text. A ste
 picture. An episode opens a context, loads the page, takes the tree and a picture, clicks, and disposes of the context;
 the raw script does it with the fewest commands that it needs, on a browser of its own with the same flags. A reset
 opens MiniWoB++'s page `click-test` with another seed and returns the first observation: in a new context here, in a new
-browser in BrowserGym. Both sides are measured by turns.
+browser in BrowserGym; and in the page of the episode before, which was emptied and loaded anew when that one was
+closed: what this costs has a row of its own. Both sides are measured by turns.
 
     python -m benchmarks.browser --peer-python playwright=PATH --peer-python browsergym=PATH
     python -m benchmarks.browser --quick
@@ -53,6 +54,9 @@ VIEW = {"width": 1280, "height": 800}
 PEERS = Path(__file__).parent / "peers"
 _CLICKED = (20, 50)
 RESET = "a reset of MiniWoB++'s click-test, ms"
+_IN_PAGE = 3
+"""Episodes in the same page in a round."""
+SAME_PAGE = "a reset of click-test in the page before, ms"
 
 
 class Asked(NamedTuple):
@@ -287,6 +291,7 @@ async def measure_resets(rounds: int, python: str | None) -> list[dict[str, Any]
             assert peer.stdout is not None
             await asyncio.to_thread(peer.stdout.readline)
         ours, theirs = list[float](), list[list[float]]()
+        kept, emptied = list[float](), list[float]()
         for number in range(rounds):
             world = MiniWobWorld({"page": "click-test"}, number)
             began = time.perf_counter()
@@ -295,17 +300,38 @@ async def measure_resets(rounds: int, python: str | None) -> list[dict[str, Any]
             assert world.utterance
             assert not observation.error
             await world.close()
+            for at in range(_IN_PAGE + (number == 0)):
+                opened_ms, emptied_ms = await reset_in_page(rounds + number * _IN_PAGE + at)
+                if number or at:  # the first one has no page to begin in
+                    kept.append(opened_ms)
+                    emptied.append(emptied_ms)
             if peer is not None:
                 theirs.append(await asyncio.to_thread(_ask, peer, {"resets": 1}))
         medians = [statistics.median(ones) for ones in zip(*theirs, strict=True)] or [None, None]
-        names = (RESET, f"{RESET}, without its waits")
         return [
-            compared(name, rounds, statistics.median(ours), median) for name, median in zip(names, medians, strict=True)
+            compared(RESET, rounds, statistics.median(ours), medians[0]),
+            compared(f"{RESET}, without its waits", rounds, statistics.median(ours), medians[1]),
+            compared(SAME_PAGE, len(kept), statistics.median(kept), medians[0]),
+            compared("emptying that page after an episode, ms", len(kept), statistics.median(emptied), None),
         ]
     finally:
         await keeper.context.close()
         if peer is not None:
             peer.communicate()
+
+
+async def reset_in_page(seed: int) -> tuple[float, float]:
+    """Returns the milliseconds until an episode has begun, with its tree, and those of emptying its page."""
+    world = MiniWobWorld({"page": "click-test", "reuse_page": True}, seed)
+    began = time.perf_counter()
+    tools = await world.open()
+    opened = time.perf_counter()
+    assert tools.context.current_tab().last is not None
+    assert world.utterance
+    await world.call("click", {"bid": "1"})
+    acted = time.perf_counter()
+    await world.close()
+    return (opened - began) * 1e3, (time.perf_counter() - acted) * 1e3
 
 
 def _start(python: str, program: str) -> subprocess.Popen[str]:
@@ -365,7 +391,9 @@ def main() -> None:
         target("a further context, MB", "memory of a context", "MB", 20, "ours"),
         target("a step with tree and picture, ms", "a step beside Playwright", "times", 1.3),
         target("an episode in a new context, ms", "an episode beside raw CDP", "times", 1.15),
-        target(RESET, "a reset beside BrowserGym's", "times", 0.1),
+        target(RESET, "a reset in a new context beside BrowserGym's", "times", 0.1),
+        target(SAME_PAGE, "a reset in the same page beside BrowserGym's", "times", 0.1),
+        target(SAME_PAGE, "a reset in the same page", "ms", 5, "ours"),
     ]
     Report("browser", HOW, rows, targets, missing).finish(COLUMNS, given.into)
 

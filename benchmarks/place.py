@@ -4,9 +4,9 @@
 
 `commits`: writer processes commit trials of about 4 kB, each under a key of its own, 32 at once in all; the CPU time of
 the client includes encoding the record. `takeover`: from the start of a new coordinator to its first grant, with a node
-that is idle and a run whose finals are all there but one. `query`: copying sealed runs from the place into an empty
-folder and a query over them (cold), the query in that folder again (warm), and in the folder that they came from; warm
-and local times are medians of 3.
+that is idle and a run whose finals are all there but one. `query`: a query over sealed runs in the place with an empty
+cache (cold) and again (warm, which lists the place), and in the folder that they came from (local), in turns, medians
+of 5; and copying all of the runs into an empty folder (copy).
 """
 
 from __future__ import annotations
@@ -43,12 +43,13 @@ from assay.rollout.plan import PlannedAttempt, attempt_id
 from assay.rollout.schedule.policies import policy_named
 from assay.store import RunStore, query, seal
 from assay.store.chain import link_digest
-from assay.store.objects import Publisher, fetch_runs, open_place
+from assay.store.objects import Publisher, fetch_runs, open_place, query_place
 from assay.tasks import LoadedTask
 from benchmarks._report import Report, Target, options
 from benchmarks.store import attempt_bodies
 
 WRITERS, AT_ONCE, BYTES = 8, 32, 4_000
+ROUNDS = 5
 COLUMNS = ("what", "place", "size", "per_s", "client_cpu_us", "wall_s", "ratio")
 WEED = shutil.which("weed", path=str(Path(sys.executable).parent)) or shutil.which("weed")
 HOW = "one machine; server and clients share its cores, so that rates depend on its load and client CPU less"
@@ -295,25 +296,30 @@ RATE = "SELECT task, avg((outcome = 'pass')::INT) FROM trajectories GROUP BY tas
 
 
 def runs_query(url: str, size: Size, folder: Path) -> list[dict[str, Any]]:
-    """A query over many sealed runs: from the place, from the copy, and from where they came from."""
+    """A query over many sealed runs: in the place with an empty and a filled cache, and in the store they came from."""
     home, copy = folder / "home", folder / f"copy-{url[:2]}"
     if not home.exists():
         _make_runs(home, size.runs)
     asyncio.run(_publish(home, url))
-    query(home, RATE)
-    local_s = statistics.median(_seconds(lambda: query(home, RATE)) for _ in range(3))
+    spent: dict[str, list[float]] = {"local": [], "cold": [], "warm": []}
+    expected = query(home, RATE).rows
+    for number in range(ROUNDS):
+        cache = folder / f"cache-{url[:2]}-{number}"
 
-    def from_place() -> None:
-        asyncio.run(_fetch(url, copy))
-        query(copy, RATE)
+        def in_place(cache: Path = cache) -> None:
+            if asyncio.run(query_place(open_place(url), RATE, cache)).rows != expected:
+                raise AssertionError("the place gives other rows than the store")
 
-    rows = [{"what": "query, local", "size": size.runs, "wall_s": round(local_s, 3)}]
-    cold_s = _seconds(from_place)
-    warm_s = statistics.median(_seconds(lambda: query(copy, RATE)) for _ in range(3))
-    for temperature, wall_s in (("cold", cold_s), ("warm", warm_s)):
-        ratio = round(wall_s / local_s, 2)
-        rows.append({"what": f"query, {temperature}", "size": size.runs, "wall_s": round(wall_s, 3), "ratio": ratio})
-    return rows
+        spent["local"].append(_seconds(lambda: query(home, RATE)))
+        spent["cold"].append(_seconds(in_place))
+        spent["warm"].append(_seconds(in_place))
+    medians = {name: statistics.median(some) for name, some in spent.items()}
+    rows: list[dict[str, Any]] = []
+    for name, wall_s in medians.items():
+        row = {"what": f"query, {name}", "size": size.runs, "wall_s": round(wall_s, 3)}
+        rows.append(row if name == "local" else {**row, "ratio": round(wall_s / medians["local"], 2)})
+    copy_s = _seconds(lambda: asyncio.run(_fetch(url, copy)))
+    return [*rows, {"what": "copy", "size": size.runs, "wall_s": round(copy_s, 3)}]
 
 
 def _seconds(act: Callable[[], object]) -> float:

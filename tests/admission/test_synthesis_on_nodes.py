@@ -9,16 +9,21 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
-from assay.admission.synthesis_on_nodes import BASIS, _decode
+from assay.admission.synthesis_on_nodes import BASIS, _decode, _name_work, _publish_candidate, _read_candidate
 from assay.errors import StoreError
 from assay.rollout.cluster.commits import TrialRecord, head_of, new_token, pack_trial
+from assay.rollout.cluster.work_parts import publish_part
 from assay.settings import Settings
-from assay.synthesis.judging import GateOutcome, TaskCandidate
+from assay.synthesis._reference import Reference
+from assay.synthesis.config import SynthesisConfig
+from assay.synthesis.judging import GateOutcome, JudgingBasis, TaskCandidate
 from tests.optional import require_packages
+from tests.store.objects.simulated import SimulatedStore
 from tests.synthesis.conftest import write_sdist
 
 require_packages("obstore")
@@ -103,6 +108,52 @@ def test_an_outcome_that_was_changed_is_refused() -> None:
     assert _decode(_record(good), ONE).gate == "kept"
     with pytest.raises(StoreError, match="of another candidate"):
         _decode(_record(msgspec.json.encode(GateOutcome("b" * 16, "kept"))), ONE)
+    with pytest.raises(StoreError, match="of another candidate"):
+        _decode(_record(msgspec.json.encode(GateOutcome(ONE.digest, "kept", passing=("../up.py::a",)))), ONE)
     for events in ((), (good, good), (b"{",), (b'{"digest": "a", "gate": 1}',)):
         with pytest.raises(StoreError, match="is damaged"):
             _decode(_record(*events), ONE)
+
+
+def _basis(passing: dict[str, float]) -> JudgingBasis:
+    cases: dict[str, tuple[str, ...]] = {test: (test,) for test in passing}
+    return JudgingBasis("k", SynthesisConfig(source="s.tar.gz", out="out"), Reference(passing, cases, {}, {}))
+
+
+def test_commands_that_measured_other_tests_share_no_work_whatever_the_tests_cost() -> None:
+    assert _name_work(_basis({"a": 1.0, "b": 2.0})) == _name_work(_basis({"b": 3.0, "a": 1.5}))
+    assert _name_work(_basis({"a": 1.0})) != _name_work(_basis({"a": 1.0, "b": 2.0}))
+
+
+async def test_a_candidate_that_is_in_the_place_with_other_tests_is_refused() -> None:
+    place = SimulatedStore()
+    one = msgspec.structs.replace(ONE, tests=("a",), passing={"a": 1.0})
+    await _publish_candidate(place, "synth-x", one)
+    await _publish_candidate(place, "synth-x", msgspec.structs.replace(one, passing={"a": 2.0}))
+    with pytest.raises(StoreError, match="is not what this command publishes"):
+        await _publish_candidate(place, "synth-x", msgspec.structs.replace(one, tests=("a", "b")))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"digest": "../../../../home/user"},
+        {"digest": "/home/user"},
+        {"base": {"../../../up": "x"}},
+        {"base": {"/home/user/.profile": None}},
+        {"changes": {"src/../../up.py": "x"}},
+    ],
+)
+async def test_a_node_refuses_a_candidate_that_leads_out_of_its_folders(changed: dict[str, Any]) -> None:
+    place = SimulatedStore()
+    one = msgspec.convert(msgspec.to_builtins(ONE) | changed, TaskCandidate)
+    await _publish_candidate(place, "synth-x", one)
+    with pytest.raises(StoreError, match="is refused"):
+        await _read_candidate(place, "synth-x", one.digest)
+
+
+async def test_a_node_refuses_a_candidate_that_was_moved() -> None:
+    place = SimulatedStore()
+    await publish_part(place, "synth-x", "b" * 16, msgspec.json.encode(ONE))
+    with pytest.raises(StoreError, match="it was moved"):
+        await _read_candidate(place, "synth-x", "b" * 16)

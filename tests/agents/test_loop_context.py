@@ -74,7 +74,7 @@ async def test_items_of_a_changed_task_are_dropped_also_where_any_task_is_used(t
     [
         ({"memory_item": "{tool}"}, "memory_item: no such placeholder: {tool}; known are {when}, {act}, {what}"),
         ({"memory_prompt": "{items}"}, "memory_prompt lacks {task}"),
-        ({"recall": 0}, "recall"),
+        ({"recall": -1}, "recall"),
         ({"context": "forget"}, "context"),
         ({"memory": "none.jsonl"}, "assay memory add"),
     ],

@@ -75,7 +75,7 @@ def test_items_keep_where_they_are_from_and_others_are_passed_over() -> None:
     assert list(page_moves(kept)) == moves
     assert [move.act.kind for move in moves] == ["link", "form"]
     assert (items[0].step, items[0].state) == (4, "blake3:s")
-    assert kept.without_pages().items == (other,)
+    assert kept.only_acts().items == (other,)
     assert of_site([kept, record(other)], "door.test") == [kept]
     assert list(of_site([kept], "shop.test")) == []
     assert "state" not in msgspec.json.encode(other).decode()  # records of older memories keep their digests

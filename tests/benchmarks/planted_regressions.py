@@ -22,9 +22,9 @@ def copies_each_request() -> None:
     """Every model call copies the whole request once more and holds the copy."""
     end_call = Recorder.end_call
 
-    async def slower(self: Recorder, exchange: Any, state: str | None = None) -> Any:
+    async def slower(self: Recorder, exchange: Any, *more: Any, **named: Any) -> Any:
         KEPT.append(copy.deepcopy(exchange.request.messages))
-        return await end_call(self, exchange, state)
+        return await end_call(self, exchange, *more, **named)
 
     Recorder.end_call = slower  # type: ignore[method-assign]
 
@@ -33,8 +33,8 @@ def commits_each_call_twice() -> None:
     """Every model call commits once more."""
     end_call = Recorder.end_call
 
-    async def slower(self: Recorder, exchange: Any, state: str | None = None) -> Any:
-        made = await end_call(self, exchange, state)
+    async def slower(self: Recorder, exchange: Any, *more: Any, **named: Any) -> Any:
+        made = await end_call(self, exchange, *more, **named)
         self.note("planted", {})
         await self.commit()
         return made
@@ -46,8 +46,8 @@ def reads_the_record_back() -> None:
     """A rule reads the attempt back from the store at every model call."""
     end_call = Recorder.end_call
 
-    async def slower(self: Recorder, exchange: Any, state: str | None = None) -> Any:
-        made = await end_call(self, exchange, state)
+    async def slower(self: Recorder, exchange: Any, *more: Any, **named: Any) -> Any:
+        made = await end_call(self, exchange, *more, **named)
         self.flush()
         KEPT.append(len(self.store.trajectory(self.chain).steps))
         return made
@@ -59,9 +59,9 @@ def lists_the_run_each_step() -> None:
     """Every model call lists all attempts of the run."""
     end_call = Recorder.end_call
 
-    async def slower(self: Recorder, exchange: Any, state: str | None = None) -> Any:
+    async def slower(self: Recorder, exchange: Any, *more: Any, **named: Any) -> Any:
         KEPT.append(len(self.store.attempts()))
-        return await end_call(self, exchange, state)
+        return await end_call(self, exchange, *more, **named)
 
     Recorder.end_call = slower  # type: ignore[method-assign]
 

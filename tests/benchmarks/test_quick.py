@@ -16,6 +16,7 @@ from benchmarks import (
     commands,
     gateway,
     large_run,
+    nodes,
     overhead,
     place,
     sandbox,
@@ -83,7 +84,7 @@ def test_large_run_reports_each_command_and_wants_an_earlier_version(
 def test_commands_report_judging_again_and_where_made_tasks_come_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commands, "QUICK", commands.Size(20, 20, 1))
+    monkeypatch.setattr(commands, "QUICK", commands.Size(20, 20, 1, 1, 1))
     parts = ["--only", "audit", "--only", "again", "--only", "again-in-sandboxes"]
     commands.main(["--quick", *parts, "--tasks", str(tmp_path), "--into", str(tmp_path)])
     found = written(tmp_path, "commands")
@@ -118,10 +119,21 @@ def test_commands_report_admissions_beside_an_earlier_version(tmp_path: Path) ->
 
 
 @IN_CAMPAIGN
+@pytest.mark.long
+def test_nodes_reports_what_a_turn_costs_on_a_node(tmp_path: Path) -> None:
+    pytest.importorskip("obstore")
+    nodes.main(["--quick", "--place", "folder", "--into", str(tmp_path)])
+    rows = written(tmp_path, "nodes")["rows"]
+    ways = ("one process", "on a node")
+    assert [row["what"] for row in rows] == [f"{load}, {way}" for load in ("model", "no model") for way in ways]
+    assert all(row["attempts"] == 16 for row in rows)
+
+
+@IN_CAMPAIGN
 def test_place_reports_commits_takeover_and_queries(tmp_path: Path) -> None:
     place.main(["--quick", "--place", "folder", "--into", str(tmp_path)])
     found = written(tmp_path, "place")
-    whats = ["commits", "takeover", "query, local", "query, cold", "query, warm"]
+    whats = ["commits", "takeover", "query, local", "query, cold", "query, warm", "copy"]
     assert [(row["what"], row["place"]) for row in found["rows"]] == [(what, "folder") for what in whats]
     assert found["rows"][0]["client_cpu_us"] > 0
     assert found["not_measured"] == {"seaweedfs": "not asked for"}

@@ -144,3 +144,14 @@ async def test_an_interrupted_copy_goes_on(runs: Path, tmp_path: Path) -> None:
         assert process.returncode == 0
         assert sent.items() <= server.objects.items()
         assert len([key for key in server.objects if "/index/" not in key and "self-test" not in key]) == 10
+
+
+def test_runs_of_a_place_are_queried_where_they_are(say: Say, tmp_path: Path) -> None:
+    url, statement = f"file://{tmp_path}/objects", "select run, count(*) as n from trajectories group by 1"
+    say("store", "copy", "runs", url)
+    code, out, err = say("query", statement, "--place", url, "--run", "r", "--json")
+    assert (code, json.loads(out)["rows"]) == (0, [{"run": "r", "n": 3}]), err
+    code, _, err = say("query", statement, "--place", url, "--run", "other")
+    assert code != 0
+    assert "no run is called 'other'" in err
+    assert say("query", statement, "--place", url, "--store", "runs")[0] == 2

@@ -22,6 +22,7 @@ COMMANDS = re.findall(r"^\$ (assay .+)$", PAGE, re.MULTILINE)
 def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ASSAY_STORE", raising=False)
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache-of-tables"))
     write_run(tmp_path / ".assay", "my-run", 2)
     printed = []
     for command in COMMANDS:
@@ -30,8 +31,9 @@ def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         done = CliRunner().invoke(build_app(), words)
         assert done.exit_code == 0, (command, done.output)
         printed.append(done.output)
-    assert len(printed) == 8
+    assert len(printed) == 9
     assert "copied 10 objects" in printed[1]
     assert "copied 10 objects" in printed[2]
     assert "every digest of chain and blobs holds" in printed[3]
-    assert "0 problems" in printed[5]
+    assert printed[5] == printed[4]  # the query in the bucket
+    assert "0 problems" in printed[6]

@@ -58,6 +58,16 @@ def browsing(image: str, tree: str) -> list[Body]:
     return [first, act(0, "1"), second, act(1, "41"), act(2, "9")]
 
 
+def pointing(image: str, tree: str) -> list[Body]:
+    """A click at coordinates, and what it hit; then a record of such a click that is malformed."""
+    data = {"image": image, "tree": tree, "point": [0.5, 0.5]}
+    call = ToolCall("a1", "mouse_click", '{"x":0.5,"y":0.5}', {"x": 0.5, "y": 0.5})
+    click = StepAdded(Step(1, "agent", None, None, (call,), (Observation("Page", "a1"),)))
+    hits: list[Any] = [{"bid": "3", "role": "link", "name": "Orders"}, {"bid": [3]}]
+    steps = [screen(f"e{at + 2}", data | {"hit": hit}, tree, image) for at, hit in enumerate(hits)]
+    return [screen("e1", {"image": image, "tree": tree}, tree, image), act(0, "1"), steps[0], click, steps[1], click]
+
+
 def shown(root: Path, run: str) -> list[Any]:
     lines = make_view(root, f"run/{run}/attempt/s%400.0/lines/0")
     assert lines is not None
@@ -67,6 +77,8 @@ def shown(root: Path, run: str) -> list[Any]:
 def test_a_step_has_the_page_after_it_and_the_point_on_the_page_before(tmp_path: Path) -> None:
     first, second, third = shown(record(tmp_path, "r", browsing), "r")
     assert [(one["image"] is not None, one["before"], one["target"]) for one in first] == [(True, None, None)]
+    hit = shown(record(tmp_path, "hit", pointing), "hit")[1][0]
+    assert (hit["point"], hit["target"]) == ([0.5, 0.5], 'link "Orders"')
     assert second[0]["before"] == first[0]["image"]
     assert (second[0]["point"], second[0]["target"], second[0]["title"]) == (
         [0.5, 0.5],

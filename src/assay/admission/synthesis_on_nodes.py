@@ -20,7 +20,7 @@ from assay import __version__
 from assay.agents.null import NullAgent
 from assay.environments.workspace.choose import choose_backend
 from assay.errors import StoreError, UserError
-from assay.records import EnvironmentSpec, Limits, Task
+from assay.records import EnvironmentSpec, Limits, Task, digest_record
 from assay.rollout.attempt.trial import TrialResult
 from assay.rollout.cluster.agent import RunTrial, TrialOutcome
 from assay.rollout.cluster.commits import TrialRecord, head_of, pack_trial, read_final, unpack_events
@@ -36,7 +36,7 @@ from assay.rollout.plan import PlannedAttempt
 from assay.rollout.progress import ForwardedProgress
 from assay.rollout.progress import Progress as RunProgress
 from assay.settings import Settings
-from assay.store.objects import UrlObjectStore, require_create_only
+from assay.store.objects import require_create_only
 from assay.store.objects.interface import ObjectStore
 from assay.store.objects.transfer import transfer
 from assay.synthesis.judging import (
@@ -46,6 +46,7 @@ from assay.synthesis.judging import (
     JudgingBasis,
     TaskCandidate,
     open_candidate_judge,
+    require_inside,
 )
 from assay.tasks import LoadedTask
 
@@ -75,8 +76,8 @@ async def judge_on_nodes(
         opened: list[PlacedWork] = []
 
         async def judge(basis: JudgingBasis, wave: Sequence[TaskCandidate], tell: Tell) -> list[GateOutcome]:
-            run = f"synth-{basis.key}"
-            await publish_part(place, run, BASIS, msgspec.json.encode(basis))
+            run = _name_work(basis)
+            await _publish(place, run, BASIS, basis, _without_costs)
             await transfer(wave, lambda one: _publish_candidate(place, run, one))
             if not opened:
                 opening = open_placed_work(_published(run, basis), settings, options, speak)
@@ -88,8 +89,36 @@ async def judge_on_nodes(
         yield judge
 
 
-async def _publish_candidate(place: UrlObjectStore, run: str, one: TaskCandidate) -> None:
-    await publish_part(place, run, one.digest, msgspec.json.encode(one))
+def _name_work(basis: JudgingBasis) -> str:
+    """Returns the name of the work. The measured tests decide, too, and another machine may find another one stable."""
+    measured = basis.reference
+    decides = digest_record([sorted(measured.passing), measured.cases, measured.covered]).partition(":")[2][:16]
+    return f"synth-{basis.key}-{decides}"
+
+
+def _without_costs(basis: JudgingBasis) -> object:
+    """Returns what commands of one work have alike: each measured what its tests cost, and why it left some out."""
+    measured = basis.reference
+    return basis.key, measured.passing.keys(), measured.cases, measured.covered
+
+
+def _candidate_without_costs(one: TaskCandidate) -> object:
+    return msgspec.structs.replace(one, passing=dict.fromkeys(one.passing, 0.0))
+
+
+async def _publish_candidate(place: ObjectStore, run: str, one: TaskCandidate) -> None:
+    await _publish(place, run, one.digest, one, _candidate_without_costs)
+
+
+async def _publish(place: ObjectStore, run: str, name: str, part: Part, compared: Callable[[Part], object]) -> None:
+    """Publishes a part, or finds it. Raises `StoreError` if another one is there: nodes would judge that."""
+    key = part_key(run, name)
+    stored = _decode_part(await publish_part(place, run, name, msgspec.json.encode(part)), key, type(part))
+    if compared(stored) != compared(part):
+        raise StoreError(
+            f"{key} is not what this command publishes: it was changed, or the tests of the same tree passed otherwise "
+            "on another machine; choose another place"
+        )
 
 
 def _published(run: str, basis: JudgingBasis) -> PublishedRun:
@@ -122,7 +151,7 @@ def _decode(record: TrialRecord, one: TaskCandidate) -> GateOutcome:
         outcome = msgspec.json.decode(event, type=GateOutcome)
     except (msgspec.DecodeError, ValueError, RecursionError) as exc:
         raise StoreError(f"the final {record.attempt!r} of {record.run} is damaged: {exc}") from exc
-    if outcome.digest != one.digest:
+    if outcome.digest != one.digest or not {*outcome.flipped, *outcome.passing} <= set(one.tests):
         raise StoreError(f"the final {record.attempt!r} of {record.run} is of another candidate: it was changed")
     return outcome
 
@@ -144,10 +173,7 @@ def _make_trials(judge: JudgeCandidate, run: NodeRun, parts: NodeParts) -> RunTr
     async def run_unit(lease: Lease, _: asyncio.Semaphore) -> TrialOutcome:
         if lease.run != run.name:
             raise UserError(f"{lease.attempt!r} is no candidate of run {run.name!r}")
-        one = await _read(parts.context.place, run.name, lease.attempt, TaskCandidate)
-        if one.digest != lease.attempt:
-            raise StoreError(f"the candidate {lease.attempt!r} of {run.name} is {one.digest!r}: it was moved")
-        outcome = await judge(one)
+        outcome = await judge(await _read_candidate(parts.context.place, run.name, lease.attempt))
         events = [msgspec.json.encode(outcome)]
         result = TrialResult("pass" if outcome.gate == "kept" else "fail", None, outcome.gate, None, None, None, {})
         return TrialOutcome(
@@ -157,12 +183,27 @@ def _make_trials(judge: JudgeCandidate, run: NodeRun, parts: NodeParts) -> RunTr
     return run_unit
 
 
+async def _read_candidate(place: ObjectStore, run: str, name: str) -> TaskCandidate:
+    """Reads a candidate. Raises as `_read`, and `StoreError` if it is another one or names paths outside its tree."""
+    one = await _read(place, run, name, TaskCandidate)
+    if one.digest != name:
+        raise StoreError(f"the candidate {name!r} of {run} is {one.digest!r}: it was moved")
+    try:
+        return require_inside(one)
+    except UserError as exc:
+        raise StoreError(f"{part_key(run, name)} is refused: {exc}") from exc
+
+
 async def _read(place: ObjectStore, run: str, name: str, kind: type[Part]) -> Part:
     """Reads a part. Raises `UserError` if it is absent, `StoreError` if it is damaged."""
     key = part_key(run, name)
     data = await read_part(place, key)
     if data is None:
         raise UserError(f"{key} is missing: it was removed, or the command has not begun")
+    return _decode_part(data, key, kind)
+
+
+def _decode_part(data: bytes, key: str, kind: type[Part]) -> Part:
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, ValueError, RecursionError) as exc:

@@ -47,10 +47,10 @@ class ActPolicy(Protocol):
 
 def open_policy(spelling: str, samples: int) -> ActPolicy:
     """Returns the policy of a spelling. Raises `UserError` for a file that holds none."""
-    return ModelPolicy(samples) if spelling == MODEL else LearntPolicy(read_text_policy(Path(spelling)))
+    return ModelPolicy(samples) if spelling == MODEL else FilePolicy(read_text_policy(Path(spelling)))
 
 
-class LearntPolicy:
+class FilePolicy:
     """The policy of a file."""
 
     needs_model = False

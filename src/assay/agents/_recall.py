@@ -14,6 +14,7 @@ from assay.errors import UserError
 from ._calls import instruction_of
 from .interface import Attempt
 from .memory import MemoryIndex, RecalledItem, Scope, read_memory, select_records
+from .recoveries import RecoveryIndex
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _ITEM = ("when", "act", "what")
@@ -27,7 +28,7 @@ class RecallOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Memory file, as `assay memory add` writes it; empty for none."""
     scope: Scope = "same-task"
     """Whose memory is used: of attempts at the `same-task` alone, or of `any`."""
-    recall: Annotated[int, msgspec.Meta(ge=1, le=100)] = 3
+    recall: Annotated[int, msgspec.Meta(ge=0, le=100)] = 3
     """Number of items shown, those that fit the instruction best (BM25)."""
     memory_order: Literal["best-first", "best-last"] = "best-last"
     """Place of the item that fits best: `best-last` is next to the instruction."""
@@ -64,7 +65,7 @@ class Recall:
         if not self._options.memory:
             return messages
         selected = select_records(self._records, attempt.task, self._options.scope)
-        items = MemoryIndex([one.without_pages() for one in selected.used]).search(
+        items = MemoryIndex([one.only_acts() for one in selected.used]).search(
             instruction_of(attempt.task), self._options.recall
         )
         attempt.note(selected.evidence(items))
@@ -73,6 +74,10 @@ class Recall:
             return messages
         text = self._show(items, messages[at]["content"])
         return [*messages[:at], {**messages[at], "content": text}, *messages[at + 1 :]]
+
+    def recoveries(self, attempt: Attempt) -> RecoveryIndex:
+        """Returns what the memory knows of errors, of the records that may be used for the attempt's task."""
+        return RecoveryIndex(select_records(self._records, attempt.task, self._options.scope).used)
 
     def _show(self, items: list[RecalledItem], task: str) -> str:
         shown = [

@@ -89,7 +89,7 @@ class Places:
     def remember(self, record: MemoryRecord) -> None:
         """Adds the items of a record."""
         here = ""
-        for item in record.without_pages().items:
+        for item in record.only_acts().items:
             here = self.learn(places_of(item.when), item.act, item.what)
         if record.passed and here:
             self._goals.add(here)

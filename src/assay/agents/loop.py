@@ -33,11 +33,12 @@ from ._context import (
     summarised_part,
 )
 from ._options import read_options
-from ._patching import PatchedTurn, patch_turn
+from ._patching import PatchedTurn, PatchesActs, patch_turn
 from ._recall import Recall, RecallOptions
 from ._skill_text import load_agent_skill
 from .grounding import GroundingMeter
 from .interface import Attempt
+from .recoveries import RecoveryIndex
 
 FINISH = ToolSpec(
     name="finish",
@@ -97,6 +98,10 @@ class LoopOptions(RecallOptions, frozen=True, forbid_unknown_fields=True):
     grounding: float | None = None
     """Index of grounding (`assay skills grounding`) below which the model is told that it repeats itself, such as -2;
     none never tells it."""
+    recover: bool = False
+    """True if an error that passing attempts of `memory` met too is answered with the calls that worked there. Errors
+    are compared by tool, kind of failure and text, without what differs from task to task; `scope=any` takes those of
+    all tasks, and `recall=0` shows nothing else of the memory."""
     skill: str = ""
     """Folder of an Agent Skill, or its SKILL.md: its text follows the system prompt, and its composite tools are
     offered; empty for none."""
@@ -128,12 +133,20 @@ class LoopAgent:
             system = "\n\n".join(filter(None, (options.system, self._skill.text.strip())))
             options, offered = msgspec.structs.replace(options, system=system), self._skill.offer(attempt)
         opening = self._recall.extend(attempt, _opening(attempt, options.system))
-        return _Conversation(offered, options, opening)
+        recoveries = self._recall.recoveries(attempt) if options.recover else None
+        return _Conversation(offered, options, opening, recoveries)
 
 
 class _Conversation:
-    def __init__(self, attempt: Attempt, options: LoopOptions, opening: list[dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        attempt: Attempt,
+        options: LoopOptions,
+        opening: list[dict[str, Any]],
+        recoveries: RecoveryIndex | None,
+    ) -> None:
         self._attempt = attempt
+        self._recoveries = recoveries
         self._options = options
         specs = attempt.tools.specs()
         # A world that has a `finish` of its own keeps it: then that call is an act like any other.
@@ -149,6 +162,7 @@ class _Conversation:
         self._drops = 0
         self._was_low = False
         self._first_turn = 0
+        self._is_patched = isinstance(attempt.tools, PatchesActs)
 
     def recall(self, steps: Sequence[Step]) -> None:
         for step in steps:
@@ -242,9 +256,12 @@ class _Conversation:
         message = text_of(content) or None
         if acts:
             observations = await self._attempt.act(acts, message=message, reasoning=reasoning, call=call_id)
-            patched = await self._patch(sent, acts, observations, turn)
-            self._messages.append(patched.message)
-            self._append_results(patched.calls, patched.observations)
+            turned = PatchedTurn(sent, acts, observations)
+            if self._is_patched:
+                turned = await self._patch(turned, turn)
+            self._messages.append(turned.message)
+            self._append_results(turned.calls, turned.observations)
+            self._recognise_errors(turn, turned.calls, turned.observations)
             self._check_grounding(turn, " ".join(filter(None, (message, reasoning))), acts, observations)
         elif last is not None:
             self._attempt.say(message or "", reasoning=reasoning, call=call_id)
@@ -255,16 +272,14 @@ class _Conversation:
         self._attempt.finish((last.parsed or {})["message"])
         return True
 
-    async def _patch(
-        self, sent: dict[str, Any], acts: Sequence[ToolCall], observations: Sequence[Observation], turn: int
-    ) -> PatchedTurn:
+    async def _patch(self, made: PatchedTurn, turn: int) -> PatchedTurn:
         """Returns a turn as the history holds it: in a semi-online replay, with recorded steps in place of others."""
 
         async def ask(messages: list[dict[str, Any]]) -> str:
             asked = ModelRequest([*self._messages, *messages], [], self._sampling_params(turn))
             return text_of((await self._attempt.ask(asked))[1].message.get("content"))
 
-        return await patch_turn(self._attempt.tools, PatchedTurn(sent, acts, observations), ask)
+        return await patch_turn(self._attempt.tools, made, ask)
 
     def _append_results(self, acts: Sequence[ToolCall], observations: Sequence[Observation]) -> None:
         limit = self._options.max_output_chars
@@ -272,6 +287,17 @@ class _Conversation:
             self._messages.append(
                 {"role": "tool", "tool_call_id": call.id, "content": render_observation(observation, limit)}
             )
+
+    def _recognise_errors(self, turn: int, acts: Sequence[ToolCall], observations: Sequence[Observation]) -> None:
+        """Tells the model what worked after errors that passing attempts met too; the record says which."""
+        if self._recoveries is None:
+            return
+        for number, (call, seen) in enumerate(zip(acts, observations, strict=True)):
+            found = self._recoveries.recognise(call, seen)
+            if found is not None:
+                text, data = found
+                self._messages.append({"role": "user", "content": text})
+                self._attempt.note(Evidence(f"recovery-{turn}-{number}", "audit", "error_recognised", data))
 
     def _check_grounding(
         self, turn: int, said: str, acts: Sequence[ToolCall], observations: Sequence[Observation]

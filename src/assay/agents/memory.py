@@ -2,7 +2,8 @@
 
 A memory file holds one record an attempt, written by `assay memory add`; each item of it names the step that it is of.
 Passing attempts give items of kind `success`, failing ones `place`: what followed an act. Attempts in a browser also
-give items of kind `page`: what the pages of a site offer, and where it leads. An item is used only for the task that it
+give items of kind `page`: what the pages of a site offer, and where it leads. Errors of passing attempts give items of
+kind `recovery`. An item is used only for the task that it
 is of, unless the agent's options say otherwise: the texts of two tasks may be alike where nothing else is. Items of a
 task that was changed since are never used.
 
@@ -29,9 +30,9 @@ Scope = Literal["same-task", "any"]
 class MemoryItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Result of an act."""
 
-    kind: Literal["success", "place", "page"]
+    kind: Literal["success", "place", "page", "recovery"]
     """`success` on the way of a verified pass; `place` elsewhere; `page` for an act between two pages of a site, as
-    `page_memory` reads it."""
+    `page_memory` reads it; `recovery` for an error and the call that worked after it, as `recoveries` reads it."""
     when: str
     """The observation before the act."""
     act: str
@@ -62,9 +63,10 @@ class MemoryRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Returns the content address."""
         return digest_record(msgspec.to_builtins(self))
 
-    def without_pages(self) -> MemoryRecord:
-        """Returns the record without items of kind `page`, which only agents that read pages understand."""
-        return msgspec.structs.replace(self, items=tuple(item for item in self.items if item.kind != "page"))
+    def only_acts(self) -> MemoryRecord:
+        """Returns the record without items of kinds `page` and `recovery`, which are looked up in another way."""
+        acts = tuple(item for item in self.items if item.kind in ("success", "place"))
+        return msgspec.structs.replace(self, items=acts)
 
 
 class RecalledItem(NamedTuple):

@@ -134,8 +134,9 @@ class LoadListener(Protocol):
         """The server refused a request because it has too many, or did not answer it in time."""
         ...
 
-    def on_reply(self) -> None:
-        """The server answered a request."""
+    def on_reply(self, seconds: float, tokens: int | None) -> None:
+        """The server answered a request after so many seconds, without waits before repetitions; `tokens` are those of
+        the output, None where it does not count them."""
         ...
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from .messages import Response
 
@@ -58,6 +58,14 @@ class _Metric:
     def collect(self) -> MetricFamily:
         return self.family._replace(samples=dict(self.family.samples))
 
+    def _add(self, amount: float, labels: Labels) -> None:
+        values: dict[Labels, Any] = self.family.samples
+        if labels in values:
+            values[labels] += amount
+        else:
+            key = self._key(labels)
+            values[key] = values.get(key, 0) + amount
+
     def _key(self, labels: Labels) -> Labels:
         """Returns the series to which label values belong."""
         samples = self.family.samples
@@ -76,8 +84,7 @@ class Counter(_Metric):
 
     def add(self, amount: float, *labels: str) -> None:
         """Adds an amount of 0 or more."""
-        samples, key = self.family.samples, self._key(labels)
-        samples[key] = _number(samples.get(key, 0)) + amount
+        self._add(amount, labels)
 
 
 class Gauge(_Metric):
@@ -88,8 +95,7 @@ class Gauge(_Metric):
 
     def add(self, amount: float, *labels: str) -> None:
         """Adds an amount, which may be negative."""
-        samples, key = self.family.samples, self._key(labels)
-        samples[key] = _number(samples.get(key, 0)) + amount
+        self._add(amount, labels)
 
 
 class Histogram(_Metric):
@@ -102,7 +108,7 @@ class Histogram(_Metric):
 
     def observe(self, value: float, *labels: str) -> None:
         """Counts a value."""
-        key = self._key(labels)
+        key = labels if labels in self._counts else self._key(labels)
         if key not in self._counts:
             self._counts[key] = [0] * (len(self.family.bounds) + 1)
             self._sums[key] = 0.0
@@ -222,8 +228,3 @@ def _render_number(value: float) -> str:
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
-
-
-def _number(value: float | Distribution) -> float:
-    assert not isinstance(value, Distribution)
-    return value

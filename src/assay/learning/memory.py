@@ -4,7 +4,7 @@ An attempt is remembered once, by the head of its chain, after the chain verifie
 attempts are left out: what they say cannot be trusted; so are semi-online replays, whose pages need not follow from the
 acts before them. Of a passing attempt, the steps of its judged way are
 `success`; all other steps of an attempt are `place`. Moves between pages of a site are `page`, beside these, with the
-digest of the state that each led to.
+digest of the state that each led to; errors of a passing attempt are `recovery`, with the call that worked after them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 from assay.agents.explorer import describe_act
 from assay.agents.memory import MemoryItem, MemoryRecord
 from assay.agents.page_memory import PageReader, page_item
+from assay.agents.recoveries import find_recoveries
 from assay.analysis.judged_path import judged_path
 from assay.analysis.semi_online import is_on_recorded_pages
 from assay.learning.curation.lessons import instruction_for
@@ -86,9 +87,10 @@ def remember(reader: RunReader, trajectory: Trajectory, *, passed: bool, previou
             kind: Literal["success", "place"] = "success" if step.index in way else "place"
             items.append(MemoryItem(kind, before, describe_act(call)[:MOST_TEXT], after, step.index))
             before = after
+    recoveries = find_recoveries(judged_path(trajectory).steps) if passed else ()
     return MemoryRecord(
         trajectory.run, trajectory.attempt, trajectory.head, trajectory.task, trajectory.task_digest, passed,
-        (*items, *remember_pages(trajectory)), previous,
+        (*items, *remember_pages(trajectory), *recoveries), previous,
     )  # fmt: skip
 
 

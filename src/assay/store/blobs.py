@@ -25,8 +25,11 @@ _ADDRESS = re.compile(r"blake3:[0-9a-f]{64}")
 class BlobStore:
     """A folder of content-addressed blobs."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, is_own: bool = False) -> None:
+        """Opens a folder. `is_own`: it is empty, and only this object will write to it, which then knows without a look
+        at the disk what is there."""
         self.root = root
+        self._written: set[str] | None = set() if is_own else None
 
     def path(self, digest: str) -> Path:
         """Returns the path of a blob, which need not exist. Raises `StoreError` for an invalid content address."""
@@ -42,19 +45,28 @@ class BlobStore:
 
     def is_stored(self, digest: str) -> bool:
         """Returns whether the blob of a valid content address exists; its age stays."""
+        if self._written is not None:
+            return digest in self._written
         name = digest.removeprefix(DIGEST_PREFIX)
         return os.path.isfile(f"{self.root}/{name[:2]}/{name}")  # noqa: PTH113  # a tenth of the cost of a `Path`
 
     def put(self, data: bytes) -> str:
         """Stores bytes and returns their address."""
         digest = digest_bytes(data)
+        if self._written is not None and digest in self._written:
+            return digest
         if not self.has(digest):
             target = self.path(digest)
             with _store_errors("write a blob", self.root):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with _replacing(target) as temporary:
                     temporary.write_bytes(data)
+        self._note_written(digest)
         return digest
+
+    def _note_written(self, digest: str) -> None:
+        if self._written is not None:
+            self._written.add(digest)
 
     def put_stream(self, chunks: Iterable[bytes]) -> str:
         """Stores a stream in bounded memory and returns its address."""
@@ -133,23 +145,29 @@ class BlobStore:
     def remove(self, digest: str) -> None:
         """Removes a blob. Only `gc` decides which."""
         self.path(digest).unlink(missing_ok=True)
+        if self._written is not None:
+            self._written.discard(digest)
 
     def _adopt(self, path: Path, digest: str) -> str:
+        self._move(path, digest)
+        self._note_written(digest)
+        return digest
+
+    def _move(self, path: Path, digest: str) -> None:
         target = self.path(digest)
         with _store_errors("keep a blob", self.root):
             if _touch(target):
                 path.unlink()
-                return digest
+                return
             target.parent.mkdir(parents=True, exist_ok=True)
             path.chmod(0o444)
             os.utime(path)
             if path.stat().st_dev == target.parent.stat().st_dev:
                 path.replace(target)
-                return digest
+                return
             with _replacing(target) as temporary:
                 shutil.copyfile(path, temporary)
             path.unlink()
-        return digest
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ from assay.records import DIGEST_PREFIX, EvidenceAdded
 
 from .addenda import addendum_links
 from .blobs import BlobStore
-from .chain import Link, decode_event
+from .chain import decode_raw
 from .database import has_writer, store_errors
 from .layout import Layout, damaged_runs, list_runs
 from .run import RunStore
@@ -89,38 +89,40 @@ def referenced_addresses(layout: Layout) -> set[bytes]:
     with RunStore.open(layout.root, layout.run) as store, store.snapshot():
         segments = [segment.links for segment in addendum_links(layout)]
         for stored in chain.from_iterable((store.links(), *segments)):
-            found.update(_event_addresses(store.blobs, stored, followed))
-        found.update(_find_addresses(msgspec.json.encode(store.manifest())))
+            event = (stored.chain, stored.index, stored.body)
+            found.update(map(_to_bytes, _event_addresses(store.blobs, event, followed)))
+        found.update(map(_to_bytes, _find_addresses(msgspec.json.encode(store.manifest()))))
     return found
 
 
-def linked_blobs(blobs: BlobStore, links: Iterable[Link]) -> list[str]:
-    """Returns the content addresses of all stored blobs that some events reference."""
+def _to_bytes(digits: bytes) -> bytes:
+    return bytes.fromhex(digits.decode())
+
+
+def linked_blobs(blobs: BlobStore, bodies: Iterable[bytes]) -> list[str]:
+    """Returns the content addresses of all stored blobs that some events, given as their bytes, reference."""
     followed: set[str] = set()
-    found = {one for stored in links for one in _event_addresses(blobs, stored, followed)}
-    return [address for raw in sorted(found) if blobs.is_stored(address := DIGEST_PREFIX + raw.hex())]
+    found = {one for n, body in enumerate(bodies) for one in _event_addresses(blobs, ("a trial", n, body), followed)}
+    return [address for raw in sorted(found) if blobs.is_stored(address := DIGEST_PREFIX + raw.decode())]
 
 
-def _event_addresses(blobs: BlobStore, stored: Link, followed: set[str]) -> Iterator[bytes]:
-    yield from _find_addresses(stored.body)
-    yield from _listed_addresses(blobs, stored, followed)
-
-
-def _listed_addresses(blobs: BlobStore, stored: Link, followed: set[str]) -> Iterator[bytes]:
-    """Yields the addresses in the listings that an event names; each listing is read once."""
-    if b'"listing"' not in stored.body:
-        return
-    body = decode_event(stored).body
-    listing = body.evidence.data.get(LISTING) if isinstance(body, EvidenceAdded) else None
-    if isinstance(body, EvidenceAdded) and isinstance(listing, str) and listing not in followed:
+def _event_addresses(blobs: BlobStore, stored: tuple[str, int, bytes], followed: set[str]) -> list[bytes]:
+    """Returns the addresses in an event (chain, index and bytes) and in the listings that it names, as hexadecimal
+    digits; each listing is read once."""
+    found = _find_addresses(stored[2])
+    if b'"listing"' not in stored[2]:
+        return found
+    event = decode_raw(*stored)
+    listing = event.evidence.data.get(LISTING) if isinstance(event, EvidenceAdded) else None
+    if isinstance(event, EvidenceAdded) and isinstance(listing, str) and listing not in followed:
         followed.add(listing)
-        for address in listed_addresses(blobs, body.evidence):
-            yield from _find_addresses(address.encode())
+        for address in listed_addresses(blobs, event.evidence):
+            found += _find_addresses(address.encode())
+    return found
 
 
-def _find_addresses(data: bytes) -> Iterator[bytes]:
-    if b"blake3:" in data:
-        yield from (bytes.fromhex(found.decode()) for found in _ADDRESS.findall(data))
+def _find_addresses(data: bytes) -> list[bytes]:
+    return _ADDRESS.findall(data) if b"blake3:" in data else []
 
 
 def _refuse_damaged(root: Path) -> None:

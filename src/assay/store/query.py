@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -104,19 +104,23 @@ def query(
             is not a run.
         StoreError: A run is missing or damaged.
     """
-    if not isinstance(sql, str):
-        raise UserError(f"the query must be a text, {_READS}; this is a {type(sql).__name__}")
     bounds = bounds or QueryLimits()
     if limit is not None:
         bounds = msgspec.structs.replace(bounds, rows=limit)
     if bounds.rows < 1:
         raise UserError(f"the limit must be at least 1 row, got {bounds.rows}: raise the limit")
+    return run_query(root, named_tables(sql), runs, bounds, (sql, {}))
+
+
+def named_tables(sql: str) -> list[str]:
+    """Returns the tables that a statement reads. Raises `UserError` if it is not one SELECT."""
+    if not isinstance(sql, str):
+        raise UserError(f"the query must be a text, {_READS}; this is a {type(sql).__name__}")
     _require_select(sql)
     words = set(_WORD.findall(sql.lower()))
     views = [name for name in VIEWS if name in words]
     wanted = words | ({"evidence"} if views else set())
-    names = [name for name in TABLES if name in wanted] or [name for name in TABLES if words & _LISTS]
-    return run_query(root, names, runs, bounds, (sql, {}))
+    return [name for name in TABLES if name in wanted] or [name for name in TABLES if words & _LISTS]
 
 
 def run_query(
@@ -137,6 +141,24 @@ def run_query(
             raise
     with _open_views(root, names, chosen, bounds) as connection:
         return _run_with_timeout(connection, statement, bounds)
+
+
+class QueryTables(NamedTuple):
+    """The Parquet files of tables, by name."""
+
+    files: dict[str, list[Path]]
+    added: dict[str, list[Path]]
+    """Rows that addenda add."""
+
+
+def query_tables(tables: QueryTables, sql: str, bounds: QueryLimits) -> QueryResult:
+    """Runs a checked statement (`named_tables`) over files. Raises as `query`."""
+    with tempfile.TemporaryDirectory(prefix="assay-query-") as scratch:
+        connection = _connect_locked(tables, Path(scratch) / "spill", bounds)
+        try:
+            return _run_with_timeout(connection, (sql, {}), bounds)
+        finally:
+            _close(connection)
 
 
 def _require_select(sql: str) -> None:
@@ -260,7 +282,7 @@ def _open_views(
             if layout.is_sealed:
                 for name, path in addendum_tables(layout, names, own.with_name(f"{number}-addenda")).items():
                     added[name].append(path)
-        connection = _connect_locked(files, added, Path(scratch) / "spill", bounds)
+        connection = _connect_locked(QueryTables(files, added), Path(scratch) / "spill", bounds)
         try:
             yield connection
         finally:
@@ -299,11 +321,10 @@ def _table_files(layout: Layout, names: Sequence[str], scratch: Path) -> dict[st
             return live_tables(store, names, scratch)
 
 
-def _connect_locked(
-    files: dict[str, list[Path]], added: dict[str, list[Path]], spill: Path, bounds: QueryLimits
-) -> duckdb.DuckDBPyConnection:
+def _connect_locked(tables: QueryTables, spill: Path, bounds: QueryLimits) -> duckdb.DuckDBPyConnection:
     import duckdb
 
+    files, added = tables
     config = _LOCKED_DOWN | {
         "memory_limit": f"{bounds.memory_mib}MiB",
         "max_temp_directory_size": f"{bounds.disk_mib}MiB",

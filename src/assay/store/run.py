@@ -10,7 +10,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import msgspec
 
@@ -27,8 +27,9 @@ from assay.records import (
 )
 
 from .assemble import assemble
+from .blobs import BlobStore
 from .chain import Link, decode_event, decode_raw, link_digest
-from .database import WriterLock, connect, store_errors
+from .database import WriterLock, connect, speed_up_spool, store_errors
 from .encoding import EncodedBody, encode
 from .group_commit import GroupCommit
 from .layout import Layout, require_no_file
@@ -39,8 +40,17 @@ from .sealed import SealedRun, VerdictSummary
 _INSERT = "INSERT INTO events (chain, idx, type, body, previous, digest) VALUES (?, ?, ?, ?, ?, ?)"
 _UPSERT = "INSERT INTO attempts VALUES (?, ?) ON CONFLICT (chain) DO UPDATE SET row = excluded.row"
 
-OnCommitted = Callable[[Body, int], None]
-"""Takes a committed event, as reading it gives it, and its encoded size in bytes."""
+OnCommitted = Callable[[Body, bytes, str], None]
+"""Takes a committed event, as reading it gives it, its exact bytes and its digest."""
+
+
+class CheckedChain(NamedTuple):
+    """A chain of another store that was recomputed, as the rows of this one."""
+
+    chain: str
+    rows: list[tuple[Any, ...]]
+    sum: bytes
+    """Its summary row."""
 
 
 class _StoredRun(Protocol):
@@ -62,14 +72,23 @@ class _StoredRun(Protocol):
 class RunStore:
     """One run of a store. Use as a context manager, or call `close`."""
 
-    def __init__(self, layout: Layout, connection: sqlite3.Connection | None, lock: WriterLock | None) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        connection: sqlite3.Connection | None,
+        lock: WriterLock | None,
+        *,
+        is_spool: bool = False,
+    ) -> None:
         self.layout = layout
         self.run = layout.run
-        self.blobs = layout.blobs
+        self.blobs = BlobStore(layout.blobs.root, is_own=True) if is_spool else layout.blobs
         self._stored: _StoredRun = SealedRun(layout.sealed) if connection is None else LiveRun(layout, connection)
         self._lock = lock
         self._builders: dict[str, RowBuilder] = {}
-        self._watchers: dict[str, OnCommitted] = {}
+        self._watchers: dict[str, list[OnCommitted]] = {}
+        self.is_spool = is_spool
+        """True if each chain is kept elsewhere when it ends: until then nothing but memory and reading needs it."""
         self.group_commit = GroupCommit(self.append_all, lambda: len(self._builders) > 1)
 
     @property
@@ -78,9 +97,17 @@ class RunStore:
         return isinstance(self._stored, SealedRun)
 
     @classmethod
-    def create(cls, root: Path, run: str, manifest: dict[str, Any]) -> Self:
+    def create(cls, root: Path, run: str, manifest: dict[str, Any], *, spool: bool = False) -> Self:
         """Creates a run, in a new store if need be, and becomes its writer. The manifest is stored readable without
         Assay.
+
+        Args:
+            root: The store.
+            run: Name of the run.
+            manifest: How it is made.
+            spool: The store is new, and of this object alone; the caller keeps each chain elsewhere when it ends, and
+                begins a trial again whose chain has not ended when the process dies: commits need not survive that,
+                and cost half.
 
         Raises:
             UserError: A run of that name exists, or the name cannot be one.
@@ -95,7 +122,11 @@ class RunStore:
         lock = WriterLock(layout.lock)
         try:
             _refuse_existing(layout)  # it may have been made while the lock was waited for
-            return cls(layout, _create_files(layout, canonical_bytes(whole)), lock)
+            connection = _create_files(layout, canonical_bytes(whole))
+            if spool:
+                with store_errors(layout.sqlite):
+                    speed_up_spool(connection)
+            return cls(layout, connection, lock, is_spool=spool)
         except BaseException:
             lock.release()
             raise
@@ -127,7 +158,7 @@ class RunStore:
 
     def watch(self, chain: str, on_committed: OnCommitted) -> None:
         """Calls a function with each event of a chain once it is committed, in order, up to the one that ends it."""
-        self._watchers[chain] = on_committed
+        self._watchers.setdefault(chain, []).append(on_committed)
 
     def append(self, chain: str, bodies: Sequence[Body | EncodedBody]) -> str:
         """Appends events to a chain in one transaction and returns its new head.
@@ -149,13 +180,13 @@ class RunStore:
         builders = [self._builders.get(chain) or self._builder(chain) for chain, _ in batch]
         builders = [builder.copy() for builder in builders]  # the old ones stand until all is committed
         rows: list[tuple[Any, ...]] = []
-        watched: list[tuple[OnCommitted, EncodedBody]] = []
+        watched: list[tuple[list[OnCommitted], list[EncodedBody], list[tuple[Any, ...]]]] = []
         for (chain, bodies), builder in zip(batch, builders, strict=True):
             encoded = [encode(body, chain) for body in bodies]
-            rows += _link_events(chain, encoded, builder)
-            on_committed = self._watchers.get(chain)
-            if on_committed is not None:
-                watched += [(on_committed, one) for one in encoded]
+            linked = _link_events(chain, encoded, builder)
+            rows += linked
+            if chain in self._watchers:
+                watched.append((self._watchers[chain], encoded, linked))
         sums = [(c, b.encode()) for (c, bodies), b in zip(batch, builders, strict=True) if bodies]
         if rows:
             with store_errors(self.layout.sqlite):
@@ -167,19 +198,28 @@ class RunStore:
                 self._watchers.pop(chain, None)
             elif builder.fields["interrupted"]:
                 self._watchers.pop(chain, None)
-        for on_committed, one in watched:
-            on_committed(one.body, len(one.raw))
+        for watchers, encoded, linked in watched:
+            for one, row in zip(encoded, linked, strict=True):
+                for on_committed in watchers:
+                    on_committed(one.body, one.raw, row[-1])
         return [builder.fields["head"] or GENESIS for builder in builders]
 
     def add_chain(
         self, chain: str, events: Sequence[bytes], head: str, check: Callable[[AttemptRow], None] = lambda _: None
     ) -> None:
-        """Adds a chain that another store recorded, byte for byte, in one transaction; `check` may raise to prevent it.
+        """Adds a chain that another store recorded, byte for byte, in one transaction. Raises as `check_chain`."""
+        self.add_checked([self.check_chain(chain, events, head, check)])
+
+    def check_chain(
+        self, chain: str, events: Sequence[bytes], head: str, check: Callable[[AttemptRow], None] = lambda _: None
+    ) -> CheckedChain:
+        """Recomputes a chain that another store recorded, for `add_checked`; `check` may raise to prevent it.
 
         Raises:
-            StoreError: The chain exists, or the events are damaged or do not give its head; nothing was added.
+            StoreError: The chain exists, or the events are damaged or do not give its head.
         """
-        connection, builder = self._writable(), RowBuilder(self.run, chain)
+        self._writable()
+        builder = RowBuilder(self.run, chain)
         if self.row(chain) is not None:
             raise StoreError(f"run {self.run!r} has a chain {chain!r} already")
         encoded = [EncodedBody(raw, decode_raw(chain, index, raw)) for index, raw in enumerate(events)]
@@ -187,8 +227,15 @@ class RunStore:
         if builder.fields["head"] != head:
             raise StoreError(f"the events of chain {chain} do not give its head: they were changed")
         check(builder.row())
+        return CheckedChain(chain, rows, builder.encode())
+
+    def add_checked(self, chains: Sequence[CheckedChain]) -> None:
+        """Adds chains, each named once, in one transaction. Raises `StoreError`; nothing was added then."""
+        connection = self._writable()
         with store_errors(self.layout.sqlite):
-            self._commit(connection, rows, [(chain, builder.encode())])
+            self._commit(
+                connection, [row for one in chains for row in one.rows], [(one.chain, one.sum) for one in chains]
+            )
 
     def _commit(
         self, connection: sqlite3.Connection, rows: list[tuple[Any, ...]], sums: list[tuple[str, bytes]]

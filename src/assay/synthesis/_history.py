@@ -27,7 +27,7 @@ from ._journal import Journal
 from ._laboratory import Laboratory
 from ._parts import diff_hunks
 from ._progress import Progress, ignore_progress
-from ._reference import FILE_CPU_S, find_stable_tests
+from ._reference import FILE_CPU_S, find_stable_tests, own_tests
 from ._tree import SourceTree, is_test_file, select_source_files
 from .config import SynthesisConfig
 
@@ -237,7 +237,7 @@ def _summarise_runs(one: TaskCandidate, results: Sequence[JobResult], config: Sy
     if failed is not None:
         reason = "time limit" if failed.ended == "time" else "itself"
         return _MeasuredCommit(one.digest, reason=f"the run of its tests ended by {reason}")
-    stable = find_stable_tests([result.tests for result in results], config.test_cpu_s)
+    stable = find_stable_tests([own_tests(result.tests, one.tests) for result in results], config.test_cpu_s)
     if not stable.passing:
         problem = results[0].problems[0][-300:] if results[0].problems else "none of its tests passes every time"
         return _MeasuredCommit(one.digest, reason=problem)

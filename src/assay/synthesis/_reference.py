@@ -6,7 +6,7 @@ A test is named as pytest names it, without its parameters: the cases of one tes
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -79,7 +79,9 @@ async def measure_tests(
     for path in left:
         results = [run[path] for run in runs]
         drew = frozenset(strip_parameters(test) for result in results for test in result.drew)
-        stable = find_stable_tests([result.tests for result in results], config.test_cpu_s, drew)
+        others = {test for result in results for test in result.tests.keys() - own_tests(result.tests, (path,)).keys()}
+        measured.left_out.update(dict.fromkeys(map(strip_parameters, sorted(others)), f"is reported by {path}"))
+        stable = find_stable_tests([own_tests(result.tests, (path,)) for result in results], config.test_cpu_s, drew)
         measured.left_out.update(stable.left_out)
         measured.passing.update(stable.passing)
         measured.cases.update(stable.cases)
@@ -99,6 +101,12 @@ def _exclusion_reason(result: JobResult, config: SynthesisConfig) -> str:
     if config.file_calls and calls > config.file_calls:
         return f"its tests make {calls} function calls"
     return "" if result.tests else "holds no tests that run here"
+
+
+def own_tests(tests: Mapping[str, RunOutcome], files: Collection[str]) -> dict[str, RunOutcome]:
+    """Returns the tests of the files that ran. A package's own plugin can report any name, and what a name says of its
+    file is later a path."""
+    return {name: result for name, result in tests.items() if name.partition("::")[0] in files}
 
 
 class StableTests(NamedTuple):

@@ -6,6 +6,7 @@ own, and the tests were measured once, by the one that plans.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ import msgspec
 from assay.environments.interface import Backend
 from assay.errors import UserError
 
+from ._archive import require_safe_name
 from ._candidates import TaskCandidate
 from ._gates import GateContext, GateOutcome, judge_candidates
 from ._opening import OpenedSource, open_source
@@ -32,6 +34,7 @@ __all__ = [
     "TaskCandidate",
     "open_candidate_judge",
     "open_gates",
+    "require_inside",
 ]
 
 
@@ -43,6 +46,16 @@ class JudgingBasis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     config: SynthesisConfig
     reference: Reference
     """The tests of the unbroken tree, as they were measured."""
+
+
+def require_inside(one: TaskCandidate) -> TaskCandidate:
+    """Returns a candidate that was read from elsewhere. Raises `UserError` if its digest or a path could lead out of
+    the folders that they name on this machine."""
+    if not re.fullmatch(r"[0-9a-f]{16}", one.digest):
+        raise UserError(f"the candidate's digest is {one.digest[:100]!r}, and not 16 hexadecimal digits")
+    for path in (*one.changes, *one.base):
+        require_safe_name(path, "the candidate")
+    return one
 
 
 JudgeElsewhere = Callable[[JudgingBasis, Sequence[TaskCandidate], Progress], Awaitable[list[GateOutcome]]]

@@ -38,8 +38,8 @@ def render_screens(
 
     Returns:
         One object a screen: `act`, `title`, `url`, `image` (digest or null), `before` (digest of the picture before the
-        act), `point` (pixels in the picture before) and `target` (the element's line in the tree before), each null
-        where unknown.
+        act), `point` (pixels in the picture before) and `target` (the element's line in the tree before, also of the
+        element that a click at coordinates hit), each null where unknown.
     """
     made = []
     last = found.get(before)
@@ -56,7 +56,7 @@ def render_screens(
                 "image": _listed(screen, "image"),
                 "before": None if last is None else _listed(last, "image"),
                 "point": _point(data.get("point")),
-                "target": None if last is None else _target(step, position, last, blobs),
+                "target": None if last is None else _target(_element(step, position, screen), last, blobs),
             }
         )
         last = screen
@@ -80,10 +80,16 @@ def _point(value: object) -> list[float] | None:
     return known if len(known) == 2 and all(map(math.isfinite, known)) else None
 
 
-def _target(step: Step, position: int, before: Evidence, blobs: BlobStore) -> str | None:
-    """Returns what the tree before the act says of the element that a step's call names, such as `link "Orders"`."""
+def _element(step: Step, position: int, screen: Evidence) -> object:
+    """Returns the number of the element that a step's call names, or that it hit at coordinates."""
     parsed = step.tool_calls[position].parsed if position < len(step.tool_calls) else None
-    number = parsed.get("bid") if isinstance(parsed, dict) else None
+    hit = screen.data.get("hit")
+    named = parsed.get("bid") if isinstance(parsed, dict) else None
+    return hit.get("bid") if named is None and isinstance(hit, dict) else named
+
+
+def _target(number: object, before: Evidence, blobs: BlobStore) -> str | None:
+    """Returns what the tree before the act says of an element, such as `link "Orders"`."""
     tree = _listed(before, "tree")
     if tree is None or not isinstance(number, str) or not number.isascii() or not number.isdigit():
         return None

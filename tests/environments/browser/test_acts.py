@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assay.environments.browser.screen import Screen
+from assay.environments.browser.screen import PointedElement, Screen
 from assay.environments.browser.tools import BrowserTools
 from assay.http.messages import RequestHead
 
@@ -119,8 +119,14 @@ async def test_coordinates_scrolling_and_dragging(pages: OpenPages) -> None:
     found = re.search(r'button "Target".* at (\d+),(\d+),(\d+),(\d+)', layout)
     assert found is not None
     x, y = int(found[1]) + 10, int(found[2]) + 10
-    assert 'button "Target" focused' in await act(tools, "mouse_click", x=x, y=y)
     source, target = number(layout, 'button "Source"'), number(layout, 'button "Target"')
+    screens = list[Screen]()
+    tools.on_screen = screens.append
+    assert 'button "Target" focused' in await act(tools, "mouse_click", x=x, y=y)
+    await act(tools, "mouse_click", x=799, y=599)
+    await act(tools, "click", bid=target)
+    tools.on_screen = None
+    assert [one.hit for one in screens] == [PointedElement(int(target), "button", "Target"), None, None]
     assert '"dropped"' in await act(tools, "drag_and_drop", from_bid=source, to_bid=target)
     assert "Scrolled to 500 of" in await act(tools, "scroll", delta_x=0, delta_y=500)
 

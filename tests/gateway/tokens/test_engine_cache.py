@@ -82,6 +82,17 @@ async def test_other_weights_come_between_answers_with_their_version(engine: Any
         await engine.load({"nothing": next(iter(state.values()))}, "broken")
 
 
+async def test_weights_of_which_one_does_not_fit_change_none(engine: Any) -> None:
+    before = await engine.generate(PROMPT, {"seed": 1, "max_tokens": 6})
+    other = {name: tensor + 1 for name, tensor in engine._model.state_dict().items()}
+    last = max(other)
+    with pytest.raises(ProviderError, match="1 tensors do not fit"):
+        await engine.load({**other, last: other[last][:1]}, "broken")
+    after = await engine.generate(PROMPT, {"seed": 1, "max_tokens": 6})
+    assert (after.weight_version, after.token_ids) == (before.weight_version, before.token_ids)
+    assert far(after.logprobs, before.logprobs) < 1e-4
+
+
 @pytest.mark.long
 async def test_weights_replaced_in_flight_sample_the_rest_and_the_reply_says_from_where(engine: Any) -> None:
     alone = await engine.generate(PROMPT, {"seed": 1, "max_tokens": 40})

@@ -109,3 +109,17 @@ async def test_other_weights_for_a_run_that_was_published_are_refused(tmp_path: 
     assert decode_part(place.objects[KEY], KEY).version == "v1"
     blobs = [data for key, data in place.objects.items() if key.startswith("blobs/")]
     assert sorted(blobs) == [b"v1", b"v2"]
+
+
+@pytest.mark.parametrize("changed", [{"files": {"model.safetensors": DIGEST}}, {"manifest": {"agent": "other"}}])
+async def test_a_published_run_whose_weights_have_the_version_but_other_files_is_refused(
+    tmp_path: Path, changed: dict[str, Any]
+) -> None:
+    place = SimulatedStore()
+    with _begin(tmp_path, CONFIG) as store:
+        placed, _ = _placed(tmp_path, place)
+        await placed._publish_part(store, _Policy("v1"))  # type: ignore[arg-type]
+        part = decode_part(place.objects[KEY], KEY)
+        place.objects[KEY] = msgspec.json.encode(msgspec.structs.replace(part, **changed))
+        with pytest.raises(UserError, match="or of another configuration"):
+            await placed._publish_part(store, _Policy("v1"))  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 from assay.agents.combinators.judges import FinishedTry
+from assay.agents.combinators.summaries import TrySummary
 from assay.agents.interface import Attempt
 from assay.gateway.interface import ModelRequest
 from assay.records import Evidence, ToolCall
@@ -87,6 +88,27 @@ def mover_and_judge(request: ModelRequest) -> dict[str, Any] | str:
     asked = str(request.messages)
     direction = "left" if random.Random(asked + str(request.sampling)).random() < 0.5 else "up"
     return {"tool_calls": [{"name": "move", "arguments": {"direction": direction}}]}
+
+
+def fewest_steps(summaries: list[TrySummary]) -> int:
+    """Compares by the number of steps."""
+    return min(range(len(summaries)), key=lambda one: (summaries[one].steps, summaries[one].branch))
+
+
+def no_position(summaries: list[TrySummary]) -> int:
+    """Returns no position of a try."""
+    return len(summaries)
+
+
+def mover_and_comparer(request: ModelRequest) -> dict[str, Any] | str:
+    """Moves once; summarises, and prefers a try that its own summary says went to the left."""
+    system, asked = request.messages[0]["content"], str(request.messages[-1]["content"])
+    if system.startswith("You read one try"):
+        return "FAILURES none. It went west." if '"left"' in asked else "FAILURES it did not go west."
+    if system.startswith("You compare"):
+        tries = asked.split("Try ")[1:]
+        return next((f"Try {n}." for n, one in enumerate(tries, 1) if "It went west" in one), "neither")
+    return mover_and_judge(request)
 
 
 def short(done: FinishedTry) -> float:

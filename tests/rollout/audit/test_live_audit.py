@@ -97,7 +97,7 @@ def test_what_is_held_is_judged_as_the_stored_record(
 ) -> None:
     with RunStore.create(tmp_path_factory.mktemp("store"), "r", {}) as store:
         recorder, record = Recorder(store, "t@0.0"), LiveRecord("t@0.0")
-        store.watch("t@0.0", record.add)
+        store.watch("t@0.0", record.add_committed)
         events = [STARTED, *made]
         for at in range(0, len(events), batch):
             store.append("t@0.0", events[at : at + batch])
@@ -120,7 +120,7 @@ def recorder(tmp_path: Path) -> Any:
 
 def recorded(recorder: Recorder, steps: int) -> LiveRecord:
     record = LiveRecord(recorder.chain)
-    recorder.store.watch(recorder.chain, record.add)
+    recorder.store.watch(recorder.chain, record.add_committed)
     acts = [StepAdded(Step(n, "agent", tool_calls=(ToolCall(f"t{n}", "shell", "ls", {}),))) for n in range(steps)]
     recorder.store.append(recorder.chain, [STARTED, *acts])
     return record
@@ -136,7 +136,7 @@ async def test_a_long_record_gets_its_verdict(recorder: Recorder) -> None:
 
 async def test_a_record_that_is_too_large_to_hold_is_left_to_the_audit(recorder: Recorder) -> None:
     record = recorded(recorder, 2)
-    record.add(Noted("more", {}, 1.0), MOST_BYTES)
+    record.add_committed(Noted("more", {}, 1.0), bytes(MOST_BYTES), "")
     await judge_record(recorder, record, END)
     recorder.flush()
     trajectory = recorder.store.trajectory("t@0.0")

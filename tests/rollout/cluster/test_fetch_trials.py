@@ -13,10 +13,10 @@ import pytest
 
 from assay.errors import StoreError
 from assay.rollout import RunConfig, Tally, TrialResult, start_run
-from assay.rollout.cluster.commits import TrialRecord, commit_final, keep_cut, new_token
+from assay.rollout.cluster.commits import TrialRecord, commit_final, keep_cut, new_token, pack_trial
 from assay.rollout.cluster.fetch_trials import FetchResult, PlacedNames, fetch_trials
 from assay.rollout.cluster.objects import final_key
-from assay.rollout.cluster.recorded_trial import attempt_planner, pack_links
+from assay.rollout.cluster.recorded_trial import attempt_planner, read_chain
 from assay.rollout.cluster.shared_blobs import BlobUploader
 from assay.rollout.plan import PlannedAttempt
 from assay.settings import Settings
@@ -45,8 +45,8 @@ async def _commit(root: Path) -> dict[str, bytes]:
     with RunStore.open(root / "one", "r") as store:
         upload = BlobUploader(store, view)
         for row in store.attempts():
-            links = list(store.links(row.chain))
-            body = pack_links(links, row.retry, _result(row), await upload(links))
+            head, events = read_chain(store, row.chain)
+            body = pack_trial(row.chain, row.retry, head, events, _result(row), await upload(events))
             for run, name in (("r", row.attempt), ("w", f"r/{row.attempt}"), ("w", f"s/{row.attempt}")):
                 await commit_final(view, run, name, new_token(), body)
                 await keep_cut(view, run, name, new_token(), body, "superseded")

@@ -1,4 +1,4 @@
-"""The combinators: `best-of`, `retry`, `verify-then-retry`, `vote` and `cascade`.
+"""The combinators: `best-of`, `retry`, `verify-then-retry`, `vote`, `tournament` and `cascade`.
 
 Which one pays depends on the judge. `best-of` and `retry` turn luck into success if the judge is right, and into a
 larger gap between what the judge says and what is true if it is not: `assay stats --table picks` shows that gap.
@@ -6,6 +6,7 @@ larger gap between what the judge says and what is true if it is not: `assay sta
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Sequence
 from typing import TypeVar
@@ -15,7 +16,8 @@ import msgspec
 from assay.agents.branches import Branch
 from assay.records import Message, Task
 
-from .combinator import Combinator, PlainOptions, ScreenedOptions, Trying
+from .combinator import Combinator, PlainOptions, ScreenedOptions, TournamentOptions, Trying
+from .summaries import TrySummary, add_model_note, summarise_try
 
 T = TypeVar("T")
 
@@ -114,6 +116,67 @@ class VoteAgent(Combinator):
             counts = Counter(state for _, state in tried)
             most = max(counts.values())
             trying.adopt(next(one for one, state in tried if counts[state] == most))
+
+
+class ComparedGroup(msgspec.Struct, frozen=True):
+    """A group of a tournament, in the evidence `pick`."""
+
+    branches: tuple[int, ...]
+    votes: tuple[int, ...]
+    winner: int
+
+
+class TournamentAgent(Combinator):
+    """Tries N times from the start, summarises each try, compares the summaries in small groups, round after round,
+    and hands in the try that is left.
+
+    After the recursive tournament voting of "Scaling Test-Time Compute for Agentic Coding".
+    """
+
+    kind = "tournament"
+    Options = TournamentOptions
+    options: TournamentOptions
+
+    async def combine(self, trying: Trying) -> None:
+        made = list[tuple[Branch, TrySummary]]()
+        for number in range(self.tries):
+            branch = await trying.open(number)
+            await trying.run(self.agents[0], branch)
+            trying.adopt(made[0][0] if made else branch)
+            summary = summarise_try(branch)
+            if self.options.summary == "model":
+                summary = await add_model_note(branch, summary)
+            made.append((branch, summary))
+        summaries, rounds, left = [summary for _, summary in made], list[list[ComparedGroup]](), made
+        while len(left) > 1:
+            rounds.append([])
+            groups = [left[start : start + self.options.group] for start in range(0, len(left), self.options.group)]
+            left = []
+            for group in groups:
+                votes = await self._vote(trying, group)
+                best = group[votes.index(max(votes))]
+                left.append(best)
+                numbers = tuple(branch.number for branch, _ in group)
+                rounds[-1].append(ComparedGroup(numbers, tuple(votes), best[0].number))
+                trying.record_rounds(summaries, rounds)
+            trying.adopt(left[0][0])
+            winners = {branch.number for branch, _ in left}
+            for branch in (branch for group in groups for branch, _ in group):
+                if branch.number not in winners:
+                    await trying.branches.close(branch)
+
+    async def _vote(self, trying: Trying, group: list[tuple[Branch, TrySummary]]) -> list[int]:
+        """Returns the votes of each try of a group. A comparison has the tries in an order of its own, since a model
+        may prefer a position; one try is no comparison."""
+        votes = [0] * len(group)
+        if self.comparer is None or len(group) == 1:
+            return votes
+        for number in range(self.options.votes):
+            order = list(range(len(group)))
+            random.Random(f"{trying.seed(0)}/{group[0][0].number}/{len(group)}/{number}").shuffle(order)
+            place = await self.comparer.compare(trying.branches, [group[one] for one in order])
+            votes[order[place]] += 1
+        return votes
 
 
 class CascadeAgent(Combinator):

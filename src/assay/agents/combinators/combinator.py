@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
@@ -21,6 +21,7 @@ from assay.errors import AgentError, OptionError
 from assay.records import Evidence
 
 from .judges import Judge, TryScore, read_judge
+from .summaries import Comparer, TrySummary, read_comparer
 
 PICK = "pick"
 """Kind of the evidence about what a combinator tried and picked."""
@@ -43,6 +44,21 @@ class ScreenedOptions(JudgedOptions, frozen=True, forbid_unknown_fields=True):
     screen: str = ""
     """Second judge, which is asked first, spelled as `judge`: of all tries the better half by its score, at least
     three, go to `judge`, and ties there go to its score. Without one all go to `judge`, and ties to the earliest."""
+
+
+class TournamentOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Options of a tournament."""
+
+    judge: str = ""
+    """Judge that names the best of a group: `model` (by the summaries), `path/to/file.py:function` of a list of
+    `TrySummary` that returns the position of the best, `command:...` (in a fork of each try's sandbox), or `verdict`
+    (the task's own verifier: an upper bound). Required."""
+    group: Annotated[int, msgspec.Meta(ge=2, le=10)] = 2
+    """Most tries that are compared at once."""
+    votes: Annotated[int, msgspec.Meta(ge=1, le=99)] = 1
+    """Comparisons of each group, in another order each time; the most votes win, then the earlier try."""
+    summary: Literal["rule", "model"] = "rule"
+    """`rule`: summaries are made from the record alone; `model`: the run's model adds its own of each try."""
 
 
 class PlainOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,9 +105,12 @@ class Combinator:
         self.accept = 1.0 if judged is None else judged.accept
         screen = own.screen if isinstance(own, ScreenedOptions) else ""
         self.screen: Judge | None = read_judge(screen, self.kind) if screen else None
-        judges = [judge for judge in (self.judge, self.screen) if judge is not None]
+        compared = own.judge if isinstance(own, TournamentOptions) else None
+        self.comparer: Comparer | None = None if compared is None else read_comparer(compared, self.kind)
+        judges = [judge for judge in (self.judge, self.screen, self.comparer) if judge is not None]
         self.upper_bound = any(judge.is_privileged for judge in judges)
         self.needs_model = any(a.needs_model for a in agents) or any(judge.needs_model for judge in judges)
+        self.needs_model |= isinstance(own, TournamentOptions) and own.summary == "model"
         self.takes_solution = any(map(takes_solution, agents))
         self.attempts_task = all(map(attempts_task, agents))
         placed = [agent for agent in agents if is_placed(agent)]
@@ -124,6 +143,7 @@ class Trying:
         self._tries: list[Try] = []
         self._picked: int | None = None
         self._best_score = -1.0
+        self._details: dict[str, Any] = {}
 
     def seed(self, number: int) -> int:
         """Returns the seed of a try; that of the first is the attempt's, so that one try is the plain agent."""
@@ -176,9 +196,13 @@ class Trying:
         self.branches.adopt(branch)
         self._picked = branch.number
 
+    def record_rounds(self, summaries: Sequence[TrySummary], rounds: Sequence[Any]) -> None:
+        """Adds the summaries and the groups that were compared until now to the record of the pick."""
+        self._details = {"summaries": msgspec.to_builtins(summaries), "rounds": msgspec.to_builtins(rounds)}
+
     def record(self) -> None:
         """Records the tries and the pick."""
-        judge, screen = self._combinator.judge, self._combinator.screen
+        judge, screen = self._combinator.judge or self._combinator.comparer, self._combinator.screen
         data = {
             "by": self._combinator.kind,
             "judge": None if judge is None else judge.name,
@@ -186,6 +210,7 @@ class Trying:
             "accept": self._combinator.accept,
             **({} if screen is None else {"screen": screen.name}),
             "tries": msgspec.to_builtins(self._tries),
+            **self._details,
             "picked": self._picked,
         }
         self._attempt.note(Evidence(PICK, "audit", PICK, data))

@@ -117,7 +117,7 @@ class ModelJudge:
     needs_model = True
 
     async def judge(self, branches: Branches, branch: Branch) -> TryScore:
-        shown = "\n".join(_describe_step(step) for step in branch.steps[-_SHOWN_STEPS:])
+        shown = "\n".join(describe_step(step) for step in branch.steps[-_SHOWN_STEPS:])
         content = f"The task:\n{instruction_of(branch.attempt.task)}\n\nWhat the agent did last:\n{shown or 'nothing'}"
         messages = [{"role": "system", "content": _QUESTION}, {"role": "user", "content": content}]
         _, reply = await branch.attempt.ask(ModelRequest(messages, sampling={"temperature": 0.0}))
@@ -152,7 +152,8 @@ class FunctionJudge:
         return TryScore(float(score), str(feedback)[:_FEEDBACK_CHARS])
 
 
-def _describe_step(step: Step) -> str:
+def describe_step(step: Step) -> str:
+    """Returns a step as a model that judges reads it."""
     calls = ", ".join(f"{call.name} {call.arguments[:_SHOWN_CHARS]}" for call in step.tool_calls)
     seen = " ".join(str(one.content)[:_SHOWN_CHARS] for one in step.observations)
     return f"- {calls or (step.message or '')[:_SHOWN_CHARS]}: {seen}"

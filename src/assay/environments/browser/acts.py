@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, Final
 
 from .keys import BUTTONS, MODIFIERS, parse_keys
-from .screen import Point
+from .screen import Point, PointedElement
 from .tab import ActProblem, Tab
 
 _MOST_TEXT: Final = 50_000
@@ -42,6 +42,18 @@ def _require(found: Any, number: int) -> None:
 
 
 _EXAMPLES: Final = {"date": "2026-03-02", "datetime-local": "2026-03-02T09:00", "time": "09:00", "month": "2026-03"}
+
+
+async def element_at(tab: Tab, at: Point) -> PointedElement | None:
+    """Returns the element of the last tree at a point; None without one, and if the page cannot tell."""
+    try:
+        found = await tab.evaluate("hit", at.x, at.y)
+    except ActProblem:
+        return None
+    for number, element in tab.numbering.elements.items():
+        if element.document == tab.document and element.number == found:
+            return PointedElement(number, element.node.r, element.node.t)
+    return None
 
 
 async def click(tab: Tab, at: Point, button: str = "left", count: int = 1, modifiers: tuple[str, ...] = ()) -> None:

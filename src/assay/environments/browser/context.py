@@ -159,6 +159,24 @@ class BrowserContext:
         notes, self._notes = self._notes, []
         return notes
 
+    def hand_over(self, tab: Tab) -> BrowserContext:
+        """Returns the context of the next attempt, with the one tab and the lease of this one, which is at its end. All
+        that is noted here about pages stays behind; what the browser holds is not changed."""
+        successor = BrowserContext(self._lease, self._identifier, self.serve, self.width, self.height)
+        self._is_closed = True
+        for former in self.tabs:
+            former.close()
+        successor.current = Tab(successor, tab.target, tab.session)
+        successor.tabs = [successor.current]
+        successor.current.listen()
+        self.browser.owners[self._identifier] = successor
+        return successor
+
+    async def forget_grants(self) -> None:
+        """Deletes the cookies of the attempt and takes back what its pages were permitted. Raises `CdpError`."""
+        await self.browser.call("Storage.clearCookies", browserContextId=self._identifier)
+        await self.browser.call("Browser.resetPermissions", browserContextId=self._identifier)
+
     # Cookies.
 
     async def read_cookies(self) -> None:

@@ -12,6 +12,14 @@ class Point(NamedTuple):
     y: float
 
 
+class PointedElement(NamedTuple):
+    """The element that an act at coordinates hit, as it was in the tree before the act."""
+
+    number: int
+    role: str
+    name: str
+
+
 class ControlBox(NamedTuple):
     """An element that can be acted on, as people see it."""
 
@@ -51,3 +59,5 @@ class Screen(NamedTuple):
     """WebP; None if no picture was taken."""
     point: Point | None
     """Where the act pointed to."""
+    hit: PointedElement | None = None
+    """Element that a click at coordinates hit; None for other acts, and where no element of the tree was."""

@@ -30,6 +30,7 @@ from assay.records import Isolation, Observation, ToolCall
 
 from .guide import PlanGuide
 from .page_picture import take_page_picture
+from .page_reuse import PageKey, keep_page, take_page
 from .page_snapshot import PageSnapshot, restore_pages, take_snapshot
 from .random_acts import random_act
 from .request_log import RecordedRequest, RequestLog
@@ -58,6 +59,12 @@ class SiteOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Height of the viewport, in pixels."""
     browser_per_attempt: bool = False
     """True for a browser of its own, so that a renderer that is compromised meets no other attempt."""
+    reuse_page: bool = False
+    """True to begin in a page that an earlier attempt left, emptied, if one is there."""
+
+    def __post_init__(self) -> None:
+        if self.reuse_page and self.browser_per_attempt:
+            raise ValueError("reuse_page and browser_per_attempt exclude each other")
 
 
 class _State(msgspec.Struct, frozen=True):
@@ -171,7 +178,9 @@ class SiteWorld:
 
     async def close(self) -> None:
         try:
-            if self._tools is not None:
+            if self._tools is not None and self.options.reuse_page:
+                await keep_page(self._tools.context, self._page_key())
+            elif self._tools is not None:
                 await self._tools.context.close()
         finally:
             await self.service.close()
@@ -186,22 +195,36 @@ class SiteWorld:
             EnvironmentFailure: It could not be started.
         """
         if self._tools is None:
-            options = self.options
-            tools = await BrowserTools.open(
-                self._serve,
-                self.home,
-                (options.width, options.height),
-                options.observe,
-                takes_pictures=options.pictures,
-                is_own=options.browser_per_attempt,
-                opens_home=self._resumed is None or self._resumed.pages is None,
-            )
+            tools = await self._open_tools()
             browser = tools.context.browser
             self._version, self._isolation = browser.version, browser.isolation
             tools.on_screen = self._show
             self._tools = tools
             await self._start(tools)
         return self._tools
+
+    def _page_key(self) -> PageKey:
+        return PageKey(self.home, self.options.width, self.options.height, is_constant=False)
+
+    async def _open_tools(self) -> BrowserTools:
+        options = self.options
+        opens_home = self._resumed is None or self._resumed.pages is None
+        if options.reuse_page and opens_home:
+            try:
+                kept = await take_page(self._page_key(), self._serve)
+            except ActProblem as exc:
+                raise EnvironmentFailure(f"the start page could not be opened: {exc}") from exc
+            if kept is not None:
+                return BrowserTools(kept, self.home, options.observe, takes_pictures=options.pictures)
+        return await BrowserTools.open(
+            self._serve,
+            self.home,
+            (options.width, options.height),
+            options.observe,
+            takes_pictures=options.pictures,
+            is_own=options.browser_per_attempt,
+            opens_home=opens_home,
+        )
 
     async def _start(self, tools: BrowserTools) -> None:
         state = self._resumed

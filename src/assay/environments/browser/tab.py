@@ -129,9 +129,13 @@ class Tab:
 
     # Setting up.
 
+    def listen(self) -> None:
+        """Takes in the events of a page."""
+        self._connection.listen(self.session, self._on_event)
+
     async def set_up(self, *, is_waiting: bool) -> None:
         """Takes in a page that was opened. Raises `EnvironmentFailure` or `CdpError`."""
-        self._connection.listen(self.session, self._on_event)
+        self.listen()
         send, owner = self._send, self._owner
         pending = [
             send("Fetch.enable", patterns=[{"urlPattern": "*"}]),

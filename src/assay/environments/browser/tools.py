@@ -27,7 +27,7 @@ from .context import BLANK, BrowserContext
 from .keys import MODIFIERS, modifier_event
 from .page_snapshot import capture
 from .pool import browser_pool
-from .screen import Point, Screen
+from .screen import Point, PointedElement, Screen
 from .tab import ActProblem, PageState, Serve, Tab
 from .tree import PageTree, quote, render_changes, render_tree
 from .vocabulary import (
@@ -106,6 +106,7 @@ class BrowserTools:
         self.on_screen: Callable[[Screen], None] | None = None
         self._observe, self._takes_pictures = observe, takes_pictures
         self._point: Point | None = None
+        self._hit: PointedElement | None = None
         self._held = 0
         self._acted_on: Tab | None = None
 
@@ -167,7 +168,7 @@ class BrowserTools:
         _, _, problem = readable_arguments(arguments)
         if problem:
             return Observation(f"Wrong arguments for {name}: {problem}", error=True)
-        self._point, self._acted_on = None, self.context.current
+        self._point, self._hit, self._acted_on = None, None, self.context.current
         try:
             text = await act(self, parsed)
             return Observation(text if text is not None else await self._observe_page(name))
@@ -217,7 +218,7 @@ class BrowserTools:
             shown = render_changes(before.lines, state.lines)
         if self.on_screen is not None:
             tree = "\n".join(state.lines)
-            self.on_screen(Screen(name, state.tree.url, state.tree.title, tree, image, self._point))
+            self.on_screen(Screen(name, state.tree.url, state.tree.title, tree, image, self._point, self._hit))
         return "\n".join([*self._heading(tab, state.tree), render_tree(state.lines) if shown is None else shown])
 
     async def _read_drawn(self) -> _Reading:
@@ -299,9 +300,8 @@ class BrowserTools:
         image = await tab.screenshot()
         if self.on_screen is not None:
             self.on_screen(Screen("screenshot", state.tree.url, state.tree.title, "\n".join(state.lines), image, None))
-        return (
-            f"A picture of {self.context.width} x {self.context.height} pixels was taken ({len(image)} bytes of WebP)."
-        )
+        width, height = self.context.width, self.context.height
+        return f"A picture of {width} x {height} pixels was taken ({len(image)} bytes of WebP)."
 
     # Acts on elements.
 
@@ -316,11 +316,9 @@ class BrowserTools:
     async def _hover(self, asked: Hover) -> None:
         await acts.move(self.context.current_tab(), await self._at(asked.bid))
 
-    async def _fill(self, asked: Fill) -> None:
-        await acts.fill(self.context.current_tab(), _number(asked.bid), asked.value)
-
-    async def _clear(self, asked: Clear) -> None:
-        await acts.fill(self.context.current_tab(), _number(asked.bid), "")
+    async def _fill(self, asked: Fill | Clear) -> None:
+        value = asked.value if isinstance(asked, Fill) else ""
+        await acts.fill(self.context.current_tab(), _number(asked.bid), value)
 
     async def _focus(self, asked: Focus) -> None:
         await acts.focus(self.context.current_tab(), _number(asked.bid))
@@ -361,11 +359,13 @@ class BrowserTools:
         await acts.move(self.context.current_tab(), self._aim(asked.x, asked.y))
 
     async def _mouse_click(self, asked: MouseClick) -> None:
-        count = 2 if isinstance(asked, MouseDblClick) else 1
-        await acts.click(self.context.current_tab(), self._aim(asked.x, asked.y), asked.button, count)
+        tab, at = self.context.current_tab(), self._aim(asked.x, asked.y)
+        self._hit = await acts.element_at(tab, at)
+        await acts.click(tab, at, asked.button, 2 if isinstance(asked, MouseDblClick) else 1)
 
     async def _mouse_button(self, asked: MouseClick) -> None:
         at = self._aim(asked.x, asked.y)
+        self._hit = await acts.element_at(self.context.current_tab(), at)
         await acts.move(self.context.current_tab(), at, held="none" if isinstance(asked, MouseDown) else asked.button)
         await acts.press_button(self.context.current_tab(), at, asked.button, is_down=isinstance(asked, MouseDown))
 
@@ -465,7 +465,7 @@ _TOOLS: Final[dict[str, tuple[type[msgspec.Struct], _Act]]] = {
     "dblclick": (DblClick, BrowserTools._click),
     "hover": (Hover, BrowserTools._hover),
     "fill": (Fill, BrowserTools._fill),
-    "clear": (Clear, BrowserTools._clear),
+    "clear": (Clear, BrowserTools._fill),
     "focus": (Focus, BrowserTools._focus),
     "select_option": (SelectOption, BrowserTools._select),
     "press": (Press, BrowserTools._press),

@@ -136,10 +136,11 @@ class ModelClient(ABC):
         started, tries = time.monotonic(), 0
         while True:
             tries += 1
+            sent = time.monotonic()
             try:
                 completion = await self._send_once(data, headers, sink)
                 if self._listener is not None:
-                    self._listener.on_reply()
+                    self._listener.on_reply(time.monotonic() - sent, completion.usage.completion_tokens)
                 return self._model_reply(completion, body, tries)
             except ProviderError as exc:
                 if self._listener is not None and is_overload(exc):

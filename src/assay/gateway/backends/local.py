@@ -108,12 +108,16 @@ class LocalBackend:
         tokens are of which version.
 
         Raises:
-            ProviderError: They do not fit the model.
+            ProviderError: They do not fit the model, which keeps its own.
         """
         loop = asyncio.get_running_loop()
         loaded: asyncio.Future[None] = loop.create_future()
 
         def act() -> str:
+            shapes, given = _shapes(self._model.state_dict()), _shapes(weights)
+            if given != shapes:  # PyTorch would copy those that fit before it raises
+                misfits = sorted({name for name, _ in given.items() ^ shapes.items()})
+                raise ValueError(f"{len(misfits)} tensors do not fit, such as {misfits[0]}")
             self._model.load_state_dict(weights)
             return version
 
@@ -210,6 +214,10 @@ def load_checkpoint(folder: Path, name: str, *, device: str = "auto", dtype: str
             ).to(device)
     except ProviderError as exc:
         raise UserError(str(exc)) from exc
+
+
+def _shapes(weights: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(tensor.shape) for name, tensor in weights.items()}
 
 
 def is_small_cpu_model(model: Any) -> bool:

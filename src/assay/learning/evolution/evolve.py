@@ -34,6 +34,7 @@ from assay.tasks import LoadedTask, find_tasks
 from .designer import Designer, design_credit
 from .feedback import read_feedback
 from .gepa_search import GepaOptions, TaskFeedback, Texts, search_texts
+from .racing import Race
 from .recipe import EvolveGateOptions, EvolveRecipe, EvolveSearchOptions
 
 Report = Callable[[str], None]
@@ -157,6 +158,7 @@ class _Evolution:
             "coordinate": self._by_coordinate,
             "grid": self._by_grid,
             "halving": self._by_halving,
+            "racing": self._by_racing,
             "designs": self._by_designs,
             "gepa": self._by_gepa,
         }
@@ -258,6 +260,23 @@ class _Evolution:
             made.sort(key=lambda one: (-one.rate, one.turns or 0.0))
             left = [one.options for one in made[: max(1, (len(made) + 1) // 2)]]
         return await self.evaluate(left[0], tasks)
+
+    async def _by_racing(self, tasks: Sequence[LoadedTask]) -> EvaluatedOptions:
+        search = self._recipe.search
+        candidates = {digest_record(options): options for options in self._recipe.combinations()}
+        parts = split_looks(sorted(tasks, key=lambda one: one.task.digest), search.rounds)
+        race = Race(list(candidates), attempts=search.attempts, looks=len(parts), level=search.level)
+        for part in parts:
+            passes = dict[str, list[int]]()
+            for digest in race.left:
+                run = self._part_run(candidates[digest], part)
+                figures = await self._run_arm(candidates[digest], part, run, search)
+                self._append_candidate(candidates[digest], run, len(part), figures)
+                counts = {one.task: one.passed for one in count_outcomes(self._settings, run)}
+                passes[digest] = [counts.get(one.task.id, 0) for one in part]
+            for loser, winner in race.look(passes):
+                self._report(f"dropped: {_show(candidates[loser])}; behind: {_show(candidates[winner])}")
+        return await self.evaluate(candidates[race.best()], tasks)
 
     async def evaluate(self, options: dict[str, Any], tasks: Sequence[LoadedTask]) -> EvaluatedOptions:
         digest = digest_record(options)

@@ -21,16 +21,19 @@ class EvolveSearchOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
 
     tasks: tuple[str, ...]
     """Tasks of the search: task folders, or families as `family:NAME,n=60,seed=1`."""
-    method: Literal["coordinate", "grid", "halving", "designs", "gepa"] = "coordinate"
+    method: Literal["coordinate", "grid", "halving", "racing", "designs", "gepa"] = "coordinate"
     """`coordinate`: one option after the other, the best value of each is kept. `grid`: all combinations on all tasks.
-    `halving`: all combinations on a part of the tasks, the better half on twice as many, and so on. `designs`: a
-    designer draws combinations and learns from their outcomes. `gepa`: texts, by the library GEPA."""
+    `halving`: all combinations on a part of the tasks, the better half on twice as many, and so on. `racing`:
+    all combinations on one part of the tasks after the other; one that a paired test says is behind another is dropped.
+    `designs`: a designer draws combinations and learns from their outcomes. `gepa`: texts, by the library GEPA."""
     attempts: Count = 1
     """Attempts at each task."""
     sweeps: Count = 1
     """Times that `coordinate` goes over all options."""
     rounds: Count = 8
-    """Rounds of `designs`."""
+    """Rounds of `designs`, and equal parts of the tasks after which `racing` looks."""
+    level: Share = 0.05
+    """Chance of at most this that `racing` drops a combination to which no other is superior."""
     designs: Annotated[int, msgspec.Meta(ge=2)] = 4
     """Designs that it draws in a round."""
     batch: Count = 8
@@ -91,7 +94,7 @@ class EvolveRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         size = 1
         for values in self.space.values():
             size *= len(values)
-        if self.search.method in ("grid", "halving") and size > MOST_CANDIDATES:
+        if self.search.method in ("grid", "halving", "racing") and size > MOST_CANDIDATES:
             raise UserError(f"space has {size:,} combinations; at most {MOST_CANDIDATES}: take method = 'coordinate'")
         if self.search.method == "gepa":
             self._require_texts()

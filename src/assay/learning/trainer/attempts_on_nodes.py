@@ -132,7 +132,7 @@ class PlacedAttempts:
         A run that was begun on this machine is left to it.
 
         Raises:
-            UserError: Another command has taken over, or the place holds other weights for this run.
+            UserError: Another command has taken over, or the place holds another record of this run.
             StoreError, EnvironmentFailure: As `PlacedWork.complete`.
         """
         run, root = config.run or "", self._settings.store
@@ -190,12 +190,14 @@ class PlacedAttempts:
             self._files = {version: await _publish_weights(self._place, policy)}
         manifest = {key: value for key, value in store.manifest().items() if key not in ADDED_KEYS}
         part = PublishedPart(1, store.run, manifest, version, self._files[version])
-        key = part_key(self._run, store.run)
-        stored = await publish_part(self._place, self._run, store.run, msgspec.json.encode(part))
-        if decode_part(stored, key).version != version:
+        key, data = part_key(self._run, store.run), msgspec.json.encode(part)
+        stored = await publish_part(self._place, self._run, store.run, data)
+        # All of it: the version is that of the weights alone, and their `config.json` decides what they compute.
+        if decode_part(stored, key) != decode_part(data, key):
             raise UserError(
-                f"{self._place}: {key} is of other weights than this training has after its checkpoint: leave out "
-                "--nodes and --place to finish the run on this machine, or choose another name"
+                f"{self._place}: {key} is of other weights, or of another configuration, than this training has after "
+                "its checkpoint: leave out --nodes and --place to finish the run on this machine, or choose another "
+                "name"
             )
 
 

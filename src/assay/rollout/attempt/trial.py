@@ -145,7 +145,7 @@ class Trial:
         self.summary: TrialEnding | None = None
         """Set once the chain is closed."""
         self.record = LiveRecord(self.recorder.chain)
-        services.store.watch(self.recorder.chain, self.record.add)
+        services.store.watch(self.recorder.chain, self.record.add_committed)
         self.meter = Meter(planned.limits, services.budget)
         self.task = planned.loaded.task
         self.attempt = self._make_attempt(planned.seed)
@@ -196,7 +196,7 @@ class Trial:
         self.chain_started = True
         started = self._start_event()
         self.recorder.add(started)
-        await self.recorder.commit()
+        await self.recorder.checkpoint()
         try:
             guard = self._begin_guard(started)
         except UserError as exc:
@@ -379,7 +379,10 @@ class Trial:
             if self.unjudgeable is None:
                 with self.observer.phase("settle"):
                     await self._settle(step, last=last)
-            await self.recorder.commit()
+            if any(check.kind != "facts" for check in (*task.checks, *more.checks)):
+                await self.recorder.commit()  # these may read the record
+            else:
+                await self.recorder.checkpoint()
             if self.unjudgeable is not None:
                 self.recorder.note("unjudgeable", {"error": self.unjudgeable[:500]})
                 results = tuple(

@@ -57,8 +57,8 @@ class LiveRecord:
     def dropped(self) -> bool:
         return self.bytes > MOST_BYTES
 
-    def add(self, body: Body, size: int) -> None:
-        """Adds a committed event of `size` encoded bytes."""
+    def add_committed(self, body: Body, raw: bytes, _: str) -> None:
+        """Adds an event that was committed; a store's watcher."""
         if self.bytes > MOST_BYTES:
             return
         if isinstance(body, ModelCalled):
@@ -68,7 +68,7 @@ class LiveRecord:
             self._actions.add(body.step)
         elif isinstance(body, Noted) and body.name == CALL_BEGUN:
             return
-        self.bytes += size
+        self.bytes += len(raw)
         self._bodies.append(body)
         if self.bytes > MOST_BYTES:
             self._bodies, self._actions = [], ActionReader()

@@ -1,9 +1,12 @@
 """The node agent: runs many trials in one event loop, and commits each as its last act.
 
-An agent takes leases up to 1.25 times its slots, so that a slot that falls free has work before the next poll. It
+An agent takes leases up to 1.25 times its slots, so that a slot that falls free has work before the next poll; of
+trials that are shorter than the time between polls it takes as many more as ended since the last one, and twice as many
+if it ran out of work. It
 bounds running trials (slots), sandboxes that are starting, concurrent uploads, and the bytes that wait for upload:
 above that bound it starts no trial and takes no lease until the store accepts uploads again. It runs fewer trials at
-once while a model server or the store is overloaded (`AttemptLimit`). Runs that share an agent get its free slots by
+once while a model server or the store is overloaded (`AttemptLimit`), also one that only answers more slowly
+(`LatencyWatch`). Runs that share an agent get its free slots by
 turns, by what they hold and what waits. After three trials in a
 row that left no record (a full disk, no sandbox), it gives back its waiting leases and tries one lease at a time, with
 growing waits, so that a broken node does not use up the trials of attempts that others can run.
@@ -28,6 +31,7 @@ import msgspec
 from assay.errors import AssayError, EnvironmentFailure, StoreError, boundary
 from assay.rollout.attempt.trial import TrialResult
 from assay.rollout.limits.attempt_limit import AttemptLimit
+from assay.rollout.limits.latency_watch import LatencyWatch, ServerLoad
 from assay.rollout.limits.run_budget import ModelUse
 from assay.rollout.telemetry.observer import RunObserver
 from assay.store.objects.interface import ObjectStore
@@ -52,6 +56,10 @@ DEMAND_S = 30.0
 """Slots are kept for another run that asked for some within this time."""
 LAG_S = 15.0
 """An upload that waits for so long is a sign that the store is overloaded."""
+SLOW_SHARE = 0.25
+"""Share of the slots that slow answers leave."""
+MOST_AHEAD = 4096
+"""Leases that wait at an agent at most, beyond its slots."""
 SCAN_S = 30.0
 """From one look for trials that outlived their leases to the next, in polls."""
 
@@ -128,7 +136,7 @@ class NodeAgent:
         """
         self.config, self._objects = config, PatientStore(objects, self.on_overload)
         self._run_trial, self._resources = run_trial, resources
-        self._clock = clock or (lambda: asyncio.get_running_loop().time())
+        self.clock = clock or (lambda: asyncio.get_running_loop().time())
         self._make_token, self._observers = make_token, observers
         self._session = make_token()
         self._epochs: dict[str, int] = {}
@@ -137,9 +145,13 @@ class NodeAgent:
         self._running = 0
         self._spooled_bytes = 0
         self._ends: dict[str, TrialEnd] = {}
-        self.limit = AttemptLimit(config.slots, self._clock)
+        self.limit = AttemptLimit(config.slots, self.clock)
         self._demands: dict[str, tuple[float, int | None]] = {}
         """When each run was polled for last, and how many of its attempts waited then; None if that was not said."""
+        self._ahead = 0
+        """Leases beyond the slots that are used up before the next poll."""
+        self._ended_before: dict[str, int] = {}
+        """Leases that had ended when a run was polled for last."""
         self._starting = asyncio.Semaphore(config.starting)
         self._uploads = asyncio.Semaphore(config.uploads)
         self._group: asyncio.TaskGroup | None = None
@@ -184,7 +196,7 @@ class NodeAgent:
 
     def load(self) -> AgentLoad:
         """Returns what the agent does now."""
-        now = self._clock()
+        now = self.clock()
         uploading = [one.ended_at for one in self._leases.values() if one.phase == "uploading"]
         return AgentLoad(
             self._running,
@@ -201,9 +213,18 @@ class NodeAgent:
         self.limit.cut(self._running)
 
     def on_reply(self) -> None:
-        """Takes an answer of a model server or the store."""
+        """Takes an answer in time of a model server or the store."""
         if self.limit.grow():
             self._start_trials()
+
+    def on_slowness(self) -> None:
+        """Takes a sign that a model server answers more slowly and does no more: weaker than a refusal, so that it
+        leaves a share of the slots."""
+        self.limit.cut(self._running, math.ceil(SLOW_SHARE * self.config.slots))
+
+    def listen(self) -> ServerLoad:
+        """Returns a listener for one model server."""
+        return ServerLoad(LatencyWatch(self.clock), self.on_overload, self.on_reply, self.on_slowness)
 
     async def drain(self, within_s: float = 20.0) -> None:
         """Gives back all leases, uploads what is recorded, and stops the agent after at most `within_s` seconds."""
@@ -215,6 +236,7 @@ class NodeAgent:
         """Gives back the leases of one run, uploads what is recorded of it, and takes no more of them."""
         self._left_runs.add(run)
         self._demands.pop(run, None)
+        self._ended_before.pop(run, None)
         await self._drain(lambda one: one.lease.run == run, within_s)
 
     async def _drain(self, chosen: Callable[[_LeaseState], bool], within_s: float) -> None:
@@ -239,9 +261,10 @@ class NodeAgent:
         """Returns the state of the agent. Leases that waited too long are among its ends, as `returned`."""
         stale = self._learn_epochs(request.epochs)
         if request.epochs:
-            self._polled_at = self._clock()
+            self._polled_at = self.clock()
         self._forget_ends(request.received)
         self._end_late_leases()
+        self._look_ahead(request)
         epochs = request.epochs
         leases: tuple[LeaseRef, ...] = ()
         if request.all_leases:
@@ -263,7 +286,7 @@ class NodeAgent:
     async def grant(self, request: GrantRequest) -> GrantReply:
         """Takes leases up to its capacity, and starts what has a free slot."""
         self._forget_ends(request.received)
-        capacity, now, refused = self._capacity(), self._clock(), []
+        capacity, now, refused = self._capacity(), self.clock(), []
         for lease in request.leases:
             ref = lease.ref
             if lease.epoch < self._epochs.get(lease.run, 0) or lease.run in self._left_runs:
@@ -300,12 +323,22 @@ class NodeAgent:
         if self._draining or self._spooled_bytes > self.config.spool_bytes:
             return 0
         if self._crashes >= CRASHES_IN_A_ROW:
-            return int(self._clock() >= self._rest_until and not self._running and not self._waiting)
-        return max(0, math.ceil(1.25 * self.limit.allowed) - self._running - len(self._waiting))
+            return int(self.clock() >= self._rest_until and not self._running and not self._waiting)
+        ahead = max(math.ceil(0.25 * self.limit.allowed), self._ahead)
+        return max(0, self.limit.allowed + ahead - self._running - len(self._waiting))
+
+    def _look_ahead(self, request: PollRequest) -> None:
+        """Estimates the leases that end before the next poll of the same coordinator."""
+        total = self.endings["final"] + self.endings["superseded"] + self.endings["retry"]
+        for run in request.epochs:
+            ended = total - self._ended_before.get(run, total)
+            self._ended_before[run] = total
+            is_idle = not self._waiting and self._running < self.limit.allowed
+            self._ahead = min(MOST_AHEAD, 2 * ended if is_idle else ended)
 
     def _share(self, request: PollRequest) -> int:
         """Returns how many leases a coordinator may grant: its share, while other runs wait for slots, too."""
-        now, capacity = self._clock(), self._capacity()
+        now, capacity = self.clock(), self._capacity()
         for run in request.epochs:
             self._demands[run] = (now, request.waiting.get(run))
         self._demands = {run: one for run, one in self._demands.items() if now - one[0] < DEMAND_S}
@@ -322,7 +355,7 @@ class NodeAgent:
 
     def _end_late_leases(self) -> None:
         """Gives back leases that waited too long, and cuts trials that outlived theirs."""
-        now = self._clock()
+        now = self.clock()
         if self._spooled_bytes and any(
             one.phase == "uploading" and now - one.ended_at > LAG_S for one in self._leases.values()
         ):
@@ -336,7 +369,7 @@ class NodeAgent:
     def _start_trials(self) -> None:
         if self._draining or self._group is None or self._spooled_bytes > self.config.spool_bytes:
             return
-        now = self._clock()
+        now = self.clock()
         while self._waiting and self._running < self.limit.allowed:
             one = self._waiting.popleft()
             one.phase, one.started_at = "starting", now
@@ -363,7 +396,7 @@ class NodeAgent:
             if not one.is_cut:
                 raise
         finally:
-            one.phase, one.ended_at = "uploading", self._clock()
+            one.phase, one.ended_at = "uploading", self.clock()
             self._running -= 1
             self._start_trials()
         if one.task is not None and one.task.cancelling():
@@ -383,7 +416,7 @@ class NodeAgent:
         excess = self._crashes - CRASHES_IN_A_ROW
         if excess < 0:
             return
-        self._rest_until = self._clock() + min(LONGEST_REST_S, FIRST_REST_S * 2.0 ** min(excess, 8))
+        self._rest_until = self.clock() + min(LONGEST_REST_S, FIRST_REST_S * 2.0 ** min(excess, 8))
         _log.warning("agent %s: %d trials in a row left no record: it rests", self.config.name, self._crashes)
         self._return_waiting()
 
@@ -398,7 +431,7 @@ class NodeAgent:
 
         A task that has not begun is left alone: if it were cancelled, it would never report its end.
         """
-        now = self._clock()
+        now = self.clock()
         for one in self._leases.values():
             if one.phase != "running" or one.task is None or one.is_cut or not chosen(one):
                 continue

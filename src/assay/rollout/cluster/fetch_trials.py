@@ -19,10 +19,14 @@ from assay.store import AttemptRow, RunStore
 from assay.store.chain import decode_raw
 from assay.store.objects.interface import ObjectStore
 from assay.store.objects.transfer import AT_ONCE, transfer
+from assay.store.run import CheckedChain
 
-from .commits import TrialRecord, list_finals, read_final, read_record, unpack_events
+from .commits import TrialRecord, list_finals, read_final, read_record, unpack_unchecked
 from .objects import final_key, list_pages, object_name, run_prefix
 from .shared_blobs import fetch_blobs
+
+MOST_BYTES = 16 << 20
+"""Of the events that are added in one transaction, unless one chain has more."""
 
 
 class FetchResult(NamedTuple):
@@ -82,13 +86,14 @@ async def fetch_finals(
     there = [one for one in planned if object_name(names.of(one).id) in found]
     present = {row.attempt for row in store.attempts() if row.final}
     missing = [one for one in there if one.id not in present]
+    fetched: set[str] = set()
     for start in range(0, len(missing), AT_ONCE):
-        await _fetch_finals(store, objects, missing[start : start + AT_ONCE], names)
+        await _fetch_finals(store, objects, missing[start : start + AT_ONCE], names, fetched)
     return len(there)
 
 
 async def _fetch_finals(
-    store: RunStore, objects: ObjectStore, batch: Sequence[PlannedAttempt], names: PlacedNames
+    store: RunStore, objects: ObjectStore, batch: Sequence[PlannedAttempt], names: PlacedNames, fetched: set[str]
 ) -> None:
     records: dict[str, TrialRecord] = {}
 
@@ -96,15 +101,31 @@ async def _fetch_finals(
         records[planned.id] = await read_final(objects, names.run, names.of(planned).id)
 
     await transfer(batch, read)
-    for planned in batch:
-        key = final_key(names.run, names.of(planned).id)
-        await _add_final(store, objects, planned, records.pop(planned.id), key)
+    checked: list[CheckedChain] = []
+    size = 0
+    try:
+        for planned in batch:
+            record = records.pop(planned.id)
+            if size + record.body.size > MOST_BYTES:
+                store.add_checked(checked)
+                checked, size = [], 0
+            key = final_key(names.run, names.of(planned).id)
+            checked.append(await _check_final(_Copy(store, objects, fetched), planned, record, key))
+            size += record.body.size
+    finally:
+        store.add_checked(checked)
 
 
-async def _add_final(
-    store: RunStore, objects: ObjectStore, planned: PlannedAttempt, record: TrialRecord, key: str
-) -> None:
+class _Copy(NamedTuple):
+    """A copy of a run under way."""
 
+    store: RunStore
+    objects: ObjectStore
+    fetched: set[str]
+    """Blobs that are in the store."""
+
+
+async def _check_final(copy: _Copy, planned: PlannedAttempt, record: TrialRecord, key: str) -> CheckedChain:
     def check(row: AttemptRow) -> None:
         chain = planned.chain(record.body.retry)
         expected = ("final", chain, planned.id, planned.loaded.task.digest, planned.seed, True)
@@ -116,9 +137,9 @@ async def _add_final(
             raise StoreError("its result is not that of its chain")
 
     try:
-        await add_record(store, objects, record, check)
+        return await _check_record(copy, record, check)
     except StoreError as exc:
-        raise StoreError(f"{objects}: {key} is refused: {exc}") from exc
+        raise StoreError(f"{copy.objects}: {key} is refused: {exc}") from exc
 
 
 async def _fetch_cuts(
@@ -152,9 +173,19 @@ async def add_record(
     store: RunStore, objects: ObjectStore, record: TrialRecord, check: Callable[[AttemptRow], None] = lambda _: None
 ) -> None:
     """Adds the chain of a record and its blobs to a store; `check` may raise to prevent it. Raises `StoreError`."""
-    events = unpack_events(record.body)
-    started = decode_raw(record.body.chain, 0, events[0]) if events else None
+    store.add_checked([await _check_record(_Copy(store, objects, set()), record, check)])
+
+
+async def _check_record(copy: _Copy, record: TrialRecord, check: Callable[[AttemptRow], None]) -> CheckedChain:
+    """Recomputes the chain of a record, and fetches its blobs that are not there yet."""
+    body, (store, objects, fetched) = record.body, copy
+    events = unpack_unchecked(body)
+    started = decode_raw(body.chain, 0, events[0]) if events else None
     if not isinstance(started, AttemptStarted) or started.run != store.run:
         raise StoreError("its chain is not of this run")
-    await fetch_blobs(objects, store.blobs, record.body.blobs)  # before the chain that names them
-    store.add_chain(record.body.chain, events, record.body.head, check)
+    checked = store.check_chain(body.chain, events, body.head, check)
+    missing = [one for one in body.blobs if one not in fetched]
+    if missing:
+        await fetch_blobs(objects, store.blobs, missing)  # before the chain that names them is added
+        fetched.update(missing)
+    return checked

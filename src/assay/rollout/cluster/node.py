@@ -23,8 +23,10 @@ import msgspec
 from assay.errors import UserError
 from assay.gateway.interface import ReportsLoad
 from assay.gateway.metrics import declare_gateway_metrics
+from assay.gc_tuning import raised_thresholds
 from assay.http.metrics import MetricsRegistry
 from assay.http.server import HttpServer
+from assay.rollout.schedule.runner import GC_THRESHOLD
 from assay.rollout.telemetry.observer import RunObserver
 from assay.rollout.telemetry.run_metrics import RunMetrics
 from assay.settings import Settings
@@ -99,7 +101,7 @@ async def serve_node(
     def opened(announced: AgentAnnouncement) -> None:
         on_open(msgspec.structs.replace(announced, url=url))
 
-    with contextlib.closing(listener.socket):
+    with contextlib.closing(listener.socket), raised_thresholds(GC_THRESHOLD):
         node = _Node(config, open_place(config.place), settings, announcement, leave)
         return await node.serve(token, listener, opened)
 
@@ -242,7 +244,7 @@ class _Node:
         """Lets the model servers of a run tell the agent of their load."""
         for access in (opened.resources.model, opened.resources.user_model):
             if access is not None and isinstance(access.backend, ReportsLoad):
-                access.backend.report_load(agent)
+                access.backend.report_load(agent.listen())
         if len(self._config.runs) == 1 and opened.resources.model is not None:  # names of metrics are declared once
             declare_gateway_metrics(self._metrics.registry, opened.resources.model.gateway_handle.load)
 

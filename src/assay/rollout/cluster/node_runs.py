@@ -86,7 +86,7 @@ async def open_run(run: NodeRun, context: NodeContext, node: str, metrics: RunMe
             run.config, context.settings, run.tasks, run.agent, run.model, screening=run.screening
         ) as resources,
     ):
-        with RunStore.create(context.folder, run.name, {}) as store:
+        with RunStore.create(context.folder, run.name, {}, spool=True) as store:
             services = make_services(store, resources, ActiveContracts(run.contracts, None))
             parts = NodeParts(services._replace(observer=observer), resources, context)
             isolation = () if resources.preparer is None else (resources.preparer.backend.name,)

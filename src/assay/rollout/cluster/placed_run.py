@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from assay.errors import BudgetExceededError, StoreError, UserError
+from assay.gc_tuning import raised_thresholds
 from assay.rollout.config import RunConfig
 from assay.rollout.limits.run_budget import BudgetLimits
 from assay.rollout.progress import Progress
@@ -22,6 +23,7 @@ from assay.rollout.run_inputs import find_recorded_tasks
 from assay.rollout.run_manifest import PLACE, read_manifest, require_same_tasks
 from assay.rollout.runs import RunParts, RunSummary, load_run_contracts, prepare_run
 from assay.rollout.schedule.policies import policy_named
+from assay.rollout.schedule.runner import GC_THRESHOLD
 from assay.settings import Settings
 from assay.store import RunStore, list_runs
 from assay.store.objects import UrlObjectStore, open_place, require_create_only
@@ -224,6 +226,10 @@ class _PlacedRun:
 
     async def complete(self) -> None:
         """Runs what is missing, and fetches all trials."""
+        with raised_thresholds(GC_THRESHOLD):
+            await self._complete()
+
+    async def _complete(self) -> None:
         self._progress.opened(self._run.name, self._store.attempts())
         self._progress.bound(self._run.budget)
         if len(await list_finals(self._place, self._run.name, PATIENCE_S)) < self._run.total:

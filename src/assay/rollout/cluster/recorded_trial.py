@@ -23,7 +23,8 @@ from assay.rollout.recording.recorder import Recorder
 from assay.rollout.recording.task_archive import undisturbed_digest
 from assay.rollout.schedule.policies import policy_named
 from assay.rollout.schedule.rounds import levels_of
-from assay.store.chain import Link
+from assay.store import RunStore
+from assay.store.chain_copy import ChainCopy
 from assay.tasks import LoadedTask, TaskStep
 from assay.verify import CheckResult, RunChecks
 
@@ -33,8 +34,8 @@ from .run_state import ClusterRun
 from .transport import Lease
 
 Plan = Callable[[LoadedTask, int, int], PlannedAttempt]
-StoreBlobs = Callable[[Sequence[Link]], Awaitable[tuple[str, ...]]]
-"""Puts the blobs that events name into shared storage, and returns their digests."""
+StoreBlobs = Callable[[Sequence[bytes]], Awaitable[tuple[str, ...]]]
+"""Puts the blobs that events name, given as their exact bytes, into shared storage, and returns their digests."""
 
 
 def attempt_planner(config: RunConfig, agent: str) -> Plan:
@@ -89,14 +90,16 @@ class TrialRunner:
     async def run(self, planned: PlannedAttempt, lease: Lease, starting: asyncio.Semaphore) -> TrialOutcome:
         """Runs one trial of the attempt of a lease. Raises `StoreError`."""
         services = self._services._replace(make_site=lambda one: _BoundedSite(self._services.make_site(one), starting))
-        retry = self._unused_retry(planned, lease.retry)
+        retry, copy = self._unused_retry(planned, lease.retry), ChainCopy()
+        chain = planned.chain(retry)
+        services.store.watch(chain, copy.add_committed)
         try:
             result = await run_trial(services, planned, retry, may_retry=lease.may_retry)
         except asyncio.CancelledError:
-            if services.store.row(planned.chain(retry)) is None:
+            if services.store.row(chain) is None:
                 raise
-            return TrialOutcome("interrupted", await self._pack(planned.chain(retry), retry, None))
-        return TrialOutcome("retry" if result.retry else "final", await self._pack(planned.chain(retry), retry, result))
+            return TrialOutcome("interrupted", await self._pack(chain, copy, retry, None))
+        return TrialOutcome("retry" if result.retry else "final", await self._pack(chain, copy, retry, result))
 
     def _unused_retry(self, planned: PlannedAttempt, first: int) -> int:
         retry = first
@@ -104,10 +107,12 @@ class TrialRunner:
             retry += 1
         return retry
 
-    async def _pack(self, chain: str, retry: int, result: TrialResult | None) -> TrialBody:
-        links = list(self._services.store.links(chain))
-        blobs = () if self._store_blobs is None else await _finish(self._store_blobs(links))
-        return pack_links(links, retry, result, blobs)
+    async def _pack(self, chain: str, copy: ChainCopy, retry: int, result: TrialResult | None) -> TrialBody:
+        head, events = copy.head, copy.events
+        if not copy.is_whole:
+            head, events = read_chain(self._services.store, chain)
+        blobs = () if self._store_blobs is None else await _finish(self._store_blobs(events))
+        return pack_trial(chain, retry, head, events, result, blobs)
 
 
 class LocalTrials:
@@ -145,10 +150,10 @@ async def _finish(storing: Awaitable[tuple[str, ...]]) -> tuple[str, ...]:
         return await task
 
 
-def pack_links(links: Sequence[Link], retry: int, result: TrialResult | None, blobs: tuple[str, ...] = ()) -> TrialBody:
-    """Returns the body of a recorded trial from its events. Raises `StoreError` if it is too large."""
-    last = links[-1]
-    return pack_trial(last.chain, retry, last.digest, [link.body for link in links], result, blobs)
+def read_chain(store: RunStore, chain: str) -> tuple[str, list[bytes]]:
+    """Returns the head of a recorded chain and the exact bytes of its events."""
+    links = list(store.links(chain))
+    return links[-1].digest, [link.body for link in links]
 
 
 class _BoundedSite:

@@ -74,11 +74,13 @@ class LeaseTimes(NamedTuple):
 class _OpenAttempt:
     """An attempt of the current round without a known final record."""
 
-    __slots__ = ("crashes", "holder", "number", "retry", "task")
+    __slots__ = ("crashes", "holder", "number", "planned", "retry", "task")
 
     def __init__(self, task: int, number: int) -> None:
         self.task, self.number = task, number
         self.holder: str | None = None
+        self.planned: PlannedAttempt | None = None
+        """Known while it is leased."""
         self.retry = 0
         self.crashes = 0
 
@@ -251,7 +253,7 @@ class RunState:
         return leases
 
     def _lease(self, attempt: str, one: _OpenAttempt) -> Lease:
-        planned = self._plan(one.task, one.number, self.rounds - 1)
+        planned = one.planned = self._plan(one.task, one.number, self.rounds - 1)
         if planned.id != attempt:
             raise AssertionError(f"{attempt!r} was planned as {planned.id!r}")
         wall_s = planned.limits.wall_s or self.run.wall_s
@@ -272,13 +274,13 @@ class RunState:
     def planned(self, attempt: str) -> PlannedAttempt | None:
         """Returns an attempt of the current round; None if it has a final record."""
         one = self._open.get(attempt)
-        return None if one is None else self._plan(one.task, one.number, self.rounds - 1)
+        return None if one is None else one.planned or self._plan(one.task, one.number, self.rounds - 1)
 
     def release(self, attempt: str, agent: str) -> None:
         """Makes an attempt wait again if this agent holds it and it is open."""
         one = self._open.get(attempt)
         if one is not None and one.holder == agent:
-            one.holder = None
+            one.holder = one.planned = None
             self.leased -= 1
             self.queue.put_back(attempt, self._requirements[one.task])
 

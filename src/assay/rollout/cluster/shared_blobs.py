@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from assay.errors import StoreError
 from assay.records import digest_bytes
 from assay.store import BlobStore, RunStore
-from assay.store.chain import Link
 from assay.store.gc import linked_blobs
 from assay.store.objects.index import blob_entry
 from assay.store.objects.interface import ObjectStore
@@ -30,19 +29,21 @@ class BlobUploader:
         self._store, self._objects = store, objects
         self._shared: set[str] = set()
 
-    async def __call__(self, links: Sequence[Link]) -> tuple[str, ...]:
-        """Uploads what events name and is not there yet, however long the place does not answer; returns the
-        digests."""
-        if len(links) <= INLINE_EVENTS:
-            digests = linked_blobs(self._store.blobs, links)
+    async def __call__(self, events: Sequence[bytes]) -> tuple[str, ...]:
+        """Uploads what events, given as their bytes, name and is not there yet, however long the place does not answer;
+        returns the digests."""
+        if len(events) <= INLINE_EVENTS:
+            digests = linked_blobs(self._store.blobs, events)
         else:
-            digests = await asyncio.to_thread(linked_blobs, self._store.blobs, links)
+            digests = await asyncio.to_thread(linked_blobs, self._store.blobs, events)
         await self.upload(digests)
         return tuple(digests)
 
     async def upload(self, digests: Iterable[str]) -> None:
         """Uploads blobs that are not there yet, however long the place does not answer."""
-        await transfer([one for one in digests if one not in self._shared], self._upload)
+        missing = [one for one in digests if one not in self._shared]
+        if missing:
+            await transfer(missing, self._upload)
 
     async def _upload(self, digest: str) -> None:
         data = await asyncio.to_thread(self._store.blobs.get, digest)

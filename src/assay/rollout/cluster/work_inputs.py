@@ -12,10 +12,10 @@ from assay.store import RunStore
 from assay.store.objects.interface import ObjectStore
 from assay.store.objects.transfer import transfer
 
-from .commits import encode_input, read_record
+from .commits import encode_input, pack_trial, read_record
 from .fetch_trials import add_record
 from .objects import create_or_read, input_key, list_pages, run_prefix
-from .recorded_trial import pack_links
+from .recorded_trial import read_chain
 from .shared_blobs import BlobUploader
 
 MOST_BYTES = 1 << 28
@@ -31,8 +31,8 @@ async def publish_inputs(objects: ObjectStore, run: str, store: RunStore, chains
         row = store.row(chain)
         if row is None:
             raise StoreError(f"run {store.run!r} has no chain {chain!r}")
-        links = list(store.links(chain))
-        body = pack_links(links, row.retry, None, await uploader(links))
+        head, events = read_chain(store, chain)
+        body = pack_trial(chain, row.retry, head, events, None, await uploader(events))
         await create_or_read(objects, input_key(run, chain), encode_input(run, body), limit=MOST_BYTES)
 
     await transfer([chain for chain in chains if input_key(run, chain) not in there], publish)

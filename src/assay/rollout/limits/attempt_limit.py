@@ -29,13 +29,14 @@ class AttemptLimit:
         """Returns how many attempts may be under way."""
         return int(self._limit)
 
-    def cut(self, under_way: int) -> None:
-        """Takes a sign of overload while so many attempts were under way."""
+    def cut(self, under_way: int, least: int = 1) -> None:
+        """Takes a sign of overload while so many attempts were under way; it does not cut the limit below `least`."""
         now = self._clock()
         if self._cut_at is not None and now - self._cut_at < CUT_EVERY_S:
             return
         self._cut_at = now
-        self._limit = max(1.0, min(self._limit, float(max(1, under_way))) * DECREASE)
+        floor = min(float(least), self._limit)
+        self._limit = max(1.0, floor, min(self._limit, float(max(1, under_way))) * DECREASE)
         self.cuts += 1
 
     def grow(self) -> bool:

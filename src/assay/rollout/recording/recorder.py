@@ -1,7 +1,8 @@
 """Writes the events of one trial to its chain, in small batches.
 
 Invariant: events are committed within `PATIENCE_S`, always before a model's answer reaches the agent, and at the end of
-the trial; a killed runner loses at most that interval.
+the trial; a killed runner loses at most that interval. In a spool (`RunStore.create`), whose trials are run again
+after a kill, they are committed before they are read and at the end, and at most `SPOOL_BATCH` wait for that.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ from assay.store.encoding import EncodedBody
 
 BATCH = 16
 """Largest number of events in a transaction."""
+SPOOL_BATCH = 64
+"""The same in a spool."""
 CALL_BEGUN = "call begun"
 PATIENCE_S = 0.02
 """Seconds that an event waits for others before it is committed."""
@@ -71,6 +74,7 @@ class Recorder:
         self._keeper = CallRecordBuilder(store.blobs, self.redactor)
         self.patience_s = PATIENCE_S
         """Seconds that an event waits for others."""
+        self._is_lazy = store.is_spool
         self.steps = 0
         self.executions = 0
         """Executed commands, including interrupted ones."""
@@ -93,10 +97,16 @@ class Recorder:
         `clean` skips redaction of known secrets.
         """
         self._enqueue(_encode_escaped(body if clean else self._clean(body)))
-        if len(self._pending) >= BATCH or time.monotonic() - self._since > self.patience_s:
+        if self._is_lazy:
+            self._bound_pending()
+        elif len(self._pending) >= BATCH or time.monotonic() - self._since > self.patience_s:
             self.flush()
         else:
             self.store.group_commit.schedule(self, self.patience_s)
+
+    def _bound_pending(self) -> None:
+        if len(self._pending) >= SPOOL_BATCH:
+            self.flush()
 
     def _enqueue(self, body: Body | EncodedBody) -> None:
         if not self._pending:
@@ -124,6 +134,13 @@ class Recorder:
         """Commits pending events together with those of other trials of the run. Raises as `flush`."""
         if self._pending:
             await self.store.group_commit.commit(self)
+
+    async def checkpoint(self) -> None:
+        """Commits as `commit`, so that a killed runner does not lose what comes before; in a spool it need not."""
+        if self._is_lazy:
+            self._bound_pending()
+        else:
+            await self.commit()
 
     def pending(self) -> Sequence[Body | EncodedBody]:
         return self._pending
@@ -181,7 +198,8 @@ class Recorder:
         known = {name: value for name, value in data.items() if value is not None}
         note = self._call_notes[call_id] = Noted(CALL_BEGUN, known, time.time())
         self._enqueue(note)
-        self.store.group_commit.schedule(self, self.patience_s)
+        if not self._is_lazy:
+            self.store.group_commit.schedule(self, self.patience_s)
         return call_id
 
     async def end_call(
@@ -191,8 +209,8 @@ class Recorder:
         actor: Actor = "agent",
         actor_name: str | None = None,
     ) -> ModelCall:
-        """Adds an ended model call, redacted and without its parent's content, and commits. `actor_name` is that of an
-        actor of a team."""
+        """Adds an ended model call, redacted and without its parent's content, and commits it before the agent gets the
+        answer. `actor_name` is that of an actor of a team."""
         call = self._keeper.keep(exchange, state, actor)
         if actor_name is not None:
             call = msgspec.structs.replace(call, actor_name=actor_name)
@@ -201,7 +219,7 @@ class Recorder:
             self._pending = [one for one in self._pending if one is not begun]
         self._enqueue(ModelCalled(call))
         self.observer.on_call(call)
-        await self.commit()
+        await self.checkpoint()
         return call
 
     def verdict(self, verdict: Verdict) -> None:

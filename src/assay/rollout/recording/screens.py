@@ -50,6 +50,8 @@ class ScreenRecorder:
             "image": None,
             "point": None if screen.point is None else [round(screen.point.x, 1), round(screen.point.y, 1)],
         }
+        if screen.hit is not None:
+            data["hit"] = {"bid": str(screen.hit.number), "role": screen.hit.role, "name": screen.hit.name[:500]}
         stored: tuple[str, ...] = (tree,)
         if screen.image is not None:
             data["image"] = image = self._blobs.put(screen.image)

@@ -8,6 +8,7 @@ from .index import IndexEntry, RunIndex, append_manifest, list_published, read_i
 from .interface import ObjectEntry, ObjectStore, ObjectStoreError
 from .places import UrlObjectStore, is_url, open_place
 from .publish import GRACE_S, CopyReport, Publisher
+from .query_place import query_place
 
 __all__ = [
     "GRACE_S",
@@ -29,6 +30,7 @@ __all__ = [
     "is_url",
     "list_published",
     "open_place",
+    "query_place",
     "read_index",
     "require_create_only",
 ]

@@ -190,7 +190,10 @@ async def _read_on(place: ObjectStore, index: RunIndex, count: int) -> None:
         except ValueError as exc:
             raise StoreError(f"{place}: {key} is not a manifest: {exc}") from None
 
-    await transfer(range(index.count, count), fetch)
+    if count - index.count == 1:  # of most runs, and a transfer costs as much as reading it
+        await fetch(index.count)
+    else:
+        await transfer(range(index.count, count), fetch)
     for number in range(index.count, count):
         _add(index, read[number], f"{place}: {manifest_key(index.run, number)}")
 

@@ -5,6 +5,8 @@ A task passes if the page's own raw reward is exactly 1. The same `n`, `seed` an
 
 from __future__ import annotations
 
+from typing import Any
+
 from assay.errors import UserError
 from assay.records import Check, EnvironmentSpec, Task, digest_record
 
@@ -23,9 +25,13 @@ class MiniWobTasks:
 
     Args:
         page: Names of pages, joined by `+`, or `scripted` for those that the oracle can do; default: all, in turn.
+        reuse_page: True to begin in the page of an earlier attempt, emptied and loaded anew.
     """
 
-    def __init__(self, *, page: str = "") -> None:
+    def __init__(self, *, page: str = "", reuse_page: bool = False) -> None:
+        if not isinstance(reuse_page, bool):
+            raise UserError("reuse_page of the family 'miniwob': expected true or false")
+        self._options = {"reuse_page": True} if reuse_page else {}
         self._names = tuple(name for name in str(page).split("+") if name)
 
     def tasks(self, n: int, seed: int) -> tuple[Task, ...]:
@@ -34,11 +40,14 @@ class MiniWobTasks:
         names = tuple(SCRIPTS) if self._names == (SCRIPTED,) else self._names or known
         if unknown := [name for name in names if name not in known]:
             raise UserError(f"page={unknown[0]} of the family 'miniwob': expected pages of it: {', '.join(known)}")
-        return tuple(_task(names[at % len(names)], seed + at // len(names)) for at in range(n))
+        return tuple(
+            _task({"page": names[at % len(names)], **self._options}, seed + at // len(names)) for at in range(n)
+        )
 
 
-def _task(page: str, seed: int) -> Task:
-    environment = EnvironmentSpec("miniwob", {"page": page}, seed)
+def _task(parameters: dict[str, Any], seed: int) -> Task:
+    page = parameters["page"]
+    environment = EnvironmentSpec("miniwob", parameters, seed)
     checks = (Check("reward", "facts", {"expected": {"success": True}}),)
     return Task(
         id=f"miniwob-{page}-{seed}",

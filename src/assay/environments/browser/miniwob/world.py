@@ -10,6 +10,7 @@ further acts. Not covered: pages that move by themselves (twelve of 130) show wh
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import random
 import re
@@ -21,6 +22,7 @@ from urllib.parse import unquote
 import msgspec
 from msgspec import Meta
 
+from assay.environments.browser.page_reuse import PageKey, keep_page, take_page
 from assay.environments.browser.random_acts import random_act
 from assay.environments.browser.screen import Screen
 from assay.environments.browser.tab import ActProblem
@@ -69,6 +71,8 @@ class MiniWobOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """True to store a picture of the page after each act."""
     width: Annotated[int, Meta(ge=160, le=1920)] = 332
     height: Annotated[int, Meta(ge=210, le=1920)] = 214
+    reuse_page: bool = False
+    """True to begin in a page that an earlier attempt left, emptied and loaded anew, if one is there."""
 
 
 def find_pages() -> Path:
@@ -171,7 +175,9 @@ class MiniWobWorld:
         }
 
     async def close(self) -> None:
-        if self._tools is not None:
+        if self._tools is not None and self.options.reuse_page:
+            await keep_page(self._tools.context, self._page_key())
+        elif self._tools is not None:
             await self._tools.context.close()
 
     # `Episodic`.
@@ -205,20 +211,40 @@ class MiniWobWorld:
             EnvironmentFailure: It could not be started.
         """
         if self._tools is None:
-            options = self.options
-            home, size = f"{HOME}miniwob/{options.page}.html", (options.width, options.height)
-            self._tools = tools = await BrowserTools.open(self._serve, home, size, takes_pictures=options.pictures)
+            self._tools = tools = await self._open_page()
             self._version = tools.context.browser.version
             tools.on_screen = self._show
             try:
-                await tools.open_home()
                 begin = _BEGIN.replace("SEED", f"'{self.seed}'").replace("LENGTH", str(EPISODE_MS))
-                self.utterance = str(await _evaluate(tools, begin))
-                await tools.context.current_tab().settle()
-                await tools.context.current_tab().read()
+                tab = tools.context.current_tab()
+                # The page runs both in this order, so that reading costs no further round trip.
+                said, _ = await asyncio.gather(_evaluate(tools, begin), tab.read())
+                self.utterance = str(said)
+                if tab.is_busy:
+                    await tab.settle(frames=0)
+                    await tab.read()
             except ActProblem as exc:
-                raise EnvironmentFailure(f"the page {options.page} could not be begun: {exc}") from exc
+                raise EnvironmentFailure(f"the page {self.options.page} could not be begun: {exc}") from exc
         return self._tools
+
+    def _page_key(self) -> PageKey:
+        options = self.options
+        return PageKey(f"{HOME}miniwob/{options.page}.html", options.width, options.height, is_constant=True)
+
+    async def _open_page(self) -> BrowserTools:
+        """Returns the tools on the page, whose episode has not begun."""
+        options, key = self.options, self._page_key()
+        kept = await take_page(key, self._serve) if options.reuse_page else None
+        if kept is not None:
+            return BrowserTools(kept, key.home, takes_pictures=options.pictures)
+        size = (key.width, key.height)
+        tools = await BrowserTools.open(self._serve, key.home, size, takes_pictures=options.pictures)
+        try:
+            await tools.open_home()
+        except ActProblem as exc:
+            await tools.context.close()
+            raise EnvironmentFailure(f"the page {options.page} could not be loaded: {exc}") from exc
+        return tools
 
     async def _serve(self, origin: str, head: RequestHead, body: bytes) -> Response | None:
         path = unquote(head.target.partition("?")[0], errors="replace").lstrip("/")

@@ -269,6 +269,13 @@
     return {x, y};
   }
 
+  // Returns the number of the innermost element at a point that has one.
+  function hit(x, y) {
+    let el = document.elementFromPoint(x, y);
+    while (el && !numbers.has(el)) el = el.parentElement;
+    return el ? numbers.get(el) : null;
+  }
+
   // Focuses a text field and selects what it holds; date and similar fields are set at once.
   function prepare(number, text) {
     const el = find(number);
@@ -336,5 +343,13 @@
     });
   }
 
-  globalThis.assayWalker = {walk, point, prepare, choose, focus, text, settled, giveClipboard, takeClipboard};
+  // Clears what outlives a document in its tab.
+  function forget() {
+    sessionStorage.clear();
+    localStorage.clear();
+    window.name = '';
+    return true;
+  }
+
+  globalThis.assayWalker = {walk, point, hit, prepare, choose, focus, text, settled, giveClipboard, takeClipboard, forget};
 })();

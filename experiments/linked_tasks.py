@@ -1,0 +1,102 @@
+"""What is own retrieval worth beside an oracle's, at linked tasks? `docs/experiments/memory.md` has the results.
+
+Twelve offices, each with forms and rules of its own (`_forms_world`): a task is linked to the others of its office. The
+memory is of two verified attempts at other tasks of each office. Arms, the same tasks and seeds: none; `own`, which
+retrieves items of all records by BM25; `oracle`, which retrieves from the records of the task's office alone; and
+`unlinked`, from those of the next office.
+
+    python -m experiments.linked_tasks
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+from pathlib import Path
+from statistics import fmean
+
+import msgspec
+
+from assay.learning.memory import add_to_memory
+from assay.rollout import RunConfig, Tally, start_run
+from assay.settings import Settings
+from assay.statistics import difference_interval
+from assay.store import RunStore, final_rows
+from experiments._forms_world import OFFICES
+
+WORLD = Path(__file__).with_name("_forms_world.py").resolve()
+ARMS = ("none", "own", "oracle", "unlinked")
+NUMBERS = tuple(range(1, len(OFFICES) + 1))
+
+
+def tasks_of(office: int, n: int, seed: int) -> str:
+    """Returns the tasks of an office."""
+    return f"family:{WORLD}:FormTasks,n={n},office={office},seed={seed}"
+
+
+async def attempt_office(
+    settings: Settings, name: str, office: int, seed: int, memory: Path | None, recall: int
+) -> list[float]:
+    """Makes one attempt at each held-out task of an office and returns which passed."""
+    options: dict[str, object] = {"system": "", "seeded": True, "recall": recall}
+    options |= {} if memory is None else {"memory": str(memory), "scope": "any"}
+    config = RunConfig(
+        tasks=(tasks_of(office, 4, seed),), agent="loop", agent_options=options, model=f"scripted:{WORLD}:answer",
+        run=name, seed=seed,
+    )  # fmt: skip
+    await start_run(config, settings, Tally())
+    with RunStore.open(settings.store, name) as store:
+        rows = sorted(final_rows(store.attempts()), key=lambda row: row.task)
+    return [float(row.outcome == "pass") for row in rows]
+
+
+async def run_seed(
+    seed: int, settings: Settings, recalls: tuple[int, ...], offices: tuple[int, ...] = NUMBERS
+) -> dict[tuple[str, int], list[float]]:
+    """Returns the outcomes of each arm with each number of items."""
+    every, files = settings.store / f"all-{seed}.jsonl", dict[int, Path]()
+    for office in offices:
+        name = f"known-{seed}-{office}"
+        config = RunConfig(tasks=(tasks_of(office, 2, seed + 1_000),), agent="oracle", run=name)
+        await start_run(config, settings, Tally())
+        files[office] = settings.store / f"{name}.jsonl"
+        for file in (files[office], every):
+            add_to_memory(file, [name], settings)
+    found = dict[tuple[str, int], list[float]]()
+    for recall in recalls:
+        for arm in ARMS:
+            for office, other in zip(offices, (*offices[1:], offices[0]), strict=True):
+                memory = {
+                    "none": None, "own": every, "oracle": files[office], "unlinked": files[other],
+                }[arm]  # fmt: skip
+                name = f"{arm}-{recall}-{seed}-{office}"
+                found.setdefault((arm, recall), []).extend(
+                    await attempt_office(settings, name, office, seed, memory, recall)
+                )
+    return found
+
+
+def main() -> None:
+    """Runs all seeds and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
+    parser.add_argument("--recall", type=int, nargs="+", default=[3, 6])
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        settings = msgspec.structs.replace(Settings.from_environment(), store=Path(scratch))
+        results = [asyncio.run(run_seed(seed, settings, tuple(given.recall))) for seed in given.seeds]
+    print("| items | arm | passed | by seed | against none [95%] |\n|---:|---|---:|---:|---:|")
+    for recall in given.recall:
+        for arm in ARMS:
+            rates = [fmean(result[arm, recall]) for result in results]
+            pairs = [(result["none", recall], result[arm, recall]) for result in results]
+            gains = [after - before for one, other in pairs for before, after in zip(one, other, strict=True)]
+            interval = difference_interval(gains)
+            ends = "" if interval is None else f" [{interval.low:+.3f}, {interval.high:+.3f}]"
+            gain = "-" if arm == "none" else f"{fmean(gains):+.3f}{ends}"
+            print(f"| {recall} | {arm} | {fmean(rates):.3f} | {min(rates):.2f} to {max(rates):.2f} | {gain} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Do remembered errors, recognised again, help at other tasks? `docs/experiments/memory.md` has the results.
+
+Forms (`_forms_world`): the memory is of 40 attempts at tasks of their own; three arms make 60 others with the same
+seeds: none; `recover`; and a placebo, whose recoveries are the same texts, each under the signature of another error.
+
+    python -m experiments.recoveries
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+from pathlib import Path
+from statistics import fmean
+
+import msgspec
+
+from assay.agents.memory import MemoryItem, MemoryRecord, read_memory
+from assay.learning.memory import add_to_memory
+from assay.learning.skills.chained_file import ChainedFile
+from assay.rollout import RunConfig, Tally, start_run
+from assay.settings import Settings
+from assay.statistics import difference_interval
+from assay.store import RunStore, final_rows
+
+WORLD = Path(__file__).with_name("_forms_world.py").resolve()
+ARMS = ("none", "recover", "placebo")
+
+
+async def make_attempts(settings: Settings, name: str, n: int, seed: int, memory: Path | None) -> list[float]:
+    """Makes one attempt at each task and returns which passed, in the order of the tasks."""
+    options: dict[str, object] = {"system": "", "seeded": True, "recall": 0}
+    if memory is not None:
+        options |= {"memory": str(memory), "recover": True, "scope": "any"}
+    tasks = (f"family:{WORLD}:FormTasks,n={n},seed={seed}",)
+    config = RunConfig(
+        tasks=tasks, agent="loop", agent_options=options, model=f"scripted:{WORLD}:answer", run=name, seed=seed
+    )
+    await start_run(config, settings, Tally())
+    with RunStore.open(settings.store, name) as store:
+        rows = sorted(final_rows(store.attempts()), key=lambda row: row.task)
+    return [float(row.outcome == "pass") for row in rows]
+
+
+def write_placebo(memory: Path, placebo: Path) -> None:
+    """Writes a memory whose recoveries stand under the signature of the next error in alphabetical order."""
+    records = read_memory(memory)
+    known = sorted({item.when for record in records for item in record.items if item.kind == "recovery"})
+    other = dict(zip(known, [*known[1:], *known[:1]], strict=True))
+
+    def move(item: MemoryItem) -> MemoryItem:
+        return msgspec.structs.replace(item, when=other[item.when]) if item.kind == "recovery" else item
+
+    previous = ""
+    with ChainedFile(placebo, MemoryRecord).locked() as append:
+        for record in records:
+            moved = msgspec.structs.replace(record, items=tuple(map(move, record.items)), previous=previous)
+            append(moved)
+            previous = moved.digest
+
+
+async def run_seed(seed: int, settings: Settings, *, learnt: int = 40, held_out: int = 60) -> dict[str, list[float]]:
+    """Returns the outcomes of each arm."""
+    memory, placebo = settings.store / f"m-{seed}.jsonl", settings.store / f"p-{seed}.jsonl"
+    await make_attempts(settings, f"first-{seed}", learnt, seed + 1_000, None)
+    add_to_memory(memory, [f"first-{seed}"], settings)
+    write_placebo(memory, placebo)
+    files = {"none": None, "recover": memory, "placebo": placebo}
+    return {arm: await make_attempts(settings, f"{arm}-{seed}", held_out, seed, files[arm]) for arm in ARMS}
+
+
+def main() -> None:
+    """Runs all seeds and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        settings = msgspec.structs.replace(Settings.from_environment(), store=Path(scratch))
+        results = [asyncio.run(run_seed(seed, settings)) for seed in given.seeds]
+    print("| arm | passed | by seed | against none [95%] |\n|---|---:|---:|---:|")
+    for arm in ARMS:
+        rates = [fmean(result[arm]) for result in results]
+        gains = [b - a for result in results for a, b in zip(result["none"], result[arm], strict=True)]
+        interval = difference_interval(gains)
+        ends = "" if interval is None else f" [{interval.low:+.3f}, {interval.high:+.3f}]"
+        gain = "-" if arm == "none" else f"{fmean(gains):+.3f}{ends}"
+        print(f"| {arm} | {fmean(rates):.3f} | {min(rates):.2f} to {max(rates):.2f} | {gain} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""SQL over the published runs of a place: only the tables that a statement names are fetched, into a cache by digest.
+
+Manifests and tables are immutable, so what the cache holds is not asked for again; a query whose tables are all there
+costs one listing. Each table is verified by its digest before it is written, elsewhere, and renamed. DuckDB reads files
+of the cache alone, and keeps its locks (`assay.store.query`): no credential and no network is in its reach.
+
+Covered: an object that was changed, cut or removed is named; a run that is not complete is left out. Not covered:
+someone who can write to the cache.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from assay.errors import StoreError
+from assay.records import DIGEST_PREFIX, digest_bytes
+from assay.store.addendum_tables import addendum_tables
+from assay.store.database import store_errors
+from assay.store.layout import Layout
+from assay.store.query import QueryLimits, QueryResult, QueryTables, named_tables, query_tables
+from assay.store.tables import IN_QUERIES
+
+from .index import INDEX_PREFIX, SEAL_PATH, IndexEntry, RunIndex, list_published, read_index
+from .interface import ObjectEntry, ObjectStore
+from .transfer import Flight, read_verified, transfer, write_in_thread
+
+AT_ONCE = 32
+"""Runs whose tables are fetched at once."""
+_INLINE_BYTES = 256 << 10
+"""Up to which a write takes less time than handing it to a thread and back."""
+
+
+async def query_place(
+    place: ObjectStore, sql: str, cache: Path, *, runs: Sequence[str] = (), bounds: QueryLimits | None = None
+) -> QueryResult:
+    """Runs one SELECT over the tables of published runs, by default all that are complete, as `assay.store.query` does.
+
+    Args:
+        place: The place.
+        sql: The statement.
+        cache: Folder of fetched tables, which may be removed at any time.
+        runs: Names of runs.
+        bounds: Limits of the query.
+
+    Raises:
+        UserError: As `assay.store.query`.
+        StoreError: A run does not exist or is not complete; or an object is missing or changed; the message names it.
+        ObjectStoreError: The place cannot be reached.
+    """
+    bounds = bounds or QueryLimits()
+    names = named_tables(sql)
+    with tempfile.TemporaryDirectory(prefix="assay-query-") as scratch:
+        tables = await _TableFetcher(place, cache, Path(scratch)).fetch(names, runs)
+        return await asyncio.to_thread(query_tables, tables, sql, bounds)
+
+
+class _RunFiles(NamedTuple):
+    tables: dict[str, Path]
+    added: dict[str, Path]
+    """Rows that addenda add."""
+
+
+class _TableFetcher:
+    def __init__(self, place: ObjectStore, cache: Path, scratch: Path) -> None:
+        self._place, self._cache, self._scratch = place, cache, scratch
+        self._manifests = _CachedManifests(place, cache / "manifests" / _folder_name(str(place)))
+        self._tables = cache / "tables"
+        self._flight = Flight()
+
+    async def fetch(self, names: Sequence[str], runs: Sequence[str]) -> QueryTables:
+        """Returns the tables of runs, after fetching those that the cache lacks."""
+        published = await list_published(self._place)
+        for run in runs:
+            if run not in published:
+                known = ", ".join(list(published)[-3:]) or "none"
+                raise StoreError(f"no run is called {run!r} in {self._place}; it has {known}")
+        with store_errors(self._cache):
+            self._tables.mkdir(parents=True, exist_ok=True)
+            self._manifests.folder.mkdir(parents=True, exist_ok=True)
+        found: dict[str, _RunFiles | None] = {}
+
+        async def get(run: str) -> None:
+            index = await read_index(self._manifests, run, published[run])
+            if index.is_complete:
+                found[run] = await self._fetch_run(index, names)
+            elif runs:
+                raise StoreError(f"{self._place}: run {run} is not complete: repeat the copy that was interrupted")
+
+        chosen = list(dict.fromkeys(runs)) or list(published)
+        await transfer(chosen, get, at_once=AT_ONCE)
+        files = [one for one in map(found.get, chosen) if one is not None]
+        if not files:
+            raise StoreError(f"no complete run is in {self._place}: copy some there with `assay store copy`")
+        return QueryTables(
+            {name: [one.tables[name] for one in files] for name in names},
+            {name: [one.added[name] for one in files if name in one.added] for name in names},
+        )
+
+    async def _fetch_run(self, index: RunIndex, names: Sequence[str]) -> _RunFiles:
+        tables = {name: await self._get(index, f"sealed/{name}.parquet") for name in names}
+        addenda = [path for path in index.files if path.startswith("addenda/")]
+        if not addenda or not any(name in IN_QUERIES for name in names):
+            return _RunFiles(tables, {})
+        layout = Layout(self._scratch, index.run)
+        for path in (SEAL_PATH, "sealed/trajectories.parquet", *addenda):
+            source, target = await self._get(index, path), layout.folder / path
+            with store_errors(target):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.symlink_to(source)
+        added = await asyncio.to_thread(addendum_tables, layout, names, layout.folder / "added")
+        return _RunFiles(tables, added)
+
+    async def _get(self, index: RunIndex, path: str) -> Path:
+        entry = index.files.get(path)
+        if entry is None:
+            raise StoreError(f"{self._place}: run {index.run} has no {path}")
+        target = self._tables / f"{_digits(entry)}{Path(path).suffix}"
+        if _size(target) != entry.size:
+            await self._flight.enter(entry.size)
+            try:
+                data = await read_verified(self._place, entry.key, entry.size, entry.digest)
+                if entry.size <= _INLINE_BYTES:
+                    _write(target, data)
+                else:
+                    await write_in_thread(_write, target, data)
+            finally:
+                self._flight.leave(entry.size)
+        return target
+
+
+class _CachedManifests:
+    """The manifests of a place, each read from it once; an `ObjectStore` for reading."""
+
+    def __init__(self, place: ObjectStore, folder: Path) -> None:
+        self._place, self.folder = place, folder
+
+    def __str__(self) -> str:
+        return str(self._place)
+
+    async def read(self, key: str, *, limit: int | None = None) -> bytes:
+        path = f"{self.folder}/{key.removeprefix(INDEX_PREFIX).replace('/', '@')}"  # a run's name has no @
+        try:
+            return _read(path)
+        except FileNotFoundError:
+            data = await self._place.read(key, limit=limit)
+            _write(Path(path), data)
+            return data
+
+    def list(self, prefix: str, *, after: str = "") -> AsyncIterator[Sequence[ObjectEntry]]:
+        return self._place.list(prefix, after=after)
+
+    async def create(self, key: str, data: bytes) -> bool:
+        return await self._place.create(key, data)
+
+    async def delete(self, key: str) -> None:
+        await self._place.delete(key)
+
+
+def _folder_name(url: str) -> str:
+    return digest_bytes(url.encode()).removeprefix(DIGEST_PREFIX)[:32]
+
+
+def _digits(entry: IndexEntry) -> str:
+    return entry.digest.removeprefix(DIGEST_PREFIX)
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123  # half the cost of a `Path`
+        return file.read()
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return -1
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Writes a file whole. It is not flushed to the disk: it can be fetched again."""
+    temporary = f"{path}.{os.getpid()}.tmp"
+    with store_errors(path), open(temporary, "wb", buffering=0) as file:  # noqa: PTH123
+        file.write(data)
+        os.replace(temporary, path)  # noqa: PTH105
