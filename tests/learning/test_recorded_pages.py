@@ -1,4 +1,4 @@
-"""What is learnt leaves semi-online replays out: their pages need not follow from the acts before them."""
+"""Learning leaves semi-online replays out: their pages need not follow from the acts before them."""
 
 from __future__ import annotations
 

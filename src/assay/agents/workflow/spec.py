@@ -57,7 +57,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     op: Literal["equals", "differs", "at_least", "at_most", "contains", "exists"] = "exists"
     """`exists`: there is such a value, and it is not null."""
     other: Any = None
-    """What it is compared with; may hold references."""
+    """The other side of the comparison; may hold references."""
 
 
 class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
