@@ -73,9 +73,9 @@ class MarkedPicture(NamedTuple):
 async def take_marked_picture(tab: Tab, width: int, height: int) -> MarkedPicture:
     """Returns the viewport of a tab with the elements of the tree read last. Raises `ActProblem`."""
     numbers = {element.number: number for number, element in tab.numbering.elements.items()}
-    before = await _seen(tab, numbers)
+    before = await _visible_boxes(tab, numbers)
     shot = await tab.capture("png")
-    after = await _seen(tab, numbers)
+    after = await _visible_boxes(tab, numbers)
     stayed = {number: box for number, box in before.items() if after.get(number) == box}
     marks = place_marks(stayed, width, height)
     painted = await tab.evaluate("paint", shot, [list(one) for mark in marks for one in _shapes(mark)])
@@ -85,7 +85,7 @@ async def take_marked_picture(tab: Tab, width: int, height: int) -> MarkedPictur
         raise EnvironmentFailure("the browser painted no picture") from exc
 
 
-async def _seen(tab: Tab, numbers: Mapping[int, int]) -> dict[int, Rectangle]:
+async def _visible_boxes(tab: Tab, numbers: Mapping[int, int]) -> dict[int, Rectangle]:
     """Returns the boxes of the elements that are seen, by their number in the tree and in its order."""
     found: list[list[Any]] = await tab.evaluate("seen", list(numbers)) or []
     return {numbers[one]: Rectangle(*(int(part) for part in box)) for one, *box in found[:MOST_MARKS]}
