@@ -35,7 +35,7 @@ OLD_S = 120.0
 
 
 class FaultLog(NamedTuple):
-    """What was done, and when."""
+    """The act, and when it was done."""
 
     kind: str
     at_s: float

@@ -1,4 +1,4 @@
-"""What a node costs: CPU of a turn on a node beside one process, and of an attempt in the command that coordinates.
+"""Cost of a node: CPU of a turn on a node beside one process, and of an attempt in the command that coordinates.
 
     python -m benchmarks.nodes [--quick] [--rounds N] [--place seaweedfs|folder]
 

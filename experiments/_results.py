@@ -48,7 +48,7 @@ class Table(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What one command measured."""
+    """Measures of one command."""
 
     command: str
     commit: str
@@ -57,7 +57,7 @@ class Result(msgspec.Struct, frozen=True):
     planned: list[int]
     """Seeds of the plan; those that are not in `seeds` were not run."""
     plan: str
-    """What was fixed before the run."""
+    """The plan, fixed before the run."""
     cpu_s: float
     """CPU seconds of this process and its finished children; runs that were found in the store cost nothing again."""
     bars: list[Bar]

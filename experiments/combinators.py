@@ -2,10 +2,12 @@
 
 Every cell is an ordinary run: the same tasks of a family, five run seeds, one agent as it is and inside combinators.
 Success is the verified outcome; cost is turns over all tries. The judge `verdict` is the task's own verifier (an upper
-bound); `claims_done` takes the agent's own word, and `nearly_there` accepts one step before the goal, too.
+bound); `claims_done` takes the agent's own word, `nearly_there` accepts one step before the goal, too, and `plausible`
+reads the distance with noise.
 
     python -m experiments.combinators worlds
     python -m experiments.combinators overfit
+    python -m experiments.combinators hybrid
     python -m experiments.combinators repair FOLDER
 """
 
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import random
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -65,6 +68,14 @@ def nearly_there(done: FinishedTry) -> bool:
     """Reads the distance in the last observation: at the goal, or one step before it."""
     text = done.steps[-1].observations[0].content if done.steps else "goal 9"
     return sum(int(word) for word in text.split() if word.isdigit()) <= 1
+
+
+def plausible(done: FinishedTry) -> float:
+    """Scores by the distance in the last observation, to which up to 3 steps are added at random for each try."""
+    text = done.steps[-1].observations[0].content if done.steps else "goal 9"
+    distance = sum(int(word) for word in text.split() if word.isdigit())
+    noise = random.Random("/".join(step.observations[0].content for step in done.steps)).uniform(0, 3)
+    return 1 / (1 + distance + noise)
 
 
 def visible_tests_pass(done: FinishedTry) -> bool:
@@ -163,6 +174,19 @@ async def _overfit(settings: Settings) -> None:
         print(f"| {tries} | {said:.3f} | {passed:.3f} | {fmean(gaps.values()):+.3f}{shown} |")
 
 
+async def _hybrid(settings: Settings) -> None:
+    tasks = f"family:grid,size=4,n={TASKS},seed=11"
+    near, fine = (f"{Path(__file__).resolve()}:{name}" for name in ("nearly_there", "plausible"))
+    arms = (
+        Arm("the agent", "random-world", {}),
+        Arm("best of 8, near", "best-of:8:random-world", {"judge": near}),
+        Arm("best of 8, noisy", "best-of:8:random-world", {"judge": fine}),
+        Arm("best of 8, both", "best-of:8:random-world", {"judge": near, "screen": fine}),
+        Arm("best of 8, verdict", "best-of:8:random-world", {"judge": "verdict"}),
+    )
+    print_arms([(arm, await run_arm(arm, tasks, SEEDS, settings)) for arm in arms])
+
+
 async def _repair(settings: Settings, folder: str, seeds: Sequence[int], budget: int) -> None:
     visible, more = _judge("visible_tests_pass"), {"budget": budget}
     arms = [
@@ -177,7 +201,7 @@ async def _repair(settings: Settings, folder: str, seeds: Sequence[int], budget:
 def main() -> None:
     """Runs one part."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["worlds", "overfit", "repair"])
+    parser.add_argument("part", choices=["worlds", "overfit", "hybrid", "repair"])
     parser.add_argument("folder", nargs="?", help="task folder of the part repair")
     parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
@@ -185,8 +209,9 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
-        parts = {"worlds": lambda: _worlds(settings), "overfit": lambda: _overfit(settings)}
-        work = parts.get(given.part, lambda: _repair(settings, given.folder, given.seeds, given.budget))()
+        parts = {"worlds": _worlds, "overfit": _overfit, "hybrid": _hybrid}
+        part = parts.get(given.part)
+        work = _repair(settings, given.folder, given.seeds, given.budget) if part is None else part(settings)
         asyncio.run(work)
 
 

@@ -1,4 +1,4 @@
-"""What is own retrieval worth beside an oracle's, at linked tasks? `docs/experiments/memory.md` has the results.
+"""Worth of own retrieval beside an oracle's, at linked tasks: `docs/experiments/memory.md` has the results.
 
 Twelve offices, each with forms and rules of its own (`_forms_world`): a task is linked to the others of its office. The
 memory is of two verified attempts at other tasks of each office. Arms, the same tasks and seeds: none; `own`, which

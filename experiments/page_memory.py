@@ -1,4 +1,4 @@
-"""What is a memory of a site's pages worth to a planner? `docs/experiments/page-memory.md` has the results.
+"""Worth of a memory of a site's pages to a planner: `docs/experiments/page-memory.md` has the results.
 
 Sites of state machines in a real Chromium. Memory of a site: verified attempts of `oracle` and `page-walker` at three
 tasks with short ways. Held out: tasks on the same site with longer ways, so other goals. Arms of `page-planner`: no

@@ -1,4 +1,4 @@
-"""What does racing save, and how often does it drop the best? `docs/experiments/evolution.md` has the results.
+"""Savings of racing, and how often it drops the best: `docs/experiments/evolution.md` has the results.
 
 Simulated: six candidates, 96 tasks with uniform rates, one attempt at each, eight looks, level 5%. A candidate's effect
 is added to every task's rate. `halving` keeps the better half of the candidates after a part of the tasks, as

@@ -1,4 +1,4 @@
-"""What are tiers of skills worth, and how often do they move a skill wrongly? (`docs/experiments/skills.md#tiers`)
+"""Worth of tiers of skills, and how often they move a skill wrongly (`docs/experiments/skills.md#tiers`)
 
 A library of eight released skills is used for 20 weeks of 30 tasks; three of the skills, drawn at random, fit each task
 by their words. A task is tried twice with the chosen skill, and at one task in three twice without any. After each week

@@ -101,7 +101,7 @@ async def measure_seed(seed: int, forks: int, settings: Settings, tasks: str = T
 
 
 class SeedLimits(NamedTuple):
-    """What the exact chances of one seed's recorded acts say, without a fork."""
+    """Ceiling by the exact chances of one seed's recorded acts, without a fork."""
 
     exact: dict[tuple[str, int], float]
     """Marginal by attempt and step."""

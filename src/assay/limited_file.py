@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from .errors import UserError
 
 T = TypeVar("T")
+_MOST_PAIRED_DOTS: Final = 50_000_000
+"""Reading a key of TOML takes time by the square of its parts."""
 
 
 def parse_file(path: Path, parse: Callable[[bytes], T], *, holding: str, limit: int, hint: str = "") -> T:
@@ -38,3 +41,10 @@ def parse_file(path: Path, parse: Callable[[bytes], T], *, holding: str, limit: 
         return parse(data)
     except (msgspec.DecodeError, ValueError, RecursionError) as exc:
         raise UserError(f"{path} does not hold {holding}: {exc}{hint}") from exc
+
+
+def read_toml(data: bytes) -> dict[str, Any]:
+    """Returns the table of a TOML file, for `parse_file`. Raises `ValueError` or `RecursionError`."""
+    if sum(line.count(b".") ** 2 for line in data.split(b"\n")) > _MOST_PAIRED_DOTS:
+        raise ValueError("a line has too many dots")
+    return tomllib.loads(data.decode())

@@ -1,4 +1,4 @@
-"""What is remembered of pages, and the map that is made of it."""
+"""Pages in memory, and the map that is made of them."""
 
 from __future__ import annotations
 

@@ -160,6 +160,9 @@ def test_values_that_no_call_can_have_are_refused(tmp_path: Path, value: str) ->
     with pytest.raises(UserError, match="does not hold a workflow"):
         read_workflow(file)
     file.write_text('workflow = "w"\n[[nodes]]\nname = "a"\ntool = "t"\narguments' + ".a" * 20_000 + " = 1\n")
+    with pytest.raises(UserError, match="too many dots"):
+        read_workflow(file)
+    file.write_text('workflow = "w"\n[[nodes]]\nname = "a"\ntool = "t"\narguments' + ".a" * 2_000 + " = 1\n")
     with pytest.raises(UserError, match="nested deeper"):
         read_workflow(file)
 

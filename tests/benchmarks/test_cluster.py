@@ -18,7 +18,7 @@ pytestmark = pytest.mark.quick
 
 @pytest.fixture
 def replaced(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[str], dict[str, str]]]:
-    """What this process would have been replaced by; it has no Ray, and other interpreters have."""
+    """Command that this process would have been replaced by; it has no Ray, and other interpreters have."""
     calls: list[tuple[str, list[str], dict[str, str]]] = []
 
     def execve(path: str, words: list[str], env: dict[str, str]) -> None:

@@ -24,9 +24,9 @@ from assay.records import EnvironmentSpec, Limits, Task, digest_record
 from assay.rollout.attempt.trial import TrialResult
 from assay.rollout.cluster.agent import RunTrial, TrialOutcome
 from assay.rollout.cluster.commits import TrialRecord, head_of, pack_trial, read_final, unpack_events
-from assay.rollout.cluster.node_session import PlacedRunOptions, require_nodes
+from assay.rollout.cluster.node_session import PlacedRunOptions
 from assay.rollout.cluster.place_records import PublishedRun
-from assay.rollout.cluster.placed_run import open_shared, resolve_place
+from assay.rollout.cluster.placed_run import open_run_place
 from assay.rollout.cluster.placed_work import PlacedWork, open_placed_work
 from assay.rollout.cluster.transport import Lease
 from assay.rollout.cluster.work_parts import part_key, publish_part, read_part
@@ -36,7 +36,6 @@ from assay.rollout.plan import PlannedAttempt
 from assay.rollout.progress import ForwardedProgress
 from assay.rollout.progress import Progress as RunProgress
 from assay.settings import Settings
-from assay.store.objects import require_create_only
 from assay.store.objects.interface import ObjectStore
 from assay.store.objects.transfer import transfer
 from assay.synthesis.judging import (
@@ -69,9 +68,7 @@ async def judge_on_nodes(
         UserError: Nodes or place are missing or invalid.
         StoreError: The place is unsuitable.
     """
-    require_nodes(options)
-    place = open_shared(resolve_place(options.place, settings))
-    await require_create_only(place)
+    place = await open_run_place(options, settings)
     async with contextlib.AsyncExitStack() as stack:
         opened: list[PlacedWork] = []
 

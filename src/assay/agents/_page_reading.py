@@ -38,7 +38,7 @@ class Act(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What the page calls it, without the values that are chosen."""
+        """Its name on the page, without the values that are chosen."""
         return self.about.partition(":")[0]
 
     @property

@@ -40,7 +40,7 @@ class Sighting(NamedTuple):
 
 
 class PageMap:
-    """What is known of a site."""
+    """Known pages of a site, and the ways between them."""
 
     def __init__(self) -> None:
         self._moves: dict[tuple[PageKey, RememberedAct], dict[str, Effect]] = {}

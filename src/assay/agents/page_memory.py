@@ -34,7 +34,7 @@ class RememberedAct(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: str
     label: str
     texts: tuple[tuple[str, str], ...] = ()
-    """What was entered, by field; a code by the name of the value that showed it, as `<Name>`."""
+    """Entered values by field; a code by the name of the value that showed it, as `<Name>`."""
 
     @property
     def needs(self) -> frozenset[str]:
@@ -50,7 +50,7 @@ class RememberedPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Path of its address, identifiers masked."""
     heading: str
     values: tuple[tuple[str, str], ...] = ()
-    """What it shows, by name, in lower case; identifiers masked."""
+    """Shown values by name, in lower case; identifiers masked."""
     offers: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
     """Its links and forms: kind, label, and fields of a form."""
     is_refusal: bool = False
@@ -63,7 +63,7 @@ class RememberedPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PageKey(NamedTuple):
-    """What tells pages of a site apart."""
+    """Key that tells pages of a site apart."""
 
     path: str
     heading: str

@@ -55,7 +55,7 @@ TokenFileOption = Annotated[
 
 
 class Placement(NamedTuple):
-    """What a command was told of nodes."""
+    """Options of nodes, as a command was given them."""
 
     nodes: str | None
     place: str | None

@@ -1,4 +1,4 @@
-"""What the tables of `assay stats` are made of, each part read from the runs when a table first asks for it."""
+"""Input of the tables of `assay stats`: each part is read from the runs when a table first asks for it."""
 
 from __future__ import annotations
 

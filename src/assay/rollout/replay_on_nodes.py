@@ -23,14 +23,13 @@ from assay.rollout.rejudge.replay import ReplayJob, plan_replay, repeat_replay, 
 from assay.rollout.schedule.rounds import RunPlan
 from assay.settings import Settings
 from assay.store import RunStore
-from assay.store.objects import require_create_only
 from assay.tasks import LoadedTask
 from assay.verify.reverification import CannotRebuildError
 
 from .cluster.agent import RunTrial, TrialOutcome
-from .cluster.node_session import PlacedRunOptions, require_nodes
+from .cluster.node_session import PlacedRunOptions
 from .cluster.place_records import PublishedRun, new_run_id
-from .cluster.placed_run import ADDED_KEYS, open_shared, resolve_place
+from .cluster.placed_run import ADDED_KEYS, open_run_place
 from .cluster.placed_work import open_placed_work
 from .cluster.recorded_trial import TrialRunner
 from .cluster.shared_blobs import BlobUploader
@@ -64,9 +63,7 @@ async def replay_on_nodes(
         UserError: Nodes or place are missing or invalid.
         StoreError: The place is unsuitable.
     """
-    require_nodes(options)
-    place = open_shared(resolve_place(options.place, settings))
-    await require_create_only(place)
+    place = await open_run_place(options, settings)
     await publish_inputs(place, job.made.run, job.source, job.chains.values())
     recorded = {key: value for key, value in job.source.manifest().items() if key not in ADDED_KEYS}
     work = PublishedReplay(job.source.run, recorded, job.config, job.chains, job.samples)

@@ -29,14 +29,13 @@ from assay.rollout.rejudge.reverify import JudgedAttempt, JudgeJob, Reverificati
 from assay.rollout.rejudge.shared_results import SharedResults
 from assay.settings import Settings
 from assay.store import RunStore
-from assay.store.objects import require_create_only
 from assay.verify.reverification import CannotRebuildError, find_sealed_states
 
 from .cluster.agent import RunTrial, TrialOutcome
 from .cluster.commits import TrialRecord, head_of, pack_trial, read_final, unpack_events
 from .cluster.node_session import PlacedRunOptions, require_nodes
 from .cluster.place_records import PublishedRun
-from .cluster.placed_run import ADDED_KEYS, open_shared, resolve_place
+from .cluster.placed_run import ADDED_KEYS, open_run_place
 from .cluster.placed_work import PlacedWork, open_placed_work
 from .cluster.shared_blobs import BlobUploader, fetch_blobs
 from .cluster.transport import Lease
@@ -83,8 +82,7 @@ async def judge_on_nodes(settings: Settings, options: PlacedRunOptions, progress
     units = _group(job.store, job.work)
     work = _describe(job, units)
     run, run_id = _name(job, works, work)
-    place = open_shared(resolve_place(options.place, settings))
-    await require_create_only(place)
+    place = await open_run_place(options, settings)
     await publish_inputs(place, run, job.store, works)
     manifest = {
         WORKLOAD: KIND,

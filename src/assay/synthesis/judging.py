@@ -39,7 +39,7 @@ __all__ = [
 
 
 class JudgingBasis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What candidates are judged by."""
+    """Measures that candidates are judged by."""
 
     key: str
     """Digest of source, tool layer, configuration and code."""

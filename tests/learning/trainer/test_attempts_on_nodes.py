@@ -15,6 +15,7 @@ from assay.learning.trainer.attempts_on_nodes import PlacedAttempts, PublishedPa
 from assay.learning.trainer.options import ModelOptions
 from assay.learning.trainer.recipe import EvaluationOptions, ImproveRecipe, RolloutOptions
 from assay.learning.trainer.rollouts import TaskSelection
+from assay.learning.trainer.step_node import require_same_engine
 from assay.rollout.cluster.node_session import PlacedRunOptions
 from assay.rollout.cluster.work_parts import part_key
 from assay.rollout.config import RunConfig
@@ -123,3 +124,24 @@ async def test_a_published_run_whose_weights_have_the_version_but_other_files_is
         place.objects[KEY] = msgspec.json.encode(msgspec.structs.replace(part, **changed))
         with pytest.raises(UserError, match="or of another configuration"):
             await placed._publish_part(store, _Policy("v1"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"files": {"tokenizer.json": f"blake3:{'b' * 64}"}},
+        {"files": {}},
+        {"manifest": {"agent": "other"}},
+        {"manifest": {"config": msgspec.to_builtins(msgspec.structs.replace(CONFIG, agent="null"))}},
+    ],
+)
+def test_a_node_refuses_a_run_that_differs_by_more_than_weights_from_the_one_it_opened(changed: dict[str, Any]) -> None:
+    manifest = {"config": msgspec.to_builtins(CONFIG), "tasks": {}, "agent": "loop"}
+    one = msgspec.structs.replace(
+        PART, manifest=manifest, files={"tokenizer.json": DIGEST, "model.safetensors": DIGEST}
+    )
+    two = msgspec.structs.replace(one, run="grid-0-step-0002", version="v2")
+    require_same_engine(msgspec.structs.replace(two, files={**one.files, "model.safetensors": "blake3:c"}), one)
+    changed = {name: {**getattr(two, name), **value} if value else value for name, value in changed.items()}
+    with pytest.raises(StoreError, match="another agent, tokenizer or model configuration"):
+        require_same_engine(msgspec.structs.replace(two, **changed), one)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import msgspec
@@ -221,3 +222,43 @@ def boss_and_worker(request: ModelRequest) -> dict[str, Any] | str:
     if asked == "10":
         return {"tool_calls": [{"name": "finish", "arguments": {"message": "added"}}]}
     return {"tool_calls": [{"name": "add", "arguments": {"by": int(task.rpartition(" ")[2])}}]}
+
+
+def planned(request: ModelRequest) -> dict[str, Any]:
+    """A model that plans, executes or validates in `key-value`; its executor writes one key of those handed."""
+    task = str(request.messages[1]["content"])
+    said = [(one["role"], str(one.get("content") or "")) for one in request.messages[2:]]
+    answers = [content for role, content in said if role == "tool"]
+    wanted = re.findall(r"(out\d+): the chain from (k\d+)", task)
+    if "You are 'planner'" in task:
+        return _plan(answers, wanted)
+    if "You are 'validator'" in task:
+        if len(answers) < len(wanted):
+            return _one_call("get", key=wanted[len(answers)][0])
+        missing = [key for (key, _), answer in zip(wanted, answers, strict=False) if not answer.isdigit()]
+        return _one_call("finish", message=f"LEFT: {', '.join(missing)}" if missing else "DONE")
+    handed = re.findall(r"out\d+", task.rpartition("You were handed this:")[2])
+    key, start = next(one for one in wanted if one[0] == handed[0])
+    if not answers:
+        return _one_call("get", key=start)
+    if answers[-1] == "written":
+        return _one_call("finish", message=f"wrote {key}")
+    if answers[-1].startswith("@"):
+        return _one_call("get", key=answers[-1][1:])
+    return _one_call("set", key=key, value=answers[-1])
+
+
+def _plan(answers: list[str], wanted: list[tuple[str, str]]) -> dict[str, Any]:
+    if not answers:
+        return _one_call(TEAM_HAND_OFF, to="executor", text=f"Write {', '.join(key for key, _ in wanted)}.")
+    if answers[-1].startswith("the turn is now"):
+        return _one_call(TEAM_READ)
+    if "DONE" in answers[-1]:
+        return _one_call("submit")
+    if "LEFT:" in answers[-1]:
+        return _one_call(TEAM_HAND_OFF, to="executor", text=answers[-1])
+    return _one_call(TEAM_HAND_OFF, to="validator", text="Is all written?")
+
+
+def _one_call(name: str, **arguments: str) -> dict[str, Any]:
+    return {"tool_calls": [{"name": name, "arguments": arguments}]}

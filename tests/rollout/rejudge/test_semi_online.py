@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from assay.analysis.semi_online import PATCHED
 from assay.cli.app import build_app
 from assay.environments.browser.chromium import find_program
 from assay.errors import UserError
 from assay.rollout.config import RunConfig
 from assay.rollout.progress import Tally
 from assay.rollout.rejudge.config import ReplayConfig
-from assay.rollout.rejudge.semi_online import replay_semi_online
+from assay.rollout.rejudge.semi_online import replay_semi_online, replayed_steps_of
 from assay.rollout.runs import start_run
 from assay.settings import Settings
 from assay.store import RunStore
@@ -63,6 +64,11 @@ async def test_the_better_an_agent_the_higher_its_score_and_its_live_success(tmp
     assert all(some == sorted(some) for some in scores)
     with RunStore.open(tmp_path / "store", runs[1]) as store:
         assert {(row.agent, row.outcome) for row in store.attempts()} == {("semi-online+expert", "pass")}
+    with RunStore.open(tmp_path / "store", runs[3]) as store:  # what a patch helped along is no pass
+        replays = [replayed_steps_of(store.trajectory(row.chain)) for row in store.attempts()]
+        passed = [row.outcome == "pass" for row in store.attempts()]
+    assert passed == [one is not None and one.completed and PATCHED not in one.outcomes for one in replays]
+    assert any(one is not None and PATCHED in one.outcomes for one in replays)
     tables = command(tmp_path, "stats", *runs, "--table", "agreement", "--table", "semi-online")["tables"]
     assert [row["patches"] for row in tables["agreement"]] == [0, 1, 2]
     assert (tables["agreement"][0]["configurations"], tables["agreement"][0]["tasks"]) == (3, 3)

@@ -6,7 +6,6 @@ the attempt begins, records it as evidence `team`, and enforces it.
 
 from __future__ import annotations
 
-import tomllib
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,7 +13,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from assay.errors import UserError
-from assay.limited_file import parse_file
+from assay.limited_file import parse_file, read_toml
 from assay.misfits import describe_invalid
 
 ALL = "all"
@@ -136,7 +135,7 @@ def read_team(options: dict[str, Any]) -> TeamSpec:
 
 
 def _read_file(path: Path) -> dict[str, Any]:
-    return parse_file(path, lambda data: tomllib.loads(data.decode()), holding="a team as TOML", limit=MOST_FILE)
+    return parse_file(path, read_toml, holding="a team as TOML", limit=MOST_FILE)
 
 
 def _parse_json(name: str, text: str) -> Any:

@@ -21,7 +21,7 @@ Phase = Literal["ground", "require", "execute", "ensure"]
 
 
 class NodeEvent(msgspec.Struct, frozen=True):
-    """What became of one try of a node."""
+    """Result of one try of a node."""
 
     node: str
     phase: Phase

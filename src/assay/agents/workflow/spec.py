@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from datetime import date, time
 from pathlib import Path
@@ -37,7 +36,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from assay.errors import UserError
-from assay.limited_file import parse_file
+from assay.limited_file import parse_file, read_toml
 from assay.misfits import describe_invalid
 
 END: Final = "end"
@@ -58,7 +57,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     op: Literal["equals", "differs", "at_least", "at_most", "contains", "exists"] = "exists"
     """`exists`: there is such a value, and it is not null."""
     other: Any = None
-    """What it is compared with; may hold references."""
+    """The other side of the comparison; may hold references."""
 
 
 class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -166,7 +165,7 @@ def read_workflow(path: Path) -> Workflow:
 
 def _read_table(data: bytes) -> dict[str, Any]:
     """Returns the table of a file. Raises `ValueError`, also for a value that JSON has not."""
-    table = tomllib.loads(data.decode())
+    table = read_toml(data)
     _require_json(table, MOST_DEPTH)
     return table
 

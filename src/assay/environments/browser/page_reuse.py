@@ -42,7 +42,7 @@ _OUTSIDE: Final = Point(-1, -1)
 
 
 class PageKey(NamedTuple):
-    """What attempts that share a page have in common."""
+    """The part that attempts which share a page have in common."""
 
     home: str
     width: int

@@ -31,7 +31,7 @@ _PATH: Final = re.compile(
 
 
 class NetworkSpec(msgspec.Struct, frozen=True):
-    """What an event must have."""
+    """Conditions on an event."""
 
     url: str | tuple[str, ...]
     headers: dict[str, Any] | None = None

@@ -24,7 +24,7 @@ class Uncovered(Exception):
 class _Pattern(NamedTuple):
     is_anywhere: bool
     looks: tuple[tuple[bool, Any], ...]
-    """Whether each must match, and it."""
+    """Pairs: True if the pattern must match, and the pattern."""
     rest: Any
 
 

@@ -70,7 +70,7 @@ class WebArenaTask(msgspec.Struct, frozen=True):
 
 
 class Recording(NamedTuple):
-    """What the browser asked of the sites."""
+    """Requests of the browser to the sites."""
 
     trace: Trace
     bases: Mapping[str, Sequence[str]]

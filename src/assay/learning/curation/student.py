@@ -28,7 +28,9 @@ class TransformersStudent:
             raise UserError("a student needs torch and transformers: pip install 'assay[local]'") from exc
         self._torch = torch
         try:
-            found = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+            found = AutoModelForCausalLM.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False, use_safetensors=True
+            )
         except (OSError, ValueError) as exc:
             raise UserError(f"{folder} is not a checkpoint of a causal model: {exc}") from exc
         self._model = found.to(device).eval()

@@ -90,7 +90,7 @@ class EvaluatedOptions(NamedTuple):
 
 
 class _ArmFigures(NamedTuple):
-    """What one run came to."""
+    """Result of one run."""
 
     rate: float
     turns: float | None

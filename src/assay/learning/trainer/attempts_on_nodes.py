@@ -28,7 +28,7 @@ from assay.rollout.cluster.commits import Digest, Name
 from assay.rollout.cluster.node_session import PlacedRunOptions, require_nodes
 from assay.rollout.cluster.objects import answered, object_name
 from assay.rollout.cluster.place_records import PublishedRun, has_ended, publish_end, read_published
-from assay.rollout.cluster.placed_run import ADDED_KEYS, open_shared, resolve_place
+from assay.rollout.cluster.placed_run import ADDED_KEYS, open_run_place
 from assay.rollout.cluster.placed_work import PlacedWork, open_placed_work
 from assay.rollout.cluster.recorded_trial import attempt_planner
 from assay.rollout.cluster.work_parts import part_key, publish_part, read_part
@@ -40,7 +40,7 @@ from assay.rollout.run_manifest import read_manifest, require_same_tasks
 from assay.rollout.runs import prepare_run
 from assay.settings import Settings
 from assay.store import RunStore, final_rows, list_runs
-from assay.store.objects import UrlObjectStore, require_create_only
+from assay.store.objects import UrlObjectStore
 from assay.store.objects.index import blob_entry
 from assay.store.objects.interface import ObjectStore
 from assay.store.objects.transfer import create_or_find, transfer
@@ -100,8 +100,7 @@ async def open_placed_attempts(
         raise UserError("budget_calls is kept by one process: leave it out, or leave out --nodes and --place")
     if recipe.rollout.service is not None:
         raise UserError("rollout.service makes the attempts already: leave it out, or leave out --nodes and --place")
-    place = open_shared(resolve_place(options.place, settings))
-    await require_create_only(place)
+    place = await open_run_place(options, settings)
     async with contextlib.AsyncExitStack() as stack:
         placed = PlacedAttempts(recipe, settings, options, place, SpokenTally(on_progress), stack)
         yield placed

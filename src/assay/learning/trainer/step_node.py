@@ -58,7 +58,7 @@ async def load_improvement(published: PublishedRun, context: NodeContext) -> Nod
         agent_of(config, str(part.manifest.get("agent"))),
         (),
         published.id,
-        make_trials=partial(_make_trials, recipe, part.version),
+        make_trials=partial(_make_trials, recipe, part),
         model=backend,
     )
 
@@ -108,8 +108,24 @@ async def fetch_policy(place: ObjectStore, part: PublishedPart, recipe: ImproveR
     return policy
 
 
-def _make_trials(recipe: ImproveRecipe, version: str, run: NodeRun, parts: NodeParts) -> RunTrial:
-    return StepTrials(recipe, version, run, parts)
+def require_same_engine(part: PublishedPart, opened: PublishedPart) -> None:
+    """Raises `StoreError` unless a part differs from the one that was opened by its weights alone: only they are
+    replaced, and whoever can write to the place could publish a part with another tokenizer before the others."""
+    if _engine_of(part) != _engine_of(opened):
+        raise StoreError(
+            f"run {part.run!r} has another agent, tokenizer or model configuration than {opened.run!r}, by which this "
+            "node was opened: it was changed, or made by another version of Transformers; finish it on one machine"
+        )
+
+
+def _engine_of(part: PublishedPart) -> object:
+    config, _ = parse_part(part)
+    files = {name: digest for name, digest in part.files.items() if not name.endswith(".safetensors")}
+    return files, config.agent, config.agent_options, config.model, part.manifest.get("agent")
+
+
+def _make_trials(recipe: ImproveRecipe, opened: PublishedPart, run: NodeRun, parts: NodeParts) -> RunTrial:
+    return StepTrials(recipe, opened, run, parts)
 
 
 class _OpenPart(NamedTuple):
@@ -129,8 +145,9 @@ class _OpenPart(NamedTuple):
 class StepTrials:
     """Runs the leases of a training: `RUN/ATTEMPT`. An instance is the `run_trial` of an agent."""
 
-    def __init__(self, recipe: ImproveRecipe, version: str, run: NodeRun, parts: NodeParts) -> None:
-        self._recipe, self._version, self._run, self._parts = recipe, version, run, parts
+    def __init__(self, recipe: ImproveRecipe, opened: PublishedPart, run: NodeRun, parts: NodeParts) -> None:
+        self._recipe, self._opened, self._run, self._parts = recipe, opened, run, parts
+        self._version = opened.version
         self._open: dict[str, _OpenPart] = {}
         self._running: dict[str, int] = {}
         self._opening = asyncio.Lock()
@@ -175,6 +192,7 @@ class StepTrials:
 
     async def _open_part(self, run: str) -> _OpenPart:
         record = await self._read(run)
+        require_same_engine(record, self._opened)
         config, recorded = parse_part(record)
         tasks = find_part_tasks(find_tasks(config.tasks), recorded)
         planned = plan_part(config, self._run.agent.name, tasks)

@@ -54,6 +54,19 @@ class RunPlacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """As in `PlacedRunOptions`."""
 
 
+async def open_run_place(options: PlacedRunOptions, settings: Settings) -> UrlObjectStore:
+    """Opens the place of work on nodes.
+
+    Raises:
+        UserError: Nodes or place are missing or invalid.
+        StoreError: The place is unsuitable: it overwrites objects.
+    """
+    require_nodes(options)
+    place = open_shared(resolve_place(options.place, settings))
+    await require_create_only(place)
+    return place
+
+
 def resolve_place(place: str | None, settings: Settings) -> str:
     """Returns the URL of a place; by default the folder `objects` of the store."""
     return place or f"file://{settings.store.absolute() / 'objects'}"
@@ -74,8 +87,7 @@ async def start_placed_run(
     require_nodes(options)
     prepared = prepare_run(config, settings, progress, parts=parts)
     run = cluster_run(prepared.name, prepared.config, prepared.tasks, prepared.agent.name)
-    place = open_shared(resolve_place(options.place, settings))
-    await require_create_only(place)
+    place = await open_run_place(options, settings)
     published = PublishedRun(1, run.name, new_run_id(), str(Path.cwd()), prepared.manifest)
     if await read_published(place, run.name) is not None:
         raise UserError(

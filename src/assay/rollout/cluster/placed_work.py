@@ -19,14 +19,14 @@ from assay.rollout.progress import Progress
 from assay.rollout.run_manifest import PLACE
 from assay.settings import Settings
 from assay.store import RunStore
-from assay.store.objects import UrlObjectStore, require_create_only
+from assay.store.objects import UrlObjectStore
 
 from .commits import list_finals
 from .fetch_trials import PlacedNames, fetch_trials
 from .node_session import NodeSession, PlacedRunOptions, PublishedName, open_session, remove_leftovers, require_nodes
 from .objects import object_name
 from .place_records import PublishedRun, new_run_id, publish_end, publish_run, read_published
-from .placed_run import ADDED_KEYS, PATIENCE_S, RunPlacement, open_shared, resolve_place
+from .placed_run import ADDED_KEYS, PATIENCE_S, RunPlacement, open_run_place, open_shared, resolve_place
 from .run_state import listed_run
 from .workloads import PUBLISHED_CONCURRENCY, WORKLOAD
 
@@ -93,9 +93,7 @@ async def open_placed_work(
         UserError: Nodes or place are missing or invalid, or the place holds other work of that name.
         StoreError: The place is unsuitable.
     """
-    require_nodes(options)
-    place = open_shared(resolve_place(options.place, settings))
-    await require_create_only(place)
+    place = await open_run_place(options, settings)
     await publish_run(place, published)
     async with contextlib.AsyncExitStack() as stack:
         yield PlacedWork(PublishedName(place, published.run, published.id), settings, options, progress, stack)

@@ -139,6 +139,8 @@ class RecordedTasks:
 
     def _restore(self, kept: Evidence) -> LoadedTask:
         key = (kept.data.get("record"), kept.data.get("listing"))
+        if not all(one is None or isinstance(one, str) for one in key):
+            raise CannotRebuildError("the recorded version of the task is named by no digest")
         if key not in self._kept:
             folder = Path(self._scratch.name) / str(len(self._kept)) / "task"
             folder.parent.mkdir()

@@ -1,8 +1,8 @@
 """Semi-online replay: another agent acts on the pages of verified attempts, without the site.
 
 Each recorded attempt that passed becomes a task whose environment plays its pages (`environments.browser.recorded`).
-The replays are an ordinary, judged run: a replay passes if the agent does all recorded steps itself or by an allowed
-patch, and stops there. The agent's name begins with `semi-online+`: such an attempt is no sample of the live task's.
+The replays are an ordinary, judged run: a replay passes if the agent does all recorded steps itself, without a patch,
+and stops there. The agent's name begins with `semi-online+`: such an attempt is no sample of the live task's.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def semi_online_task(task: Task, trajectory: Trajectory, calls: tuple[RecordedCa
         "source": f"{trajectory.run}:{trajectory.attempt} {trajectory.head}",
     }
     environment = EnvironmentSpec(KIND, parameters, task.environment.seed)
-    checks = (Check(PREFIX, "facts", {"expected": {"completed": True}}),)
+    checks = (Check(PREFIX, "facts", {"expected": {"unaided": True}}),)
     digest = digest_record([task.digest, environment, checks])
     return msgspec.structs.replace(task, environment=environment, checks=checks, oracle=None, digest=digest)
 

@@ -57,7 +57,7 @@ class Figures(NamedTuple):
 
 
 class WalkActs(Protocol):
-    """What walks do on the pages of a world."""
+    """Acts of walks on the pages of a world."""
 
     def seen_on(self, content: PageContent) -> Seen:
         """Returns what a page shows that forms ask for."""

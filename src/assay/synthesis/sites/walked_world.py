@@ -26,10 +26,10 @@ class NoTask(Exception):
 
 
 class Effect(NamedTuple):
-    """What a walk brought about."""
+    """Effect of a walk."""
 
     draft: Any
-    """What the kind of world made of it, for its own use."""
+    """Form that the kind of world gave it, for its own use."""
     plan: Sequence[PlannedCall]
     changes: tuple[RowChange, ...]
     """Net changes at the end of the walk."""

@@ -6,14 +6,13 @@ Nothing here runs a command. Built-in descriptions are in `languages/`; a user's
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
 from assay.errors import UserError
-from assay.limited_file import parse_file
+from assay.limited_file import parse_file, read_toml
 
 BUILT_IN = Path(__file__).with_name("languages")
 BRIDGED = "@PROGRAM@"
@@ -61,4 +60,4 @@ def load_language(name: str) -> ProgramLanguage:
 
 
 def _parse_language(data: bytes) -> ProgramLanguage:
-    return msgspec.convert(tomllib.loads(data.decode()), ProgramLanguage)
+    return msgspec.convert(read_toml(data), ProgramLanguage)

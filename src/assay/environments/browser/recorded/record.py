@@ -33,7 +33,7 @@ class RecordedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StepKey(NamedTuple):
-    """What must be done to match a step."""
+    """The act that matches a step."""
 
     kind: str
     """`link`, `button`, `history` or `call`."""
@@ -52,7 +52,7 @@ class RecordedStep(NamedTuple):
 
     key: StepKey
     calls: tuple[RecordedCall, ...]
-    """What was filled in for it, and the call that did it, in order."""
+    """Fields that were filled in for it with the call that did it, in order."""
     after: str
     """The tree after it."""
 

@@ -113,8 +113,10 @@ class RecordedSite:
     def facts(self) -> dict[str, Any]:
         """Returns the result of the replay: each recorded step is `matched`, `patched` or missing at the end of
         `outcomes`, where the replay ended."""
+        completed = self._is_at_end and not self._has_overrun
         return {
-            "completed": self._is_at_end and not self._has_overrun,
+            "completed": completed,
+            "unaided": completed and "patched" not in self._outcomes,
             "steps": len(self.steps),
             "outcomes": [*self._outcomes],
             "divergences": [*self._divergences],
