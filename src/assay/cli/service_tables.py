@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from assay.statistics import mean_interval, wilson
 
 if TYPE_CHECKING:
-    from assay.records import Trajectory, VerdictStatus
+    from assay.records import Task, Trajectory, VerdictStatus
     from assay.statistics import TaskCount
     from assay.store import AttemptRow, RunStore
     from assay.synthesis.services.clauses import ClauseReader, ClauseResult
@@ -143,10 +143,23 @@ class TaskReader:
         return self._opened[key]
 
     def _open(self, trajectory: Trajectory) -> tuple[PlannedTask, ClauseReader] | str:
-        from assay.errors import StoreError, TaskError
-        from assay.rollout.recording.task_archive import read_task_record
+        from assay.errors import TaskError
         from assay.synthesis.services.clauses import ClauseReader
         from assay.synthesis.services.planned import PlannedTask, UnsuitableError
+
+        task = self.read_task(trajectory)
+        if isinstance(task, str):
+            return task
+        try:
+            planned = PlannedTask(task)
+            return planned, ClauseReader(planned)
+        except (UnsuitableError, TaskError) as exc:
+            return str(exc)[:200]
+
+    def read_task(self, trajectory: Trajectory) -> Task | str:
+        """Returns the archived task of an attempt, or why its world must not be opened."""
+        from assay.errors import StoreError
+        from assay.rollout.recording.task_archive import read_task_record
         from assay.tasks import LoadedTask
         from assay.tasks.named_code import FLAG, find_code_of
         from assay.verdicts import is_imported_record
@@ -156,13 +169,12 @@ class TaskReader:
             return "the run has no copy of their tasks of its own"
         try:
             task = read_task_record(self._store.blobs, record)
-            code = find_code_of(LoadedTask(task, None))
-            if code and not self._allow_task_code:
-                return f"their tasks name Python code, {', '.join(code)}, which {FLAG} permits"
-            planned = PlannedTask(task)
-            return planned, ClauseReader(planned)
-        except (StoreError, UnsuitableError, TaskError) as exc:
+        except StoreError as exc:
             return str(exc)[:200]
+        code = find_code_of(LoadedTask(task, None))
+        if code and not self._allow_task_code:
+            return f"their tasks name Python code, {', '.join(code)}, which {FLAG} permits"
+        return task
 
 
 def instructions(served: Iterable[ServedAttempt], counts: Sequence[TaskCount]) -> list[InstructionRow]:

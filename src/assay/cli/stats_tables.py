@@ -22,6 +22,7 @@ from assay.statistics import (
 )
 
 from . import process_tables, semi_online_tables, service_tables, team_tables
+from .capability_table import capability_rows, sum_capabilities
 from .context_table import context_rows, sum_context_cuts
 from .pick_table import pick_rows, sum_picks
 from .refusal_table import refusal_rows
@@ -282,6 +283,11 @@ TABLES: dict[str, Table] = {
         lambda data: sum_routes(data.routes),
         route_rows,
         "no attempt was judged by the check `route`, as those of family:sites are",
+    ),
+    "capabilities": Table(
+        lambda data: sum_capabilities(data.attempts, data.needed),
+        capability_rows,
+        "no attempt is at a task on pages with a plan, as those of family:sites are",
     ),
     "refusals": Table(
         lambda data: sum_refusals(data.refusals),

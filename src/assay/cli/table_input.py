@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from assay.api.service_measures import ProcessMeasures
     from assay.statistics import TaskCount
 
+    from .capability_table import Needed
     from .context_table import ContextCut
     from .pick_table import Pick
     from .route_table import RouteLoss
@@ -78,6 +79,15 @@ class TableInput:
         from .service_tables import read_served
 
         return read_served(
+            self.root, self.runs, lambda text: say(f"warning: {text}"), allow_task_code=self.allow_task_code
+        )
+
+    @cached_property
+    def needed(self) -> Needed:
+        """Capabilities that tasks on pages need."""
+        from .capability_table import read_needed
+
+        return read_needed(
             self.root, self.runs, lambda text: say(f"warning: {text}"), allow_task_code=self.allow_task_code
         )
 

@@ -8,6 +8,7 @@ by leaving a read out; a plan with other reads may be shorter still.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from assay.environments.services.clock import clock
 from assay.environments.services.conversation import conversation
@@ -18,13 +19,14 @@ from assay.environments.services.world import ServiceWorld
 from .conduct import broken_rules
 from .requests import Draft
 
-_NOT_READS = frozenset({clock.name, conversation.name, ticket.name})
+HELPERS: Final = frozenset({clock.name, conversation.name, ticket.name})
+"""Services beside the applications of a task; none of their actions is a read."""
 
 
 def is_read(world: ServiceWorld, action: str) -> bool:
     """Returns whether an action is a view of an application."""
     declared = world.composition.actions.get(action)
-    return declared is not None and declared.reads_only and declared.service not in _NOT_READS
+    return declared is not None and declared.reads_only and declared.service not in HELPERS
 
 
 def needed_reads(world: ServiceWorld, draft: Draft) -> int:
