@@ -14,16 +14,15 @@ import argparse
 import asyncio
 import tempfile
 from pathlib import Path
-from statistics import fmean
 
 import msgspec
 
 from assay.learning.memory import add_to_memory
 from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
-from assay.statistics import difference_interval
 from assay.store import RunStore, final_rows
 from experiments._forms_world import OFFICES
+from experiments._paired import arm_cells
 
 WORLD = Path(__file__).with_name("_forms_world.py").resolve()
 ARMS = ("none", "own", "oracle", "unlinked")
@@ -89,13 +88,8 @@ def main() -> None:
     print("| items | arm | passed | by seed | against none [95%] |\n|---:|---|---:|---:|---:|")
     for recall in given.recall:
         for arm in ARMS:
-            rates = [fmean(result[arm, recall]) for result in results]
-            pairs = [(result["none", recall], result[arm, recall]) for result in results]
-            gains = [after - before for one, other in pairs for before, after in zip(one, other, strict=True)]
-            interval = difference_interval(gains)
-            ends = "" if interval is None else f" [{interval.low:+.3f}, {interval.high:+.3f}]"
-            gain = "-" if arm == "none" else f"{fmean(gains):+.3f}{ends}"
-            print(f"| {recall} | {arm} | {fmean(rates):.3f} | {min(rates):.2f} to {max(rates):.2f} | {gain} |")
+            none = None if arm == "none" else [result["none", recall] for result in results]
+            print(f"| {recall} | {arm} | {arm_cells([result[arm, recall] for result in results], none)} |")
 
 
 if __name__ == "__main__":

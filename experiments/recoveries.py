@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import tempfile
 from pathlib import Path
-from statistics import fmean
 
 import msgspec
 
@@ -21,8 +20,8 @@ from assay.learning.memory import add_to_memory
 from assay.learning.skills.chained_file import ChainedFile
 from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
-from assay.statistics import difference_interval
 from assay.store import RunStore, final_rows
+from experiments._paired import arm_cells
 
 WORLD = Path(__file__).with_name("_forms_world.py").resolve()
 ARMS = ("none", "recover", "placebo")
@@ -80,12 +79,8 @@ def main() -> None:
         results = [asyncio.run(run_seed(seed, settings)) for seed in given.seeds]
     print("| arm | passed | by seed | against none [95%] |\n|---|---:|---:|---:|")
     for arm in ARMS:
-        rates = [fmean(result[arm]) for result in results]
-        gains = [b - a for result in results for a, b in zip(result["none"], result[arm], strict=True)]
-        interval = difference_interval(gains)
-        ends = "" if interval is None else f" [{interval.low:+.3f}, {interval.high:+.3f}]"
-        gain = "-" if arm == "none" else f"{fmean(gains):+.3f}{ends}"
-        print(f"| {arm} | {fmean(rates):.3f} | {min(rates):.2f} to {max(rates):.2f} | {gain} |")
+        none = None if arm == "none" else [result["none"] for result in results]
+        print(f"| {arm} | {arm_cells([result[arm] for result in results], none)} |")
 
 
 if __name__ == "__main__":
