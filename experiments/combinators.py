@@ -28,8 +28,8 @@ from assay.agents.combinators.judges import FinishedTry
 from assay.records import Limits
 from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
-from assay.statistics import difference_interval
 from assay.store import AttemptRow, RunStore, final_rows, list_runs
+from experiments._paired import mean_cell, range_cell
 
 SEEDS = (1, 2, 3, 4, 5)
 TASKS = 40
@@ -137,11 +137,9 @@ def _gain(cell: Cell, base: Cell) -> str:
     """Returns the mean difference in success with its interval over tasks, and its range over seeds."""
     one, other = _by_task(cell.passed), _by_task(base.passed)
     differences = [one[task] - other[task] for task in one]
-    interval = difference_interval(differences)
     seeds = sorted({seed for seed, _ in cell.passed})
     by_seed = [fmean(cell.passed[key] - base.passed[key] for key in cell.passed if key[0] == seed) for seed in seeds]
-    shown = "" if interval is None else f" [{interval.low:+.3f}, {interval.high:+.3f}]"
-    return f"{fmean(differences):+.3f}{shown} | {min(by_seed):+.2f} to {max(by_seed):+.2f}"
+    return f"{mean_cell(differences)} | {range_cell(by_seed)}"
 
 
 def print_arms(arms: Sequence[tuple[Arm, Cell]]) -> None:
@@ -168,10 +166,8 @@ async def _overfit(settings: Settings) -> None:
         arm = Arm(f"best of {tries}", f"best-of:{tries}:random-world", _judge("nearly_there"))
         cell = await run_arm(arm, f"family:grid,n={TASKS},size=4,seed=11", SEEDS, settings)
         gaps = {key: cell.said[key] - cell.passed[key] for key in cell.passed}
-        interval = difference_interval(list(_by_task(gaps).values()))
-        shown = "" if interval is None else f" [{interval.low:+.3f}, {interval.high:+.3f}]"
         said, passed = fmean(cell.said.values()), fmean(cell.passed.values())
-        print(f"| {tries} | {said:.3f} | {passed:.3f} | {fmean(gaps.values()):+.3f}{shown} |")
+        print(f"| {tries} | {said:.3f} | {passed:.3f} | {mean_cell(list(_by_task(gaps).values()))} |")
 
 
 async def _hybrid(settings: Settings) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from assay.learning.skills.folder import validate_skill
 from experiments import prompt_null, team_credit
+from experiments._paired import arm_cells, mean_cell, range_cell
 from experiments._results import PAGES, RESULTS, Bar, Recording, Result, Table, render_tables
 from experiments.refused_skills import ALPHA, make_skills
 
@@ -46,6 +47,16 @@ def test_a_page_shows_tables_bars_and_the_run(tmp_path: Path) -> None:
     assert "| a |\n|---|\n| x |" in shown
     assert "- **Missed**: b: 2.\n- **Not decided**: c: 3." in shown
     assert "Commit `00000000`, seeds 1 (planned and not run: 2): `run it`." in shown
+
+
+def test_cells_of_a_comparison_show_mean_interval_and_range() -> None:
+    assert mean_cell([0.5]) == "+0.500"
+    assert mean_cell([0.0, 0.5]) == "+0.250 [-1.000, +1.000]"  # Student's quantile of one degree of freedom is 12.7
+    assert mean_cell([-0.1, -0.3, -0.2], 20, 1) == "-4.0 [-9.0, +1.0]"
+    assert range_cell([0.2, -0.1, 0.0]) == "-0.10 to +0.20"
+    base, arm = [[0.0, 1.0], [0.0, 0.0]], [[1.0, 1.0], [0.0, 1.0]]
+    assert arm_cells(base, None) == "0.250 | 0.00 to 0.50 | -"
+    assert arm_cells(arm, base) == f"0.750 | 0.50 to 1.00 | {mean_cell([1, 0, 0, 1])}"
 
 
 def test_equal_prompts_are_refused_and_a_better_one_would_not_be() -> None:
