@@ -43,7 +43,10 @@ record small-model-memory small_model memory
 record prompt-null prompt_null
 record team-credit team_credit
 record entropy-search search
-[ ! -d "$DEMO" ] || record refused-skills refused_skills "$DEMO"
+if [ -d "$DEMO" ]; then
+    record refused-skills refused_skills "$DEMO"
+    record repair-tries repair_tries "$DEMO"
+fi
 "$python" -m experiments.pages
 ASSAY_WHOLE_CAMPAIGNS=1 "$python" -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder || failed=1
 exit $failed
