@@ -9,9 +9,9 @@ a task of the trial; `null` changes the factors of two operators by 5%.
 In an earlier run (seed 31, no harm check) `harmful` was refused for no gain alone: of nine tasks that passed it lost
 six, and gained three others. Set before the run with `--record`, which has a fresh seed (32) and a harm check of three
 further attempts at each task that passed without the skill: each is refused, `leaking` unrun for the task id, `harmful`
-and `inverted` for harm, `null` and `learnt` for no gain and not for harm; all 24 tasks in every arm (`looks = 1`),
-budget 20 evaluations, level 0.0125 each, so that the four decisions share the tasks' error budget of 0.05. No placebo
-arm: no cause of a refusal needs one.
+for harm, `null` and `learnt` for no gain and not for harm; `inverted` is tried only where `harmful` is not refused for
+harm, to be refused for that. All 24 tasks in every arm (`looks = 1`), budget 20 evaluations, level 0.0125 each, so that
+the decisions share the tasks' error budget of 0.05. No placebo arm: no cause of a refusal needs one.
 
     python -m experiments.refused_skills .assay/demo-tasks-0-24
 """
@@ -58,7 +58,7 @@ class Expected(NamedTuple):
 
 
 def make_skills(task_id: str) -> list[Expected]:
-    """Returns the skills but the learnt one, the cheapest trial first."""
+    """Returns the skills but the learnt one; the last is tried only where the harmful one is not refused for harm."""
     unlikely = {name: 0.01 for name, factor in LIKELIHOOD.items() if factor >= LIKELY}
     inverted = {name: 0.001 if name in unlikely else 1000.0 for name in LIKELIHOOD}
     slightly = {name: LIKELIHOOD[name] * 0.95 for name in ("ternary_swapped", "sign_added")}
@@ -114,7 +114,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", help="task folders, as `assay demo` makes them")
     parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")
-    parser.add_argument("--only", nargs="+", help="try only these skills")
     parser.add_argument("--record", action="store_true", help="writes experiments/results")
     given = parser.parse_args()
     command = f"python -m experiments.refused_skills {given.folder} --record"
@@ -123,11 +122,11 @@ def main() -> None:
         settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
         tasks = find_tasks((given.folder,))
         library, found = SkillLibrary(settings.store), {}
-        skills = [one for one in make_skills(tasks[0].task.id) if given.only is None or one.skill.name in given.only]
-        if given.only is None or "learnt" in given.only:
-            skills.insert(2, learn_priors())
-        for expected in skills:
+        *skills, inverted = make_skills(tasks[0].task.id)
+        for expected in (*skills, learn_priors(), inverted):
             name = expected.skill.name
+            if expected is inverted and "harm" in found["harmful"][1].causes:
+                continue  # harm was shown already
             if name not in library.names():
                 library.add(expected.skill, "import", reason="to be refused", source="experiments.refused_skills")
             found[name] = expected, asyncio.run(try_skill(expected, given.folder, settings))
