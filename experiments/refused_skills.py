@@ -121,7 +121,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
         tasks = find_tasks((given.folder,))
-        library, found = SkillLibrary(settings.store), {}
+        library, found = SkillLibrary(settings.store), dict[str, tuple[Expected, TrialRecord]]()
         *skills, inverted = make_skills(tasks[0].task.id)
         for expected in (*skills, learn_priors(), inverted):
             name = expected.skill.name
