@@ -10,9 +10,10 @@ Set before the run with `--record`: 6 tasks in each seed; the rank correlation o
 five seeds (11 to 15), with 32 forks of each side and with 64. The bar for 64 was added after the ceilings of these
 seeds were known and before anything was measured with that many forks (in place of one for 128, never measured, which
 costs twice as much). Since 64 was chosen by those ceilings, its bar is asked again in five fresh seeds (21 to 25),
-whose ceilings were not computed before.
+whose ceilings were not computed before (`--fresh`).
 
     python -m experiments.team_credit
+    python -m experiments.team_credit --fresh
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
@@ -38,9 +39,8 @@ from ._results import Bar, Recording, Table
 from .teams import CREDIT_TEAM, Exact, make_trajectories, run_name, spearman
 
 TASKS = "family:split-constraints,n=6,variables=5,values=4,parts=3,turns=5,seed=23"
-SEEDS, FRESH_SEEDS, BAR = (11, 12, 13, 14, 15), (21, 22, 23, 24, 25), 0.9
-PLAN = (("32 forks", SEEDS, 32), ("64 forks", SEEDS, 64), ("64 forks, fresh seeds", FRESH_SEEDS, 64))
-"""Name, seeds and forks of each side of each part."""
+SEEDS, FRESH_SEEDS = (11, 12, 13, 14, 15), (21, 22, 23, 24, 25)
+FORKS, FRESH_FORKS, BAR = (32, 64), (64,), 0.9
 CEILINGS = (8, 16, 32, 64, 128)
 """Numbers of forks for which ceilings are computed."""
 DRAWS = 400
@@ -140,24 +140,24 @@ def _coupled(pairs: np.ndarray, forks: int, draw: np.random.Generator) -> list[f
     return [float(one) for one in np.sign(difference) * draw.binomial(forks, np.abs(difference)) / forks]
 
 
-def make_tables(found: Mapping[str, Mapping[int, SeedScores]], limits: Mapping[int, SeedLimits]) -> dict[str, Table]:
-    """Returns a table by seed for each part of the plan, the table of ceilings, and the costs."""
+def make_tables(found: Mapping[int, Mapping[int, SeedScores]], limits: Mapping[int, SeedLimits]) -> dict[str, Table]:
+    """Returns a table by seed for each number of forks, the table of ceilings, and the costs."""
     named = ["all acts", "messages alone", "shared outcome"]
     simulated = ["ceiling, independent sides", "ceiling, coupled sides", "its 5th percentile"]
     tables, costs = {}, []
-    for part, _, forks in PLAN:
-        rows, measured = [], list(found[part].values())
-        for seed, one in found[part].items():
+    for forks, scores in found.items():
+        rows, measured = [], list(scores.values())
+        for seed, one in scores.items():
             figures = (one.acts, one.messages, one.shared, *simulated_with(limits[seed], forks)[1:])
             rows.append([str(seed), f"{one.units} ({one.zeros})", *(f"{figure:.3f}" for figure in figures)])
-        tables[part] = Table(["seed", "acts (of them without effect)", *named, *simulated], rows)
+        tables[f"{forks} forks"] = Table(["seed", "acts (of them without effect)", *named, *simulated], rows)
         cost = [sum(getattr(one, name) for one in measured) for name in ("attempts", "units", "continuations", "turns")]
         cpu_s = sum(one.cpu_s for one in measured)
         each = [f"{cost[2] / cost[0]:,.0f}", f"{cpu_s:,.0f}", f"{cpu_s / cost[1]:.2f}"]
-        costs.append([part, *(f"{count:,}" for count in cost), *each])
+        costs.append([str(forks), *(f"{count:,}" for count in cost), *each])
     ceilings = []
     for number in CEILINGS:
-        columns = list(zip(*(simulated_with(limits[seed], number)[1:] for seed in SEEDS), strict=True))
+        columns = list(zip(*(simulated_with(limit, number)[1:] for limit in limits.values()), strict=True))
         ceilings.append([str(number), *(f"{fmean(column):.3f}, {min(column):.3f}" for column in columns)])
     spent = ["recorded attempts", "acts", "continuations", "their turns", "continuations an attempt", "CPU-s"]
     return tables | {
@@ -171,32 +171,36 @@ def simulated_with(one: SeedLimits, forks: int) -> Ceiling:
     return next(ceiling for ceiling in one.ceilings if ceiling.forks == forks)
 
 
-async def run(settings: Settings, recording: Recording) -> None:
-    """Measures each part of the plan."""
-    found: dict[str, dict[int, SeedScores]] = {}
-    limits = {seed: await find_limits(seed, settings) for seed in (*SEEDS, *FRESH_SEEDS)}
+async def run(numbers: Sequence[int], settings: Settings, recording: Recording) -> None:
+    """Measures the seeds with each number of forks."""
+    found: dict[int, dict[int, SeedScores]] = {}
+    limits = {seed: await find_limits(seed, settings) for seed in recording.seeds}
     bars = []
-    for part, seeds, forks in PLAN:
-        for seed in seeds:
-            scores = found.setdefault(part, {})[seed] = await measure_seed(seed, forks, settings)
-            print(f"{part}, seed {seed}: {scores.acts:.3f}", flush=True)
-        acts = [one.acts for one in found[part].values()]
+    for forks in numbers:
+        for seed in recording.seeds:
+            scores = found.setdefault(forks, {})[seed] = await measure_seed(seed, forks, settings)
+            print(f"{forks} forks, seed {seed}: {scores.acts:.3f}", flush=True)
+        acts = [one.acts for one in found[forks].values()]
         shown = f"{fmean(acts):.3f} in the mean, {min(acts):.3f} in the worst seed"
-        bars.append(Bar(f"rank correlation at least {BAR} in each seed, {part}", shown, min(acts) >= BAR))
+        bars.append(Bar(f"rank correlation at least {BAR} with {forks} forks, in each seed", shown, min(acts) >= BAR))
     recording.write(make_tables(found, limits), bars)
 
 
 def main() -> None:
     """Runs the experiment."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fresh", action="store_true", help="the fresh seeds")
     parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")
     parser.add_argument("--record", action="store_true", help="writes experiments/results")
     given = parser.parse_args()
-    command = "python -m experiments.team_credit --record"
-    recording = Recording("team-credit", command, (*SEEDS, *FRESH_SEEDS), __doc__ or "", enabled=given.record)
+    name, more, seeds, numbers = "team-credit", "", SEEDS, FORKS
+    if given.fresh:
+        name, more, seeds, numbers = f"{name}-fresh", " --fresh", FRESH_SEEDS, FRESH_FORKS
+    command = f"python -m experiments.team_credit{more} --record"
+    recording = Recording(name, command, seeds, __doc__ or "", enabled=given.record)
     with tempfile.TemporaryDirectory() as scratch:
         settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
-        asyncio.run(run(settings, recording))
+        asyncio.run(run(numbers, settings, recording))
 
 
 if __name__ == "__main__":

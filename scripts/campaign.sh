@@ -42,6 +42,7 @@ record small-model-prompts small_model prompts
 record small-model-memory small_model memory
 record prompt-null prompt_null
 record team-credit team_credit
+record team-credit team_credit --fresh
 record entropy-search search
 if [ -d "$DEMO" ]; then
     record refused-skills refused_skills "$DEMO"
