@@ -40,7 +40,8 @@ from .teams import CREDIT_TEAM, Exact, make_trajectories, run_name, spearman
 
 TASKS = "family:split-constraints,n=6,variables=5,values=4,parts=3,turns=5,seed=23"
 SEEDS, FRESH_SEEDS = (11, 12, 13, 14, 15), (21, 22, 23, 24, 25)
-FORKS, FRESH_FORKS, BAR = (32, 64), (64,), 0.9
+FORKS: tuple[int, ...] = (32, 64)
+FRESH_FORKS, BAR = (64,), 0.9
 CEILINGS = (8, 16, 32, 64, 128)
 """Numbers of forks for which ceilings are computed."""
 DRAWS = 400
