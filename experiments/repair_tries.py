@@ -7,10 +7,13 @@ and less noise than runs of every combinator. Judged are the same things: `verdi
 visible tests are what the agent itself reports of them at its end, and a vote counts digests of final states.
 
 Set before the run with `--record`: `repair` with a budget of 20 evaluations a try on the 24 synthesised tasks of
-`assay demo`, five run seeds (41 to 45) and so 60 ordered choices of three tries for each task; success and cost of all
-arms, gains paired by task with their intervals over tasks. No bar: the figures are reported as they are.
+`assay demo`. Three tries of each task are the attempts without a skill of the trials of `experiments.refused_skills`,
+which are of this agent, budget and tasks, and have a seed of their own in each trial; two more (run seeds 41 and 42)
+are made here, so that each task has 60 ordered choices of three tries. Success and cost of all arms, gains paired by
+task with their intervals over tasks. No bar: the figures are reported as they are.
 
-    python -m experiments.repair_tries .assay/demo-tasks-0-24
+    python -m experiments.refused_skills .assay/demo-tasks-0-24 --store STORE
+    python -m experiments.repair_tries .assay/demo-tasks-0-24 --store STORE
 """
 
 from __future__ import annotations
@@ -19,7 +22,6 @@ import argparse
 import asyncio
 import itertools
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -28,16 +30,18 @@ from typing import NamedTuple
 
 import msgspec
 
+from assay.learning.skills.library import SkillLibrary
 from assay.learning.trainer.rollouts import complete_run
 from assay.records import Trajectory
 from assay.rollout import RunConfig
 from assay.settings import Settings
-from assay.store import RunStore
+from assay.store import RunStore, final_rows
 
 from ._paired import mean_cell
 from ._results import Recording, Table
+from .refused_skills import BUDGET
 
-SEEDS, BUDGET, TRIES = (41, 42, 43, 44, 45), 20, 3
+SEEDS, TRIES = (41, 42), 3
 
 
 class RepairTry(NamedTuple):
@@ -86,14 +90,27 @@ ARMS: dict[str, Callable[[Sequence[RepairTry]], Choice]] = {
 }
 
 
-async def make_tries(folder: str, seed: int, settings: Settings) -> dict[str, RepairTry]:
-    """Makes one attempt at each task, or continues the run that is there."""
-    config = RunConfig(
-        tasks=(folder,), agent="repair", agent_options={"budget": BUDGET}, run=f"tries-{seed}", seed=seed, concurrency=2
+async def make_run(folder: str, seed: int, settings: Settings) -> str:
+    """Makes one attempt at each task, or continues the run that is there; returns its name."""
+    run, options = f"tries-{seed}", {"budget": BUDGET}
+    config = RunConfig(tasks=(folder,), agent="repair", agent_options=options, run=run, seed=seed, concurrency=2)
+    await complete_run(config, settings)
+    return run
+
+
+def find_runs(settings: Settings) -> list[str]:
+    """Returns the runs without a skill of all trials in the store, which had one look each."""
+    library = SkillLibrary(settings.store)
+    trials = [entry.trial for name in library.names() for entry in library.entries(name)]
+    return sorted(
+        run for one in trials if one is not None for arm in one.arms if arm.name == "none" for run in arm.runs
     )
-    rows = await complete_run(config, settings)
-    with RunStore.open(settings.store, f"tries-{seed}") as store:
-        return {row.task: read_try(store.trajectory(row.chain)) for row in rows}
+
+
+def read_tries(settings: Settings, run: str) -> dict[str, RepairTry]:
+    """Returns how the attempts of a run ended, by task."""
+    with RunStore.open(settings.store, run) as store:
+        return {row.task: read_try(store.trajectory(row.chain)) for row in final_rows(store.attempts())}
 
 
 def read_try(made: Trajectory) -> RepairTry:
@@ -148,27 +165,28 @@ def report(tasks: Mapping[str, Sequence[RepairTry]], recording: Recording) -> No
 
 
 async def run(folder: str, settings: Settings, recording: Recording) -> None:
-    """Makes the tries of all seeds."""
+    """Collects the tries of all runs."""
+    runs = [*find_runs(settings), *[await make_run(folder, seed, settings) for seed in recording.seeds]]
+    print(f"runs: {', '.join(runs)}", flush=True)
     tasks: dict[str, list[RepairTry]] = {}
-    for seed in SEEDS:
-        for name, one in (await make_tries(folder, seed, settings)).items():
-            tasks.setdefault(name, []).append(one)
-        print(f"seed {seed} is done", flush=True)
-    report({name: tries for name, tries in sorted(tasks.items()) if len(tries) == len(SEEDS)}, recording)
+    for name in runs:
+        for task, one in read_tries(settings, name).items():
+            tasks.setdefault(task, []).append(one)
+    report({name: tries for name, tries in sorted(tasks.items()) if len(tries) == len(runs)}, recording)
 
 
 def main() -> None:
     """Runs the experiment."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", help="task folders, as `assay demo` makes them")
-    parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")
+    parser.add_argument("--store", type=Path, required=True, help="store of `experiments.refused_skills`")
+    parser.add_argument("--seeds", type=int, nargs="*", default=list(SEEDS), help="runs that are made here")
     parser.add_argument("--record", action="store_true", help="writes experiments/results")
     given = parser.parse_args()
-    command = f"python -m experiments.repair_tries {given.folder} --record"
-    recording = Recording("repair-tries", command, SEEDS, __doc__ or "", enabled=given.record)
-    with tempfile.TemporaryDirectory() as scratch:
-        settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
-        asyncio.run(run(given.folder, settings, recording))
+    command = f"python -m experiments.repair_tries {given.folder} --store STORE --record"
+    recording = Recording("repair-tries", command, given.seeds, __doc__ or "", enabled=given.record, planned=SEEDS)
+    settings = msgspec.structs.replace(Settings.from_environment(), store=given.store)
+    asyncio.run(run(given.folder, settings, recording))
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ record team-credit team_credit --fresh
 record entropy-search search
 if [ -d "$DEMO" ]; then
     record refused-skills refused_skills "$DEMO"
-    record repair-tries repair_tries "$DEMO"
+    record refused-skills repair_tries "$DEMO"  # of the attempts in that store
 fi
 "$python" -m experiments.pages
 ASSAY_WHOLE_CAMPAIGNS=1 "$python" -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder || failed=1
