@@ -26,9 +26,11 @@ from assay.learning.trainer.rollouts import complete_run
 from assay.records import Trajectory
 from assay.rollout import RunConfig, Tally
 from assay.settings import Settings
-from assay.statistics import difference_interval, format_p_value, sign_flip_test
+from assay.statistics import format_p_value, sign_flip_test
 from assay.store import RunStore, final_rows
 from assay.verdicts import trust_of
+
+from ._paired import mean_cell
 
 APPS = ("airline", "bank", "console", "mail", "shop", "tracker")
 AGENT = "tests.synthesis.services.solver_agent:SolverAgent"
@@ -117,14 +119,8 @@ async def main() -> None:
         settings = msgspec.structs.replace(Settings.from_environment(), store=Path(scratch))
         saved = [one for app in given.apps for one in await measure_app(settings, app, given)]
     p_value = format_p_value(sign_flip_test(saved), digits=4)
-    print(f"calls saved a task: {np.mean(saved):.2f}, 95% {difference_of_counts(saved)}, one-sided p {p_value}")
-
-
-def difference_of_counts(values: list[float]) -> str:
-    """Returns Student's interval of a mean of counts."""
-    most = max(1.0, max(map(abs, values)))
-    interval = difference_interval([value / most for value in values])
-    return "-" if interval is None else f"[{interval[0] * most:.2f}, {interval[1] * most:.2f}]"
+    most = max(1.0, max(map(abs, saved)))
+    print(f"calls saved a task [95%]: {mean_cell([one / most for one in saved], most, 2)}, one-sided p {p_value}")
 
 
 if __name__ == "__main__":

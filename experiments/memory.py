@@ -24,8 +24,9 @@ from assay.learning.skills.chained_file import ChainedFile
 from assay.records import Limits
 from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
-from assay.statistics import difference_interval
 from assay.store import RunStore, final_rows
+
+from ._paired import mean_cell, range_cell
 
 SEEDS, ROUNDS, TASKS = (1, 2, 3, 4, 5), 6, 40
 
@@ -104,15 +105,11 @@ def main() -> None:
 
 
 def _gain(pairs: list[tuple[float, float]]) -> str:
-    differences = [after - before for before, after in pairs]
-    interval = difference_interval(differences)
-    ends = "" if interval is None else f" [{interval.low:+.3f}, {interval.high:+.3f}]"
-    return f"{fmean(differences):+.3f}{ends}"
+    return mean_cell([after - before for before, after in pairs])
 
 
 def _seeds(results: list[dict[str, list[list[float]]]], arm: str) -> str:
-    gains = [fmean(result[arm][-1]) - fmean(result[arm][0]) for result in results]
-    return f"{min(gains):+.2f} to {max(gains):+.2f}"
+    return range_cell([fmean(result[arm][-1]) - fmean(result[arm][0]) for result in results])
 
 
 if __name__ == "__main__":

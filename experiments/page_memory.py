@@ -23,9 +23,11 @@ from assay.learning.memory import add_to_memory
 from assay.records import Limits
 from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
-from assay.statistics import difference_interval, mean_interval
+from assay.statistics import mean_interval
 from assay.store import RunStore, final_rows, list_runs
 from assay.synthesis.sites.family import SiteTasks
+
+from ._paired import mean_cell
 
 SITE, SEEDS, OTHER = "library", (1, 2, 3, 4, 5), ("museum", 3)
 SHORT, LONG = {"n": 3, "least": 3, "most": 5}, {"n": 3, "least": 6, "most": 9}
@@ -94,9 +96,10 @@ async def measure(settings: Settings) -> dict[str, Outcomes]:
     return found
 
 
-def _text(value: float, interval: Any, sign: str = "") -> str:
-    ends = "" if interval is None else f" [{interval.low:{sign}.3f}, {interval.high:{sign}.3f}]"
-    return f"{value:{sign}.3f}{ends}"
+def _rate(passed: list[float]) -> str:
+    interval = mean_interval(passed)
+    ends = "" if interval is None else f" [{interval.low:.3f}, {interval.high:.3f}]"
+    return f"{fmean(passed):.3f}{ends}"
 
 
 def main() -> None:
@@ -112,13 +115,11 @@ def main() -> None:
         passed = [one[0] for one in outcomes.values()]
         gains = [outcomes[task][0] - none[task][0] for task in outcomes]
         acts = [(outcomes[task][1] - none[task][1]) / ACTS for task in outcomes]
-        spread = difference_interval(acts)
-        scaled = None if spread is None else type(spread)(spread.low * ACTS, spread.high * ACTS)
         by_seed = [fmean(one[0] for task, one in outcomes.items() if task[0] == seed) for seed in SEEDS]
         print(
-            f"| {arm} | {len(outcomes)} | {_text(fmean(passed), mean_interval(passed))} | "
-            f"{_text(fmean(gains), difference_interval(gains), '+')} | {fmean(o[1] for o in outcomes.values()):.1f} | "
-            f"{_text(fmean(acts) * ACTS, scaled, '+')} | {', '.join(f'{rate:.2f}' for rate in by_seed)} |"
+            f"| {arm} | {len(outcomes)} | {_rate(passed)} | "
+            f"{mean_cell(gains)} | {fmean(o[1] for o in outcomes.values()):.1f} | "
+            f"{mean_cell(acts, ACTS)} | {', '.join(f'{rate:.2f}' for rate in by_seed)} |"
         )
 
 

@@ -29,8 +29,8 @@ from assay.errors import UserError
 from assay.learning.policies import learn_policy
 from assay.learning.values import learn_value
 from assay.settings import Settings
-from assay.statistics import difference_interval
 
+from ._paired import mean_cell, range_cell
 from ._results import Bar, Recording, Table
 from .combinators import Arm, Cell, run_arm
 
@@ -128,10 +128,10 @@ async def run_world(
 def _gain(found: Sequence[Cell], base: Sequence[Cell]) -> list[str]:
     pairs = zip(found, base, strict=True)
     differences = [[cell.passed[key] - other.passed[key] for key in cell.passed] for cell, other in pairs]
-    interval = difference_interval([one for several in differences for one in several])
-    means = [fmean(one) for one in differences]
-    ends = "" if interval is None else f" [{interval.low:+.3f}, {interval.high:+.3f}]"
-    return [f"{fmean(means):+.3f}{ends}", f"{min(means):+.2f} to {max(means):+.2f}"]
+    return [
+        mean_cell([one for several in differences for one in several]),
+        range_cell([fmean(one) for one in differences]),
+    ]
 
 
 def report_worlds(found: dict[str, tuple[Table, dict[str, float], list[str]]], recording: Recording) -> None:

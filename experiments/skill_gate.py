@@ -9,6 +9,7 @@ that knows each task's rate and the effect.
     python -m experiments.skill_gate nulls
     python -m experiments.skill_gate limit
     python -m experiments.skill_gate reserve
+    python -m experiments.skill_gate harm
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.learning.skills.decision import TaskPasses, TrialDecision, TrialDesign, decide_trial
+from assay.learning.skills.decision import (
+    TaskPasses,
+    TrialDecision,
+    TrialDesign,
+    add_harm_check,
+    choose_harm_tasks,
+    decide_trial,
+)
 from assay.statistics import SequentialTest, TaskScore
 
 TASKS, ATTEMPTS, ALPHA = 100, 4, 0.05
@@ -143,6 +151,31 @@ def _search(draw: np.random.Generator) -> tuple[bool, bool, bool]:
     return bool(best > base), decide(passes, 1).accepted, alone.accepted
 
 
+def print_harm(number: int) -> None:
+    """Prints how often harm is named on few and hard tasks, without a harm check and with one, and what the check
+    costs: 24 tasks, of which 9 pass in 95% without the skill and at another rate with it, and 15 in 10% either way."""
+    for kept in (0.95, 0.7, 0.5, 0.3, 0.1):
+        rates = np.array([[0.95, kept]] * 9 + [[0.1, 0.1]] * 15)
+        found = [_harm_trial(np.random.default_rng(20_000 + seed), rates) for seed in range(number)]
+        plain, checked, attempts = np.mean(found, axis=0)
+        print(f"| 0.95 to {kept:.2f} | {plain:.3f} | {checked:.3f} | 48 | {attempts:.0f} |", flush=True)
+
+
+def _harm_trial(draw: np.random.Generator, rates: NDArray[np.float64], tries: int = 3) -> tuple[bool, bool, int]:
+    """Returns whether harm is named without a check, and with one, and the attempts of the check."""
+    first, again = draw.random(rates.shape) < rates, draw.binomial(tries, rates)
+    passes = [TaskPasses(f"t{n:02}", *map(int, row)) for n, row in enumerate(first)]
+    plain, design = TrialDesign(ALPHA, len(passes)), TrialDesign(ALPHA, len(passes), has_harm_check=True)
+    alone, decision = decide_trial([passes], plain), decide_trial([passes], design)
+    assert alone is not None
+    assert decision is not None
+    names = choose_harm_tasks(passes, decision, design)
+    if names:
+        tried = [TaskPasses(one.task, *map(int, again[n])) for n, one in enumerate(passes) if one.task in names]
+        decision, _ = add_harm_check(decision, tried, tries, design)
+    return "harm" in alone.causes, "harm" in decision.causes, 2 * tries * len(names)
+
+
 def print_limits(number: int) -> None:
     """Prints the power of the oracle's test in one look at all tasks, against each control and against both."""
     for case in POWER:
@@ -177,6 +210,7 @@ def main() -> None:
         "nulls": lambda number: print_cases(NULLS, number),
         "limit": print_limits,
         "reserve": print_reserves,
+        "harm": print_harm,
     }
     parser.add_argument("part", choices=list(parts))
     parser.add_argument("--number", type=int, default=1_000)

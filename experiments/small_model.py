@@ -36,10 +36,10 @@ from assay.learning.skills.chained_file import ChainedFile
 from assay.learning.trainer.rollouts import complete_run
 from assay.rollout import RunConfig
 from assay.settings import Settings
-from assay.statistics import difference_interval
 from assay.store import RunStore, final_rows
 from assay.tasks import find_tasks
 
+from ._paired import mean_cell
 from ._results import Bar, Recording, Table
 from .locks_world import TOOLS
 
@@ -159,7 +159,7 @@ def report_memory(results: Sequence[Mapping[str, Outcomes]], recording: Recordin
         Bar("stale facts dropped, fresh ones shown", f"{stale:.2f} and {fresh:.2f} of them shown", stale == 0 < fresh),
     ]
     differences = Table(
-        ["against one right fact", "difference [95%]"], [[arm, _mean(some)] for arm, some in pairs.items()]
+        ["against one right fact", "difference [95%]"], [[arm, mean_cell(some)] for arm, some in pairs.items()]
     )
     recording.write({"arms": Table(columns, whole), "differences": differences}, bars)
 
@@ -257,16 +257,10 @@ def report_context(results: Sequence[Mapping[str, Outcomes]], recording: Recordi
             sum(result[f"{policy}: {n}"]["all"] for result in results) for n in ("dropped", "known", "needed")
         )
         later = f"{needed:.0f} of {known:.0f} ({needed / known:.0%})" if known else "-"
-        against = "" if policy == "whole" else _mean(pairs)
+        against = "" if policy == "whole" else mean_cell(pairs)
         rows.append([policy, f"{fmean(rates):.3f}", against, f"{dropped:.0f}", later])
     columns = ["policy", "passed", "against the whole conversation [95%]", "outputs dropped", "needed later"]
     recording.write({"policies": Table(columns, rows)})
-
-
-def _mean(differences: Sequence[float]) -> str:
-    interval = difference_interval(list(differences))
-    ends = "" if interval is None else f" [{interval.low:+.3f}, {interval.high:+.3f}]"
-    return f"{fmean(differences):+.3f}{ends}"
 
 
 PARTS: dict[str, tuple[Callable[[int, Settings], Coroutine[Any, Any, Any]], Callable[[Any, Recording], None]]] = {

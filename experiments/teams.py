@@ -33,9 +33,11 @@ from assay.rollout import RunConfig, Tally, start_run
 from assay.rollout.rejudge.config import MarginalsConfig
 from assay.rollout.rejudge.marginals import Marginal, MarginalsReport, measure_marginals
 from assay.settings import Settings
-from assay.statistics import difference_interval, mean_interval
+from assay.statistics import mean_interval
 from assay.store import RunStore, final_rows, list_runs
 from assay.tasks import find_tasks
+
+from ._paired import mean_cell, range_cell
 
 SEEDS = (1, 2, 3, 4, 5)
 TASKS = "family:split-constraints,n=40,variables=5,values=4,seed=21"
@@ -162,11 +164,8 @@ def _by_task(cell: dict[tuple[int, str], dict[str, float]], name: str) -> dict[s
 def _gain(cell: dict[tuple[int, str], dict[str, float]], base: dict[tuple[int, str], dict[str, float]]) -> str:
     one, other = _by_task(cell, "passed"), _by_task(base, "passed")
     differences = [one[task] - other[task] for task in one]
-    interval = difference_interval(differences)
-    assert interval is not None
     by_seed = [fmean(cell[key]["passed"] - base[key]["passed"] for key in cell if key[0] == seed) for seed in SEEDS]
-    shown = f"{fmean(differences):+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]"
-    return f"{shown} | {min(by_seed):+.2f} to {max(by_seed):+.2f}"
+    return f"{mean_cell(differences)} | {range_cell(by_seed)}"
 
 
 # An adviser on a budget.

@@ -76,6 +76,21 @@ def test_harmful_and_null_skills_are_refused_for_their_reason(store: Path, tmp_p
 
 
 @pytest.mark.long
+def test_mild_harm_is_found_by_further_attempts_at_tasks_that_passed(store: Path, tmp_path: Path) -> None:
+    rules = parse_rules(answer(store, "skills", "show", "guide")["text"])
+    lines = "\n".join(render_rule(pattern, factor**-0.5) for pattern, factor in rules.items())
+    write(tmp_path / "mild", f"---\nname: mild\ndescription: d\n---\n\n{lines}\n")
+    assay(store, "skills", "import", str(tmp_path / "mild"))
+    words = ("mild", "--tasks", f"{WORLDS},n=30,seed=530", "--looks", "1", "--harm-attempts", "12", "--no-placebo")
+    refused = answer(store, "skills", "trial", *words, code=1)["trial"]
+    check = refused["harm_check"]
+    assert refused["causes"] == ["harm", "no gain"]
+    assert check["p_harm"] <= check["level"] == 0.025
+    assert check["passed"][1] < check["passed"][0] <= 12 * check["tasks"]
+    assert len(set(check["runs"])) == 2
+
+
+@pytest.mark.long
 def test_leaking_skill_is_refused_before_anything_runs(store: Path, tmp_path: Path) -> None:
     write(tmp_path / "leaking", "---\nname: leaking\ndescription: d\n---\n\nIn adventure-locks0-rooms3-9-1 go north.\n")
     assay(store, "skills", "import", str(tmp_path / "leaking"))

@@ -10,8 +10,10 @@ import pytest
 
 from assay.learning.skills.folder import validate_skill
 from experiments import prompt_null, team_credit
+from experiments._paired import arm_cells, mean_cell, range_cell
 from experiments._results import PAGES, RESULTS, Bar, Recording, Result, Table, render_tables
-from experiments.refused_skills import make_skills
+from experiments.refused_skills import ALPHA, make_skills
+from experiments.repair_tries import ARMS, RepairTry, expect, take_majority
 
 pytestmark = pytest.mark.newest
 
@@ -48,6 +50,16 @@ def test_a_page_shows_tables_bars_and_the_run(tmp_path: Path) -> None:
     assert "Commit `00000000`, seeds 1 (planned and not run: 2): `run it`." in shown
 
 
+def test_cells_of_a_comparison_show_mean_interval_and_range() -> None:
+    assert mean_cell([0.5]) == "+0.500"
+    assert mean_cell([0.0, 0.5]) == "+0.250 [-1.000, +1.000]"  # Student's quantile of one degree of freedom is 12.7
+    assert mean_cell([-0.1, -0.3, -0.2], 20, 1) == "-4.0 [-9.0, +1.0]"
+    assert range_cell([0.2, -0.1, 0.0]) == "-0.10 to +0.20"
+    base, arm = [[0.0, 1.0], [0.0, 0.0]], [[1.0, 1.0], [0.0, 1.0]]
+    assert arm_cells(base, None) == "0.250 | 0.00 to 0.50 | -"
+    assert arm_cells(arm, base) == f"0.750 | 0.50 to 1.00 | {mean_cell([1, 0, 0, 1])}"
+
+
 def test_equal_prompts_are_refused_and_a_better_one_would_not_be() -> None:
     draw = np.random.default_rng(1)
     equal = (draw.random((42, 6)) < 0.4).astype(float)
@@ -69,9 +81,24 @@ def test_simulated_estimates_are_unbiased_and_coupled_ones_vary_least() -> None:
     assert limit.independent < limit.coupled <= 1.0
 
 
+def test_combinators_of_recorded_tries_choose_as_the_agents_do() -> None:
+    lost, done, wrong = (
+        RepairTry(False, False, "a", 2, 20),
+        RepairTry(True, True, "b", 3, 5),
+        RepairTry(False, True, "c", 4, 9),
+    )
+    found = {name: choose([lost, wrong, done]) for name, choose in ARMS.items()}
+    assert [one.chosen for one in found.values()] == [lost, done, wrong, lost]
+    assert [len(one.made) for one in found.values()] == [1, 3, 2, 3]
+    assert take_majority([lost, done, done]).chosen == done
+    # retry hands in the earlier one of done and wrong, which agree in nothing that it sees
+    assert expect([lost, wrong, done], ARMS["retry up to 3, visible tests"])[0] == pytest.approx(1 / 2)
+    assert expect([lost, wrong, done], ARMS["best of 3, verdict"]) == (1.0, 9.0, 34.0, 3.0)
+
+
 def test_the_skills_that_are_to_be_refused_are_valid() -> None:
     found = make_skills("assay/networkx-1")
     assert [one.skill.name for one in found] == ["leaking", "harmful", "null", "inverted"]
     assert all(validate_skill(one.skill) == () for one in found)
     assert "assay/networkx-1" in found[0].skill.text
-    assert sum(one.alpha for one in found[1:]) + 0.0125 <= 0.05  # the learnt one is the fourth
+    assert 4 * ALPHA <= 0.05  # of the four that are run, one of them learnt

@@ -23,7 +23,7 @@ from .tables import print_rows
 if TYPE_CHECKING:
     from assay.learning.skills.folder import SkillFolder
     from assay.learning.skills.library import SkillLibrary, SkillSummary
-    from assay.learning.skills.records import ArmResult, SkillEntry
+    from assay.learning.skills.records import ArmResult, HarmCheck, SkillEntry
 
 app = plain_typer(help="Keeps Agent Skills with the evidence that they rest on.")
 NameArgument = Annotated[str, typer.Argument(help="Name of a skill in the store.", show_default=False)]
@@ -224,11 +224,20 @@ def trial(config: TrialConfig, store: StoreOption = None, as_json: JsonOption = 
         if found.arms:
             tried = f"{found.arms[0].tasks} of {quantity(found.planned, 'task')}"
             say(f"{quantity(found.looks, 'look')}, {tried}; {quantity(found.unjudged, 'unjudged attempt')}")
+        if found.harm_check is not None:
+            say(_harm_check_line(found.harm_check))
         if found.earlier_uses:
             earlier = quantity(found.earlier_uses, "earlier decision")
             say(f"{earlier} used some of these tasks: the rates are not clean estimates")
     if not found.accepted:
         raise typer.Exit(1)
+
+
+def _harm_check_line(check: HarmCheck) -> str:
+    total = check.tasks * check.attempts
+    tasks = f"{quantity(check.tasks, 'task')} that passed without the skill, {quantity(check.attempts, 'attempt')} each"
+    passed = f"{check.passed[0]} of {total} without, {check.passed[1]} of {total} with"
+    return f"harm check: {tasks}: {passed} (one-sided p {check.p_harm:.3f} for a loss, level {check.level:g})"
 
 
 @app.command("holdouts")

@@ -6,9 +6,17 @@ import time
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
-from assay.learning.skills.decision import TaskPasses, TrialDecision, TrialDesign, decide_trial
+from assay.learning.skills.decision import (
+    TaskPasses,
+    TrialDecision,
+    TrialDesign,
+    add_harm_check,
+    choose_harm_tasks,
+    decide_trial,
+)
 from assay.learning.skills.folder import SkillFolder
 from assay.learning.skills.leaks import TaskSecrets, scan_leaks, secrets_of_task
 from assay.learning.skills.trial import screen_skill
@@ -146,6 +154,42 @@ def test_clear_gain_and_clear_loss_end_the_trial_early() -> None:
     assert decide_trial([passes(1, 1, 1, tasks=20)], TrialDesign(0.05, 60, 4)) is None
     stopped = decide(passes(1, 1, 1, tasks=20), passes(1, 1, 1, tasks=20), planned=60)
     assert (stopped.looks, stopped.tasks, stopped.accepted) == (2, 40, False)
+
+
+HARD = TrialDesign(0.05, 24, has_harm_check=True)
+
+
+def hard_trial(draw: np.random.Generator, kept: float, attempts: int = 3) -> TrialDecision:
+    """Nine of 24 tasks pass nearly always without the skill, the others seldom; with it the nine pass at a rate."""
+    rates = np.array([[0.95, kept]] * 9 + [[0.05, 0.05]] * 15)
+    looks = [TaskPasses(f"t{n:02}", *map(int, row)) for n, row in enumerate(draw.random((24, 2)) < rates)]
+    decision = decide_trial([looks], HARD)
+    assert decision is not None
+    names = choose_harm_tasks(looks, decision, HARD)
+    if not names:
+        return decision
+    again = draw.binomial(attempts, rates)
+    tried = [TaskPasses(name, *map(int, again[int(name[1:])])) for name in names]
+    return add_harm_check(decision, tried, attempts, HARD)[0]
+
+
+def test_harm_check_finds_harm_among_hard_tasks_and_keeps_its_level() -> None:
+    draw = np.random.default_rng(3)
+    harmful, null = ([hard_trial(draw, kept).causes for _ in range(400)] for kept in (0.4, 0.95))
+    assert np.mean([causes[0] == "harm" for causes in harmful]) > 0.75
+    assert np.mean(["harm" in causes for causes in null]) <= 0.05
+    assert {causes[-1] for causes in harmful + null} == {"no gain"}
+
+
+def test_harm_check_is_made_only_where_it_can_tell() -> None:
+    lost = [TaskPasses(f"t{n}", 1, int(n > 2)) for n in range(9)] + [TaskPasses(f"u{n}", 0, 0) for n in range(15)]
+    decision = decide_trial([lost], HARD)
+    assert decision is not None
+    assert choose_harm_tasks(lost, decision, HARD) == tuple(f"t{n}" for n in range(9))
+    assert choose_harm_tasks(lost, decision, HARD._replace(has_harm_check=False)) == ()
+    assert choose_harm_tasks(lost[4:], decision, HARD) == ()  # five passing tasks cannot reach the level
+    assert choose_harm_tasks([TaskPasses("t", 1, 1)] * 9, decision, HARD) == ()  # nothing was lost
+    assert choose_harm_tasks(lost, decision._replace(causes=("harm",)), HARD) == ()
 
 
 def test_gain_in_weight_alone_is_no_gain() -> None:

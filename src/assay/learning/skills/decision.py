@@ -6,6 +6,11 @@ controls (no skill; the placebo) is accepted with a chance of at most alpha, by 
 `NO_EFFECT_SHARE` of alpha if the three arms differ by draws alone, by a test against both controls together, which the
 other two nearly imply; where the placebo ends as no skill does, attempt by attempt, alpha remains. All are exact
 permutation tests on tasks (`assay.statistics.SequentialTest`).
+
+A loss is tested beside the gains, and named first. Few and hard tasks refuse a harmful skill, since it does not help,
+before they can prove that it harms: most of them fail either way, and those that gain by luck hide those that are lost.
+A harm check therefore tries the tasks that passed without the skill again, in both arms. Its attempts are new, so that
+the choice of tasks favours neither arm.
 """
 
 from __future__ import annotations
@@ -21,7 +26,8 @@ NO_EFFECT_SHARE = 0.6
 """Level of the test against both controls together, as a share of alpha: 3% of 5%."""
 HARM_LEVEL = 0.05
 """Level of the one-sided tests that the skill loses tasks, over both and over all looks: each look has the share of its
-tasks, so that a skill without any effect is called harmful in at most 5% of trials."""
+tasks, so that a skill without any effect is called harmful in at most 5% of trials. Where a harm check may follow, the
+looks have half of it and the check the other half."""
 _FUTILE_FRACTION = 0.5
 """Share of the planned tasks after which a trial without an observed gain stops."""
 
@@ -47,6 +53,13 @@ class TrialDesign(NamedTuple):
     protected: frozenset[str] = frozenset()
     control: str = "no skill"
     """Name of the arm without the change in messages."""
+    has_harm_check: bool = False
+    """True if a harm check may follow the looks."""
+
+    @property
+    def harm_level(self) -> float:
+        """Level of the tests for a loss over all looks, and that of a harm check."""
+        return HARM_LEVEL / 2 if self.has_harm_check else HARM_LEVEL
 
 
 class TrialDecision(NamedTuple):
@@ -159,10 +172,41 @@ def _harm_refusals(seen: Sequence[TaskPasses], share: float, design: TrialDesign
         tests.append((passing, " among tasks that mostly pass"))
     for tasks, where in tests:
         p_harm = sign_flip_test([(one.none - one.skill) / design.attempts for one in tasks])
-        if p_harm <= HARM_LEVEL * share / len(tests):
-            shown = f"{_flips(tasks)}{where} (one-sided p {format_p_value(p_harm, digits=3)} for a loss)"
-            refusals.append(("harm", f"harmful: {shown}"))
+        if p_harm <= design.harm_level * share / len(tests):
+            refusals.append(("harm", _harm_reason(tasks, where, p_harm)))
     return refusals
+
+
+def _harm_reason(tasks: Sequence[TaskPasses], where: str, p_harm: float) -> str:
+    return f"harmful: {_flips(tasks)}{where} (one-sided p {format_p_value(p_harm, digits=3)} for a loss)"
+
+
+def choose_harm_tasks(seen: Sequence[TaskPasses], decision: TrialDecision, design: TrialDesign) -> tuple[str, ...]:
+    """Returns the tasks that a harm check tries again: those that passed without the skill. Empty where the looks found
+    harm or no loss, and where too few tasks passed for any result to be significant."""
+    is_loss = sum(one.skill - one.none for one in seen) < 0
+    passed = tuple(one.task for one in seen if one.none)
+    if not design.has_harm_check or decision.accepted or "harm" in decision.causes or not is_loss:
+        return ()
+    return passed if 0.5 ** len(passed) <= design.harm_level else ()
+
+
+def add_harm_check(
+    decision: TrialDecision, tasks: Sequence[TaskPasses], attempts: int, design: TrialDesign
+) -> tuple[TrialDecision, float]:
+    """Returns the decision after a harm check, and the check's p-value.
+
+    Args:
+        decision: A refusal.
+        tasks: Passes of the check's own attempts at each of its tasks.
+        attempts: Attempts at each task in each arm.
+        design: The trial's plan.
+    """
+    p_harm = sign_flip_test([(one.none - one.skill) / attempts for one in tasks])
+    if p_harm > design.harm_level:
+        return decision, p_harm
+    reason = _harm_reason(tasks, " in further attempts at tasks that passed without it", p_harm)
+    return decision._replace(causes=("harm", *decision.causes), reasons=(reason, *decision.reasons)), p_harm
 
 
 def _protected_refusals(seen: Sequence[TaskPasses], design: TrialDesign) -> list[tuple[RefusalCause, str]]:

@@ -95,6 +95,21 @@ class ArmResult(msgspec.Struct, frozen=True):
     cost_usd: float | None
 
 
+class HarmCheck(msgspec.Struct, frozen=True):
+    """Further attempts, with and without the skill, at the tasks of a trial that passed without it."""
+
+    runs: tuple[str, str]
+    """Without and with the skill."""
+    tasks: int
+    attempts: int
+    """At each task in each of the two runs."""
+    passed: tuple[int, int]
+    """Without and with the skill; an attempt without a verdict counts as in the trial."""
+    p_harm: float
+    """One-sided sign-flip test on tasks."""
+    level: float
+
+
 class TrialRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """A paired trial of one version and its decision."""
 
@@ -124,6 +139,8 @@ class TrialRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     use: str = ""
     """Digest of the holdout ledger's record of this use."""
     leaks: tuple[str, ...] = ()
+    harm_check: HarmCheck | None = None
+    """None where none was asked for, or none was needed."""
 
 
 class SkillEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):

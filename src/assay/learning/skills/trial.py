@@ -8,6 +8,9 @@ the version, so that a candidate that was made after an earlier trial is not jud
 
 An attempt without a verdict counts as failed with the skill and as passed without it, so that neither an outage nor a
 skill that breaks attempts can pass for a gain.
+
+With `harm_attempts`, tasks that passed without the skill are tried again in both arms where the looks refuse it for no
+gain and it lost more than it gained: the reason is then harm, if it is.
 """
 
 from __future__ import annotations
@@ -28,14 +31,14 @@ from assay.statistics import TaskCount
 from assay.store import RunStore, final_rows, load_current_verdicts
 from assay.tasks import LoadedTask, find_tasks
 
-from .decision import TaskPasses, TrialDesign, decide_trial
+from .decision import TaskPasses, TrialDecision, TrialDesign, add_harm_check, choose_harm_tasks, decide_trial
 from .evidence import evidence_tasks
 from .folder import SkillFolder, validate_skill
 from .holdouts import HoldoutLedger, HoldoutUse
 from .leaks import scan_leaks, secrets_of_task
 from .library import SkillLibrary, SkillSummary
 from .placebo import make_placebo
-from .records import ArmResult, RefusalCause, SkillEntry, TrialRecord
+from .records import ArmResult, HarmCheck, RefusalCause, SkillEntry, TrialRecord
 from .trial_config import TrialConfig
 
 _LISTED = 5
@@ -91,6 +94,7 @@ def _spend(config: TrialConfig, summary: SkillSummary, tasks: Sequence[LoadedTas
     design = [
         config.agent, config.agent_options, config.model, config.attempts, config.looks, config.alpha,
         config.no_placebo, sorted(config.protected), config.seed, retirements,
+        *([config.harm_attempts] if config.harm_attempts else []),
     ]  # fmt: skip
     return ledger.spend(
         [one.task.digest for one in tasks],
@@ -121,40 +125,67 @@ class _Trial:
     async def run(self) -> TrialRecord:
         """Makes the attempts of each look until one decides, and returns the record."""
         config = self._config
-        design = TrialDesign(self._use.alpha, len(self._tasks), config.attempts, frozenset(config.protected))
+        design = TrialDesign(
+            self._use.alpha, len(self._tasks), config.attempts, frozenset(config.protected),
+            has_harm_check=config.harm_attempts > 0,
+        )  # fmt: skip
         looks, decision = list[list[TaskPasses]](), None
         parts = split_looks(self._tasks, config.looks)
         for number, part in enumerate(parts, 1):
             for arm in self._folders:
                 self._report(f"look {number} of {len(parts)}: {arm}, {_attempts(len(part) * config.attempts)}")
-                await self._run_arm(arm, number, part)
+                run, counts = await self._run_arm(arm, str(number), part, config.attempts)
+                self._runs[arm].append(run)
+                self._counts[arm] |= counts
             self._require_judged(number)
-            looks.append([self._passes(one.task.id) for one in part])
+            looks.append(_passes_of(self._counts, part, config.attempts))
             decision = decide_trial(looks, design)
             if decision is not None:
                 break
         if decision is None:
             raise StoreError(f"the trial of {config.skill} ended without a decision")
+        decision, check = await self._check_harm(decision, [one for look in looks for one in look], design)
         return TrialRecord(
             accepted=decision.accepted, causes=decision.causes, reasons=decision.reasons, holdout=self._use.holdout,
             alpha=self._use.alpha, arms=tuple(map(self._arm_result, self._folders)), p_none=decision.p_none,
             p_placebo=decision.p_placebo, p_both=decision.p_both, looks=decision.looks, planned=len(self._tasks),
             unjudged=sum(self._unjudged(arm) for arm in self._folders), earlier_uses=self._use.earlier,
-            use=self._use.digest,
+            use=self._use.digest, harm_check=check,
         )  # fmt: skip
 
-    async def _run_arm(self, arm: str, number: int, tasks: Sequence[LoadedTask]) -> None:
-        run = f"{self._config.skill}-trial-{self._use.digest[7:19]}-{arm}-{number}"
+    async def _check_harm(
+        self, decision: TrialDecision, seen: Sequence[TaskPasses], design: TrialDesign
+    ) -> tuple[TrialDecision, HarmCheck | None]:
+        """Tries the tasks that passed without the skill again, where the plan and the looks ask for that."""
+        names, attempts = choose_harm_tasks(seen, decision, design), self._config.harm_attempts
+        if not names:
+            return decision, None
+        tasks = [one for one in self._tasks if one.task.id in names]
+        runs, counts = dict[str, str](), dict[str, dict[str, TaskCount]]()
+        for arm in ("none", "skill"):
+            self._report(f"harm check: {arm}, {_attempts(len(tasks) * attempts)}")
+            runs[arm], counts[arm] = await self._run_arm(arm, "harm", tasks, attempts)
+        passes = _passes_of(counts, tasks, attempts)
+        decision, p_harm = add_harm_check(decision, passes, attempts, design)
+        passed = sum(one.none for one in passes), sum(one.skill for one in passes)
+        check = HarmCheck((runs["none"], runs["skill"]), len(tasks), attempts, passed, p_harm, design.harm_level)
+        return decision, check
+
+    async def _run_arm(
+        self, arm: str, part: str, tasks: Sequence[LoadedTask], attempts: int
+    ) -> tuple[str, dict[str, TaskCount]]:
+        """Makes one run of an arm; returns its name and its counts by task."""
+        run = f"{self._config.skill}-trial-{self._use.digest[7:19]}-{arm}-{part}"
+        number: int | str = int(part) if part.isdecimal() else part
         seed = int(digest_record([self._config.seed, self._use.version, self._use.holdout, number])[7:14], 16)
         config = RunConfig(
             tasks=self._config.tasks, agent=self._config.agent, model=self._config.model,
-            agent_options=_agent_options(self._config, self._folders[arm]), attempts=self._config.attempts,
+            agent_options=_agent_options(self._config, self._folders[arm]), attempts=attempts,
             concurrency=self._config.concurrency, seed=seed, run=run,
         )  # fmt: skip
         await complete_run(config, self._settings, tasks=tasks)
-        self._runs[arm].append(run)
         counts = {one.task: one for one in count_outcomes(self._settings, run)}
-        self._counts[arm] |= {one.task.id: counts.get(one.task.id) or _no_count(one.task.id) for one in tasks}
+        return run, {one.task.id: counts.get(one.task.id) or _no_count(one.task.id) for one in tasks}
 
     def _require_judged(self, number: int) -> None:
         """Raises `UserError` where no attempt without the skill has a verdict: the agent, the tasks or the model server
@@ -165,14 +196,6 @@ class _Trial:
                 f"no attempt without the skill was judged until look {number}, so nothing is decided and the skill "
                 f"keeps its state: `assay ls {run}` shows why; correct that, and try on other held-out tasks"
             )
-
-    def _passes(self, task: str) -> TaskPasses:
-        attempts = self._config.attempts
-        passes = {
-            arm: counts[task].passed + (0 if arm == "skill" else max(0, attempts - counts[task].judged))
-            for arm, counts in self._counts.items()
-        }
-        return TaskPasses(task, passes["none"], passes["skill"], passes.get("placebo"))
 
     def _unjudged(self, arm: str) -> int:
         return sum(max(0, self._config.attempts - one.judged) for one in self._counts[arm].values())
@@ -192,6 +215,20 @@ class _Trial:
             _mean([one.passed / one.judged for one in counts if one.judged]), _mean(amounts["turns"]),
             _mean(amounts["tokens"]), _mean(amounts["cost_usd"]),
         )  # fmt: skip
+
+
+def _passes_of(
+    arms: Mapping[str, Mapping[str, TaskCount]], tasks: Sequence[LoadedTask], attempts: int
+) -> list[TaskPasses]:
+    """Returns the passes of each arm at each task; an attempt without a verdict counts against the skill."""
+    found = []
+    for name in (one.task.id for one in tasks):
+        passes = {
+            arm: counts[name].passed + (0 if arm == "skill" else max(0, attempts - counts[name].judged))
+            for arm, counts in arms.items()
+        }
+        found.append(TaskPasses(name, passes["none"], passes["skill"], passes.get("placebo")))
+    return found
 
 
 def _attempts(number: int) -> str:

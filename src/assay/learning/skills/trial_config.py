@@ -32,6 +32,9 @@ class TrialConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     no_placebo: bool = False
     """Leave out the control arm with a shuffled skill of equal length: the trial costs a third less, and a gain that
     any text of this length brings is taken for one of the skill."""
+    harm_attempts: Annotated[int, msgspec.Meta(ge=0, le=64)] = 0
+    """Further attempts, with and without the skill, at each task that passed without it, made only where the looks
+    refuse the skill with fewer passes than without and cannot tell harm from chance. 0: none."""
     protected: tuple[str, ...] = ()
     """Ids of tasks of the trial that must not be lost, tried first; none by default."""
     seed: int = 0
