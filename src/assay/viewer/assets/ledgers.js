@@ -80,7 +80,7 @@
     const one = (made) => (made.accepted
       ? h("details", { class: "whole" }, h("summary", null, "Code ", h("code", null, digest(made.digest))), h("pre", { class: "panel wide", tabindex: "0" }, made.diff))
       : h("p", { class: "small" }, "Refused, from ", h("code", null, digest(made.digest)), ": ", made.reasons.map((reason) => line(reason))));
-    return h("section", { "aria-label": "Code" }, h("h2", null, "Code"), h("p", { class: "small quiet-text" }, "Versions of the agent's program, each as its differences from the present one."), tried.map(one));
+    return h("section", { class: "code-versions", "aria-label": "Code" }, h("h2", null, "Code"), h("p", { class: "small quiet-text" }, "Versions of the agent's program, each as its differences from the present one."), tried.map(one));
   }
 
   const changed = (one, base) => Object.entries(one.options).filter(([name, value]) => !base || JSON.stringify(value) !== JSON.stringify(base.options[name]));
