@@ -13,7 +13,7 @@ from assay.agents.text_rules import parse_rules
 from assay.analysis.judged_path import judged_path
 from assay.errors import AssayError, UserError
 from assay.learning.curation.lessons import opening_for
-from assay.learning.reading import RunReader
+from assay.learning.reading import RunReader, verified_outcome
 from assay.learning.rows_config import RowsConfig
 from assay.records import Trajectory, digest_bytes
 from assay.rollout.rejudge.config import ReplayConfig
@@ -63,8 +63,8 @@ def read_attempts(runs: Sequence[str], settings: Settings) -> StoredAttempts:
     for run in runs:
         with RunReader.open(settings, run, RowsConfig()) as reader:
             for trajectory in reader.trajectories():
-                kind = trust_of(trajectory).outcome_class
-                if kind not in ("pass", "fail"):
+                kind = verified_outcome(trajectory)
+                if kind is None:
                     left_out += 1
                     continue
                 skills.add(loaded_skill(trajectory))
@@ -92,7 +92,7 @@ def _failures_of_continued(continued: Mapping[str, Sequence[Trajectory]], settin
     for run, passes in continued.items():
         with RunReader.open(settings, run, RowsConfig()) as reader:
             for failed in reader.trajectories():
-                if trust_of(failed).outcome_class != "fail":
+                if verified_outcome(failed) != "fail":
                     continue
                 for won in passes:
                     match won.started.config["rewound"]:
@@ -133,8 +133,8 @@ def read_judged(runs: Sequence[str], settings: Settings) -> JudgedRuns:
             RecordedTasks.chosen(store, config) as tasks,
         ):
             for trajectory in reader.trajectories():
-                kind = trust_of(trajectory).outcome_class
-                if kind not in ("pass", "fail"):
+                kind = verified_outcome(trajectory)
+                if kind is None:
                     left_out += 1
                     continue
                 judged.append(ContrastAttempt(judged_path(trajectory), kind == "pass"))
