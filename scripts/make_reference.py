@@ -62,7 +62,12 @@ from assay.gateway.backends import _open as models
 from assay.gateway.backends import _open_tokens as token_models
 from assay.gateway.backends import pricing, scripted, small
 from assay.learning.credit.compose import CreditConfig, MaskStage
-from assay.learning.evolution.recipe import EvolveGateOptions, EvolveRecipe, EvolveSearchOptions
+from assay.learning.evolution.recipe import (
+    EvolveCodeOptions,
+    EvolveGateOptions,
+    EvolveRecipe,
+    EvolveSearchOptions,
+)
 from assay.learning.service import BatchRequest, PolicyRequest, RolloutServiceConfig
 from assay.learning.service.config import AbortRequest, AcknowledgeRequest, VersionRequest
 from assay.learning.service.groups import GroupAttempt
@@ -508,7 +513,7 @@ def recipes_page() -> str:
         "# Recipes\n\nA recipe configures `assay improve`, `assay evolve` or `assay train`: one TOML file; "
         "`--set table.field=VALUE` overrides a field. An unknown field is an error. How to use them: "
         "[improve an agent](../how-to/improve-an-agent.md), "
-        "[evolve an agent's options](../how-to/evolve-an-agent.md).\n\n"
+        "[evolve an agent's options and code](../how-to/evolve-an-agent.md).\n\n"
     )
     made += struct_section(ImproveRecipe, "`assay improve`")
     for struct, title in (
@@ -522,6 +527,7 @@ def recipes_page() -> str:
     made += "\n" + struct_section(EvolveRecipe, "`assay evolve`")
     made += "\n" + struct_section(EvolveSearchOptions, "`[search]`", "###")
     made += "\n" + struct_section(EvolveGateOptions, "`[gate]` of `assay evolve`", "###")
+    made += "\n" + struct_section(EvolveCodeOptions, "`[code]` of `assay evolve`", "###")
     made += "\n" + struct_section(TrainRecipe, "`assay train`")
     for options, title in (
         (ModelOptions, "`[model]`"),

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import Result
@@ -23,8 +24,14 @@ pytestmark = pytest.mark.newest
 CELL = st.text(st.characters(codec="utf-8"), max_size=20)
 
 
-def record(root: Path, run: str, passed: dict[str, tuple[bool, ...]], agent: str = "loop") -> None:
-    with RunStore.create(root, run, {}) as store:
+def record(
+    root: Path,
+    run: str,
+    passed: dict[str, tuple[bool, ...]],
+    agent: str = "loop",
+    manifest: dict[str, Any] | None = None,
+) -> None:
+    with RunStore.create(root, run, manifest or {}) as store:
         for task, outcomes in passed.items():
             for number, good in enumerate(outcomes):
                 status = "pass" if good else "fail"
@@ -125,9 +132,27 @@ def test_no_tolerance_lets_every_protected_task_be_lost(store: Path, tmp_path: P
 
 
 def test_a_gate_decides_on_no_semi_online_replay(store: Path) -> None:
-    record(store, "replayed", {f"t{n}": (True, True) for n in range(10)}, "semi-online+loop")
+    passed: dict[str, tuple[bool, ...]] = {f"t{n}": (True, True) for n in range(10)}
+    record(store, "replayed", passed, "loop", {"replay": {"run": "live", "semi_online": True}})
+    record(store, "named-so", passed, "semi-online+loop")
     refused = assay(store, "gate", "base", "replayed")
     assert (refused.exit_code, "a gate compares live runs" in " ".join(refused.stderr.split())) == (2, True)
+    assert assay(store, "gate", "base", "named-so").exit_code == 0
+
+
+def test_losses_that_chance_explains_one_by_one_do_not_add_up_along_a_line(tmp_path: Path) -> None:
+    for number in range(5):
+        record(tmp_path, f"r{number}", {f"t{n}": (n >= 2 * number,) for n in range(40)})
+    words = ("--not-worse", "--line", "main")
+    accepted = [assay(tmp_path, "gate", f"r{n}", f"r{n + 1}", *words).exit_code for n in range(2)]
+    assert accepted == [0, 0]
+    third = assay(tmp_path, "gate", "r2", "r3", *words)
+    assert third.exit_code == 1
+    told = "against r0, the last release accepted as better: 6 lost and 0 gained: more than chance explains"
+    assert told in " ".join(third.stdout.split())
+    assert assay(tmp_path, "gate", "r2", "r3", "--not-worse").exit_code == 0
+    record(tmp_path, "mended", {f"t{n}": (True,) for n in range(40)})
+    assert assay(tmp_path, "gate", "r2", "mended", *words).exit_code == 0
 
 
 def test_a_line_of_releases_compares_each_candidate_with_the_present_release_once(store: Path) -> None:

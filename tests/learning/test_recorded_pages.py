@@ -9,12 +9,14 @@ import pytest
 from assay.errors import UserError
 from assay.learning.memory import add_to_memory
 from assay.learning.policies import learn_policy
+from assay.learning.skills.evidence import distil_from_runs
+from assay.learning.values import learn_value
 from assay.records import AttemptEnded, AttemptStarted, Evidence, EvidenceAdded, Verdict, VerdictAdded
 from assay.settings import Settings
 from assay.store import RunStore
 
 
-def test_semi_online_replays_are_no_memory_and_no_policy(tmp_path: Path) -> None:
+def test_nothing_is_learnt_from_semi_online_replays(tmp_path: Path) -> None:
     settings = Settings(tmp_path / "cache", tmp_path / "store")
     with RunStore.create(settings.store, "replayed", {}) as store:
         config = {"semi_online": {"run": "live"}}
@@ -25,6 +27,10 @@ def test_semi_online_replays_are_no_memory_and_no_policy(tmp_path: Path) -> None
     assert (change.added, change.left_out) == (0, 1)
     with pytest.raises(UserError, match="learnt from passes"):
         learn_policy(["replayed"], settings)
+    with pytest.raises(UserError, match="no attempt of replayed passed"):
+        learn_value(["replayed"], settings, 0.9)
+    with pytest.raises(UserError, match="no attempt of replayed is an undoubted pass"):
+        distil_from_runs("x", ["replayed"], settings)
 
 
 def test_a_task_record_that_is_no_digest_is_an_error_of_the_record(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,8 @@ pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: 
 from playwright.sync_api import expect
 
 from tests.viewer.test_browser_safety import inert
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.long
@@ -89,3 +93,24 @@ def test_a_hostile_ledger_is_inert_and_says_what_is_wrong(look: Look, store: Pat
     expect(page.get_by_text(bad).first).to_be_visible()
     path.write_bytes(path.read_bytes() + b"{}\n")
     expect(look.go("#/ledgers").get_by_text("a line before it was changed")).to_be_visible()
+
+
+@pytest.mark.long
+def test_the_page_of_an_attempt_shows_where_the_alarm_rang_and_the_node_of_each_step(look: Look, store: Path) -> None:
+    place = ROOT / "docs_src"
+    tasks = f"family:{place / 'refund_world.py'}:RefundTasks,n=4,seed=5,wrap=failures:rate=0.3"
+    words = ["run", tasks, "--agent", "workflow", "--agent-option", f"file={place / 'refund.toml'}", "--run", "flow"]
+    command = [sys.executable, "-m", "assay", *words, "--store", str(store)]
+    subprocess.run(command, check=True, capture_output=True)  # Playwright's event loop runs in this process
+    for width in (1280, 390):
+        page = look.go("#/run/flow")
+        page.set_viewport_size({"width": width, "height": 900})
+        look.go("#/run/flow/attempt/refund-desk-wrap.24523471-5-3%400.0")
+        panel = page.get_by_role("region", name="Alarms and workflow")
+        expect(panel).to_contain_text("step 0 by agent (action: parameter_error)")
+        expect(panel).to_contain_text("5 of 5 calls follow it; it came to its end.")
+        lines = page.get_by_role("feed", name="Lines of the attempt").get_by_role("article")
+        expect(lines.nth(0)).to_contain_text("alarm")
+        expect(lines.nth(0).locator(".node-tag")).to_have_text("node find")
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+    page.set_viewport_size({"width": 1280, "height": 900})

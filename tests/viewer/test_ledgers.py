@@ -47,6 +47,16 @@ def test_a_search_shows_its_front_what_was_claimed_and_what_is_true(root: Path) 
     assert found["runs"] == []  # the store holds none of them, so that no page links them
 
 
+def test_a_search_of_code_shows_each_version_as_a_diff_and_why_one_was_refused(tmp_path: Path) -> None:
+    made = {"kind": "code", "options": {"code": "blake3:ab"}, "accepted": True, "text": "+x" * 9_000}
+    refused = {"kind": "code", "options": ["x"], "accepted": "yes", "text": 5, "reasons": ["a.py: does not compile", 3]}
+    write_lines(tmp_path / "evolution" / "walker.jsonl", made, refused)
+    first, second = show_evolution(tmp_path, "walker")["code"]
+    assert (first["digest"], first["accepted"]) == ("blake3:ab", True)
+    assert first["diff"].endswith("(14000 characters more)")
+    assert second == {"digest": "", "diff": "5", "accepted": False, "reasons": ["a.py: does not compile"]}
+
+
 def test_a_skill_shows_its_trials_and_what_they_spent(root: Path) -> None:
     found = show_skill(root, SKILL)
     assert [one["kind"] for one in found["entries"]] == ["distil", "trial", "edit", "trial"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, TypeVar, get_origin
+from collections.abc import Iterable, Mapping
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -38,6 +39,37 @@ def require_known_options(kind: type[msgspec.Struct], given: Iterable[str], agen
         near = nearest(unknown[0], known)
         hint = f"did you mean {near}? " if near else ""
         raise OptionError(f"agent {agent!r} has no option {', '.join(unknown)}; {hint}known: {', '.join(known)}")
+
+
+def require_fitting_texts(shown: str, kind: type, given: Mapping[str, Any]) -> None:
+    """Raises `UserError` for a text where the constructor of a user's class is annotated with flags, numbers, lists or
+    tables alone: `no` would count as true, and broken JSON as a list of characters. Other annotations are the class's
+    own affair."""
+    try:
+        hints = get_type_hints(kind.__init__)  # type: ignore[misc]
+    except (NameError, TypeError, AttributeError, SyntaxError):
+        return
+    for name, value in given.items():
+        expected = _plain_types(hints.get(name))
+        if not isinstance(value, str) or not expected:
+            continue
+        if expected & {list, dict, tuple}:
+            try:
+                msgspec.json.decode(value)
+            except (msgspec.DecodeError, RecursionError) as exc:
+                raise UserError(f"agent {shown}: {name} is not JSON ({exc}): {value[:80]!r}") from exc
+        wanted = " or ".join(sorted(_NOUNS[one] for one in expected))
+        raise UserError(f"agent {shown}: {name}: expected {wanted}, got the text {value[:80]!r}")
+
+
+_NOUNS = {bool: "true or false", int: "a number", float: "a number", list: "a list", tuple: "a list", dict: "a table"}
+
+
+def _plain_types(hint: Any) -> set[type]:
+    """Returns the flags, numbers, lists and tables that an annotation allows; empty if it allows anything else."""
+    parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    kinds = {get_origin(one) or one for one in parts if one is not NoneType}
+    return kinds if kinds and kinds <= _NOUNS.keys() else set()
 
 
 def _table(agent: str, name: str, kind: Any, value: Any) -> Any:

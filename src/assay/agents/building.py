@@ -11,6 +11,7 @@ from typing import Any
 from assay.errors import AgentDefinitionError, MissingModelError
 from assay.plugins import call, construct, load, names
 
+from ._options import require_fitting_texts
 from .branches import uses_branches
 from .combinators.combinator import Combinator, split_options, split_spelling
 from .functions import FunctionAgent
@@ -124,6 +125,7 @@ def is_importable(kind: type) -> bool:
 
 
 def _construct(kind: type, options: dict[str, Any], shown: str) -> Any:
+    require_fitting_texts(shown, kind, options)
     agent = construct(f"agent {shown}", kind, options)
     if not callable(getattr(agent, "run", None)):
         raise AgentDefinitionError(f"class {shown} has no method run(self, attempt): an agent acts there")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from assay.records import Observation, Step, ToolCall
 
@@ -43,25 +43,54 @@ def failure_signature(call: ToolCall, seen: Observation) -> str | None:
     return f"{call.name}: {kind}: {line[:400]}"
 
 
-def find_recoveries(steps: Sequence[Step]) -> Iterator[MemoryItem]:
-    """Yields for failed calls of an agent the next call of the same tool that did not fail, if one of the next ten
-    calls is; where several calls failed alike before it, for the last one."""
+class FailedCall(NamedTuple):
+    """A call of an agent that failed, and the one that worked after it."""
+
+    signature: str
+    step: int
+    """`Step.index`."""
+    call: ToolCall
+    mending: ToolCall | None = None
+    """The next call of the same tool that did not fail, if one of the next ten calls is."""
+    mended_at: int = -1
+    """The index of its step; -1 without one."""
+    between: tuple[str, ...] = ()
+    """Tools of the calls between the two that did not fail."""
+
+
+def failed_calls(steps: Sequence[Step]) -> Iterator[FailedCall]:
+    """Yields the failed calls of an agent; of several that failed alike before the same mending call the last one."""
     made = [
         (step.index, call, seen)
         for step in steps
         if step.actor == "agent"
         for call, seen in zip(step.tool_calls, step.observations, strict=False)
     ]
-    found = dict[tuple[str, int], MemoryItem]()
-    for at, (_, failed, seen) in enumerate(made):
+    found = dict[tuple[str, int], FailedCall]()
+    for at, (index, failed, seen) in enumerate(made):
         signature = failure_signature(failed, seen)
-        if signature is None:
-            continue
-        for index, call, answer in made[at + 1 : at + 1 + _WITHIN]:
-            if call.name == failed.name and failure_signature(call, answer) is None:
-                found[signature, index] = MemoryItem("recovery", signature, _show(failed), _show(call), index)
-                break
+        if signature is not None:
+            one = _mended(FailedCall(signature, index, failed), made[at + 1 : at + 1 + _WITHIN])
+            found[signature, one.mended_at if one.mending is not None else -2 - at] = one
     yield from found.values()
+
+
+def _mended(failed: FailedCall, later: Sequence[tuple[int, ToolCall, Observation]]) -> FailedCall:
+    between = list[str]()
+    for index, call, answer in later:
+        if failure_signature(call, answer) is not None:
+            continue
+        if call.name == failed.call.name:
+            return failed._replace(mending=call, mended_at=index, between=tuple(dict.fromkeys(between)))
+        between.append(call.name)
+    return failed
+
+
+def find_recoveries(steps: Sequence[Step]) -> Iterator[MemoryItem]:
+    """Yields the failed calls that were mended, as items of a memory."""
+    for one in failed_calls(steps):
+        if one.mending is not None:
+            yield MemoryItem("recovery", one.signature, _show(one.call), _show(one.mending), one.mended_at)
 
 
 class RecoveryIndex:

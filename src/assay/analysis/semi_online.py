@@ -24,6 +24,12 @@ def is_on_recorded_pages(started: AttemptStarted) -> bool:
     return isinstance(started.config.get("semi_online"), dict)
 
 
+def is_run_on_recorded_pages(manifest: Mapping[str, Any]) -> bool:
+    """Returns whether the attempts of a run are semi-online replays, by its manifest."""
+    replay = manifest.get("replay")
+    return isinstance(replay, dict) and replay.get("semi_online") is True
+
+
 class ReplayedSteps(msgspec.Struct, frozen=True):
     """Facts of one semi-online replay."""
 

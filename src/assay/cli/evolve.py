@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -28,7 +28,7 @@ def evolve(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Searches an agent's options, and keeps the winner only if it holds on tasks that the search never saw.
+    """Searches an agent's options or code, and keeps the winner only if it holds on tasks that the search never saw.
 
     The search compares means on [search] tasks; the gate is a paired test on [gate] tasks, whose error budget it
     spends (`assay skills holdouts`). Repeat the command to continue an interrupted search. Exits with 1 where the
@@ -42,8 +42,11 @@ def evolve(
       assay evolve recipes/evolve_search.toml --set search.method=halving --set name=halved --json
 
       assay evolve recipes/evolve_search.toml --rank
+
+      assay evolve recipes/evolve_code.toml
     """
     from assay.learning.evolution.evolve import evolve as run
+    from assay.learning.evolution.evolve import show_options
     from assay.learning.evolution.recipe import EvolveRecipe
 
     wanted, settings = read_recipe(recipe, EvolveRecipe, changes or [], {}), settings_with(store)
@@ -60,9 +63,11 @@ def evolve(
         typer.echo(plain(f"claimed by the search: {base:.3f} to {winner:.3f}"))
         if found.held_out is not None:
             typer.echo(plain(f"on held-out tasks: {found.held_out[0]:.3f} to {found.held_out[1]:.3f}"))
-        typer.echo(plain(f"{'accepted' if found.accepted else 'refused'}: {_options(found.winner)}"))
+        typer.echo(plain(f"{'accepted' if found.accepted else 'refused'}: {show_options(found.winner)}"))
         for reason in found.reasons:
             typer.echo(plain(f"  {reason}"))
+        if found.code is not None:
+            typer.echo(plain(f"code: {found.code}"))
         say(f"ledger: {found.ledger}")
     if not found.accepted:
         raise typer.Exit(1)
@@ -95,13 +100,11 @@ def _rank(recipe: EvolveRecipe, settings: Settings, *, as_json: bool) -> None:
         typer.echo(f"two halves of the tasks order the configurations with the rank correlation {value:.2f}{shown}")
 
 
-def _options(options: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in sorted(options.items())) or "no option"
-
-
 def _row(one: EvaluatedOptions) -> dict[str, str]:
+    from assay.learning.evolution.evolve import show_options
+
     return {
-        "options": _options(one.options),
+        "options": show_options(one.options),
         "tasks": str(one.tasks),
         "passed": f"{one.rate:.3f}",
         "turns": "-" if one.turns is None else f"{one.turns:.1f}",

@@ -12,12 +12,12 @@ from assay.errors import UserError
 
 from .options import takes_config
 from .output import console, emit_json, say
-from .shared import JsonOption, StoreOption, settings_with
+from .shared import JsonOption, StoreOption, pick_run, settings_with
 from .table_formats import FormOption
 from .tables import print_rows
 
 if TYPE_CHECKING:
-    from assay.statistics import GateDecision, GateRule, PairedComparison
+    from assay.statistics import GateDecision, GateRule, PairedComparison, TaskCount
 
 
 class GateConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -30,7 +30,7 @@ class GateConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     protected: str | None = None
     """File with a task id a line; none of them may be lost."""
     not_worse: bool = False
-    """Accept losses that chance explains."""
+    """Accept losses that chance explains; with `line` also against the last release that was accepted as better."""
     alpha: float = 0.05
     """Level of the one-sided exact test."""
     tolerance: float = 0.0
@@ -55,24 +55,21 @@ def gate(config: GateConfig, form: FormOption = "text", store: StoreOption = Non
 
       assay gate released:loop candidate:loop --format markdown
     """
-    from assay.analysis.semi_online import PREFIX
     from assay.statistics import GateRule, compare_paired, decide_gate
 
-    from .compare import flip_rows, load_side
+    from .compare import flip_rows
 
     root, base, candidate = settings_with(store).store, config.base, config.candidate
-    if config.line is not None:
-        from assay.learning.release_line import read_line, require_next
-
-        require_next(read_line(root, config.line), base, candidate)  # before anything is printed
-    sides = [load_side(root, name).counts for name in (base, candidate)]
-    if any(count.agent.startswith(f"{PREFIX}+") for side in sides for count in side):
-        raise UserError("a semi-online replay is no attempt at its task: a gate compares live runs")
-    paired = compare_paired(*sides)
+    anchor = None if config.line is None else _anchor(root, config)
     names = _read_task_names(Path(config.protected)) if config.protected is not None else frozenset()
     rule = GateRule("not worse" if config.not_worse else "better", config.alpha, config.tolerance)
+    counts = _load_live(root, candidate)
+    paired = compare_paired(_load_live(root, base), counts)
     try:
         ruling = decide_gate(paired, names, rule)
+        if anchor is not None:
+            earlier = decide_gate(compare_paired(_load_live(root, anchor), counts), names, rule)
+            ruling = _join_rulings(ruling, earlier, anchor)
     except ValueError as exc:
         raise UserError(str(exc)) from exc
     number = None if config.line is None else _record(root, config, paired, ruling)
@@ -88,6 +85,38 @@ def gate(config: GateConfig, form: FormOption = "text", store: StoreOption = Non
         say(f"decision {number} on these tasks in line {config.line}: each is another chance to be lucky")
     if not ruling.accepted:
         raise typer.Exit(1)
+
+
+def _load_live(root: Path, given: str) -> tuple[TaskCount, ...]:
+    """Returns the task counts of a configuration. Raises `UserError` for a semi-online replay."""
+    from assay.analysis.semi_online import is_run_on_recorded_pages
+    from assay.store import RunStore
+
+    from .compare import load_side
+
+    with RunStore.open(root, pick_run(given.partition(":")[0], settings_with(root))) as store:
+        if is_run_on_recorded_pages(store.manifest()):
+            raise UserError("a semi-online replay is no attempt at its task: a gate compares live runs")
+    return load_side(root, given).counts
+
+
+def _anchor(root: Path, config: GateConfig) -> str | None:
+    """Returns the earlier release that a candidate is compared with besides the base; None without one. Raises
+    `UserError` where the comparison does not continue the line, before anything is printed."""
+    from assay.learning.release_line import is_same_configuration, read_line, require_next
+
+    line = read_line(root, config.line or "")
+    require_next(line, config.base, config.candidate)
+    if line is None or not config.not_worse or is_same_configuration(line.anchor, config.base):
+        return None
+    return line.anchor
+
+
+def _join_rulings(ruling: GateDecision, earlier: GateDecision, anchor: str) -> GateDecision:
+    """Returns the decision that holds only if both do."""
+    told = tuple(f"against {anchor}, the last release accepted as better: {reason}" for reason in earlier.reasons)
+    reasons = (*(() if ruling.accepted and not earlier.accepted else ruling.reasons), *told)
+    return msgspec.structs.replace(ruling, accepted=ruling.accepted and earlier.accepted, reasons=reasons)
 
 
 def _record(root: Path, config: GateConfig, paired: PairedComparison, ruling: GateDecision) -> int:

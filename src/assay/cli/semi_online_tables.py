@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from assay.analysis.semi_online import PREFIX, ReplayedSteps, score_replay
+from assay.analysis.semi_online import PREFIX, ReplayedSteps, is_run_on_recorded_pages, score_replay
 from assay.rollout.rejudge.semi_online import replayed_steps_of
 from assay.statistics import RankAgreement, cell_agreement, rank_agreement
 from assay.store import RunStore, final_rows
@@ -28,26 +28,27 @@ class ReplayedAttempt(NamedTuple):
     configuration: Configuration
     task: str
     replayed: ReplayedSteps
+    source: int
+    """Position of its run, as `AttemptMeasures.source`."""
 
 
 def read_replayed(root: Path, runs: Sequence[str], options: Sequence[str]) -> tuple[ReplayedAttempt, ...]:
     """Returns the semi-online replays of runs; `options` are the agent options of each."""
     found = []
-    for run, given in zip(runs, options, strict=True):
+    for source, (run, given) in enumerate(zip(runs, options, strict=True)):
         with RunStore.open(root, run) as store:
-            for row in final_rows(store.attempts()):
-                if not row.agent.startswith(f"{PREFIX}+"):
-                    continue
+            rows = final_rows(store.attempts()) if is_run_on_recorded_pages(store.manifest()) else []
+            for row in rows:
                 replayed = replayed_steps_of(store.trajectory(row.chain))
                 if replayed is not None:
                     configuration = (row.agent.removeprefix(f"{PREFIX}+"), row.model or "-", given)
-                    found.append(ReplayedAttempt(configuration, row.task, replayed))
+                    found.append(ReplayedAttempt(configuration, row.task, replayed, source))
     return tuple(found)
 
 
-def semi_online(replays: Iterable[ReplayedAttempt], attempts: Iterable[AttemptMeasures], options: Sequence[str]) -> Any:
+def semi_online(replays: Sequence[ReplayedAttempt], attempts: Iterable[AttemptMeasures], options: Sequence[str]) -> Any:
     """Returns, for each configuration and number of patches, the scores beside the live pass rate on the same tasks."""
-    cells, live = _cells(replays), _live_rates(attempts, options)
+    cells, live = _cells(replays), _live_rates(attempts, options, replays)
     found = []
     for configuration, by_task in sorted(cells.items()):
         rates = live.get(configuration, {})
@@ -71,10 +72,10 @@ def semi_online(replays: Iterable[ReplayedAttempt], attempts: Iterable[AttemptMe
     return found
 
 
-def agreement(replays: Iterable[ReplayedAttempt], attempts: Iterable[AttemptMeasures], options: Sequence[str]) -> Any:
+def agreement(replays: Sequence[ReplayedAttempt], attempts: Iterable[AttemptMeasures], options: Sequence[str]) -> Any:
     """Returns, for each number of patches, the rank correlation of scores with live pass rates: over configurations,
     and over all pairs of configuration and task. Only tasks that every configuration was replayed and run at count."""
-    cells, live = _cells(replays), _live_rates(attempts, options)
+    cells, live = _cells(replays), _live_rates(attempts, options, replays)
     shared = sorted(cells.keys() & live.keys())
     if not shared:
         return []
@@ -108,11 +109,14 @@ def _cells(replays: Iterable[ReplayedAttempt]) -> Cells:
     return cells
 
 
-def _live_rates(attempts: Iterable[AttemptMeasures], options: Sequence[str]) -> Rates:
+def _live_rates(
+    attempts: Iterable[AttemptMeasures], options: Sequence[str], replays: Iterable[ReplayedAttempt]
+) -> Rates:
+    replayed = {one.source for one in replays}
     outcomes: dict[Configuration, dict[str, list[bool]]] = {}
     for one in attempts:
         found = one.outcome
-        if found.agent.startswith(f"{PREFIX}+") or found.status not in ("pass", "fail"):
+        if one.source in replayed or found.status not in ("pass", "fail"):
             continue
         configuration = (found.agent, found.model or "-", options[one.source])
         by_task = outcomes.setdefault(configuration, {})

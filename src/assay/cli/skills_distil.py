@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 
 def distil(
-    runs: Annotated[
-        list[str], typer.Argument(help="Runs; without --model of tasks of the family adventure.", show_default=False)
-    ],
+    runs: Annotated[list[str], typer.Argument(help="Runs of judged attempts.", show_default=False)],
     name: Annotated[str, typer.Option("--name", help="Name of the skill; an existing one gets a new version.")],
     model: Annotated[
         str | None,
@@ -33,10 +31,12 @@ def distil(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Distils a skill from verified attempts: acts that passing attempts chose more often than chance.
+    """Distils a skill from verified attempts: acts that passing attempts chose more often than chance (at tasks of the
+    family adventure), and how failed calls were mended at three tasks or more.
 
     Failing attempts are the contrast; doubted, unjudged and broken ones are left out. Every rule cites the steps that
-    it counts. Where the runs' agent followed a version of the skill, that version is refined.
+    it counts. Where the runs' agent followed a version of the skill, that version is refined. Continuations of failed
+    attempts (`assay replay --from-each-prefix`) tell which step would have passed in place of a failing one.
 
     With --model a model is shown up to eight attempts of any kind of task and proposes rules. A rule is kept only if
     its citations resolve: each quote stands in the step that it names, one of them of a verified pass, and the rule

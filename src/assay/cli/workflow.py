@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +18,7 @@ from .tables import print_rows
 if TYPE_CHECKING:
     from assay.agents.workflow.interpreter import Adherence, RecordedResult
     from assay.agents.workflow.spec import Workflow
-    from assay.records import Trajectory
+    from assay.records import Noted, Trajectory
     from assay.store import RunStore
 
 app = plain_typer(help="Checks workflow files, and measures how far attempts follow them.")
@@ -62,6 +63,9 @@ def check(file: FileArgument, as_json: JsonOption = False) -> None:
 def follow(
     file: FileArgument,
     run: RunArgument = None,
+    record: Annotated[
+        bool, typer.Option("--record", help="Note the result in each attempt, for its page in assay view.")
+    ] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -76,13 +80,16 @@ def follow(
       assay workflow follow refund.toml my-run
 
       assay workflow follow refund.toml my-run --json
+
+      assay workflow follow refund.toml my-run --record
     """
     from assay.agents.workflow.spec import read_workflow
-    from assay.store import RunStore, final_rows
+    from assay.store import RunStore, annotate_all, final_rows
 
     flow, settings = read_workflow(file), settings_with(store)
     name = pick_run(run, settings)
     found: list[tuple[str, str, Adherence]] = []
+    notes: dict[str, list[Noted]] = {}
     skipped = 0
     with RunStore.open(settings.store, name) as opened:
         for row in final_rows(opened.attempts()):
@@ -91,6 +98,10 @@ def follow(
                 skipped += 1
             else:
                 found.append((row.called, row.outcome or "-", adherence))
+                notes[row.chain] = [_note(flow, adherence)]
+    if record and notes:
+        annotate_all(settings.store, name, notes)
+        say(f"noted in {quantity(len(notes), 'attempt')}: assay view shows it on their pages")
     if as_json:
         emit_json([{"attempt": a, "outcome": o, "share": f.share, "adherence": f} for a, o, f in found])
     else:
@@ -115,6 +126,24 @@ def _adherence(flow: Workflow, made: Trajectory, store: RunStore) -> Adherence |
     except StoreError:
         return None
     return follow_calls(flow, task, _calls(made))
+
+
+def _note(flow: Workflow, one: Adherence) -> Noted:
+    from assay.agents.workflow.agent import KIND
+    from assay.records import Noted, digest_record
+
+    data = {
+        "workflow": flow.workflow,
+        "digest": digest_record(flow),
+        "calls": one.calls,
+        "followed": one.followed,
+        "finished": one.is_finished,
+        "deviated_at": one.deviated_at,
+        "expected": one.expected,
+        "failed": "" if one.failed is None else one.failed.describe(),
+        "nodes": [list(pair) for pair in one.nodes],
+    }
+    return Noted(KIND, data, time.time())
 
 
 def _calls(made: Trajectory) -> list[RecordedResult]:

@@ -157,6 +157,11 @@ def equivalent(before: str, after: str) -> bool:
     return _normal(_compile(before)) == _normal(_compile(after))
 
 
+def require_compiles(text: str) -> None:
+    """Raises `SourceError` for a text that is not a program of this Python version."""
+    _compile(text)
+
+
 def compiled_identity(text: str) -> Hashable:
     """Returns a key that two texts share if they are `equivalent` and assert the same. Raises `SourceError`."""
     asserted = tuple(ast.dump(node) for node in ast.walk(parse(text).tree) if isinstance(node, ast.Assert))

@@ -18,14 +18,12 @@ from assay.agents.memory import MemoryItem, MemoryRecord
 from assay.agents.page_memory import PageReader, page_item
 from assay.agents.recoveries import find_recoveries
 from assay.analysis.judged_path import judged_path
-from assay.analysis.semi_online import is_on_recorded_pages
 from assay.learning.curation.lessons import instruction_for
-from assay.learning.reading import RunReader
+from assay.learning.reading import RunReader, verified_outcome
 from assay.learning.rows_config import RowsConfig
 from assay.learning.skills.chained_file import ChainedFile
 from assay.records import Trajectory
 from assay.settings import Settings
-from assay.verdicts import trust_of
 
 MOST_TEXT = 4_000
 """Characters of an observation that an item keeps, its end: where the present state is shown."""
@@ -59,14 +57,14 @@ def add_to_memory(file: Path, runs: Sequence[str], settings: Settings) -> Memory
         for run in runs:
             with RunReader.open(settings, run, RowsConfig()) as reader:
                 for trajectory in reader.trajectories():
-                    kind = trust_of(trajectory).outcome_class
-                    if kind not in ("pass", "fail") or is_on_recorded_pages(trajectory.started):
+                    outcome = verified_outcome(trajectory)
+                    if outcome is None:
                         left_out += 1
                         continue
                     if trajectory.head in heads:
                         known += 1
                         continue
-                    record = remember(reader, trajectory, passed=kind == "pass", previous=previous)
+                    record = remember(reader, trajectory, passed=outcome == "pass", previous=previous)
                     append(record)
                     heads.add(record.head)
                     previous = record.digest

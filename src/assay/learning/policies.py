@@ -15,14 +15,12 @@ import numpy.typing as npt
 
 from assay.agents.text_policy import TextPolicy, act_kinds, policy_features
 from assay.analysis.judged_path import judged_path
-from assay.analysis.semi_online import is_on_recorded_pages
 from assay.errors import UserError
 from assay.learning.curation.lessons import opening_for
-from assay.learning.reading import RunReader
+from assay.learning.reading import RunReader, verified_outcome
 from assay.learning.rows_config import RowsConfig
 from assay.records import ToolCall, Trajectory
 from assay.settings import Settings
-from assay.verdicts import trust_of
 
 LEAST_SUPPORT = 5
 """Examples that a kind of act or a feature needs for weights of its own."""
@@ -60,7 +58,7 @@ def learn_policy(runs: Sequence[str], settings: Settings) -> FittedPolicy:
         with RunReader.open(settings, run, RowsConfig()) as reader:
             reader.judged_only = False
             for trajectory in reader.trajectories():
-                if trust_of(trajectory).outcome_class != "pass" or is_on_recorded_pages(trajectory.started):
+                if verified_outcome(trajectory) != "pass":
                     left_out += 1
                     continue
                 passed += 1

@@ -10,9 +10,10 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from assay.analysis.judged_path import judged_path
+from assay.analysis.semi_online import is_on_recorded_pages
 from assay.errors import StoreError, UserError
 from assay.gateway.backends import TemplateOptions, template_options
 from assay.gateway.tokens import AttributingRenderer, UncertifiedSpan
@@ -25,6 +26,7 @@ from assay.rollout.rejudge.recorded_task import RecordedTasks
 from assay.settings import Settings
 from assay.store import AttemptRow, RunStore, audit, chain_problems, final_rows, later_events
 from assay.tasks.assay_config import NOT_DECLARED, declared_licence
+from assay.verdicts import trust_of
 from assay.verify.reverification import CannotRebuildError
 
 from .aligned import align_rows
@@ -45,6 +47,17 @@ STEERED_TOKENS = (
     "policy"
 )
 """Warning about a run of which `is_steered` holds."""
+
+
+def verified_outcome(trajectory: Trajectory) -> Literal["pass", "fail"] | None:
+    """Returns the outcome of an attempt that may be learnt from: judged, not doubted, and made in the environment of
+    its task. None for any other: in a semi-online replay the page after an act may be that of another act."""
+    if is_on_recorded_pages(trajectory.started):
+        return None
+    match trust_of(trajectory).outcome_class:
+        case "pass" | "fail" as outcome:
+            return outcome
+    return None
 
 
 class TaskSource(NamedTuple):

@@ -1,7 +1,7 @@
 """One version line: a chained ledger of release candidates, each with the gate's decision against the release before.
 
 `STORE/releases/NAME.jsonl`. The first record's base begins the line; an accepted candidate is the release from then on,
-and the next candidate is compared with it and with nothing else. After AgentDevel's release engineering (catalogued
+and the next candidate is compared with it. After AgentDevel's release engineering (catalogued
 from its abstract). A ledger decides nothing: it says which decision was made on what.
 """
 
@@ -53,6 +53,17 @@ class ReleaseLine(NamedTuple):
     release: str
     """The configuration that was accepted last; the first base where none was."""
     entries: tuple[ReleaseEntry, ...]
+
+    @property
+    def anchor(self) -> str:
+        """Returns the release that was accepted as better last, the first base where none was. What is accepted as not
+        worse is compared with it, too: losses that chance explains one by one would add up along the line."""
+        better = [
+            one.candidate
+            for one in self.entries
+            if one.accepted and not isinstance(one.rule, msgspec.UnsetType) and one.rule.want == "better"
+        ]
+        return better[-1] if better else self.entries[0].base
 
 
 def read_line(store: Path, name: str) -> ReleaseLine | None:

@@ -18,11 +18,10 @@ from assay.agents.text_value import TextValue, text_features
 from assay.analysis.judged_path import judged_path
 from assay.errors import UserError
 from assay.learning.curation.lessons import opening_for
-from assay.learning.reading import RunReader
+from assay.learning.reading import RunReader, verified_outcome
 from assay.learning.rows_config import RowsConfig
 from assay.records import Trajectory
 from assay.settings import Settings
-from assay.verdicts import trust_of
 
 LEAST_SUPPORT = 5
 """States that must show a feature for it to get a weight."""
@@ -59,14 +58,14 @@ def learn_value(runs: Sequence[str], settings: Settings, discount: float) -> Fit
     """
     if not 0 < discount < 1:
         raise UserError(f"discount is {discount}: it must be between 0 and 1, for example 0.9")
-    states, counts = list[ValuedState](), Counter[str]()
+    states, counts = list[ValuedState](), Counter[str | None]()
     for run in runs:
         with RunReader.open(settings, run, RowsConfig()) as reader:
             reader.judged_only = False
             for trajectory in reader.trajectories():
-                kind = trust_of(trajectory).outcome_class
+                kind = verified_outcome(trajectory)
                 counts[kind] += 1
-                if kind in ("pass", "fail"):
+                if kind is not None:
                     opening = opening_for(reader, trajectory).messages
                     brief = "\n".join(str(m["content"]) for m in opening if m["role"] == "user")
                     states += value_states(brief, trajectory, discount, passed=kind == "pass")
@@ -80,7 +79,7 @@ def learn_value(runs: Sequence[str], settings: Settings, discount: float) -> Fit
 def value_states(brief: str, trajectory: Trajectory, discount: float, *, passed: bool) -> list[ValuedState]:
     """Returns the states of an attempt, those of tries that were not handed in as worth 0."""
     path = {step.index: number for number, step in enumerate(judged_path(trajectory).steps, 1)}
-    seen, found = Counter[str](), list[ValuedState]()
+    seen, found = Counter[str | None](), list[ValuedState]()
     texts = [(-1, brief)]
     texts += [(step.index, step.observations[-1].content) for step in trajectory.steps if step.observations]
     for index, text in texts:

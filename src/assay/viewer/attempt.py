@@ -29,7 +29,9 @@ from .texts import blob_part, json_tree, resolve_pointer, text_part
 
 _HERE = "run/{run}/attempt/{chain}"
 MOST_STEPS = 100_000
-_HEADER = frozenset({"verdicts", "audited", "models", "task_event", "timeline", "annotations", "screens", "branched"})
+_HEADER = frozenset(
+    {"verdicts", "audited", "models", "task_event", "timeline", "annotations", "workflows", "screens", "branched"}
+)
 """Fields of an outline that are not columns."""
 MOST_SIBLINGS = 100
 

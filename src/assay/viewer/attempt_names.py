@@ -50,6 +50,11 @@ def trees(root: Path, run: str) -> Iterator[str]:
             yield view_name("run", run, "attempt", chain.row.chain, "tree")
 
 
+def courses(root: Path, run: str) -> Iterator[str]:
+    for chain in _chains(root, run):
+        yield view_name("run", run, "attempt", chain, "course")
+
+
 def siblings(root: Path, run: str) -> Iterator[str]:
     for chain in _chains(root, run)[:NEIGHBOURS]:
         yield view_name("run", run, "attempt", chain, "siblings")

@@ -167,8 +167,8 @@ def show_skill(root: Path, name: str) -> dict[str, Any]:
 
 
 def show_evolution(root: Path, name: str) -> dict[str, Any]:
-    """Returns a search: `candidates`, each with `on_front` among those on as many tasks, the `gate`, or None, and the
-    `proposals` of a model."""
+    """Returns a search: `candidates`, each with `on_front` among those on as many tasks, the `gate`, or None, the
+    `proposals` of a model, and the versions of `code`, each with `digest`, `diff`, `accepted` and `reasons`."""
     ledger = read_ledger(_ledger_path(root, "evolution", name))
     found = [entry for entry in ledger.entries if entry.get("kind") == "candidate"]
     gates = [entry for entry in ledger.entries if entry.get("kind") == "gate"]
@@ -181,6 +181,7 @@ def show_evolution(root: Path, name: str) -> dict[str, Any]:
         "proposals": [
             str(entry.get("text"))[:MOST_TEXT] for entry in ledger.entries if entry.get("kind") == "proposal"
         ],
+        "code": [_cut(_tried_code(entry)) for entry in ledger.entries if entry.get("kind") == "code"],
         "problem": ledger.problem,
         "left_out": ledger.left_out,
         "runs": _known_runs(root, runs),
@@ -199,6 +200,16 @@ def _candidate(entry: Mapping[str, Any]) -> dict[str, Any]:
         "unsafe": _number(entry.get("unsafe")),
         "runs": _texts(entry.get("runs")),
         "accepted": entry.get("accepted") is True,
+    }
+
+
+def _tried_code(entry: Mapping[str, Any]) -> dict[str, Any]:
+    options = entry.get("options")
+    return {
+        "digest": str(options.get("code")) if isinstance(options, dict) else "",
+        "diff": str(entry.get("text", "")),
+        "accepted": entry.get("accepted") is True,
+        "reasons": _texts(entry.get("reasons")),
     }
 
 

@@ -47,6 +47,8 @@ KINDS: Final = {
 }
 ANNOTATION: Final = "annotation"
 """Name of a note that a person added (`notes`)."""
+WORKFLOW: Final = "workflow"
+"""Kind of evidence, and name of a note, about the nodes of a workflow (`course`)."""
 _QUIET_NOTES = frozenset({"call begun"})
 _MOST_LANES = 2_000
 _K = TypeVar("_K", int, str)
@@ -116,6 +118,8 @@ class Outline(msgspec.Struct, frozen=True):
     timeline: Timeline
     annotations: list[int]
     """Events of people's notes."""
+    workflows: list[int]
+    """Events of evidence and notes about workflows."""
     screens: dict[int, list[int]]
     """Line of a step to the events of the pages that a browser showed in it, in order."""
     branched: bool
@@ -182,6 +186,7 @@ class _OutlineBuilder:
         self.models: dict[str, None] = {}
         self.audited = self.task_event = -1
         self.annotations: list[int] = []
+        self.workflows: list[int] = []
         self.screens: dict[int, list[int]] = {}
         self._new_screens: list[int] = []
         """Screens since the last step."""
@@ -238,6 +243,7 @@ class _OutlineBuilder:
             task_event=self.task_event,
             timeline=self._timeline.build(),
             annotations=self.annotations,
+            workflows=self.workflows,
             screens={position[line]: events for line, events in self.screens.items()},
             branched=self._branched,
         )
@@ -325,6 +331,8 @@ class _OutlineBuilder:
         if evidence.kind == "task" and self.task_event < 0:
             self.task_event = number
         self._branched = self._branched or evidence.kind in (BRANCH, ADOPTED, SEARCH)
+        if evidence.kind == WORKFLOW:
+            self.workflows.append(number)
         if evidence.kind == SCREEN:
             self._new_screens.append(number)
         flags = FLAGS["beside"] * bool(evidence.data.beside)
@@ -337,6 +345,8 @@ class _OutlineBuilder:
             self.audited = number
         if event.name == ANNOTATION:
             self.annotations.append(number)
+        if event.name == WORKFLOW:
+            self.workflows.append(number)
         if event.name not in _QUIET_NOTES:
             self._line(number, "n", one_line(event.name), at=event.at)
 

@@ -47,19 +47,24 @@ class WorkflowAgent:
             known = ", ".join(sorted(offered)) or "none"
             raise TaskError(f"{self.name} calls {', '.join(lacking)}, which this environment lacks; it has {known}")
         interpreter = Interpreter(self._flow, instruction_of(attempt.task))
-        number = 0
+        nodes = list[tuple[str, str]]()
         try:
             while attempt.ended is None and (proposed := interpreter.propose()) is not None:
                 arguments = proposed.arguments
-                call = ToolCall(f"w{number}", proposed.tool, canonical_bytes(arguments).decode(), arguments)
+                call = ToolCall(f"w{len(nodes)}", proposed.tool, canonical_bytes(arguments).decode(), arguments)
+                nodes.append((call.id, proposed.node))
                 (seen,) = await attempt.act([call], message=f"node {proposed.node}")
                 interpreter.take(parse_result(seen.content), error=bool(seen.error))
-                number += 1
         finally:
             data = {
                 "workflow": self._flow.workflow,
                 "digest": digest_record(self._flow),
                 "events": msgspec.to_builtins(interpreter.events),
+                "calls": len(nodes),
+                "followed": len(nodes),
+                "finished": interpreter.is_done,
+                "failed": "" if interpreter.failed is None else interpreter.failed.describe(),
+                "nodes": nodes,
             }
             attempt.note(Evidence(KIND, "audit", KIND, data))
         if attempt.ended is None:

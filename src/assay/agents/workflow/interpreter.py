@@ -29,6 +29,10 @@ class NodeEvent(msgspec.Struct, frozen=True):
     ok: bool
     reason: str = ""
 
+    def describe(self) -> str:
+        """Returns the node, the phase and the reason in one line."""
+        return f"{self.node} ({self.phase}): {self.reason}"
+
 
 class ProposedCall(NamedTuple):
     """The next call of a workflow."""
@@ -174,6 +178,8 @@ class Adherence(msgspec.Struct, frozen=True):
     """The workflow's call there, or where the attempt ended too early; empty otherwise."""
     failed: NodeEvent | None
     """The node that failed last, where the workflow ended in a failure: the place of an error at run time."""
+    nodes: tuple[tuple[int, str], ...] = ()
+    """Step and node of each call that follows it."""
 
     @property
     def share(self) -> float:
@@ -186,19 +192,21 @@ def follow(flow: Workflow, task: Task, calls: Iterable[RecordedResult]) -> Adher
     interpreter = Interpreter(flow, instruction_of(task))
     made = followed = 0
     deviated: int | None = None
-    expected = ""
+    expected, nodes = "", list[tuple[int, str]]()
     for call in calls:
         made += 1
         wanted = interpreter.propose()
         if wanted is not None and (wanted.tool, wanted.arguments) == (call.tool, call.arguments):
             interpreter.take(call.result, error=call.error)
             followed += 1
+            nodes.append((call.step, wanted.node))
         elif deviated is None:
             deviated, expected = call.step, "the end" if wanted is None else _show(wanted)
     left = interpreter.propose()
     if left is not None and deviated is None:
         expected = _show(left)
-    return Adherence(made, followed, left is None, deviated, expected, interpreter.failed if left is None else None)
+    failed = interpreter.failed if left is None else None
+    return Adherence(made, followed, left is None, deviated, expected, failed, tuple(nodes))
 
 
 def _show(call: ProposedCall) -> str:

@@ -63,22 +63,25 @@ class ComponentReport(msgspec.Struct, frozen=True):
 
 async def rank_components(recipe: EvolveRecipe, settings: Settings, report: Report = lambda _: None) -> ComponentReport:
     """Measures each value of the space alone, and ranks the options. Raises as `evolve`."""
-    present = digest_record(recipe.base)
-    alone = [
-        (option, value)
-        for option, values in recipe.space.items()
-        for value in values
-        if digest_record({**recipe.base, option: value}) != present
-    ]
-    made = await measure_options(
-        recipe, settings, report, [recipe.base, *({**recipe.base, option: value} for option, value in alone)]
-    )
+    changes = list[tuple[str, Any]]()
+
+    def configurations(resolved: EvolveRecipe) -> list[dict[str, Any]]:
+        present = digest_record(resolved.base)
+        changes.extend(
+            (option, value)
+            for option, values in resolved.space.items()
+            for value in values
+            if digest_record({**resolved.base, option: value}) != present
+        )
+        return [resolved.base, *({**resolved.base, option: value} for option, value in changes)]
+
+    made = await measure_options(recipe, settings, report, configurations)
     rates = [
         {one.task: one.passed / recipe.search.attempts for one in count_outcomes(settings, run.run)} for run in made
     ]
     base, *others = rates
     effects: dict[str, list[ValueEffect]] = {}
-    for (option, value), run, own in zip(alone, made[1:], others, strict=True):
+    for (option, value), run, own in zip(changes, made[1:], others, strict=True):
         gains = [own.get(task, 0.0) - rate for task, rate in base.items()]
         effect = ValueEffect(value, run.run, fmean(gains) if gains else 0.0, difference_interval(gains))
         effects.setdefault(option, []).append(effect)
@@ -86,7 +89,7 @@ async def rank_components(recipe: EvolveRecipe, settings: Settings, report: Repo
         ComponentEffect(option, tuple(sorted(values, key=lambda one: -one.gain))) for option, values in effects.items()
     ]
     ranked.sort(key=lambda one: (-one.potential, one.option))
-    return ComponentReport(recipe.base, made[0].run, made[0].rate, tuple(ranked), _agreement(rates))
+    return ComponentReport(made[0].options, made[0].run, made[0].rate, tuple(ranked), _agreement(rates))
 
 
 def _agreement(rates: Sequence[Mapping[str, float]]) -> RankAgreement:

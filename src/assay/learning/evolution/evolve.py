@@ -31,11 +31,13 @@ from assay.settings import Settings
 from assay.store import RunStore, final_rows, load_current_verdicts
 from assay.tasks import LoadedTask, find_tasks
 
+from .agent_code import AgentCode, CandidateError, CodeCandidate
 from .designer import Designer, design_credit
 from .feedback import read_feedback
 from .gepa_search import GepaOptions, TaskFeedback, Texts, search_texts
+from .mutation import TriedChange, write_prompt
 from .racing import Race
-from .recipe import EvolveGateOptions, EvolveRecipe, EvolveSearchOptions
+from .recipe import CODE, EvolveGateOptions, EvolveRecipe, EvolveSearchOptions
 
 Report = Callable[[str], None]
 _LEAST_TASKS = 4
@@ -45,7 +47,7 @@ _LEAST_TASKS = 4
 class EvolutionEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One record of a ledger."""
 
-    kind: Literal["candidate", "gate", "proposal"]
+    kind: Literal["candidate", "gate", "proposal", "code"]
     recipe: str
     """Digest of the recipe."""
     options: dict[str, Any]
@@ -55,14 +57,14 @@ class EvolutionEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Share of passed attempts, mean over tasks; an attempt without a verdict counts as failed."""
     turns: float | None
     accepted: bool | None = None
-    """The gate's decision; None for a candidate."""
+    """The gate's decision, or of code whether it may be tried; None for a candidate."""
     base_rate: float | None = None
     """The present configuration's rate on the same tasks; of a gate."""
     reasons: tuple[str, ...] = ()
     prompt: str = ""
     """Digest of the prompt that a model answered, and how often it was asked before; of a proposal."""
     text: str = ""
-    """Its answer."""
+    """Its answer; of code the unified diff from the agent's present folder."""
     previous: str = ""
     credit: float | msgspec.UnsetType = msgspec.UNSET
     """The designer's, of a design in its round; other records have none."""
@@ -115,6 +117,8 @@ class EvolveReport(msgspec.Struct, frozen=True):
     reasons: tuple[str, ...]
     candidates: tuple[EvaluatedOptions, ...]
     ledger: str
+    code: str | None = None
+    """Folder of the winner's code; None where code was no part of the search."""
 
 
 async def evolve(recipe: EvolveRecipe, settings: Settings, report: Report = lambda _: None) -> EvolveReport:
@@ -131,20 +135,32 @@ async def evolve(recipe: EvolveRecipe, settings: Settings, report: Report = lamb
         raise UserError(
             f"{len(both)} tasks of the gate are tasks of the search: take another seed of the family for [gate]"
         )
-    return await _Evolution(recipe, settings, report).run(search, held_out)
+    return await _Evolution(recipe, settings, report, held_out).run(search, held_out)
 
 
 async def measure_options(
-    recipe: EvolveRecipe, settings: Settings, report: Report, several: Sequence[dict[str, Any]]
+    recipe: EvolveRecipe,
+    settings: Settings,
+    report: Report,
+    several: Callable[[EvolveRecipe], Sequence[dict[str, Any]]],
 ) -> list[EvaluatedOptions]:
-    """Measures configurations on the tasks of the search, and adds them to the ledger. Raises as `evolve`."""
-    evolution, tasks = _Evolution(recipe, settings, report), find_tasks(recipe.search.tasks)
-    return [await evolution.evaluate(options, tasks) for options in several]
+    """Measures configurations on the tasks of the search, and adds them to the ledger. Raises as `evolve`.
+
+    `several` returns them for the recipe in which digests stand for the paths of code.
+    """
+    held_out = find_tasks(recipe.gate.tasks) if recipe.code is not None else []
+    evolution, tasks = _Evolution(recipe, settings, report, held_out), find_tasks(recipe.search.tasks)
+    return [await evolution.evaluate(options, tasks) for options in several(evolution.recipe)]
 
 
 class _Evolution:
-    def __init__(self, recipe: EvolveRecipe, settings: Settings, report: Report) -> None:
-        self._recipe, self._settings, self._report = recipe, settings, report
+    def __init__(
+        self, recipe: EvolveRecipe, settings: Settings, report: Report, held_out: Sequence[LoadedTask]
+    ) -> None:
+        self._code = None if recipe.code is None else AgentCode(recipe.code, settings.store, held_out)
+        recipe, variants = (recipe, []) if self._code is None else self._code.resolve(recipe)
+        self.recipe = self._recipe = recipe
+        self._settings, self._report = settings, report
         self._ledger = ChainedFile(settings.store / "evolution" / f"{recipe.name}.jsonl", EvolutionEntry)
         self._found: dict[tuple[str, int], EvaluatedOptions] = {}
         self._asked: dict[str, int] = {}
@@ -152,6 +168,8 @@ class _Evolution:
         others = {entry.recipe for entry in self._ledger.read()} - {recipe.digest}
         if others:
             raise UserError(f"{self._ledger.path} is of another recipe: give this one another name")
+        for one in variants:
+            self._append_code(one)
 
     async def run(self, search: Sequence[LoadedTask], held_out: Sequence[LoadedTask]) -> EvolveReport:
         ways = {
@@ -161,6 +179,7 @@ class _Evolution:
             "racing": self._by_racing,
             "designs": self._by_designs,
             "gepa": self._by_gepa,
+            "mutate": self._by_mutation,
         }
         base = await self.evaluate(self._recipe.base, search)
         winner = await ways[self._recipe.search.method](search)
@@ -173,6 +192,7 @@ class _Evolution:
         return EvolveReport(
             recipe.name, recipe.base, winner.options, (base.rate, winner.rate), rates, *decided,
             _mark_front(list(self._found.values())), str(self._ledger.path),
+            None if self._code is None else str(self._code.folder_of(str(winner.options[CODE]))),
         )  # fmt: skip
 
     async def _by_coordinate(self, tasks: Sequence[LoadedTask]) -> EvaluatedOptions:
@@ -211,7 +231,7 @@ class _Evolution:
         """Returns the name of the run of a configuration on a part of the tasks, and reports it."""
         part = digest_record([one.task.digest for one in tasks])[7:15]
         run = f"{self._recipe.name}-{digest_record(options)[7:15]}-{len(tasks)}-{part}"
-        self._report(f"{run}: {len(tasks)} tasks, {_show(options)}")
+        self._report(f"{run}: {len(tasks)} tasks, {show_options(options)}")
         return run
 
     async def _by_designs(self, tasks: Sequence[LoadedTask]) -> EvaluatedOptions:
@@ -261,6 +281,39 @@ class _Evolution:
             left = [one.options for one in made[: max(1, (len(made) + 1) // 2)]]
         return await self.evaluate(left[0], tasks)
 
+    async def _by_mutation(self, tasks: Sequence[LoadedTask]) -> EvaluatedOptions:
+        """Lets a model change the best code so far, after the variants that the recipe lists."""
+        code, search = self._code, self._recipe.search
+        if code is None:
+            raise UserError("method = 'mutate' changes the agent's code: name its folder in [code]")
+        best = await self._by_coordinate(tasks)
+        earlier = list[TriedChange]()
+        for _ in range(search.proposals):
+            present = str(best.options[CODE])
+            shown = {path: data for path, data in code.tree_of(present).files.items() if code.may_change(path)}
+            feedback = await asyncio.to_thread(read_feedback, self._settings, best.run, tasks, search.attempts)
+            answer = await self.propose_text(write_prompt(shown, best.rate, feedback, earlier))
+            try:
+                made = code.changed_by_answer(present, answer)
+            except CandidateError as exc:
+                self._report(f"refused: {exc}")
+                self._append_refused_code(present, answer, str(exc))
+                earlier.append(TriedChange("", f"An answer was refused: {exc}"))
+                continue
+            self._append_code(made)
+            other = await self.evaluate({**best.options, CODE: made.digest}, tasks)
+            earlier.append(TriedChange(made.diff, f"This version passed {other.rate:.3f} of its attempts:"))
+            best = other if other.rate > best.rate else best
+        return best
+
+    def _append_code(self, made: CodeCandidate) -> None:
+        options, runs = {CODE: made.digest}, (made.digest,)
+        self._append(EvolutionEntry("code", self._recipe.digest, options, runs, 0, 0.0, None, True, text=made.diff))
+
+    def _append_refused_code(self, present: str, answer: str, reason: str) -> None:
+        options, runs = {CODE: present}, (digest_record([present, answer]),)
+        self._append(EvolutionEntry("code", self._recipe.digest, options, runs, 0, 0.0, None, False, reasons=(reason,)))
+
     async def _by_racing(self, tasks: Sequence[LoadedTask]) -> EvaluatedOptions:
         search = self._recipe.search
         candidates = {digest_record(options): options for options in self._recipe.combinations()}
@@ -275,7 +328,7 @@ class _Evolution:
                 counts = {one.task: one.passed for one in count_outcomes(self._settings, run)}
                 passes[digest] = [counts.get(one.task.id, 0) for one in part]
             for loser, winner in race.look(passes):
-                self._report(f"dropped: {_show(candidates[loser])}; behind: {_show(candidates[winner])}")
+                self._report(f"dropped: {show_options(candidates[loser])}; behind: {show_options(candidates[winner])}")
         return await self.evaluate(candidates[race.best()], tasks)
 
     async def evaluate(self, options: dict[str, Any], tasks: Sequence[LoadedTask]) -> EvaluatedOptions:
@@ -284,7 +337,7 @@ class _Evolution:
         if known is not None:
             return known
         run = f"{self._recipe.name}-{digest[7:15]}-{len(tasks)}"
-        self._report(f"{run}: {len(tasks)} tasks, {_show(options)}")
+        self._report(f"{run}: {len(tasks)} tasks, {show_options(options)}")
         figures = await self._run_arm(options, tasks, run, self._recipe.search)
         self._append_candidate(options, run, len(tasks), figures)
         made = self._found[digest, len(tasks)] = EvaluatedOptions(options, run, len(tasks), *figures)
@@ -299,6 +352,7 @@ class _Evolution:
     ) -> _ArmFigures:
         """Makes one run; returns the share of passed attempts, the mean turns, and the share of unsafe attempts."""
         attempts = on.attempts
+        options = options if self._code is None else await asyncio.to_thread(self._code.run_options, options)
         config = RunConfig(
             tasks=on.tasks, agent=self._recipe.agent, agent_options=options, model=self._recipe.model, run=run,
             attempts=attempts, seed=on.seed, concurrency=self._recipe.concurrency,
@@ -407,5 +461,7 @@ def _mark_front(found: Sequence[EvaluatedOptions]) -> tuple[EvaluatedOptions, ..
     return tuple(marked)
 
 
-def _show(options: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in sorted(options.items())) or "no option"
+def show_options(options: dict[str, Any]) -> str:
+    """Returns options for people; code by the first characters of its digest."""
+    shown = {name: str(value)[7:19] if name == CODE else value for name, value in options.items()}
+    return ", ".join(f"{name}={value}" for name, value in sorted(shown.items())) or "no option"

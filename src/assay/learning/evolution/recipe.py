@@ -12,6 +12,8 @@ from assay.errors import UserError
 from assay.records import digest_record
 
 MOST_CANDIDATES = 500
+CODE = "code"
+"""The option that stands for the agent's code, where `[code]` names it."""
 Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -21,11 +23,12 @@ class EvolveSearchOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
 
     tasks: tuple[str, ...]
     """Tasks of the search: task folders, or families as `family:NAME,n=60,seed=1`."""
-    method: Literal["coordinate", "grid", "halving", "racing", "designs", "gepa"] = "coordinate"
+    method: Literal["coordinate", "grid", "halving", "racing", "designs", "gepa", "mutate"] = "coordinate"
     """`coordinate`: one option after the other, the best value of each is kept. `grid`: all combinations on all tasks.
     `halving`: all combinations on a part of the tasks, the better half on twice as many, and so on. `racing`:
     all combinations on one part of the tasks after the other; one that a paired test says is behind another is dropped.
-    `designs`: a designer draws combinations and learns from their outcomes. `gepa`: texts, by the library GEPA."""
+    `designs`: a designer draws combinations and learns from their outcomes. `gepa`: texts, by the library GEPA.
+    `mutate`: a model changes the agent's code, from the best version so far."""
     attempts: Count = 1
     """Attempts at each task."""
     sweeps: Count = 1
@@ -41,8 +44,10 @@ class EvolveSearchOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     calls: Count = 200
     """Attempts that `gepa` may make."""
     proposer: str | None = None
-    """Model that writes the new texts of `gepa` from verdicts and evidence; without one they are the values of `space`
-    in turn."""
+    """Model that writes the new texts of `gepa`, or the code of `mutate`, from verdicts and evidence; without one the
+    texts of `gepa` are the values of `space` in turn."""
+    proposals: Count = 8
+    """Versions of the code that `mutate` asks the proposer for."""
     seed: int = 0
     """Seed of the runs, the same for all candidates."""
 
@@ -63,6 +68,17 @@ class EvolveGateOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     """Seed of the runs, the same for both configurations."""
 
 
+class EvolveCodeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[code]`: code of the agent `command` that may change; it runs in the sandbox alone."""
+
+    folder: str
+    """Folder of the agent's program on this machine, or the program. A candidate is a copy of it with changed files."""
+    target: str
+    """Where the sandbox shows it, read-only."""
+    files: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] = ("*",)
+    """Patterns of the paths below the folder that may change; `*` matches `/` too."""
+
+
 class EvolveRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Options that may change, tasks for the search, and tasks for the decision."""
 
@@ -72,8 +88,11 @@ class EvolveRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """Agent, as `assay run --agent` takes it."""
     search: EvolveSearchOptions
     gate: EvolveGateOptions
-    space: dict[str, list[Any]]
-    """Options of the agent that may change, each with its values."""
+    space: dict[str, list[Any]] = {}
+    """Options of the agent that may change, each with its values. Those of `code`, with `[code]`, are unified diffs and
+    folders of files that replace the agent's."""
+    code: EvolveCodeOptions | None = None
+    """Code of the agent that may change."""
     base: dict[str, Any] = {}
     """Options of the present configuration, the one to beat."""
     model: str | None = None
@@ -89,7 +108,7 @@ class EvolveRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         if not self.name.replace("-", "").isalnum() or len(self.name) > 30:
             raise UserError(f"name is {self.name!r}: take at most 30 letters, digits and hyphens")
         empty = [option for option, values in self.space.items() if not values]
-        if not self.space or empty:
+        if empty or not (self.space or self.search.method == "mutate"):
             raise UserError(f"space has no values{f' for {empty[0]!r}' if empty else ''}: write option = [value, ...]")
         size = 1
         for values in self.space.values():
@@ -98,11 +117,26 @@ class EvolveRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             raise UserError(f"space has {size:,} combinations; at most {MOST_CANDIDATES}: take method = 'coordinate'")
         if self.search.method == "gepa":
             self._require_texts()
+        self._require_code()
 
     def _require_texts(self) -> None:
         for option, values in self.space.items():
             if not all(isinstance(value, str) for value in (self.base.get(option), *values)):
                 raise UserError(f"method = 'gepa' changes texts alone: give {option!r} a text in [base] and in [space]")
+
+    def _require_code(self) -> None:
+        if self.code is not None and self.agent != "command":
+            raise UserError(
+                f"[code] is of the agent 'command', whose program runs in the sandbox; code of {self.agent!r} would "
+                "run in this process: make it a program, or remove [code]"
+            )
+        if self.code is None and self.search.method == "mutate":
+            raise UserError("method = 'mutate' changes the agent's code: name its folder in [code]")
+        if self.search.method == "mutate" and (self.search.proposer is None or set(self.space) - {CODE}):
+            raise UserError(
+                "method = 'mutate' has a model write code: name it as proposer, and leave other options than code to a "
+                "search of their own"
+            )
 
     @property
     def digest(self) -> str:

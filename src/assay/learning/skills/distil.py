@@ -172,21 +172,30 @@ def _joined_evidence(before: Claim | None, count: PatternCount) -> tuple[Evidenc
     return (*old, *count.evidence)
 
 
-def write_rule_skill(name: str, claims: Sequence[Claim], attempts: Sequence[TextAttempt]) -> DistilledSkill:
+def write_rule_skill(
+    name: str, claims: Sequence[Claim], attempts: Sequence[TextAttempt], failures: Sequence[Claim] = ()
+) -> DistilledSkill:
     """Writes the claims as a skill folder, whose every rule is the text of a claim."""
     passing = sum(one.passed for one in attempts)
-    description = (
-        "Which acts lead to the goal in a text adventure: rooms, locked doors, keys, and a thing to bring home. Use it "
-        "when a task asks to find a thing, carry it to a room and drop it there."
-    )
+    description, intro, body = list[str](), "Counted in attempts that were verified as passed.", ""
+    if claims:
+        description.append(
+            "Which acts lead to the goal in a text adventure: rooms, locked doors, keys, and a thing to bring home. "
+            "Use it when a task asks to find a thing, carry it to a room and drop it there."
+        )
+        intro += (
+            " Each rule says how much more often than a random act\na kind of act is worth taking; kinds without a "
+            "rule count 1."
+        )
+        body += "\n## Rules\n\n" + "\n".join(claim.text for claim in claims) + "\n"
+    if failures:
+        description.append("How failed calls of tools were mended. Use it when a call fails.")
+        body += (
+            "\n## When a call fails\n\nForms of arguments are written with `A` for capitals, `a` for small letters and "
+            "`0` for digits.\n\n" + "\n".join(claim.text for claim in failures) + "\n"
+        )
     front = render_front_matter(
-        {"name": name, "description": description, "metadata": {"distilled-by": "assay rule distiller"}}
+        {"name": name, "description": " ".join(description), "metadata": {"distilled-by": "assay rule distiller"}}
     )
-    body = (
-        f"# {name}\n\nCounted in attempts that were verified as passed. Each rule says how much more often than a "
-        "random act\na kind of act is worth taking; kinds without a rule count 1.\n\n## Rules\n\n"
-    )
-    text = front + "\n" + body + "\n".join(claim.text for claim in claims) + "\n"
-    return DistilledSkill(
-        SkillFolder(name, {SKILL_FILE: text.encode()}), tuple(claims), passing, len(attempts) - passing
-    )
+    files = {SKILL_FILE: f"{front}\n# {name}\n\n{intro}\n{body}".encode()}
+    return DistilledSkill(SkillFolder(name, files), (*claims, *failures), passing, len(attempts) - passing)

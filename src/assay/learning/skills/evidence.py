@@ -6,14 +6,14 @@ head is one of its chain, its pass is not doubted, and it holds every cited step
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from assay.agents.text_rules import parse_rules
 from assay.analysis.judged_path import judged_path
 from assay.errors import AssayError, UserError
 from assay.learning.curation.lessons import opening_for
-from assay.learning.reading import RunReader
+from assay.learning.reading import RunReader, verified_outcome
 from assay.learning.rows_config import RowsConfig
 from assay.records import Trajectory, digest_bytes
 from assay.rollout.rejudge.config import ReplayConfig
@@ -24,6 +24,15 @@ from assay.verdicts import trust_of
 from assay.verify.reverification import CannotRebuildError
 
 from .distil import DistilledSkill, TextAttempt, TextTurn, distil_rules, write_rule_skill
+from .failure_rules import (
+    LEAST_TASKS,
+    FailureCase,
+    cases_of,
+    cases_of_continuation,
+    failure_claims,
+    with_earlier,
+    without_leaks,
+)
 from .folder import SKILL_FILE
 from .leaks import TaskSecrets, secrets_of_task
 from .library import SkillLibrary
@@ -38,31 +47,57 @@ class StoredAttempts(NamedTuple):
     """Attempts that are doubted, unjudged or broken."""
     skill: str | None
     """Digest of the SKILL.md that every attempt loaded; None if none did."""
+    failures: list[FailureCase]
+    """Failed calls of the attempts."""
 
 
 def read_attempts(runs: Sequence[str], settings: Settings) -> StoredAttempts:
-    """Reads the attempts of runs of text adventures.
+    """Reads the attempts of runs; their texts are of use where they are of text adventures.
 
     Raises:
         UserError: A run is unknown, or its attempts followed different skills.
         StoreError: A run is not what was recorded.
     """
     attempts, left_out, skills = list[TextAttempt](), 0, set[str | None]()
+    failures, continued = list[FailureCase](), dict[str, list[Trajectory]]()
     for run in runs:
         with RunReader.open(settings, run, RowsConfig()) as reader:
             for trajectory in reader.trajectories():
-                kind = trust_of(trajectory).outcome_class
-                if kind not in ("pass", "fail"):
+                kind = verified_outcome(trajectory)
+                if kind is None:
                     left_out += 1
                     continue
                 skills.add(loaded_skill(trajectory))
                 attempts.append(_text_attempt(reader, trajectory, passed=kind == "pass"))
+                failures += cases_of(judged_path(trajectory), passed=kind == "pass")
+                if kind == "pass" and (origin := _continued_run(trajectory)) is not None:
+                    continued.setdefault(origin, []).append(trajectory)
     if len(skills) > 1:
         raise UserError(
             f"the attempts of {', '.join(runs)} followed {len(skills)} different skills (or some none): distil from "
             "runs of one agent with one skill"
         )
-    return StoredAttempts(attempts, left_out, skills.pop() if skills else None)
+    failures += _failures_of_continued(continued, settings)
+    return StoredAttempts(attempts, left_out, skills.pop() if skills else None, failures)
+
+
+def _continued_run(trajectory: Trajectory) -> str | None:
+    """Returns the run of the attempt that this one continues from before one of its steps; None for any other."""
+    origin = trajectory.started.config.get("rewound")
+    run = origin.get("run") if isinstance(origin, dict) else None
+    return run if isinstance(run, str) else None
+
+
+def _failures_of_continued(continued: Mapping[str, Sequence[Trajectory]], settings: Settings) -> Iterator[FailureCase]:
+    for run, passes in continued.items():
+        with RunReader.open(settings, run, RowsConfig()) as reader:
+            for failed in reader.trajectories():
+                if verified_outcome(failed) != "fail":
+                    continue
+                for won in passes:
+                    match won.started.config["rewound"]:
+                        case {"chain": failed.chain, "prefix": int(prefix)}:
+                            yield from cases_of_continuation(failed, won, prefix)
 
 
 class ContrastAttempt(NamedTuple):
@@ -98,8 +133,8 @@ def read_judged(runs: Sequence[str], settings: Settings) -> JudgedRuns:
             RecordedTasks.chosen(store, config) as tasks,
         ):
             for trajectory in reader.trajectories():
-                kind = trust_of(trajectory).outcome_class
-                if kind not in ("pass", "fail"):
+                kind = verified_outcome(trajectory)
+                if kind is None:
                     left_out += 1
                     continue
                 judged.append(ContrastAttempt(judged_path(trajectory), kind == "pass"))
@@ -110,7 +145,7 @@ def read_judged(runs: Sequence[str], settings: Settings) -> JudgedRuns:
 
 def _secrets(tasks: RecordedTasks, trajectory: Trajectory) -> TaskSecrets:
     try:
-        return secrets_of_task(tasks.of(trajectory))
+        return secrets_of_task(tasks.to_read(trajectory))
     except CannotRebuildError as exc:
         raise UserError(
             f"a skill cannot be scanned for texts of task {trajectory.task!r}, so none is made: {exc}"
@@ -126,10 +161,12 @@ def loaded_skill(trajectory: Trajectory) -> str | None:
 
 
 def _text_attempt(reader: RunReader, trajectory: Trajectory, *, passed: bool) -> TextAttempt:
-    opening = opening_for(reader, trajectory)
-    brief = "\n".join(str(m["content"]) for m in opening.messages if isinstance(m.get("content"), str))
+    turns, brief = list(_turns(trajectory)), ""
+    if turns:
+        opening = opening_for(reader, trajectory)
+        brief = "\n".join(str(m["content"]) for m in opening.messages if isinstance(m.get("content"), str))
     source = EvidenceRef(trajectory.run, trajectory.attempt, trajectory.chain, trajectory.head, ())
-    return TextAttempt(source, passed, brief, list(_turns(trajectory)))
+    return TextAttempt(source, passed, brief, turns)
 
 
 def _turns(trajectory: Trajectory) -> Iterator[TextTurn]:
@@ -157,13 +194,22 @@ def distil_from_runs(name: str, runs: Sequence[str], settings: Settings) -> tupl
             "more attempts, or take easier tasks"
         )
     earlier, known = _followed(name, stored.skill, SkillLibrary(settings.store))
+    failures = failure_claims(stored.failures)
+    if failures:
+        failures = without_leaks(failures, read_judged(runs, settings).secrets)
+    failures = with_earlier(failures, known)
     try:
         claims = distil_rules(stored.attempts, earlier, known)
     except ValueError as exc:
-        raise UserError(f"{', '.join(runs)}: {exc}; rules are distilled from tasks of the family adventure") from exc
-    if not claims:
+        if not failures:
+            raise UserError(
+                f"{', '.join(runs)}: {exc}; acts are counted at tasks of the family adventure, and no failed call was "
+                f"mended alike at {LEAST_TASKS} tasks of these runs"
+            ) from exc
+        claims = ()
+    if not claims and not failures:
         raise UserError("passing attempts do not differ from chance in any act: make more attempts")
-    return write_rule_skill(name, claims, stored.attempts), stored.left_out
+    return write_rule_skill(name, claims, stored.attempts, failures), stored.left_out
 
 
 def _followed(name: str, digest: str | None, library: SkillLibrary) -> tuple[dict[str, float], tuple[Claim, ...]]:

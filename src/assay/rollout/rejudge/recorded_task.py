@@ -115,6 +115,14 @@ class RecordedTasks:
             )
         return found
 
+    def to_read(self, trajectory: Trajectory) -> LoadedTask:
+        """Returns the task of an attempt for its texts: the archived copy also where it names Python code, of which
+        nothing is executed. Raises as `of`."""
+        is_import = self._is_import or is_imported_record(trajectory.started)
+        kept = None if is_import else next((e for e in trajectory.evidence if e.kind == "task"), None)
+        has_copy = self._version == "recorded" and kept is not None and "left_out" not in kept.data
+        return self._restore(kept) if has_copy and kept is not None else self.of(trajectory)
+
     def mark_import(self, trajectory: Trajectory) -> Trajectory:
         """Returns an attempt marked as imported if its run is, even where its format did not say so."""
         if not self._is_import or is_imported_record(trajectory.started):

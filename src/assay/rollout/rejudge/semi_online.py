@@ -2,7 +2,8 @@
 
 Each recorded attempt that passed becomes a task whose environment plays its pages (`environments.browser.recorded`).
 The replays are an ordinary, judged run: a replay passes if the agent does all recorded steps itself, without a patch,
-and stops there. The agent's name begins with `semi-online+`: such an attempt is no sample of the live task's.
+and stops there. Manifest and attempts say that it is a semi-online replay: such an attempt is no sample of the live
+task's.
 """
 
 from __future__ import annotations
@@ -187,7 +188,7 @@ def _manifest(run: str, agent: Agent, config: ReplayConfig, loaded: list[LoadedT
         "agent": agent.name,
         "assay_version": __version__,
         "config": {"agent_options": config.agent_options, "model": config.model},
-        "replay": {"run": run, **msgspec.to_builtins(config)},
+        "replay": {"run": run, **msgspec.to_builtins(config), "semi_online": True},
         "tasks": {one.task.id: one.task.digest for one in loaded},
     }
 

@@ -34,6 +34,7 @@
       this.words = "";
       this.found = null;
       this.cited = null;
+      this.course = null; /* alarms and nodes by step, once they are known */
       this.take(data);
     }
 
@@ -248,6 +249,7 @@
         : h("a", { class: "number", href: this.href("step", String(step)) }, `${step}`);
       return h("header", { class: "line-head" }, toggle, number,
         h("h3", { id: `line-${line}` }, Assay.line(this.lines.heads[line] || KINDS[kind])),
+        Assay.courseTags(this.course, step),
         lane ? h("span", { class: "lane-tag" }, Assay.line(Assay.laneWords(this.lines.lanes[lane]))) : null,
         this.has(line, "error") ? h("span", { class: "exit", "data-failed": "yes" }, kind === "v" ? "against it" : "failed") : null,
         this.has(line, "beside") ? h("span", { class: "quiet-text small", title: "executed beside the agent's steps" }, "beside") : null,
@@ -584,7 +586,15 @@
       const [task, verdicts] = [this.task(), this.verdicts()];
       const beside = task && this.data.verdicts.length && this.data.verdicts.length <= BESIDE;
       return [this.top(), this.others(), this.warning(), h("div", { class: beside ? "brief beside" : "brief" }, h("div", null, task), h("div", null, verdicts)),
-        Assay.notes(this), this.findings(), this.about()];
+        Assay.notes(this), Assay.course(this), this.findings(), this.about()];
+    }
+
+    /* The lines in sight get the tags of the course. */
+    retagged() {
+      for (const step of new Set([...this.course.alarms.keys(), ...this.course.nodes.keys()])) {
+        const row = this.rowOf.get(this.lineOf.get(step));
+        if (row !== undefined) this.list.changed(row);
+      }
     }
 
     /* Shows the log, the transcript, the changes, the times or the tree of a search. */

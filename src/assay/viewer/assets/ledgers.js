@@ -70,12 +70,22 @@
     const base = data.candidates[0] || null;
     fill(page.root, head(page, "Search", data), gate(data, base), drawn.length ? front(drawn, base, whole) : null, candidates(data, base),
       data.proposals.length ? h("details", { class: "whole" }, h("summary", null, `${format.count(data.proposals.length)} texts that a model proposed`),
-        data.proposals.map((text) => h("pre", { class: "panel" }, text))) : null);
+        data.proposals.map((text) => h("pre", { class: "panel" }, text))) : null, code(list(data.code)));
   });
+
+  const digest = (value) => String(value).slice(7, 19);
+
+  function code(tried) {
+    if (!tried.length) return null;
+    const one = (made) => (made.accepted
+      ? h("details", { class: "whole" }, h("summary", null, "Code ", h("code", null, digest(made.digest))), h("pre", { class: "panel wide", tabindex: "0" }, made.diff))
+      : h("p", { class: "small" }, "Refused, from ", h("code", null, digest(made.digest)), ": ", made.reasons.map((reason) => line(reason))));
+    return h("section", { class: "code-versions", "aria-label": "Code" }, h("h2", null, "Code"), h("p", { class: "small quiet-text" }, "Versions of the agent's program, each as its differences from the present one."), tried.map(one));
+  }
 
   const changed = (one, base) => Object.entries(one.options).filter(([name, value]) => !base || JSON.stringify(value) !== JSON.stringify(base.options[name]));
   const worded = (value) => (typeof value === "string" ? value.replaceAll("\n", "⏎") : JSON.stringify(value));
-  const named = (one, base) => (one === base ? "present configuration" : changed(one, base).map(([name, value]) => `${name}=${worded(value)}`).join(", ") || "present configuration");
+  const named = (one, base) => (one === base ? "present configuration" : changed(one, base).map(([name, value]) => `${name}=${name === "code" && typeof value === "string" ? digest(value) : worded(value)}`).join(", ") || "present configuration");
 
   function gate(data, base) {
     const { gate: found } = data;
