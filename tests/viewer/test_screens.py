@@ -16,12 +16,15 @@ from assay.records import (
     Body,
     Evidence,
     EvidenceAdded,
+    ModelCall,
+    ModelCalled,
     Observation,
     Step,
     StepAdded,
     ToolCall,
 )
 from assay.store import RunStore
+from assay.viewer import attempt_names
 from assay.viewer.views import make_view
 from scripts.screenshots import OVERFLOW
 from tests.viewer import made
@@ -100,6 +103,19 @@ def test_a_step_has_the_page_after_it_and_the_point_on_the_page_before(tmp_path:
 def test_a_screen_that_lists_no_such_blob_shows_none(data: dict[str, Any], tmp_path: Path) -> None:
     (one,), *_ = shown(record(tmp_path, "r", lambda *_: [screen("e1", data), act(0, "3")]), "r")
     assert (one["image"], one["before"], one["point"], one["target"]) == (None, None, None, None)
+
+
+def test_a_picture_that_a_model_was_shown_is_found_by_its_digest(tmp_path: Path) -> None:
+    def asking(image: str, _: str) -> list[Body]:
+        shown = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": image}}]}
+        return [ModelCalled(ModelCall("c1", "openai-chat", "m", {"messages": [shown]}, None))]
+
+    root = record(tmp_path, "r", asking)
+    call = msgspec.json.decode(make_view(root, "run/r/attempt/s%400.0/call/1") or b"")
+    assert call["messages"][0]["parts"] == [{"picture": "/call/request/messages/0/content/0/image_url/url"}]
+    (name,) = attempt_names.pictures(root, "r")
+    found = msgspec.json.decode(make_view(root, name) or b"")
+    assert (found["type"], found["data"]) == ("image/png", base64.b64encode(PNG).decode())
 
 
 def test_a_picture_that_was_changed_is_not_shown(tmp_path: Path) -> None:

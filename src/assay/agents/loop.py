@@ -17,7 +17,7 @@ import msgspec
 
 from assay.environments.interface import ToolSpec
 from assay.environments.schemas import tool_definitions
-from assay.errors import LimitReached, ProviderError
+from assay.errors import LimitReached, ProviderError, TaskError
 from assay.gateway.interface import MessageLog, ModelReply, ModelRequest
 from assay.records import Evidence, Observation, Step, ToolCall, digest_bytes
 
@@ -34,6 +34,7 @@ from ._context import (
 )
 from ._options import read_options
 from ._patching import PatchedTurn, PatchesActs, patch_turn
+from ._pictures import OPENING, ShowsScreens, drop_pictures, picture_message, picture_positions, shows_screens
 from ._recall import Recall, RecallOptions
 from ._skill_text import load_agent_skill
 from .grounding import GroundingMeter
@@ -87,6 +88,10 @@ class LoopOptions(RecallOptions, frozen=True, forbid_unknown_fields=True):
     """Number of latest tool outputs that always stay."""
     keep_reasoning: bool = False
     """True if the model's reasoning is sent back to it, as `reasoning_content`."""
+    pictures: Count = 0
+    """Number of latest pictures of the browser's page that the model is shown as images, after its acts; 0 shows none.
+    Up to twice as many less one stand in the conversation, then it goes on with these. They have no part in
+    `context_chars`; a conversation that the model refuses as too long loses pictures first."""
     temperature: float | None = None
     top_p: float | None = None
     max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
@@ -129,12 +134,25 @@ class LoopAgent:
 
     def _begin(self, attempt: Attempt) -> _Conversation:
         options, offered = self._options, attempt
+        screens = self._screens_of(attempt) if options.pictures else None
         if self._skill is not None:
             system = "\n\n".join(filter(None, (options.system, self._skill.text.strip())))
             options, offered = msgspec.structs.replace(options, system=system), self._skill.offer(attempt)
         opening = self._recall.extend(attempt, _opening(attempt, options.system))
+        if screens is not None:
+            opening.append({"role": "user", "content": OPENING})
         recoveries = self._recall.recoveries(attempt) if options.recover else None
-        return _Conversation(offered, options, opening, recoveries)
+        return _Conversation(offered, options, opening, recoveries, screens)
+
+    def _screens_of(self, attempt: Attempt) -> ShowsScreens:
+        """Returns the world whose pages the model is shown. Raises `TaskError` without one."""
+        if shows_screens(attempt.tools):
+            return attempt.tools
+        raise TaskError(
+            f"agent {self.name!r} with pictures={self._options.pictures} shows pages of a browser, and task "
+            f"{attempt.task.id!r} is in an environment {attempt.task.environment.kind!r}: leave pictures out, or take "
+            "tasks with pages"
+        )
 
 
 class _Conversation:
@@ -144,6 +162,7 @@ class _Conversation:
         options: LoopOptions,
         opening: list[dict[str, Any]],
         recoveries: RecoveryIndex | None,
+        screens: ShowsScreens | None = None,
     ) -> None:
         self._attempt = attempt
         self._recoveries = recoveries
@@ -162,6 +181,9 @@ class _Conversation:
         self._drops = 0
         self._was_low = False
         self._first_turn = 0
+        self._screens = screens
+        """World whose pages the model is shown; None to show none."""
+        self._shown = None if screens is None else screens.last_screen
         self._is_patched = isinstance(attempt.tools, PatchesActs)
 
     def recall(self, steps: Sequence[Step]) -> None:
@@ -198,7 +220,12 @@ class _Conversation:
             except ProviderError as exc:
                 if not is_context_overflow(exc):
                     raise
-                if not await self._shorten(turn, str(exc)):
+                why = str(exc)
+                if not (
+                    self._drop_pictures(turn, 1, why)
+                    or await self._shorten(turn, why)
+                    or self._drop_pictures(turn, 0, why)
+                ):
                     return None
 
     async def _shorten(self, turn: int, reason: str) -> bool:
@@ -261,6 +288,7 @@ class _Conversation:
                 turned = await self._patch(turned, turn)
             self._messages.append(turned.message)
             self._append_results(turned.calls, turned.observations)
+            self._append_picture(turn)
             self._recognise_errors(turn, turned.calls, turned.observations)
             self._check_grounding(turn, " ".join(filter(None, (message, reasoning))), acts, observations)
         elif last is not None:
@@ -287,6 +315,27 @@ class _Conversation:
             self._messages.append(
                 {"role": "tool", "tool_call_id": call.id, "content": render_observation(observation, limit)}
             )
+
+    def _append_picture(self, turn: int) -> None:
+        """Shows the model the page after the last act of a turn, if one was taken that it has not seen."""
+        if self._screens is None or self._screens.last_screen is self._shown:
+            return
+        self._shown, most = self._screens.last_screen, self._options.pictures
+        message = None if self._shown is None else picture_message(self._shown)
+        if message is None:
+            return
+        self._messages.append(message)
+        if len(picture_positions(self._messages, self._opening)) >= 2 * most:
+            self._drop_pictures(turn, most, f"pictures={most}")
+
+    def _drop_pictures(self, turn: int, keep: int, reason: str) -> bool:
+        """Goes on with the latest pictures alone; returns False if there are no more than these."""
+        fewer = drop_pictures(self._messages, self._opening, keep) if self._screens is not None else None
+        if fewer is None:
+            return False
+        self._messages = MessageLog(fewer.messages)
+        self._attempt.note(fewer.evidence(turn, reason))
+        return True
 
     def _recognise_errors(self, turn: int, acts: Sequence[ToolCall], observations: Sequence[Observation]) -> None:
         """Tells the model what worked after errors that passing attempts met too; the record says which."""

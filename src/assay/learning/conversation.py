@@ -7,7 +7,7 @@ converted to the messages that a model would get; the caller provides the preced
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from assay.agents.loop import FINISH, LoopOptions
@@ -17,10 +17,19 @@ from assay.errors import UserError
 from assay.formats.shared.messages import plan_chat_messages, render_chat_message
 from assay.formats.shared.tools import recorded_tools
 from assay.gateway.tokens.echoes import find_changes
-from assay.records import ModelCall, Task, Trajectory
+from assay.records import DIGEST_PREFIX, ModelCall, Task, Trajectory
 from assay.store import assistant_message, restore_messages, restore_prompt_ids, restore_request
 
 Message = dict[str, Any]
+
+
+def stored_pictures(messages: Iterable[Any]) -> tuple[str, ...]:
+    """Returns the digests of the pictures that messages show."""
+    contents = [message.get("content") for message in messages if isinstance(message, dict)]
+    parts = [part for content in contents if isinstance(content, list) for part in content]
+    images = [part.get("image_url") for part in parts if isinstance(part, dict)]
+    urls = [image.get("url") for image in images if isinstance(image, dict)]
+    return tuple(url for url in urls if isinstance(url, str) and url.startswith(DIGEST_PREFIX))
 
 
 class Opening(NamedTuple):

@@ -17,7 +17,7 @@ from assay.gateway.tokens import AttributingRenderer, TokenAttribution
 from assay.gateway.tokens.messages import content_text, tool_call_names
 from assay.records import Separation, Trajectory
 
-from .conversation import Opening, Transcript, conversations
+from .conversation import Opening, Transcript, conversations, stored_pictures
 from .roles import HarnessMessages, token_roles
 from .rows import ACTION, TrainingRow, TurnSpan
 from .sampled import attempt_fields
@@ -145,7 +145,14 @@ class _ConversationRenderer:
         known: dict[str, Any] = {}
         if self._facts is not None:
             known = self._facts.of_step(line.steps[position]) if call is None else self._facts.of_call(call)
-        return TurnSpan(start=start, end=start + length, call=call or "", trained=line.own[position], **known)
+        return TurnSpan(
+            start=start,
+            end=start + length,
+            call=call or "",
+            trained=line.own[position],
+            pictures=stored_pictures(line.messages[:position]),
+            **known,
+        )
 
 
 def _template_message(message: dict[str, Any]) -> dict[str, Any]:

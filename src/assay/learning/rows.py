@@ -55,6 +55,9 @@ class TurnSpan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """True if the action failed."""
     progress: float | None = None
     """Share of the goal reached after the turn, in [0, 1], if reported."""
+    pictures: tuple[str, ...] = ()
+    """Digests of the pictures in the turn's request, which are in the blob store. The row holds none of them: in their
+    place are words, or the tokens that the server put there."""
 
 
 class TrainingRow(msgspec.Struct, frozen=True, eq=False, kw_only=True):

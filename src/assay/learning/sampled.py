@@ -17,9 +17,11 @@ from assay.formats.shared.output_files import outcome_verdict
 from assay.gateway.tokens import AttributingRenderer, TokenRow, TokenSpan, UncertifiedSpan, build_token_rows
 from assay.gateway.tokens.rows import Uncertified
 from assay.records import ModelCall, Separation, SpanProof, Trajectory
+from assay.store import restore_messages
 from assay.store.calls import shared_prefix
 from assay.verdicts import current_verdicts_of, is_imported_record, trust_of
 
+from .conversation import stored_pictures
 from .roles import HarnessMessages, Roles, prompt_roles
 from .rows import ACTION, TrainingRow, TurnSpan
 from .turn_facts import TurnFacts
@@ -115,6 +117,7 @@ class _RowBuilder:
     ) -> None:
         self._calls = calls
         self._facts = TurnFacts(trajectory)
+        self._has_pictures = any(stored_pictures(call.request.get("messages") or ()) for call in calls.values())
         words = HarnessMessages(trajectory.steps)
         self._roles: dict[str, Roles] = {
             call.id: prompt_roles(calls, call, renderer, words)
@@ -189,6 +192,7 @@ class _RowBuilder:
             trained=span.trained,
             sampling=_sampling(call),
             finish=_finish(call),
+            pictures=stored_pictures(restore_messages(self._calls, call)) if self._has_pictures else (),
             **facts,
         )
 

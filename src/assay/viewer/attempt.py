@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from assay.errors import UserError
-from assay.records import AttemptEnded, AttemptStarted
+from assay.records import DIGEST_PREFIX, AttemptEnded, AttemptStarted
 from assay.store import ADMISSION, RunStore, current_verdicts_by_chain
 from assay.store.chain import decode_event
 from assay.verdicts import assess
@@ -116,6 +116,8 @@ def _text(root: Path, fields: Fields) -> bytes:
 
 def _picture(root: Path, fields: Fields) -> bytes:
     value = _value(root, fields)
+    if isinstance(value, str) and value.startswith(DIGEST_PREFIX):
+        return _blob_picture(root, {**fields, "digest": value})
     return _picture_or_problem(lambda: picture_of_text(value))
 
 

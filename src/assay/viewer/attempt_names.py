@@ -10,9 +10,11 @@ from typing import Any, Final, Literal, NamedTuple
 
 from assay.errors import StoreError
 from assay.store import RunStore
+from assay.store.chain import decode_event
 
 from .chains import Chain, find_chain
 from .changes import changed_blobs, list_changes
+from .exchanges import describe_exchange, require_call
 from .interface import view_name
 from .outline import FLAGS, Outline, outline_of
 from .steps import AT_ONCE, render_lines
@@ -146,5 +148,18 @@ def blobs(root: Path, run: str) -> Iterator[str]:
 
 
 texts = partial(_long_value_names, "text")
-pictures = partial(_long_value_names, "picture")
+
+
+def pictures(root: Path, run: str) -> Iterator[str]:
+    """Yields the pictures of lines, and those in the messages of model calls."""
+    yield from _long_value_names("picture", root, run)
+    for chain, outline in _outlines(root, run):
+        for event in outline.calls.values():
+            call = require_call(decode_event(chain.link(event)).body)
+            for message in describe_exchange(call)["messages"]:
+                for part in message["parts"]:
+                    if "picture" in part:
+                        yield view_name("run", run, "attempt", chain.row.chain, "picture", str(event), part["picture"])
+
+
 blob_pictures = partial(_long_value_names, "shown")

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from assay.errors import UserError
-from assay.records import Body, ModelCall, ModelCalled
+from assay.records import DIGEST_PREFIX, Body, ModelCall, ModelCalled
 from assay.store import assistant_message
 
 from .texts import cut_text, json_tree, pointer
@@ -96,7 +96,7 @@ def _part(part: Any, at: str) -> dict[str, Any]:
     address = part.get("image_url") if isinstance(part, dict) else None
     url = address.get("url") if isinstance(address, dict) else address
     if isinstance(url, str):
-        if url.startswith("data:image/"):
+        if url.startswith(("data:image/", DIGEST_PREFIX)):  # a digest is of a picture that the recorder stored
             return {"picture": at + ("/image_url/url" if isinstance(address, dict) else "/image_url")}
         return {"text": f"[external picture, not fetched: {url[:300]}]"}
     kind = part.get("type") if isinstance(part, dict) else type(part).__name__

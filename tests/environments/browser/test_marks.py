@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from assay.environments.browser.marks import Mark, Rectangle, place_marks, take_marked_picture
+from assay.environments.browser.picture_options import PictureOptions
 from assay.environments.browser.screen import Screen
 from assay.environments.browser.tab import Tab
 from assay.environments.browser.tools import BrowserTools
@@ -138,7 +139,8 @@ async def test_an_element_that_moves_has_no_mark(pages: OpenPages) -> None:
 async def test_the_screenshot_names_its_marks_and_records_them(pages: OpenPages) -> None:
     tools: BrowserTools = await pages({"/": PAGE})
     screens: list[Screen] = []
-    tools.on_screen, tools.draws_marks = screens.append, True
+    tools = BrowserTools(tools.context, tools.home, pictures=PictureOptions(marks=True))
+    tools.on_screen = screens.append
     said = await act(tools, "screenshot")
     (screen,) = screens
     assert screen.marks is not None

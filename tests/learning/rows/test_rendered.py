@@ -102,3 +102,14 @@ def test_a_run_without_tokens_gives_rows_only_where_it_is_asked_to_render(
     assert told == ["tokens"]
     (row,) = rows_of_run(Settings(root, root), "r", RowsConfig(model=str(model_folder), rendered=True))
     assert row.origin == "rendered"
+
+
+def test_a_turn_names_the_pictures_that_its_request_held(trajectory: Make, renderer: Any) -> None:
+    made, digest = without_tokens(trajectory("a", "up", "right")), f"blake3:{'0' * 64}"
+    part = {"type": "image_url", "image_url": {"url": digest}}
+    first, second = made.calls
+    shown = [*second.request["messages"], {"role": "user", "content": [part]}]
+    second = msgspec.structs.replace(second, request={**second.request, "messages": shown})
+    (row,) = rendered_rows(msgspec.structs.replace(made, calls=(first, second)), renderer)
+    assert [turn.pictures for turn in row.turns] == [(), (digest,)]
+    assert "this model is told text only" in renderer.text(row.token_ids.tolist())

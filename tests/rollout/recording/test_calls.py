@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import tracemalloc
 from pathlib import Path
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from assay.gateway.interface import Exchange, MessageLog, ModelReply, ModelRequest
 from assay.gateway.tokens import build_token_rows
-from assay.records import ModelCall, SpanProof, Usage
+from assay.records import ModelCall, SpanProof, Usage, digest_bytes
 from assay.rollout.recording.model_calls import CallRecordBuilder, Conversation
 from assay.rollout.recording.redaction import Redactor
 from assay.store import BlobStore, restore_body, restore_messages, restore_request
@@ -117,6 +118,42 @@ def test_a_conversation_that_grows_is_stored_once(tmp_path: Path) -> None:
         talk.act("tool")
     assert [len(c.request["messages"]) for c in talk.calls.values()] == [1] * 50
     assert {c.branch for c in talk.calls.values()} == {"c0"}
+
+
+def seen(url: str) -> dict[str, Any]:
+    return {
+        "role": "user",
+        "content": [{"type": "text", "text": "see"}, {"type": "image_url", "image_url": {"url": url}}],
+    }
+
+
+def test_a_picture_is_stored_once_and_named_by_its_digest(tmp_path: Path) -> None:
+    talk, picture = Talk(tmp_path), b"RIFF....WEBP a picture"
+    url = f"data:image/webp;base64,{base64.b64encode(picture).decode()}"
+    for _ in range(2):
+        talk.messages.append(seen(url))
+        talk.ask()
+    recorded = [call.request["messages"][-1] for call in talk.calls.values()]
+    assert recorded == [seen(digest_bytes(picture))] * 2
+    assert talk.blobs.get(digest_bytes(picture)) == picture
+    assert [*talk.blobs.addresses()] == [digest_bytes(picture)]
+    assert talk.messages[1] == seen(url)  # the agent's own messages stay as they are
+
+
+@pytest.mark.parametrize("url", ["data:image/png;base64,%%%", "data:text/plain;base64,AAAA", "http://h/i.png", ""])
+def test_what_is_no_picture_stays_as_it_was_sent(tmp_path: Path, url: str) -> None:
+    talk = Talk(tmp_path)
+    talk.messages.append(seen(url))
+    talk.ask()
+    assert talk.calls["c0"].request["messages"][-1] == seen(url)
+    assert [*talk.blobs.addresses()] == []
+
+
+def test_a_client_cannot_name_a_stored_picture(tmp_path: Path) -> None:
+    talk, digest = Talk(tmp_path), digest_bytes(b"another attempt's")
+    talk.messages.append(seen(digest))
+    talk.ask()
+    assert talk.calls["c0"].request["messages"][-1] == seen(f"external:{digest}")
 
 
 def ask_in_log(conversation: Conversation, turns: int) -> None:

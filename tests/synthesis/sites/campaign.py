@@ -23,8 +23,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from assay.environments.browser.picture_options import SITE
 from assay.environments.browser.pool import close_browsers
-from assay.environments.browser.site_world import SITE, SiteWorld
+from assay.environments.browser.site_world import SiteWorld
 from assay.environments.services.plans import play
 from assay.records import Task, ToolCall
 from assay.synthesis.services.family import ServiceTasks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ from assay.errors import TaskError, UserError
 from assay.records import Check, EnvironmentSpec, Task, Verdict
 from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
+from assay.synthesis.services.family import ServiceTasks
 from assay.synthesis.sites.domains import DOMAINS
 from assay.synthesis.sites.drawing import draw_machine
 from assay.synthesis.sites.family import SiteTasks
+from assay.synthesis.sites.walk_family import WalkTasks
 from assay.verify.interface import WorldInput
 from assay.verify.route_check import RouteCheck, follow
 from assay.verify.state_check import StateCheck
@@ -180,16 +183,27 @@ def test_the_route_of_other_worlds_is_an_error(tasks: Sequence[Task]) -> None:
         {"least": 9, "most": 3},
         {"marks": "yes"},
         {"marks": True, "interface": "tools"},
+        {"picture_type": "gif"},
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match="of the family 'sites'"):
+    with pytest.raises(UserError, match="family 'sites'"):
         SiteTasks(**options)
 
 
-def test_marks_are_an_option_of_the_site_and_change_nothing_else() -> None:
-    (plain,), (marked,) = (SiteTasks(site="museum", marks=marks).tasks(1, seed=0) for marks in (False, True))
-    assert marked.environment.parameters == {**plain.environment.parameters, "site": {"marks": True}}
+@pytest.mark.parametrize(
+    "family",
+    [
+        partial(SiteTasks, site="museum"),
+        partial(ServiceTasks, app="shop", interface="pages"),
+        partial(WalkTasks, site="bakery", walks=60),
+    ],
+    ids=["sites", "services", "walks"],
+)
+def test_pictures_are_options_of_each_family_with_pages_and_change_nothing_else(family: Any) -> None:
+    (plain,), (marked,) = (family(**more).tasks(1, seed=0) for more in ({}, {"marks": True, "picture_type": "png"}))
+    site = {"marks": True, "picture_type": "png"}
+    assert marked.environment.parameters == {**plain.environment.parameters, "site": site}
     assert (marked.instruction, marked.checks) == (plain.instruction, plain.checks)
     assert marked.digest != plain.digest
 

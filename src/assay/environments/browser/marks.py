@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from assay.errors import EnvironmentFailure
 
@@ -66,11 +66,13 @@ class MarkedPicture(NamedTuple):
     """A picture with marks."""
 
     image: bytes
-    """WebP, without loss."""
+    """WebP or PNG, without loss."""
     marks: tuple[Mark, ...]
 
 
-async def take_marked_picture(tab: Tab, width: int, height: int) -> MarkedPicture:
+async def take_marked_picture(
+    tab: Tab, width: int, height: int, form: Literal["webp", "png"] = "webp"
+) -> MarkedPicture:
     """Returns the viewport of a tab with the elements of the tree read last. Raises `ActProblem`."""
     numbers = {element.number: number for number, element in tab.numbering.elements.items()}
     before = await _visible_boxes(tab, numbers)
@@ -78,7 +80,7 @@ async def take_marked_picture(tab: Tab, width: int, height: int) -> MarkedPictur
     after = await _visible_boxes(tab, numbers)
     stayed = {number: box for number, box in before.items() if after.get(number) == box}
     marks = place_marks(stayed, width, height)
-    painted = await tab.evaluate("paint", shot, [list(one) for mark in marks for one in _shapes(mark)])
+    painted = await tab.evaluate("paint", shot, [list(one) for mark in marks for one in _shapes(mark)], form)
     try:
         return MarkedPicture(base64.b64decode(painted, validate=True), marks)
     except (TypeError, ValueError, binascii.Error) as exc:

@@ -56,7 +56,7 @@ class Screen(NamedTuple):
     tree: str
     """Accessibility tree."""
     image: bytes | None
-    """WebP; None if no picture was taken."""
+    """WebP or PNG; None if no picture was taken."""
     point: Point | None
     """Where the act pointed to."""
     hit: PointedElement | None = None

@@ -32,29 +32,24 @@ from .guide import PlanGuide
 from .page_picture import take_page_picture
 from .page_reuse import PageKey, keep_page, take_page
 from .page_snapshot import PageSnapshot, restore_pages, take_snapshot
+from .picture_options import SITE, PictureOptions
 from .random_acts import random_act
 from .request_log import RecordedRequest, RequestLog
 from .screen import PagePicture, Screen
 from .tab import ActProblem
 from .tools import BrowserTools, Observe
 
-SITE: Final = "site"
-"""Parameter that holds the options of the site and the browser; all others are those of the services."""
 _TOP: Final = "test"
 """Top-level domain of sites, which no network has (RFC 6761)."""
 
 
-class SiteOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SiteOptions(PictureOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Options of a site and its browser."""
 
     theme: int | None = None
     """Seed of the looks; None is the world's seed."""
     observe: Observe = "tree"
     """Result of an act: the whole accessibility tree, or the changes since the last one."""
-    pictures: bool = True
-    """True to store a picture of the page after each act."""
-    marks: bool = False
-    """True to mark in pictures the elements that are seen and can be acted on, with their numbers."""
     width: Annotated[int, Meta(ge=320, le=3840)] = 1280
     """Width of the viewport, in pixels."""
     height: Annotated[int, Meta(ge=240, le=2160)] = 800
@@ -118,6 +113,8 @@ class SiteWorld:
         self.home = f"http://{name}.{_TOP}/"
         self.on_screen: Callable[[Screen], None] | None = None
         """Called with the page after each act."""
+        self.last_screen: Screen | None = None
+        """The page after the last act of this object."""
         self.on_answer: Callable[[RequestHead, bytes, Response], None] | None = None
         """Called with each request of the pages, its body, and what the site answered."""
         self._requests = RequestLog()
@@ -200,7 +197,7 @@ class SiteWorld:
             tools = await self._open_tools()
             browser = tools.context.browser
             self._version, self._isolation = browser.version, browser.isolation
-            tools.on_screen, tools.draws_marks = self._show, self.options.marks
+            tools.on_screen = self._show
             self._tools = tools
             await self._start(tools)
         return self._tools
@@ -217,13 +214,13 @@ class SiteWorld:
             except ActProblem as exc:
                 raise EnvironmentFailure(f"the start page could not be opened: {exc}") from exc
             if kept is not None:
-                return BrowserTools(kept, self.home, options.observe, takes_pictures=options.pictures)
+                return BrowserTools(kept, self.home, options.observe, pictures=options)
         return await BrowserTools.open(
             self._serve,
             self.home,
             (options.width, options.height),
             options.observe,
-            takes_pictures=options.pictures,
+            pictures=options,
             is_own=options.browser_per_attempt,
             opens_home=opens_home,
         )
@@ -261,6 +258,7 @@ class SiteWorld:
         return response
 
     def _show(self, screen: Screen) -> None:
+        self.last_screen = screen
         if self.on_screen is not None:
             self.on_screen(screen)
 

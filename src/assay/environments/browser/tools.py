@@ -24,8 +24,9 @@ from assay.records import Observation
 from . import acts
 from .context import BLANK, BrowserContext
 from .keys import MODIFIERS, modifier_event
-from .marks import take_marked_picture
+from .page_picture import NO_IMAGE, PageImage, take_image
 from .page_snapshot import capture
+from .picture_options import DEFAULT_PICTURES, PictureOptions
 from .pool import browser_pool
 from .screen import Point, PointedElement, Screen
 from .tab import ActProblem, PageState, Serve, Tab
@@ -76,13 +77,6 @@ MOST_SAID: Final = 100_000
 """Characters of all messages, which the final facts hold."""
 
 
-class _Image(NamedTuple):
-    """A picture of a page, and the numbers that are marked in it; `Screen` says when they are None."""
-
-    image: bytes | None
-    marks: tuple[int, ...] | None = None
-
-
 class _Reading(NamedTuple):
     """A page that came to rest."""
 
@@ -90,7 +84,7 @@ class _Reading(NamedTuple):
     before: PageState | None
     """The page as it was read before."""
     state: PageState
-    image: _Image
+    image: PageImage
 
 
 class BrowserTools:
@@ -100,20 +94,23 @@ class BrowserTools:
         context: Its part of the browser.
         home: Address of the start page; only addresses of its origin can be loaded.
         observe: Form of what an act returns: the whole tree, or what changed since the last one.
-        takes_pictures: True to take a picture after each act.
+        pictures: What is taken after each act.
     """
 
     def __init__(
-        self, context: BrowserContext, home: str, observe: Observe = "tree", *, takes_pictures: bool = True
+        self,
+        context: BrowserContext,
+        home: str,
+        observe: Observe = "tree",
+        *,
+        pictures: PictureOptions = DEFAULT_PICTURES,
     ) -> None:
         self.context = context
         self.home = home
         self.messages: list[tuple[str, str]] = []
         """Messages of the agent: kind and text."""
         self.on_screen: Callable[[Screen], None] | None = None
-        self.draws_marks = False
-        """True to mark the elements of the tree in pictures."""
-        self._observe, self._takes_pictures = observe, takes_pictures
+        self._observe, self._pictures = observe, pictures
         self._point: Point | None = None
         self._hit: PointedElement | None = None
         self._held = 0
@@ -127,7 +124,7 @@ class BrowserTools:
         size: tuple[int, int],
         observe: Observe = "tree",
         *,
-        takes_pictures: bool = True,
+        pictures: PictureOptions = DEFAULT_PICTURES,
         is_own: bool = False,
         opens_home: bool = True,
     ) -> BrowserTools:
@@ -135,10 +132,10 @@ class BrowserTools:
 
         Args:
             serve: Answers the requests of its pages.
-            home: As for the constructor, with `observe` and `takes_pictures`.
+            home: As for the constructor, with `observe` and `pictures`.
             size: Width and height of the viewport, in pixels.
             observe: Form of what an act returns.
-            takes_pictures: True to take a picture after each act.
+            pictures: What is taken after each act.
             is_own: True for a browser that no other attempt uses.
             opens_home: False to open an empty tab, in which pages are restored.
 
@@ -148,7 +145,7 @@ class BrowserTools:
         """
         lease = await browser_pool().lease(is_own=is_own)
         context = await BrowserContext.open(lease, serve, *size, home if opens_home else BLANK)
-        return cls(context, home, observe, takes_pictures=takes_pictures)
+        return cls(context, home, observe, pictures=pictures)
 
     @staticmethod
     def specs() -> tuple[ToolSpec, ...]:
@@ -251,7 +248,7 @@ class BrowserTools:
 
     async def _read_once(self, tab: Tab) -> _Reading:
         before = tab.last
-        if self.draws_marks:  # marks need the numbers of the tree
+        if self._pictures.marks:  # marks need the numbers of the tree
             state = await tab.read(frames=1)
             return _Reading(tab, before, state, await self._picture(tab))
         picture = asyncio.ensure_future(self._picture(tab))
@@ -288,20 +285,14 @@ class BrowserTools:
             lines.append("The page is long: its end is not shown.")
         return lines + self.context.take_notes()
 
-    async def _picture(self, tab: Tab) -> _Image:
-        """Returns a picture of a page; None in place of it if none is wanted, or none can be taken."""
-        if self.on_screen is None or not self._takes_pictures:
-            return _Image(None)
+    async def _picture(self, tab: Tab) -> PageImage:
+        """Returns a picture of a page; none if none is wanted, or none can be taken."""
+        if self.on_screen is None or not self._pictures.pictures:
+            return NO_IMAGE
         try:
-            return await self._take_picture(tab)
+            return await take_image(tab, self.context, self._pictures)
         except ActProblem:
-            return _Image(None)
-
-    async def _take_picture(self, tab: Tab) -> _Image:
-        if not self.draws_marks:
-            return _Image(await tab.screenshot())
-        marked = await take_marked_picture(tab, self.context.width, self.context.height)
-        return _Image(marked.image, tuple(mark.number for mark in marked.marks))
+            return NO_IMAGE
 
     async def _read(self, asked: ReadPage) -> str:
         tab = self.context.current_tab()
@@ -317,13 +308,13 @@ class BrowserTools:
         tab = self.context.current_tab()
         await tab.settle()
         state = await tab.read()
-        image, marks = await self._take_picture(tab)
+        image, marks = await take_image(tab, self.context, self._pictures)
         if self.on_screen is not None:
             url, title, tree = state.tree.url, state.tree.title, "\n".join(state.lines)
             self.on_screen(Screen("screenshot", url, title, tree, image, None, marks=marks))
         size = f"{self.context.width} x {self.context.height} pixels"
         marked = "" if marks is None else f" Marked elements: {', '.join(map(str, marks)) or 'none'}."
-        return f"A picture of {size} was taken ({len(image or b'')} bytes of WebP).{marked}"
+        return f"A picture of {size} was taken ({len(image or b'')} bytes).{marked}"
 
     # Acts on elements.
 

@@ -162,6 +162,8 @@ class _RunSource:
             if "doubt" not in self._target.holds and not row.loss_mask.any():
                 self.record_loss(row.attempt, "row", f"no token of row {row.branch} is trained")
                 continue
+            if pictures := {name for turn in row.turns for name in turn.pictures}:
+                self.record_loss(row.attempt, "pictures", "the model saw them and no row holds them", len(pictures))
             self._unsupported.update(_informative_fields(row) - self._target.holds - _ALWAYS)
             self._sampled_rows += row.origin == "sampled"
             self._without_roles += row.origin == "sampled" and bool((row.roles == UNKNOWN).any())

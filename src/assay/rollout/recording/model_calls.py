@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from assay.gateway.call_tree import CallTree, Placement
 from assay.gateway.interface import Exchange, MessageLog, ModelReply, ModelRequest
 from assay.records import Actor, BranchCause, ModelCall, RawBody, SpanProof, Usage
+from assay.rollout.recording.pictures import store_pictures
 from assay.rollout.recording.redaction import Redactor
 from assay.store import BlobStore, BodyDeltaEncoder
 
@@ -44,6 +45,7 @@ class CallRecordBuilder:
 
     def __init__(self, blobs: BlobStore, redactor: Redactor) -> None:
         self._bodies = BodyDeltaEncoder(blobs, redactor)
+        self._blobs = blobs
         self._redactor = redactor
         self._fields: dict[str, dict[str, Any]] = {}
         """Fields of each call that its children may share; equal values are one object."""
@@ -124,7 +126,7 @@ class CallRecordBuilder:
     def _cleaned(self, exchange: Exchange, own: dict[str, Any]) -> _Parts:
         reply = exchange.reply
         model = reply.model if reply else exchange.model
-        messages = exchange.request.messages[exchange.shared_messages :]
+        messages = store_pictures(exchange.request.messages[exchange.shared_messages :], self._blobs)
         request = {**exchange.request.sampling, "model": model, "messages": messages, **own}
         response = _response(reply) if reply else None
         names = self._redactor.names_in([request, response, exchange.error, exchange.lineage])

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from blake3 import blake3
 
+from assay.environments.browser.picture_options import FamilyPictures
 from assay.environments.services.composition import compose
 from assay.environments.services.declaration import Service
 from assay.environments.services.plans import PlannedCall, foreign_plan, outcome_key, play
@@ -115,6 +116,8 @@ class ServiceTasks:
         writes: Number of requests of a task; 0 draws one, two or three.
         interface: How the agent reaches the applications: `tools`, or `pages` in a browser. The tasks are the same.
         knobs: Options of the applications' generators, as a table by application.
+        marks: True for pictures of pages in which elements are marked with their numbers.
+        picture_type: Form of pictures of pages: `webp` or `png`.
         **harder: Fields of `Harder`.
     """
 
@@ -129,6 +132,8 @@ class ServiceTasks:
         changed: bool = False,
         interface: str = "tools",
         knobs: Mapping[str, Mapping[str, Any]] | None = None,
+        marks: bool = False,
+        picture_type: str = "webp",
         **harder: Any,
     ) -> None:
         require_types(
@@ -159,6 +164,7 @@ class ServiceTasks:
             harder, level=level, kind=kind, user=user, changed=changed, pages=interface == "pages"
         )
         self._has_pages = interface == "pages"
+        self._pictures = FamilyPictures("services", marks, picture_type, has_pages=self._has_pages)
         self._kind = kind
         self._user: UserMode = next(mode for mode in USER_MODES if mode == user)
         self._writes = writes
@@ -244,7 +250,7 @@ class ServiceTasks:
             if missed == _TRIES:
                 missed = 0
                 exhausted, barren = exhausted + 1, barren + 1
-        return GeneratedTasks(tuple(made[:n]), dropped)
+        return GeneratedTasks(self._pictures.apply(made[:n]), dropped)
 
     def _world_of(self, world_seed: int) -> tuple[Descriptions, Walker]:
         """Returns what draws and describes in a world; that of the last one is held, because it is asked often."""

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from assay.environments.browser.guide import FormFiller, link_to
+from assay.environments.browser.picture_options import SITE
 from assay.environments.browser.pool import close_browsers
-from assay.environments.browser.site_world import SITE, SiteWorld
+from assay.environments.browser.site_world import SiteWorld
 from assay.environments.browser.tab import Tab
 from assay.environments.services.pages.site import CONFIRMED, Site
 from assay.environments.services.world import ServiceWorld

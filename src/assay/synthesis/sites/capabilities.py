@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from assay.environments.browser.site_world import SITE, SiteOptions
+from assay.environments.browser.picture_options import SITE
+from assay.environments.browser.site_world import SiteOptions
 from assay.environments.services.conversation import conversation
 from assay.environments.services.machines.machine import Machine
 from assay.environments.services.pages.catalog import PageTool

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from assay.environments.browser.picture_options import FamilyPictures
 from assay.environments.services.machines.machine import Machine, State
 from assay.environments.services.machines.search import Reach
 from assay.environments.services.plans import outcome_key
@@ -42,6 +43,7 @@ class SiteTasks:
         least: Smallest number of steps of a shortest way.
         most: Largest number.
         marks: True for pictures of pages in which elements are marked with their numbers.
+        picture_type: Form of pictures: `webp` or `png`.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class SiteTasks:
         least: int = 5,
         most: int = 14,
         marks: bool = False,
+        picture_type: str = "webp",
     ) -> None:
         known = {domain.name: domain for domain in DOMAINS}
         names = [name for name in str(site).split("+") if name] or list(known)
@@ -65,14 +68,12 @@ class SiteTasks:
             raise UserError(f"start={start} of the family 'sites': expected {' or '.join(STARTS)}")
         if not (type(least) is int and type(most) is int and 1 <= least <= most):
             raise UserError(f"least={least}, most={most} of the family 'sites': expected numbers, 1 <= least <= most")
-        if marks not in (True, False) or (marks and interface != "pages"):
-            raise UserError(f"marks={marks} of the family 'sites': expected true or false, and true with pages alone")
         if site and machine:
             raise UserError("site and machine of the family 'sites': give one of them")
         drawn = tuple(_draws(known[name]) for name in dict.fromkeys(names))
         self._sites = (_recovers(read_site_file(Path(machine)).machine),) if machine else drawn
         self._interface, self._start, self._lengths = interface, start, range(least, most + 1)
-        self._marks = marks
+        self._pictures = FamilyPictures("sites", marks, picture_type, has_pages=interface == "pages")
 
     def tasks(self, n: int, seed: int) -> tuple[Task, ...]:
         made: list[Task] = []
@@ -85,7 +86,7 @@ class SiteTasks:
             if not found and drawn >= 3 * len(self._sites) + len(made):
                 break  # the lengths that were asked for occur nowhere
             made += found
-        return tuple(made)
+        return self._pictures.apply(made)
 
     def _tasks_of(
         self, site: SearchedSite, seed: int, first: int, count: int, outcomes: set[tuple[str, bytes]]
@@ -126,7 +127,7 @@ class SiteTasks:
         machine = site.machine
         name = "-".join(["sites", machine.name, self._interface, self._start, f"d{len(way)}", str(seed), str(number)])
         source = f"family sites, {machine.name}, seed {seed}"
-        place = SiteTaskName(name, self._interface, source, marks=self._marks)
+        place = SiteTaskName(name, self._interface, source)
         return site.task(place, found), outcome_key(found.world)
 
 

@@ -14,8 +14,9 @@ from typing import Any, Final
 import msgspec
 
 from assay.environments.browser.page_text import PageView, Part, confirmation, read_view
+from assay.environments.browser.picture_options import SITE
 from assay.environments.browser.pool import close_browsers
-from assay.environments.browser.site_world import SITE, SiteWorld
+from assay.environments.browser.site_world import SiteWorld
 from assay.environments.services.machines.machine import Transition
 from assay.environments.services.pages.catalog import humanize
 from assay.errors import EnvironmentFailure

@@ -43,14 +43,12 @@ class ReachedGoal(NamedTuple):
 
 
 class SiteTaskName(NamedTuple):
-    """Name of a task, how its site is shown, and where it comes from."""
+    """Name of a task, its interface, and where it comes from."""
 
     name: str
     interface: str
     source: str
     tag: str = "sites"
-    marks: bool = False
-    """True for pictures of pages with marks."""
 
 
 class SearchedSite:
@@ -128,7 +126,6 @@ class SearchedSite:
             "machines": [msgspec.to_builtins(machine)],
             "plan": msgspec.to_builtins(tuple(found.plan)),
             **({"knobs": knobs} if knobs else {}),
-            **({"site": {"marks": True}} if place.marks else {}),
         }
         checks = (
             Check("state", "state", {"outcomes": [{"changes": outcome}]}),

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from assay.environments.browser.picture_options import FamilyPictures
 from assay.environments.services.outcome import as_json
 from assay.errors import UserError
 from assay.records import Check, Task, digest_record
@@ -66,15 +67,27 @@ class WalkTasks:
         site: Sites, joined by `+`, in turn, as for the family `sites`; in place of `app`.
         interface: How the agent reaches them: `pages` in a browser, or `tools`.
         walks: Walks in each world.
+        marks: True for pictures of pages in which elements are marked with their numbers.
+        picture_type: Form of pictures: `webp` or `png`.
     """
 
-    def __init__(self, *, app: str = "", site: str = "", interface: str = "pages", walks: int = 200) -> None:
+    def __init__(
+        self,
+        *,
+        app: str = "",
+        site: str = "",
+        interface: str = "pages",
+        walks: int = 200,
+        marks: bool = False,
+        picture_type: str = "webp",
+    ) -> None:
         if bool(app) == bool(site):
             raise UserError("app and site of the family 'walks': give one of them, such as app=shop or site=bakery")
         if type(walks) is not int or not 1 <= walks <= 100_000:
             raise UserError(f"walks={walks} of the family 'walks': expected 1 to 100000")
         self._worlds: Walkable = ServiceWalks(app, interface) if app else SiteWalks(site, interface)
         self._count = walks
+        self._pictures = FamilyPictures("walks", marks, picture_type, has_pages=interface == "pages")
 
     def tasks(self, n: int, seed: int) -> tuple[Task, ...]:
         return self.make(n, seed)[0]
@@ -109,7 +122,7 @@ class WalkTasks:
                     tried += count
             barren = 0 if len(made) > before else barren + 1
             report = _add(report, explored, dict(refused), tried, len(made))
-        return tuple(made), report
+        return self._pictures.apply(made), report
 
     def _task_from(
         self, effect: Effect, explored: WalkedWorld, named: tuple[int, int], outcomes: set[Any]

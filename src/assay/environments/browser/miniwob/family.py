@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from assay.environments.browser.picture_options import FamilyPictures
 from assay.errors import UserError
 from assay.records import Check, EnvironmentSpec, Task, digest_record
 
@@ -26,12 +27,17 @@ class MiniWobTasks:
     Args:
         page: Names of pages, joined by `+`, or `scripted` for those that the oracle can do; default: all, in turn.
         reuse_page: True to begin in the page of an earlier attempt, emptied and loaded anew.
+        marks: True for pictures in which elements are marked with their numbers.
+        picture_type: Form of pictures: `webp` or `png`.
     """
 
-    def __init__(self, *, page: str = "", reuse_page: bool = False) -> None:
+    def __init__(
+        self, *, page: str = "", reuse_page: bool = False, marks: bool = False, picture_type: str = "webp"
+    ) -> None:
         if not isinstance(reuse_page, bool):
             raise UserError("reuse_page of the family 'miniwob': expected true or false")
         self._options = {"reuse_page": True} if reuse_page else {}
+        self._pictures = FamilyPictures("miniwob", marks, picture_type)
         self._names = tuple(name for name in str(page).split("+") if name)
 
     def tasks(self, n: int, seed: int) -> tuple[Task, ...]:
@@ -40,8 +46,9 @@ class MiniWobTasks:
         names = tuple(SCRIPTS) if self._names == (SCRIPTED,) else self._names or known
         if unknown := [name for name in names if name not in known]:
             raise UserError(f"page={unknown[0]} of the family 'miniwob': expected pages of it: {', '.join(known)}")
-        return tuple(
-            _task({"page": names[at % len(names)], **self._options}, seed + at // len(names)) for at in range(n)
+        return self._pictures.apply(
+            (_task({"page": names[at % len(names)], **self._options}, seed + at // len(names)) for at in range(n)),
+            table="",
         )
 
 

@@ -23,6 +23,7 @@ import msgspec
 from msgspec import Meta
 
 from assay.environments.browser.page_reuse import PageKey, keep_page, take_page
+from assay.environments.browser.picture_options import PictureOptions
 from assay.environments.browser.random_acts import random_act
 from assay.environments.browser.screen import Screen
 from assay.environments.browser.tab import ActProblem
@@ -62,13 +63,11 @@ _BEGIN: Final = """(() => {
 _STATE: Final = "[WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL, String(WOB_REWARD_REASON || ''), WOB_EPISODE_ID]"
 
 
-class MiniWobOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class MiniWobOptions(PictureOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Parameters of a page of MiniWoB++."""
 
     page: str
     """Name of the page, such as `click-test`."""
-    pictures: bool = True
-    """True to store a picture of the page after each act."""
     width: Annotated[int, Meta(ge=160, le=1920)] = 332
     height: Annotated[int, Meta(ge=210, le=1920)] = 214
     reuse_page: bool = False
@@ -120,6 +119,8 @@ class MiniWobWorld:
         self.utterance = ""
         self.on_screen: Any = None
         """Called with the page after each act."""
+        self.last_screen: Screen | None = None
+        """The page after the last act."""
         self._tools: BrowserTools | None = None
         self._done, self._reward, self._reason = False, 0.0, ""
         self._steps: list[int] = []
@@ -236,9 +237,9 @@ class MiniWobWorld:
         options, key = self.options, self._page_key()
         kept = await take_page(key, self._serve) if options.reuse_page else None
         if kept is not None:
-            return BrowserTools(kept, key.home, takes_pictures=options.pictures)
+            return BrowserTools(kept, key.home, pictures=options)
         size = (key.width, key.height)
-        tools = await BrowserTools.open(self._serve, key.home, size, takes_pictures=options.pictures)
+        tools = await BrowserTools.open(self._serve, key.home, size, pictures=options)
         try:
             await tools.open_home()
         except ActProblem as exc:
@@ -257,6 +258,7 @@ class MiniWobWorld:
         return Response(200, found.read_bytes(), {"Content-Type": kind})
 
     def _show(self, screen: Screen) -> None:
+        self.last_screen = screen
         if self.on_screen is not None:
             self.on_screen(screen)
 

@@ -19,8 +19,9 @@
     return boxes;
   }
 
-  // Paints rectangles (colour, left, top, width, height) on a PNG and returns it as a lossless WebP, both in base64.
-  async function paint(png, rectangles) {
+  // Paints rectangles (colour, left, top, width, height) on a PNG and returns it without loss in a form
+  // (`webp` or `png`), both in base64.
+  async function paint(png, rectangles, form) {
     const bytes = Uint8Array.from(atob(png), (letter) => letter.charCodeAt(0));
     const image = await createImageBitmap(new Blob([bytes], {type: 'image/png'}));
     const canvas = new OffscreenCanvas(image.width, image.height);
@@ -31,7 +32,8 @@
       pen.fillRect(...place);
     }
     image.close();
-    const painted = new Uint8Array(await (await canvas.convertToBlob({type: 'image/webp', quality: 1})).arrayBuffer());
+    const blob = await canvas.convertToBlob({type: `image/${form}`, quality: 1});
+    const painted = new Uint8Array(await blob.arrayBuffer());
     let text = '';
     for (let at = 0; at < painted.length; at += 8192) text += String.fromCharCode(...painted.subarray(at, at + 8192));
     return btoa(text);

@@ -1,0 +1,73 @@
+"""Options of pictures that every world in a browser has, and as options of task families.
+
+Servers of models differ in what they read: those of OpenAI, Anthropic and Google take WebP, some local ones (llama.cpp)
+take PNG alone, so `picture_type` chooses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec.structs import asdict, replace
+
+from assay.errors import UserError
+from assay.records import Task, digest_record
+
+SITE: Final = "site"
+"""Parameter of a site's environment that holds the options of the site and the browser; all others are those of the
+services."""
+PictureType = Literal["webp", "png"]
+
+
+class PictureOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Options of every world in a browser: what is taken after an act."""
+
+    pictures: bool = True
+    """True to store a picture of the page after each act."""
+    marks: bool = False
+    """True to mark in pictures the elements that are seen and can be acted on, with their numbers."""
+    picture_type: PictureType = "webp"
+    """Form of pictures: `webp`, or `png` (without loss, two to four times as large) for models that read no WebP."""
+
+
+DEFAULT_PICTURES: Final = PictureOptions()
+
+
+class FamilyPictures:
+    """The options `marks` and `picture_type` of a task family whose tasks are in a browser.
+
+    Args:
+        family: Name of the family, for errors.
+        marks: As in `PictureOptions`.
+        picture_type: As in `PictureOptions`.
+        has_pages: False for tasks without a browser, which take neither.
+
+    Raises:
+        UserError: A value is invalid.
+    """
+
+    def __init__(self, family: str, marks: object, picture_type: object, *, has_pages: bool = True) -> None:
+        given = {"marks": marks, "picture_type": picture_type}
+        try:
+            options = msgspec.convert(given, PictureOptions)
+        except msgspec.ValidationError as exc:
+            raise UserError(f"The family {family!r}: {exc}; marks is true or false, picture_type webp or png") from exc
+        fields = asdict(options)
+        default = asdict(DEFAULT_PICTURES)
+        self._changed = {name: value for name, value in fields.items() if value != default[name]}
+        if self._changed and not has_pages:
+            raise UserError(f"{' and '.join(self._changed)} of the family {family!r} need interface=pages")
+
+    def apply(self, tasks: Iterable[Task], table: str = SITE) -> tuple[Task, ...]:
+        """Returns the tasks with these options in a table of their environments' parameters, or beside the others
+        (`table` empty). With the defaults the tasks stay as they are."""
+        return tuple(self._apply(task, table) for task in tasks) if self._changed else tuple(tasks)
+
+    def _apply(self, task: Task, table: str) -> Task:
+        known: dict[str, Any] = task.environment.parameters
+        changed = {table: {**known.get(table, {}), **self._changed}} if table else self._changed
+        environment = replace(task.environment, parameters={**known, **changed})
+        digest = digest_record([task.instruction, environment, task.checks])
+        return replace(task, environment=environment, digest=digest)
