@@ -277,12 +277,12 @@ async def test_command_without_a_service_says_so(backends: dict[str, Backend]) -
 
 @pytest.mark.long
 @sdk
-@pytest.mark.parametrize("app", ["airline", "bank", "console", "mail", "shop", "tracker"])
+@pytest.mark.parametrize("app", ["airline", "bank", "console", "mail", "shop", "tracker", "tracker+attachments"])
 async def test_each_application_ends_alike_through_each_transport(app: str, backends: dict[str, Backend]) -> None:
     """The plan of a task, in process, over HTTP, over MCP with the official client, and by the command in a sandbox."""
     from mcp import StdioServerParameters
 
-    (task,) = ServiceTasks(app=app, level="explicit", writes=2).tasks(1, 0)
+    (task,) = ServiceTasks(app=app, level="explicit", writes=2, files="attachments" in app).tasks(1, 0)
     given = task.environment.parameters
     plan = [(call["action"], dict(call["arguments"])) for call in given["plan"]]
 

@@ -11,6 +11,9 @@ from .screen import Point, PointedElement
 from .tab import ActProblem, Tab
 
 _MOST_TEXT: Final = 50_000
+_MOST_MESSAGES: Final = 200
+_MOST_SAID: Final = 100_000
+"""Characters of all messages, which the final facts hold."""
 _DRAG_STEPS: Final = 5
 
 
@@ -40,11 +43,11 @@ def checked_address(address: str, home: str) -> str:
 async def point_of(tab: Tab, number: int) -> Point:
     """Scrolls an element into view and returns its middle. Raises `ActProblem` if it cannot be pointed at."""
     found = await tab.evaluate("point", tab.element(number))
-    _require(found, number)
+    require_done(found, number)
     return Point(float(found["x"]), float(found["y"]))
 
 
-def _require(found: Any, number: int) -> None:
+def require_done(found: Any, number: int) -> None:
     """Raises `ActProblem` for what `walker.js` says is wrong."""
     if not isinstance(found, dict) or "error" not in found:
         return
@@ -59,6 +62,8 @@ def _require(found: Any, number: int) -> None:
         "not a list": f"The element [{number}] is not a list of options ({kind}): click it.",
         "invalid": f"The element [{number}] does not take this value: it is a field for {kind}, such as "
         f"{_EXAMPLES.get(kind, 'its own form')}.",
+        "not a file field": f"The element [{number}] is not a file field ({kind}).",
+        "one file": f"The element [{number}] takes one file at a time.",
         "one": f"The element [{number}] takes exactly one option.",
         "no option": f"The element [{number}] has no such option; it has {options}.",
     }
@@ -147,7 +152,7 @@ async def fill(tab: Tab, number: int, text: str) -> None:
     """Replaces what a text field holds. Raises `ActProblem`."""
     _require_short(text)
     found = await tab.evaluate("prepare", tab.element(number), text)
-    _require(found, number)
+    require_done(found, number)
     if not found.get("type"):
         return
     if text:
@@ -158,12 +163,12 @@ async def fill(tab: Tab, number: int, text: str) -> None:
 
 async def choose(tab: Tab, number: int, options: tuple[str, ...]) -> None:
     """Chooses options of a list by label or value. Raises `ActProblem`."""
-    _require(await tab.evaluate("choose", tab.element(number), list(options)), number)
+    require_done(await tab.evaluate("choose", tab.element(number), list(options)), number)
 
 
 async def focus(tab: Tab, number: int) -> None:
     """Focuses an element. Raises `ActProblem`."""
-    _require(await tab.evaluate("focus", tab.element(number)), number)
+    require_done(await tab.evaluate("focus", tab.element(number)), number)
 
 
 async def press(tab: Tab, keys: str) -> None:
@@ -193,6 +198,15 @@ async def insert_text(tab: Tab, text: str) -> None:
     """Inserts a text where the focus is, at once. Raises `ActProblem`."""
     _require_short(text)
     await tab.call("Input.insertText", text=text)
+
+
+def add_message(messages: list[tuple[str, str]], kind: str, text: str) -> str:
+    """Adds what the agent says to its messages, and returns what it reads. Raises `ActProblem` if it is too much."""
+    said = sum(len(earlier) for _, earlier in messages)
+    if len(messages) >= _MOST_MESSAGES or said + len(text) > _MOST_SAID:
+        raise ActProblem("Too much was said.")
+    messages.append((kind, text))
+    return "Noted."
 
 
 def _require_short(text: str) -> None:

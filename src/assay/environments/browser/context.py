@@ -1,7 +1,7 @@
 """One attempt's part of a browser: cookies, storage and tabs of its own, and one server that answers all its requests.
 
 Covered: requests are answered by `serve` in this process, whatever their host, and reach no network; an origin that is
-not served is refused. Downloads and file choosers are refused. Tabs are bounded in number.
+not served is refused. Downloads and file choosers are refused; `uploads` chooses files. Tabs are bounded in number.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, Final
 
+from assay.environments.services.files import FileStore
 from assay.errors import EnvironmentFailure
 
 from .cdp import CdpError
@@ -40,6 +41,8 @@ class BrowserContext:
         self.browser: Chromium = lease.browser
         self.connection = lease.browser.connection
         self.clipboard = Clipboard()
+        self.files: FileStore | None = None
+        """Files that the agent can choose in pages; None without any."""
         self.serve = serve
         self.width, self.height = width, height
         self.numbers = Counter()

@@ -39,6 +39,10 @@ class _Control(NamedTuple):
         return self.element.node.attributes.get("name", "")
 
     @property
+    def type(self) -> str:
+        return self.element.node.attributes.get("type", "")
+
+    @property
     def value(self) -> str:
         return self.element.node.attributes.get("value", "")
 
@@ -115,6 +119,9 @@ class FormFiller:
             labels = {option.text: option.label for option in options_of(field)}
             label = labels.get(text, node.o[0] if node.o else "")
             return ("select_option", {"bid": bid, "options": label}) if node.v != label else None
+        if field.widget == "file":
+            is_chosen = not text or (node.v or "") == text
+            return None if is_chosen else ("upload_file", {"bid": bid, "file": text})
         if (node.v or "")[:_MOST_READ] == text[:_MOST_READ] or (len(text) > _MOST_READ and path in self._fills):
             return None
         return "fill", {"bid": bid, "value": text}
@@ -212,8 +219,8 @@ def _leaves(fields: tuple[Field, ...], prefix: str, names: list[str]) -> Iterato
 
 def _submit_button(form: list[_Control]) -> _Control:
     """Returns the button that sends a form, or that asks whether to send it."""
-    buttons = [one for one in form if one.element.node.r == "button" and one.name != ADD]
-    submits = [one for one in buttons if one.element.node.attributes.get("type") == "submit"]
+    buttons = [one for one in form if one.element.node.r == "button" and one.name != ADD and one.type != "file"]
+    submits = [one for one in buttons if one.type == "submit"]
     found = submits or buttons
     if not found:
         raise EnvironmentFailure("a form of the page has no button")

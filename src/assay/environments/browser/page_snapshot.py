@@ -28,6 +28,7 @@ from .cdp import CdpError
 from .context import MOST_TABS, BrowserContext
 from .screen import Point
 from .tab import ActProblem, Tab
+from .uploads import restore_files
 
 MOST_ENTRIES: Final = 50
 """Entries of a history, which the browser bounds likewise."""
@@ -211,6 +212,7 @@ class _Restorer:
     """Restores one tab, and answers its requests meanwhile."""
 
     def __init__(self, context: BrowserContext, kept: TabSnapshot) -> None:
+        self._context = context
         self._serve_site = context.serve
         self._kept = kept
         body = zlib.decompressobj().decompress(kept.body, 64 << 20)
@@ -236,7 +238,7 @@ class _Restorer:
     async def restore(self, tab: Tab) -> list[str]:
         """Builds the history, loads the document, and sets what it held."""
         kept = self._kept
-        content = {"filled": [], "open": [], "modal": [], "inner": [], "scroll": [0, 0], **kept.content}
+        content = {"filled": [], "open": [], "modal": [], "inner": [], "files": [], "scroll": [0, 0], **kept.content}
         last = len(kept.entries) - 1
         has_storage = bool(content.get("local") or content.get("session"))
         for number in range(last + 1):
@@ -249,6 +251,7 @@ class _Restorer:
             await self._load_again(tab)
         tab.numbering.restore(kept.keys)
         lost = [*kept.lost, *await tab.evaluate("restore", content)]
+        lost += await restore_files(tab, content["files"], self._context.files)
         if kept.pointer is not None:
             await acts.move(tab, Point(*kept.pointer))
         await tab.settle()

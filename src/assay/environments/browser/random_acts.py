@@ -21,18 +21,24 @@ class Control(NamedTuple):
     role: str
     options: Sequence[str] = ()
     """Labels of the options of a list."""
+    files: Sequence[str] = ()
+    """Names of files, of a file field."""
 
 
-def random_act(tab: Tab | None, draw: random.Random) -> ToolCall | None:
-    """Returns a random act on the page as it was read last: clicks, texts that stand on the page, options.
+def random_act(tab: Tab | None, draw: random.Random, files: Sequence[str] = ()) -> ToolCall | None:
+    """Returns a random act on the page as it was read last: clicks, texts that stand on the page, options, files.
 
     Args:
         tab: Tab that is shown; None before the browser is open.
         draw: Source of randomness.
+        files: Names of the files that can be chosen.
     """
     if tab is None or tab.last is None:
         return choose_act({}, (), draw)
-    controls = {number: Control(one.node.r, one.node.o) for number, one in tab.numbering.elements.items()}
+    controls = {
+        number: Control(one.node.r, one.node.o, files if one.node.attributes.get("type") == "file" else ())
+        for number, one in tab.numbering.elements.items()
+    }
     return choose_act(controls, (node.t for node in tab.last.tree.nodes), draw)
 
 
@@ -51,6 +57,8 @@ def _act_on(control: Control, texts: Iterable[str], draw: random.Random) -> tupl
     if control.role in _TEXTBOXES:
         short = sorted({text for text in texts if 0 < len(text) <= _MOST_TEXT})
         return "fill", {"value": draw.choice([*short, str(draw.randrange(100)), ""])}
+    if control.files:
+        return "upload_file", {"file": draw.choice(control.files)}
     if control.options:
         return "select_option", {"options": draw.choice(control.options)}
     return "click", {}

@@ -2,7 +2,7 @@
 
 Covered: numbers and sizes are bounded, and what was left out is counted. Values of fields whose names say that they are
 secret (passwords, tokens, keys) are not kept, neither of forms nor of addresses; headers and cookies never are, nor are
-bodies that are no form. Style sheets and other files that a page loads are left out.
+contents of files and bodies that are no form. Style sheets and other files that a page loads are left out.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
+from assay.environments.services.pages.multipart import MULTIPART, read_multipart
 from assay.http.messages import RequestHead, Response
 
 MOST_REQUESTS: Final = 200
@@ -40,7 +41,7 @@ class RecordedRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: str = "text/html"
     """Type of the answer."""
     data: tuple[tuple[str, str], ...] = ()
-    """Fields of the form that was sent, in their order."""
+    """Fields of the form that was sent, in their order; files last, by their names."""
 
 
 class RequestLog:
@@ -57,8 +58,11 @@ class RequestLog:
         path, mark, query = head.target.partition("?")
         address = origin + path + (mark + urlencode(_redacted(query)) if mark else "")
         sent = head.headers.get("content-type", _FORM).partition(";")[0].strip().lower()
-        is_form = head.method != "GET" and sent == _FORM
-        data = _redacted(body.decode("utf-8", "replace")) if is_form else ()
+        data: tuple[tuple[str, str], ...] = ()
+        if head.method != "GET" and sent == _FORM:
+            data = _redacted(body.decode("utf-8", "replace"))
+        elif head.method != "GET" and sent == MULTIPART:
+            data = _fields_of(head.headers.get("content-type", ""), body)
         self.count += 1
         self.listed.append(RecordedRequest(head.method, address[:_LONGEST], response.status, kind, data))
         del self.listed[:-MOST_REQUESTS]
@@ -66,6 +70,16 @@ class RequestLog:
     def facts(self) -> dict[str, Any]:
         """Returns the requests as data."""
         return {"count": self.count, "last": msgspec.to_builtins(self.listed)}
+
+
+def _fields_of(content_type: str, body: bytes) -> tuple[tuple[str, str], ...]:
+    """Returns the fields of a form with files; of a file, its name."""
+    try:
+        form = read_multipart(content_type, body)
+    except ValueError:
+        return ()
+    pairs = [*form.pairs, *((upload.field, upload.name) for upload in form.uploads)]
+    return tuple(_shorten(name, value) for name, value in pairs[:_MOST_FIELDS])
 
 
 def _redacted(text: str) -> tuple[tuple[str, str], ...]:

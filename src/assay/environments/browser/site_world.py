@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from assay.environments.interface import ToolSpec
 from assay.environments.services.conversation import is_driven_by_model
+from assay.environments.services.files import FileStore
 from assay.environments.services.pages.site import CallResult, Site
 from assay.environments.services.served_tools import ServedTools
 from assay.environments.services.world import ServiceWorld
@@ -198,6 +199,7 @@ class SiteWorld:
             browser = tools.context.browser
             self._version, self._isolation = browser.version, browser.isolation
             tools.on_screen = self._show
+            tools.context.files = FileStore(self.service)
             self._tools = tools
             await self._start(tools)
         return self._tools
@@ -341,4 +343,4 @@ class SiteWorld:
     def any_act(self, draw: random.Random) -> ToolCall | None:
         """Returns a random act that the page that is shown offers."""
         current = None if self._tools is None else self._tools.context.current
-        return random_act(current, draw)
+        return random_act(current, draw, FileStore(self.service).names)

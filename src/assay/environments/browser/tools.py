@@ -31,6 +31,7 @@ from .pool import browser_pool
 from .screen import Point, PointedElement, Screen
 from .tab import ActProblem, PageState, Serve, Tab
 from .tree import PageTree, quote, render_changes, render_tree
+from .uploads import upload
 from .vocabulary import (
     Clear,
     Click,
@@ -65,6 +66,7 @@ from .vocabulary import (
     SendMsgToUser,
     TabClose,
     TabFocus,
+    UploadFile,
 )
 
 Observe = Literal["tree", "changes"]
@@ -72,9 +74,6 @@ _BACKGROUND_S: Final = 2.0
 """Longest wait for a page that is not shown."""
 _MOST_READS: Final = 5
 """Times that a page is read that goes on to another one meanwhile."""
-MOST_MESSAGES: Final = 200
-MOST_SAID: Final = 100_000
-"""Characters of all messages, which the final facts hold."""
 
 
 class _Reading(NamedTuple):
@@ -340,6 +339,10 @@ class BrowserTools:
         options = (asked.options,) if isinstance(asked.options, str) else asked.options
         await acts.choose(self.context.current_tab(), acts.element_number(asked.bid), options)
 
+    async def _upload(self, asked: UploadFile) -> None:
+        names = (asked.file,) if isinstance(asked.file, str) else asked.file
+        await upload(self.context.current_tab(), acts.element_number(asked.bid), names, self.context.files)
+
     async def _press(self, asked: Press) -> None:
         tab = self.context.current_tab()
         await acts.focus(tab, acts.element_number(asked.bid))
@@ -435,17 +438,10 @@ class BrowserTools:
     # Words.
 
     async def _say(self, asked: SendMsgToUser) -> str:
-        return self._noted("message", asked.text)
+        return acts.add_message(self.messages, "message", asked.text)
 
     async def _report(self, asked: ReportInfeasible) -> str:
-        return self._noted("infeasible", asked.reason)
-
-    def _noted(self, kind: str, text: str) -> str:
-        said = sum(len(earlier) for _, earlier in self.messages)
-        if len(self.messages) >= MOST_MESSAGES or said + len(text) > MOST_SAID:
-            raise ActProblem("Too much was said.")
-        self.messages.append((kind, text))
-        return "Noted."
+        return acts.add_message(self.messages, "infeasible", asked.reason)
 
 
 _Act = Callable[[BrowserTools, Any], Awaitable[str | None]]
@@ -457,6 +453,7 @@ _TOOLS: Final[dict[str, tuple[type[msgspec.Struct], _Act]]] = {
     "clear": (Clear, BrowserTools._fill),
     "focus": (Focus, BrowserTools._focus),
     "select_option": (SelectOption, BrowserTools._select),
+    "upload_file": (UploadFile, BrowserTools._upload),
     "press": (Press, BrowserTools._press),
     "drag_and_drop": (DragAndDrop, BrowserTools._drag),
     "scroll": (Scroll, BrowserTools._scroll),

@@ -58,6 +58,13 @@ class SelectOption(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     options: str | tuple[str, ...]
 
 
+class UploadFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Chooses one or several files in a file field, by their names."""
+
+    bid: Bid
+    file: str | tuple[str, ...]
+
+
 class Press(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Focuses an element and presses keys, such as Enter or Control+a."""
 

@@ -18,6 +18,7 @@ from assay.records import canonical_bytes
 from .clock import START, clock
 from .database import Image, NewImage
 from .declaration import Action, Service
+from .files import FILE, files
 from .schema import Table
 from .transaction import Generator
 
@@ -165,10 +166,23 @@ def compose(services: Sequence[Service]) -> Composition:
     key = tuple(services)
     found = _COMPOSITIONS.get(key)
     if found is None:
-        found = _COMPOSITIONS[key] = Composition(services)
+        found = _COMPOSITIONS[key] = Composition(_with_files(services))
         if len(_COMPOSITIONS) > _MOST_COMPOSITIONS:  # of state machines there are as many as tasks
             del _COMPOSITIONS[next(iter(_COMPOSITIONS))]
     return found
+
+
+def _with_files(services: Sequence[Service]) -> Sequence[Service]:
+    """Returns the services with that of files behind the last one whose actions take files. Raises `ValueError` for a
+    service that stands before another one which it needs, or without it."""
+    for at, service in enumerate(services):
+        before = {other.name for other in services[:at]}
+        if missing := [name for name in service.needs if name not in before]:
+            raise ValueError(f"The service {service.name!r} needs {missing[0]!r} before it in the list of services")
+    takers = [at for at, one in enumerate(services) if any(FILE in a.takes.values() for a in one.actions.values())]
+    if not takers or files in services:
+        return services
+    return [*services[: takers[-1] + 1], files, *services[takers[-1] + 1 :]]
 
 
 _COMPOSITIONS: Final[dict[tuple[Service, ...], Composition]] = {}

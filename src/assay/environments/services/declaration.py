@@ -170,10 +170,17 @@ class Service:
         summary: One sentence for people and agents.
         knobs: Struct of the generator's options; each has a default.
         policy: Rules for the agent.
+        needs: Names of services whose tables it uses, which stand before it in a world.
     """
 
     def __init__(
-        self, name: str, summary: str, *, knobs: type[msgspec.Struct] = NoKnobs, policy: Policy | None = None
+        self,
+        name: str,
+        summary: str,
+        *,
+        knobs: type[msgspec.Struct] = NoKnobs,
+        policy: Policy | None = None,
+        needs: Sequence[str] = (),
     ) -> None:
         if not name.isidentifier() or name != name.lower() or "_" in name:
             raise TypeError(f"Service {name!r}: a name is one lower-case word")
@@ -181,6 +188,7 @@ class Service:
         self.summary = summary
         self.knobs = knobs
         self.policy = Policy() if policy is None else policy
+        self.needs = tuple(needs)
         self.tables: dict[type[msgspec.Struct], Table] = {}
         self.actions: dict[str, Action] = {}
         self.events: dict[str, Action] = {}

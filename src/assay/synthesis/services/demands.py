@@ -37,6 +37,9 @@ class Demands(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """True if the tasks are pairs that share their requests but for one: in the first it is `ambiguous`, `impossible`
     or `forbidden` (`kind`), in the second it can be done as it is said."""
 
+    files: bool = False
+    """True if the last request of each task is about a file of the person, which the agent sends to an application."""
+
     @property
     def has_person(self) -> bool:
         """Returns whether an option is of the person whom the agent talks to."""

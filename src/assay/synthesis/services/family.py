@@ -19,6 +19,7 @@ from blake3 import blake3
 from assay.environments.browser.picture_options import FamilyPictures
 from assay.environments.services.composition import compose
 from assay.environments.services.declaration import Service
+from assay.environments.services.files import FILE
 from assay.environments.services.plans import PlannedCall, foreign_plan, outcome_key, play
 from assay.environments.services.ticket import ticket
 from assay.environments.services.users import UserScript
@@ -182,6 +183,12 @@ class ServiceTasks:
             raise UserError(
                 f"{self._application}: no action has a `wish`, so that tasks cannot ask for anything there; tasks of "
                 "benchmarks have families of their own (`assay plugins`)"
+            )
+        if self._harder.files and not any(
+            FILE in a.takes.values() for one in found for a in one.actions.values() if a.wish
+        ):
+            raise UserError(
+                f"{self._application}: files=true needs an action that takes a file, as app=tracker+attachments"
             )
         return found
 
@@ -423,7 +430,7 @@ class ServiceTasks:
         elif self._changed:
             draft = draw_changed(descriptions, walker, count, draw)
         elif kind == "possible":
-            draft = draw_possible(walker, count, draw)
+            draft = draw_possible(walker, count, draw, walker.taking_files() if self._harder.files else None)
         elif kind == "question":
             draft = draw_questions(descriptions, walker, count, draw)
         else:

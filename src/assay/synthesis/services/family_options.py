@@ -43,6 +43,8 @@ def read_harder(given: Mapping[str, Any], *, level: str, kind: str, user: str, c
         raise UserError("mood, patience, disclosure, wrong and tell of the family 'services' need interface=tools")
     if harder.days and (kind != "possible" or changed or harder.twins):
         raise UserError("days of the family 'services' needs kind=possible, changed=false and twins=false")
+    if harder.files and (kind != "possible" or changed or harder.days):
+        raise UserError("files=true of the family 'services' needs kind=possible, changed=false and days=0")
     if harder.twins and (kind not in ("ambiguous", "impossible", "forbidden") or changed):
         raise UserError("twins=true of the family 'services' needs kind=ambiguous, impossible or forbidden")
     if harder.twins and kind == "ambiguous" and (level != "persona" or user not in ("rules", "model")):

@@ -78,9 +78,10 @@ class AnsweredQuestion(NamedTuple):
     """Generated identifiers that the reads before the answer need, in their order."""
 
 
-def draw_possible(walker: Walker, writes: int, draw: random.Random) -> Draft | None:
-    """Returns writes that can all be done, without their wishes; None if this try led to none."""
-    walk = walker.walk(writes, draw)
+def draw_possible(walker: Walker, writes: int, draw: random.Random, last: LastWrite | None = None) -> Draft | None:
+    """Returns writes that can all be done, without their wishes; None if this try led to none. `last` are demands on
+    the last one."""
+    walk = walker.walk(writes, draw, last)
     return None if walk is None else Draft(walk)
 
 

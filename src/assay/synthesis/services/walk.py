@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from assay.environments.services.declaration import Action
+from assay.environments.services.files import FILE
 from assay.environments.services.plans import PlannedCall, identifiers
 from assay.environments.services.record_names import row_of
 from assay.environments.services.schema import Table
@@ -124,6 +125,19 @@ class Walker:
             chosen.append(call)
         changed.database.close()
         return self.with_reads(chosen)
+
+    def taking_files(self) -> LastWrite | None:
+        """Returns the demand that a write takes a file; None if no write of this world does."""
+        names = frozenset(action.name for action in self._actions if FILE in action.takes.values())
+
+        def changes(world: ServiceWorld, call: PlannedCall) -> bool:
+            fork = world.fork()
+            try:
+                return not fork.act(call.action, call.arguments).error and _judged(fork) != _judged(world)
+            finally:
+                fork.database.close()
+
+        return LastWrite(changes, names) if names else None
 
     # Writes.
 

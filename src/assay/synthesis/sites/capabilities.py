@@ -40,6 +40,7 @@ CAPABILITIES: Final[Mapping[str, str]] = {
     "choice": "choosing one of a form's options: a list, radio buttons or a checkbox",
     "date": "giving a date or a time",
     "list": "filling in a list, whose entries are added to the form one by one",
+    "upload": "choosing a file in a form",
     "dialog": "answering a dialog, which each form that changes something opens",
     "confirmation": "answering a page that asks once more, which follows each such form",
     "look-up": "giving a value that another page shows: a code, or an identifier that the world generated",
@@ -126,6 +127,8 @@ def _by_form(given: list[Field], arguments: Mapping[str, Any]) -> Iterator[str]:
                 yield "date"
             elif widget == "list":
                 yield "list"
+            elif widget == "file":
+                yield "upload"
 
 
 def _widgets(field: Field, value: Any) -> Iterator[str]:

@@ -30,6 +30,39 @@
     return el.value === el.defaultValue ? null : el.value;
   }
 
+  const given = new WeakMap();  // names and sizes of the files that were chosen by `setFiles`
+  const chosenIn = (el) => [...el.files].map((file) => [file.name, file.size]);
+
+  // Files are made here, from bytes: the browser is given no path.
+  function setFiles(el, files) {
+    const transfer = new DataTransfer();
+    for (const [name, type, encoded] of files) {
+      const bytes = Uint8Array.from(atob(encoded), (letter) => letter.charCodeAt(0));
+      transfer.items.add(new File([bytes], name, {type, lastModified: 0}));
+    }
+    el.files = transfer.files;
+    given.set(el, chosenIn(el));
+  }
+
+  function upload(number, files) {
+    const el = globalThis.assayWalker.find(number);
+    if (!el) return {error: 'gone'};
+    if (el.type !== 'file' || !el.files) return {error: 'not a file field', kind: el.tagName.toLowerCase()};
+    if (el.disabled) return {error: 'disabled'};
+    if (files.length > 1 && !el.multiple) return {error: 'one file'};
+    setFiles(el, files);
+    el.dispatchEvent(new Event('input', {bubbles: true}));
+    el.dispatchEvent(new Event('change', {bubbles: true}));
+    return {};
+  }
+
+  function restoreFiles(at, name, files) {
+    const el = controls()[at];
+    if (!el || el.name !== name || el.type !== 'file') return false;
+    setFiles(el, files);
+    return true;
+  }
+
   function entriesOf(name) {
     try {
       const storage = window[name];  // whose keys may be called as its methods are
@@ -82,7 +115,13 @@
     if (document.scripts.length) lost.push('state of scripts');
     if (document.querySelector('[contenteditable]')) lost.push('texts in editable elements');
     if (frames.length) lost.push('content of frames');
-    if (document.querySelector('input[type=file]')) lost.push('chosen files');
+    kept.files = [];
+    controls().forEach((el, at) => {
+      if (!el.files || !el.files.length) return;
+      const chosen = chosenIn(el);
+      if (String(given.get(el)) === String(chosen)) kept.files.push([at, el.name, chosen]);
+      else lost.push('chosen files');
+    });
     kept.lost = lost;
     return kept;
   }
@@ -150,5 +189,5 @@
     return true;
   }
 
-  Object.assign(globalThis.assayWalker, {capture, restore, restoreStorage, post});
+  Object.assign(globalThis.assayWalker, {capture, restore, restoreStorage, restoreFiles, upload, post});
 })();

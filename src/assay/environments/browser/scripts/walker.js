@@ -152,6 +152,7 @@
   function valueOf(el, role) {
     if (el.tagName === 'SELECT') return squeeze([...el.selectedOptions].map((option) => option.label).join(', '));
     if (el.tagName === 'TEXTAREA') return cut(el.value);
+    if (el.type === 'file' && el.files) return cut([...el.files].map((file) => file.name).join(', '));
     if (el.tagName === 'INPUT' && !['checkbox', 'radio', 'submit', 'button', 'reset', 'image'].includes(el.type)) {
       return el.type === 'password' ? '*'.repeat(Math.min(el.value.length, 40)) : cut(el.value);
     }

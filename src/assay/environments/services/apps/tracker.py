@@ -753,17 +753,17 @@ def _require_role(tx: Transaction, project_id: str, role: ProjectRole) -> Member
     return member
 
 
-def _is_maintainer(tx: Transaction, project_id: str, member: Member) -> bool:
+def is_project_maintainer(tx: Transaction, project_id: str, member: Member) -> bool:
     return _role_in(tx, project_id, member) == "maintainer"
 
 
-def _writable_issue(tx: Transaction, issue_id: str) -> tuple[Issue, Member]:
+def writable_issue(tx: Transaction, issue_id: str) -> tuple[Issue, Member]:
     issue = tx.get(Issue, issue_id)
     return issue, _require_role(tx, issue.project_id, "contributor")
 
 
 def _unfinished_issue(tx: Transaction, issue_id: str) -> tuple[Issue, Member]:
-    issue, me = _writable_issue(tx, issue_id)
+    issue, me = writable_issue(tx, issue_id)
     tx.require(issue.status not in CLOSED, f"Issue {issue_id} is closed ({issue.status}); reopen it first.")
     return issue, me
 
@@ -787,7 +787,7 @@ def _change_issue(tx: Transaction, issue: Issue, member: Member, **changes: Any)
         if getattr(issue, field) != changes[field]:
             _add_change(tx, issue, member, field, (getattr(issue, field), changes[field]))
     if "status" in changes:
-        _tell_watchers(tx, changed, member, f"{member.name} moved it from {issue.status} to {changed.status}.")
+        tell_watchers(tx, changed, member, f"{member.name} moved it from {issue.status} to {changed.status}.")
     return changed
 
 
@@ -796,7 +796,7 @@ def _send(tx: Transaction, member_id: str, subject: str, text: str) -> None:
     tx.publish("mail.deliver", sender=ADDRESS, recipient=recipient, subject=subject, text=text)
 
 
-def _tell_watchers(tx: Transaction, issue: Issue, author: Member, text: str) -> None:
+def tell_watchers(tx: Transaction, issue: Issue, author: Member, text: str) -> None:
     for watcher in tx.find(Watcher, issue_id=issue.id):
         if watcher.member_id != author.id:
             _send(tx, watcher.member_id, f"[{tx.get(Project, issue.project_id).name}] {issue.title}", text)
@@ -939,7 +939,7 @@ def move_issue(tx: Transaction, issue_id: IssueId, status: Status, reason: str =
     Args:
         reason: Becomes a comment.
     """
-    issue, me = _writable_issue(tx, issue_id)
+    issue, me = writable_issue(tx, issue_id)
     tx.require(len(reason) <= 4_000, "A reason has at most 4000 characters.")
     if status not in MOVES[issue.status]:
         allowed = " or ".join(MOVES[issue.status])
@@ -973,7 +973,7 @@ def _require_recent(tx: Transaction, issue: Issue) -> None:
 
 
 def _require_closable(tx: Transaction, issue: Issue, me: Member, status: Status) -> None:
-    is_maintainer = _is_maintainer(tx, issue.project_id, me)
+    is_maintainer = is_project_maintainer(tx, issue.project_id, me)
     tx.require(
         is_maintainer or me.id == issue.reporter_id,
         f"Only its reporter or a maintainer can close issue {issue.id}.",
@@ -1007,7 +1007,7 @@ def close_as_duplicate(tx: Transaction, issue_id: IssueId, original_id: IssueId)
 @tracker.action(wish="record that {issue_id} {kind} {other_id}")
 def link_issues(tx: Transaction, issue_id: IssueId, kind: Literal["blocks", "relates"], other_id: IssueId) -> IssueLink:
     """Links two issues: the first blocks the other, or relates to it. Blocking must not run in a circle."""
-    _writable_issue(tx, issue_id)
+    writable_issue(tx, issue_id)
     tx.get(Issue, other_id)
     tx.require(issue_id != other_id, "An issue cannot be linked to itself.")
     if kind == "relates":
@@ -1038,7 +1038,7 @@ def unlink_issues(
     tx: Transaction, issue_id: IssueId, kind: Literal["blocks", "relates"], other_id: IssueId
 ) -> IssueLink:
     """Removes a link between two issues."""
-    _writable_issue(tx, issue_id)
+    writable_issue(tx, issue_id)
     link = tx.get(IssueLink, issue_id, kind, other_id)
     tx.delete(link)
     return link
@@ -1047,7 +1047,7 @@ def unlink_issues(
 @tracker.action(wish="put {label_id} on {issue_id}")
 def label_issue(tx: Transaction, issue_id: IssueId, label_id: LabelId) -> IssueLabel:
     """Puts a label of its project on an issue; at most five a time."""
-    issue, _ = _writable_issue(tx, issue_id)
+    issue, _ = writable_issue(tx, issue_id)
     _same_project(tx, issue, tx.get(Label, label_id).project_id, "label")
     tx.require(tx.get_or_none(IssueLabel, issue_id, label_id) is None, "The issue has this label already.", "conflict")
     tx.require(tx.count(IssueLabel, "issue_id = ?", issue_id) < 5, "An issue has at most five labels.")
@@ -1057,7 +1057,7 @@ def label_issue(tx: Transaction, issue_id: IssueId, label_id: LabelId) -> IssueL
 @tracker.action(wish="take {label_id} off {issue_id}")
 def unlabel_issue(tx: Transaction, issue_id: IssueId, label_id: LabelId) -> IssueLabel:
     """Takes a label off an issue."""
-    _writable_issue(tx, issue_id)
+    writable_issue(tx, issue_id)
     label = tx.get(IssueLabel, issue_id, label_id)
     tx.delete(label)
     return label
@@ -1083,8 +1083,8 @@ def unwatch_issue(tx: Transaction, issue_id: IssueId) -> Watcher:
 @tracker.action(wish="comment on {issue_id}: “{text}”")
 def comment_on_issue(tx: Transaction, issue_id: IssueId, text: CommentText) -> Comment:
     """Adds a comment to an issue, closed ones included. Its watchers get mail."""
-    issue, me = _writable_issue(tx, issue_id)
-    _tell_watchers(tx, issue, me, text)
+    issue, me = writable_issue(tx, issue_id)
+    tell_watchers(tx, issue, me, text)
     return tx.insert(Comment(tx.new_id(Comment), issue_id, me.id, tx.now, text))
 
 
@@ -1092,7 +1092,7 @@ def comment_on_issue(tx: Transaction, issue_id: IssueId, text: CommentText) -> C
 def edit_comment(tx: Transaction, comment_id: CommentId, text: CommentText) -> Comment:
     """Replaces the text of one's own comment, within 24 hours."""
     comment = tx.get(Comment, comment_id)
-    _, me = _writable_issue(tx, comment.issue_id)
+    _, me = writable_issue(tx, comment.issue_id)
     tx.require(comment.author_id == me.id, f"Comment {comment_id} is not by {me.name}.", "forbidden")
     tx.require(
         comment.created >= tx.later(hours=-24),
@@ -1105,7 +1105,7 @@ def edit_comment(tx: Transaction, comment_id: CommentId, text: CommentText) -> C
 def delete_comment(tx: Transaction, comment_id: CommentId) -> Comment:
     """Deletes a comment: one's own, or as a maintainer anybody's."""
     comment = tx.get(Comment, comment_id)
-    issue, me = _writable_issue(tx, comment.issue_id)
+    issue, me = writable_issue(tx, comment.issue_id)
     if comment.author_id != me.id:
         _require_role(tx, issue.project_id, "maintainer")
     tx.delete(comment)
@@ -1408,7 +1408,7 @@ def receive_comment(tx: Transaction, issue_id: str, member_id: str, text: str) -
     """Adds a colleague's comment."""
     issue, author = tx.get(Issue, issue_id), tx.get(Member, member_id)
     tx.insert(Comment(tx.new_id(Comment), issue_id, member_id, tx.now, text))
-    _tell_watchers(tx, issue, author, text)
+    tell_watchers(tx, issue, author, text)
 
 
 @tracker.event()

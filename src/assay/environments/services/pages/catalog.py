@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from assay.environments.interface import Tools, ToolSpec
 from assay.environments.services.declaration import Action, Scene
+from assay.environments.services.files import FileStore, put_file
 from assay.environments.services.served_tools import ServedTools
 
 from .shapes import ANY, Shape, shape_of
@@ -103,7 +104,11 @@ def read_catalog(tools: Tools, served: ServedTools) -> Catalog:
     """Returns the pages of a world's tools, or of any other tools."""
     actions: Mapping[str, Action] = tools.actions if isinstance(tools, DeclaresActions) else {}
     summaries: Mapping[str, str] = tools.summaries if isinstance(tools, DeclaresActions) else {}
-    pages = {spec.name: _read_tool(spec, actions.get(spec.name), served) for spec in served.specs}
+    sending = (
+        {put_file.__name__} if FileStore(tools).is_there else set()
+    )  # pages send files by the fields that take them
+    specs = [spec for spec in served.specs if spec.name not in sending]
+    pages = {spec.name: _read_tool(spec, actions.get(spec.name), served) for spec in specs}
     order = dict.fromkeys([*summaries, *(page.application for page in pages.values())])
     applications = [_group(name, summaries.get(name, ""), pages.values()) for name in order]
     used = tuple(one for one in applications if one.views or one.actions)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from assay.environments.services.files import MOST_FILE
+
 from .fields import COUNT, MOST_ENTRIES, PREFIX, Field, FormData, Option, options_of, shows_checkbox, write_texts
 from .markup import Html, element, join
 from .theme import Theme
@@ -17,6 +19,7 @@ _HINTS: Final = {
     "date": "Date as YYYY-MM-DD",
     "time": "Time as YYYY-MM-DDTHH:MM",
     "json": "Written as JSON",
+    "file": f"A file of at most {MOST_FILE >> 10} KiB",
 }
 
 
@@ -40,6 +43,8 @@ class Controls(NamedTuple):
     def _field(self, field: Field, path: str) -> Html:
         if field.widget == "list":
             return self._list(field, path)
+        if field.widget == "file":
+            return self._file(field, path)
         if field.widget == "group":
             return self._group(field, path)
         if field.widget == "flag" and shows_checkbox(field):
@@ -75,7 +80,8 @@ class Controls(NamedTuple):
         }
 
     def _hint(self, field: Field) -> str:
-        return " ".join(part.rstrip(".") + "." for part in (field.description, _HINTS.get(field.widget, "")) if part)
+        described = "" if field.widget == "file" else field.description  # which says how tools name files
+        return " ".join(part.rstrip(".") + "." for part in (described, _HINTS.get(field.widget, "")) if part)
 
     def _notes(self, field: Field, path: str) -> Html:
         identifier, hint, problem = self._identifier(path), self._hint(field), self.problems.get(path)
@@ -95,6 +101,16 @@ class Controls(NamedTuple):
             kind = "date" if field.widget == "date" else "datetime-local"
         mode = {"integer": "numeric", "amount": "decimal", "number": "decimal"}.get(field.widget)
         return element("input", {**attributes, "type": kind, "inputmode": mode, "value": text, "autocomplete": "off"})
+
+    def _file(self, field: Field, path: str) -> Html:
+        """Returns a file field. A file that was sent with a form that is shown again stays chosen by a hidden field."""
+        chosen = self.data.texts.get(path, "")
+        label = element("label", {"for": self._identifier(path)}, self._label_text(field))
+        control = element("input", {**self._described(field, path), "type": "file"})
+        before = element("input", {"type": "hidden", "name": path, "value": chosen}) if chosen else None
+        said = element("p", {"class": self.theme.name("hint")}, f"{chosen} was sent; choose a file to replace it.")
+        box = {"class": self.theme.name("field")}
+        return element("div", box, label, before, control, said if chosen else None, self._notes(field, path))
 
     def _select(self, field: Field, path: str, options: Sequence[Option]) -> Html:
         chosen = self.data.texts.get(path, "")

@@ -16,12 +16,13 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
+from assay.environments.services.files import FILE
 from assay.environments.services.schema import format_cents
 
 from .catalog import PageTool, humanize
 
 Widget = Literal[
-    "text", "area", "integer", "amount", "number", "choice", "flag", "date", "time", "list", "group", "json"
+    "text", "area", "integer", "amount", "number", "choice", "flag", "date", "time", "file", "list", "group", "json"
 ]
 
 PREFIX: Final = "f-"
@@ -167,6 +168,8 @@ def _simple_widget(schema: Mapping[str, Any], unit: str, *, is_view: bool) -> Wi
         return "json"
     if unit in ("date", "time"):
         return "date" if unit == "date" else "time"
+    if unit == FILE and not is_view:
+        return "file"
     is_short = schema.get("maxLength", _LONGEST_LINE + 1) <= _LONGEST_LINE
     return "text" if is_short or is_view else "area"
 
@@ -268,6 +271,23 @@ _EXPECTED: Final[Mapping[str, str]] = {
     "amount": "an amount with up to two decimals, such as 39.90",
     "number": "a number, such as 1.5",
 }
+
+
+def file_paths(fields: Sequence[Field], data: FormData) -> Iterator[str]:
+    """Yields the names of the file controls of a form, also of those in groups and lists."""
+    for field in fields:
+        yield from _file_paths(field, PREFIX + field.name, data)
+
+
+def _file_paths(field: Field, path: str, data: FormData) -> Iterator[str]:
+    if field.widget == "file":
+        yield path
+    elif field.widget == "group":
+        for part in field.fields:
+            yield from _file_paths(part, f"{path}/{part.name}", data)
+    elif field.widget == "list" and field.item is not None:
+        for at in range(max(data.count(path), 1)):
+            yield from _file_paths(field.item, f"{path}/{at}", data)
 
 
 def shows_checkbox(field: Field) -> bool:

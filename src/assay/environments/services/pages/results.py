@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from assay.environments.services.files import FILE
 from assay.environments.services.schema import format_cents
 
 from .catalog import PageTool, humanize
@@ -29,6 +30,8 @@ class ResultView(NamedTuple):
     theme: Theme
     link: Callable[[str, str], str | None]
     """Returns the address of an identifier, given its kind and value; None without a page that takes it."""
+    file_link: Callable[[str], str | None]
+    """Returns the address of a content, given its digest; None without it."""
 
     def render(self, tool: PageTool, text: str) -> Html:
         """Returns a result, given as the text that tools return."""
@@ -93,6 +96,8 @@ class ResultView(NamedTuple):
             address = self.link(shape.kind, data)
             if address is not None:
                 return element("a", {"href": address}, text)
+        if isinstance(data, str) and shape.unit == FILE and (address := self.file_link(data)) is not None:
+            return element("a", {"href": address}, f"Content {text[:12]}")
         return self._text(text) if "\n" in text else join(text)
 
     def _write(self, data: Any, shape: Shape) -> str:

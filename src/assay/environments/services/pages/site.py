@@ -8,18 +8,21 @@
 | `POST /APPLICATION/TOOL` | calls a tool and leads to its result, or shows what was wrong |
 | `GET /-/records/KIND/ID` | what can be done with a record |
 | `GET /-/done/N` | result of a call |
+| `GET /-/files/DIGEST` | content of a file: a picture, or a text as it is written, or bytes to download |
 | `GET /-/policy` | the rules |
 
 Covered: everything that was sent or stored is text on a page and never markup; pages run no script, load nothing from
 elsewhere, and cannot be framed (`Content-Security-Policy`); a form of another site calls nothing; a reload calls
-nothing twice. Sizes and numbers of fields are bounded. One object is one attempt's site: it has that attempt's tools
-and results.
+nothing twice. Sizes and numbers of fields are bounded. A file is never served as markup: SVG and HTML are shown as
+their text, in a sandbox without scripts, whatever their names say. One object is one attempt's site: it has that
+attempt's tools and results.
 
 Not covered: signing in. Whoever reaches the site is the agent.
 """
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlencode
@@ -28,15 +31,17 @@ import msgspec
 
 from assay.environments.interface import Tools
 from assay.environments.services.declaration import Scene
+from assay.environments.services.files import PICTURES, UNKNOWN, FileStore, put_file
 from assay.environments.services.http import STATUSES
 from assay.environments.services.served_tools import ServedTools, ToolResult
 from assay.http.messages import RequestHead, Response
 
 from .catalog import Application, Catalog, PageTool, ShowsScenes, humanize, read_catalog
 from .controls import ADD, Controls
-from .fields import COUNT, SUBMITTED, Field, FormData, read_arguments, read_fields, write_texts
+from .fields import COUNT, SUBMITTED, Field, FormData, file_paths, read_arguments, read_fields, write_texts
 from .layout import OWN, POLICY, Layout
 from .markup import Attribute, Content, Html, element, join
+from .multipart import MULTIPART, Upload, read_multipart
 from .results import ResultView
 from .theme import draw_theme
 
@@ -57,6 +62,13 @@ HEADERS: Final[Mapping[str, str]] = {
 }
 
 
+_FILE_HEADERS: Final[Mapping[str, str]] = {
+    **HEADERS,
+    "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
+}
+"""Of contents of files, which are the words of others."""
+
+
 class CallResult(msgspec.Struct, frozen=True):
     """Result of a call that changed something, for the page that it leads to."""
 
@@ -70,6 +82,7 @@ class _Request(NamedTuple):
     tool: PageTool
     fields: tuple[Field, ...]
     data: FormData
+    uploads: tuple[Upload, ...] = ()
 
 
 class Site:
@@ -93,7 +106,8 @@ class Site:
         self._served = served
         self._scenes = tools if isinstance(tools, ShowsScenes) else None
         self._layout = Layout(self.catalog, self.theme, base, bool(served.policy.strip()))
-        self._view = ResultView(self.theme, self._record_address)
+        self._files = FileStore(tools)
+        self._view = ResultView(self.theme, self._record_address, self._file_address)
         self._forms = {name: read_fields(tool) for name, tool in self.catalog.tools.items()}
 
     def fields(self, name: str) -> tuple[Field, ...]:
@@ -117,19 +131,24 @@ class Site:
             return self._problem(405, "Not possible", "Pages are read by GET and forms are sent by POST.", "GET, POST")
         if head.method == "POST" and (problem := _wrong_origin(head)):
             return self._problem(403, "Refused", problem)
-        if head.method == "POST" and head.headers.get("content-type", "").partition(";")[0].strip() != FORM_TYPE:
-            return self._problem(415, "Refused", f"A form is sent as {FORM_TYPE}.")
+        kind = head.headers.get("content-type", "")
+        if head.method == "POST" and kind.partition(";")[0].strip() not in (FORM_TYPE, MULTIPART):
+            return self._problem(415, "Refused", f"A form is sent as {FORM_TYPE} or {MULTIPART}.")
+        uploads: tuple[Upload, ...] = ()
         try:
-            pairs = _read_pairs(query if head.method == "GET" else body.decode("utf-8", "replace"))
-        except ValueError:
-            return self._problem(413, "Refused", f"A form has at most {MOST_FIELDS} fields.")
+            if head.method == "POST" and kind.startswith(MULTIPART):
+                pairs, uploads = read_multipart(kind, body)
+            else:
+                pairs = tuple(_read_pairs(query if head.method == "GET" else body.decode("utf-8", "replace")))
+        except ValueError as exc:
+            return self._problem(413, "Refused", f"The form cannot be read: {exc}")
         data = FormData.of(pairs)
         if data.entries > MOST_FIELDS:
             return self._problem(413, "Refused", f"The lists of a form have at most {MOST_FIELDS} entries.")
         parts = [unquote(part, errors="replace") for part in path[len(self.base) :].strip("/").split("/")]
-        return await self._route(head.method, parts, data)
+        return await self._route(head.method, parts, data, uploads)
 
-    async def _route(self, method: str, parts: list[str], data: FormData) -> Response:
+    async def _route(self, method: str, parts: list[str], data: FormData, uploads: tuple[Upload, ...]) -> Response:
         if parts[0] == OWN.strip("/"):
             return self._own_page(parts[1:])
         if parts == [""]:
@@ -147,7 +166,7 @@ class Site:
         tool = self.catalog.tools.get(parts[1])
         if tool is None or tool.application != application.name or len(parts) != 2:
             return self._problem(404, "Page not found", f"{application.title} has no such page.")
-        request = _Request(tool, self._forms[tool.name], data)
+        request = _Request(tool, self._forms[tool.name], data, uploads)
         return await self._tool_page(request, is_sent=method == "POST")
 
     # Pages of the site itself.
@@ -168,6 +187,8 @@ class Site:
             return self._record_page(parts[1], parts[2])
         if len(parts) == 2 and parts[0] == "done" and parts[1].isdecimal() and len(parts[1]) < 10:
             return self._result_page(int(parts[1]))
+        if len(parts) == 2 and parts[0] == "files":
+            return self._file_response(parts[1])
         return self._problem(404, "Page not found", "No page is here. Begin at the start page.")
 
     def _record_address(self, kind: str, value: str) -> str | None:
@@ -202,6 +223,43 @@ class Site:
         shown = None if result.text == "null" else self._view.render(tool, result.text)
         return self._page(f"{tool.title}: result", done, shown, application=tool.application)
 
+    # Files.
+
+    def _file_address(self, digest: str) -> str | None:
+        return self._layout.address(f"{OWN}files/{quote(digest, safe='')}") if self._files.is_there else None
+
+    def _file_response(self, digest: str) -> Response:
+        file = self._files.content_of(digest)
+        if file is None:
+            return self._problem(404, "Page not found", "No file has this content.")
+        headers = {**_FILE_HEADERS, "Content-Type": "text/plain; charset=utf-8"}
+        if file.media_type in PICTURES:
+            headers["Content-Type"] = file.media_type
+        elif not file.is_text:
+            headers |= {"Content-Type": UNKNOWN, "Content-Disposition": "attachment"}
+        return Response(200, file.content, headers)
+
+    async def _take_uploads(self, request: _Request) -> tuple[_Request, dict[str, str]]:
+        """Stores the files of a form, and returns the form with their names in place of them, and what is wrong.
+
+        A file that the world has under its name is stored already, so that a plan with it has the same calls by pages.
+        """
+        texts, problems = dict(request.data.texts), dict[str, str]()
+        expected = set(file_paths(request.fields, request.data))
+        for field, name, content in request.uploads:
+            if field not in expected:
+                continue
+            known = self._files.named(name)
+            if known is None or known.content != content:
+                encoded = base64.b64encode(content).decode()
+                result = await self._served.call(put_file.__name__, {"name": name, "base64": encoded})
+                if result.code is not None:
+                    problems[field] = result.text
+                    continue
+            texts[field] = name
+        data = FormData.having(texts, is_submitted=request.data.is_submitted)
+        return request._replace(data=data, uploads=()), problems
+
     # Screens.
 
     def _scene_of(self, application: str) -> Scene | None:
@@ -224,7 +282,11 @@ class Site:
     # Pages of tools.
 
     async def _tool_page(self, request: _Request, *, is_sent: bool) -> Response:
-        tool, fields, data = request
+        if request.uploads:
+            request, refused = await self._take_uploads(request)
+            if refused:
+                return self._form_page(request, refused, status=422)
+        tool, fields, data, _ = request
         if added := data.texts.get(ADD):
             texts = {**data.texts, COUNT + added: str(data.count(added) + 1)}
             return self._form_page(request._replace(data=FormData.having(texts, is_submitted=True)), {})
@@ -276,13 +338,14 @@ class Site:
 
     def _form(self, request: _Request, problems: Mapping[str, str], scope: str = "") -> Html | None:
         """Returns the form of a tool; `scope` is empty for a form that is alone on its page."""
-        tool, fields, data = request
+        tool, fields, data, _ = request
         if tool.is_view and not fields:
             return None
         controls = Controls(self.theme, data, problems, scope).render(fields)
         attributes: dict[str, Attribute] = {
             "method": "get" if tool.is_view else "post",
             "action": self._layout.tool_address(tool),
+            "enctype": MULTIPART if any(file_paths(fields, data)) else None,
             "novalidate": True,
             "aria-label": tool.title,
         }
@@ -304,7 +367,7 @@ class Site:
         return join(element("div", row, element("button", opener, label)), dialog)
 
     def _confirmation_page(self, request: _Request) -> Response:
-        tool, _, data = request
+        tool, _, data, _ = request
         hidden = [
             element("input", {"type": "hidden", "name": name, "value": text}) for name, text in data.texts.items()
         ]
