@@ -1,4 +1,4 @@
-"""Candidates of `assay synth repository` on nodes, as real processes: the tasks of one machine, whatever is killed."""
+"""`assay synth repository`, `programs` and `questions` on nodes: the tasks of one machine, whatever is killed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from assay.admission.synthesis_on_nodes import BASIS, _decode, _name_work, _publish_candidate, _read_candidate
+from assay.admission.synthesis_on_nodes import BASIS, _decode, _name_work, _publish_unit, _read_unit
 from assay.errors import StoreError
 from assay.rollout.cluster.commits import TrialRecord, head_of, new_token, pack_trial
 from assay.rollout.cluster.work_parts import publish_part
 from assay.settings import Settings
 from assay.synthesis._reference import Reference
+from assay.synthesis._units import CalledFunction, ProgramOutcome, ProgramUnit, TraceOutcome, TraceUnit
 from assay.synthesis.config import SynthesisConfig
 from assay.synthesis.judging import GateOutcome, JudgingBasis, TaskCandidate
 from tests.optional import require_packages
@@ -28,7 +29,29 @@ from tests.synthesis.conftest import write_sdist
 
 require_packages("obstore")
 PROGRAM = "import sys; from assay.cli import main; sys.argv[0] = 'assay'; main()"
-WORDS = ("--count", "2", "--candidates", "4", "--repetitions", "1", "--separation", "off", "--concurrency", "1")
+WORDS = {
+    "repository": ("--count", "2", "--candidates", "4", "--repetitions", "1", "--separation", "off"),
+    "programs": ("--count", "2", "--language", "perl", "--mutants", "3"),
+    "questions": ("--count", "9", "--per-function", "1"),
+}
+FUNCTION = '''
+def clamp_{number}(value, low=0, high=10):
+    """Returns the value and {number}, or the nearest bound."""
+    moved = value + {number}
+    if moved < low:
+        return low
+    if moved > high:
+        return high
+    return moved
+'''
+TEST = """
+def test_clamp_{number}():
+    assert clamp_{number}(4) == min(4 + {number}, 10)
+    assert clamp_{number}(-90, 3) == 3
+    assert clamp_{number}(2, 0, 90) == 2 + {number}
+"""
+FUNCTIONS = 18
+"""More than are traced in one sandbox."""
 
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
@@ -40,12 +63,12 @@ def start(tmp_path: Path) -> Iterator[Start]:
     the test."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def begin(source: Path, name: str, *more: str) -> subprocess.Popen[bytes]:
+    def begin(verb: str, source: Path, name: str, *more: str) -> subprocess.Popen[bytes]:
         cache = tmp_path / f"cache-{name}"
         if not cache.exists():
             cache.mkdir()
             (cache / "tools").symlink_to(Settings.from_environment().cache / "tools")
-        words = ["synth", "repository", str(source), "--out", name, *WORDS, *more]
+        words = ["synth", verb, str(source), "--out", name, "--concurrency", "1", *WORDS[verb], *more]
         env = {**os.environ, "ASSAY_CACHE": str(cache), "ASSAY_STORE": str(tmp_path / "store")}
         with (tmp_path / f"{name}.log").open("ab") as log:
             command = [sys.executable, "-c", PROGRAM, *words]
@@ -72,14 +95,30 @@ def _files(folder: Path) -> dict[str, bytes]:
     return {name: data for name, data in found.items() if not name.startswith("synthesis-")}
 
 
+def _write_functions(folder: Path) -> Path:
+    """Writes a package of many functions, with tests that call them."""
+    numbers, names = range(FUNCTIONS), ", ".join(f"clamp_{number}" for number in range(FUNCTIONS))
+    tests = [TEST.format(number=number) for number in numbers]
+    files = {
+        "clamps/__init__.py": "".join(FUNCTION.format(number=number) for number in numbers),
+        "tests/test_clamps.py": "\n".join((f"from clamps import {names}", *tests)),
+    }
+    for name, text in files.items():
+        path = folder / "clamps-1.0" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return folder / "clamps-1.0"
+
+
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_nodes_judge_candidates_as_one_machine_though_one_and_the_command_are_killed(
-    start: Start, tmp_path: Path
+@pytest.mark.parametrize("verb", ["repository", "programs", "questions"])
+def test_nodes_judge_as_one_machine_though_one_and_the_command_are_killed(
+    start: Start, tmp_path: Path, verb: str
 ) -> None:
-    source = write_sdist(tmp_path)
-    assert start(source, "one").wait(400) == 0, (tmp_path / "one.log").read_text()
-    command = start(source, "many", "--nodes", "2")
+    source = write_sdist(tmp_path) if verb == "repository" else _write_functions(tmp_path)
+    assert start(verb, source, "one").wait(400) == 0, (tmp_path / "one.log").read_text()
+    command = start(verb, source, "many", "--nodes", "2")
     work = "store/objects/runs/synth-*"
     _wait_for(tmp_path, f"{work}/agents/local-0*", command)
     nodes = Path(f"/proc/{command.pid}/task/{command.pid}/children").read_text().split()
@@ -87,7 +126,7 @@ def test_nodes_judge_candidates_as_one_machine_though_one_and_the_command_are_ki
     _wait_for(tmp_path, f"{work}/finals/*/*", command)
     command.kill()
     command.wait()
-    assert start(source, "many", "--nodes", "2").wait(400) == 0, (tmp_path / "many.log").read_text()
+    assert start(verb, source, "many", "--nodes", "2").wait(400) == 0, (tmp_path / "many.log").read_text()
     assert len(_files(tmp_path / "one")) > 4
     assert _files(tmp_path / "many") == _files(tmp_path / "one")
     parts = [path.stem for path in tmp_path.glob(f"{work}/parts/*.json")]
@@ -96,6 +135,7 @@ def test_nodes_judge_candidates_as_one_machine_though_one_and_the_command_are_ki
 
 
 ONE = TaskCandidate("a" * 16, "operator", {}, (), (), (), ())
+BASIS_OF_CANDIDATES = JudgingBasis("k", SynthesisConfig(source="s", out="out"), Reference({}, {}, {}, {}))
 
 
 def _record(*events: bytes) -> TrialRecord:
@@ -105,14 +145,13 @@ def _record(*events: bytes) -> TrialRecord:
 
 def test_an_outcome_that_was_changed_is_refused() -> None:
     good = msgspec.json.encode(GateOutcome(ONE.digest, "kept"))
-    assert _decode(_record(good), ONE).gate == "kept"
-    with pytest.raises(StoreError, match="of another candidate"):
-        _decode(_record(msgspec.json.encode(GateOutcome("b" * 16, "kept"))), ONE)
-    with pytest.raises(StoreError, match="of another candidate"):
-        _decode(_record(msgspec.json.encode(GateOutcome(ONE.digest, "kept", passing=("../up.py::a",)))), ONE)
+    assert _decode(_record(good), ONE, BASIS_OF_CANDIDATES) == GateOutcome(ONE.digest, "kept")
+    for other in (GateOutcome("b" * 16, "kept"), GateOutcome(ONE.digest, "kept", passing=("../up.py::a",))):
+        with pytest.raises(StoreError, match="of another candidate"):
+            _decode(_record(msgspec.json.encode(other)), ONE, BASIS_OF_CANDIDATES)
     for events in ((), (good, good), (b"{",), (b'{"digest": "a", "gate": 1}',)):
         with pytest.raises(StoreError, match="is damaged"):
-            _decode(_record(*events), ONE)
+            _decode(_record(*events), ONE, BASIS_OF_CANDIDATES)
 
 
 def _basis(passing: dict[str, float]) -> JudgingBasis:
@@ -128,10 +167,10 @@ def test_commands_that_measured_other_tests_share_no_work_whatever_the_tests_cos
 async def test_a_candidate_that_is_in_the_place_with_other_tests_is_refused() -> None:
     place = SimulatedStore()
     one = msgspec.structs.replace(ONE, tests=("a",), passing={"a": 1.0})
-    await _publish_candidate(place, "synth-x", one)
-    await _publish_candidate(place, "synth-x", msgspec.structs.replace(one, passing={"a": 2.0}))
+    await _publish_unit(place, "synth-x", one)
+    await _publish_unit(place, "synth-x", msgspec.structs.replace(one, passing={"a": 2.0}))
     with pytest.raises(StoreError, match="is not what this command publishes"):
-        await _publish_candidate(place, "synth-x", msgspec.structs.replace(one, tests=("a", "b")))
+        await _publish_unit(place, "synth-x", msgspec.structs.replace(one, tests=("a", "b")))
 
 
 @pytest.mark.parametrize(
@@ -147,13 +186,38 @@ async def test_a_candidate_that_is_in_the_place_with_other_tests_is_refused() ->
 async def test_a_node_refuses_a_candidate_that_leads_out_of_its_folders(changed: dict[str, Any]) -> None:
     place = SimulatedStore()
     one = msgspec.convert(msgspec.to_builtins(ONE) | changed, TaskCandidate)
-    await _publish_candidate(place, "synth-x", one)
+    await _publish_unit(place, "synth-x", one)
     with pytest.raises(StoreError, match="is refused"):
-        await _read_candidate(place, "synth-x", one.digest)
+        await _read_unit(place, "synth-x", one.digest, TaskCandidate)
+
+
+FUNCTION_OF_UNIT = CalledFunction("clamps/__init__.py", "clamps", "clamp_1", (), ())
+
+
+@pytest.mark.parametrize(
+    ("kind", "unit", "outcome"),
+    [
+        ("programs", ProgramUnit("a" * 16, FUNCTION_OF_UNIT, "", False), ProgramOutcome("a" * 16, "kept")),
+        ("programs", ProgramUnit("a" * 16, FUNCTION_OF_UNIT, "", False), ProgramOutcome("b" * 16, "shape")),
+        ("questions", TraceUnit("a" * 16, (FUNCTION_OF_UNIT,)), TraceOutcome("a" * 16, ("one",))),
+    ],
+)
+async def test_units_of_functions_are_checked_as_candidates_are(kind: Any, unit: Any, outcome: Any) -> None:
+    place, basis = SimulatedStore(), msgspec.structs.replace(BASIS_OF_CANDIDATES, kind=kind)
+    await _publish_unit(place, "synth-x", unit)
+    assert await _read_unit(place, "synth-x", unit.digest, type(unit)) == unit
+    with pytest.raises(StoreError, match="of another candidate"):
+        _decode(_record(msgspec.json.encode(outcome)), unit, basis)
+    outside = msgspec.structs.replace(FUNCTION_OF_UNIT, path="../../etc/passwd")
+    changed: dict[str, Any] = {"function": outside} if kind == "programs" else {"functions": (outside,)}
+    other = msgspec.structs.replace(unit, digest="c" * 16, **changed)
+    await _publish_unit(place, "synth-x", other)
+    with pytest.raises(StoreError, match="is refused"):
+        await _read_unit(place, "synth-x", other.digest, type(unit))
 
 
 async def test_a_node_refuses_a_candidate_that_was_moved() -> None:
     place = SimulatedStore()
     await publish_part(place, "synth-x", "b" * 16, msgspec.json.encode(ONE))
     with pytest.raises(StoreError, match="it was moved"):
-        await _read_candidate(place, "synth-x", "b" * 16)
+        await _read_unit(place, "synth-x", "b" * 16, TaskCandidate)

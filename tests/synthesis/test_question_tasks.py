@@ -11,7 +11,7 @@ import pytest
 from assay.environments.interface import Backend
 from assay.errors import UserError
 from assay.synthesis import QuestionReport, QuestionTasksConfig, synthesise_questions
-from assay.synthesis.question_tasks import assigning_lines
+from assay.synthesis._call_traces import assigning_lines
 from assay.tasks import load_task
 
 TALLY = '''

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from assay.errors import TaskError
+from assay.verify import _staging
 from assay.verify._staging import PREFIX, _remove_abandoned, stage
 
 pytestmark = pytest.mark.quick
@@ -32,6 +33,42 @@ def test_a_change_is_seen(tmp_path: Path) -> None:
     (tmp_path / "a" / "inner" / "a.py").write_text("yy")
     assert stage(tmp_path / "a").digest != before.digest
     assert (before.path / "inner" / "a.py").read_text() == "x"
+
+
+def _edit(path: Path, text: str) -> None:
+    """Writes a text of the same length into the same file, with the time of the old one."""
+    status = path.stat()
+    with path.open("r+", encoding="utf-8") as file:
+        file.write(text)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    changed = path.stat()
+    assert (changed.st_mtime_ns, changed.st_size, changed.st_ino) == (
+        status.st_mtime_ns,
+        status.st_size,
+        status.st_ino,
+    )
+
+
+def test_a_change_in_place_that_hides_its_time_is_seen(tmp_path: Path) -> None:
+    folder = make(tmp_path / "a")
+    for text in "yzuvw":
+        before = stage(folder)
+        _edit(folder / "inner" / "a.py", text)
+        after = stage(folder)
+        assert after.digest != before.digest
+        assert (after.path / "inner" / "a.py").read_text() == text
+
+
+def test_a_change_with_all_the_times_of_the_copied_content_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make(tmp_path / "a")
+    times = dict(_staging._entries(folder))
+    monkeypatch.setattr(_staging, "_entries", lambda _: iter(times.items()))  # as if one tick of the clock
+    before = stage(folder)
+    (folder / "inner" / "a.py").write_text("y")
+    assert stage(folder).digest != before.digest
+    assert (stage(folder).path / "inner" / "a.py").read_text() == "y"
 
 
 def test_private_folders_become_readable(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
-"""Candidates of `assay synth repository` on nodes: the command draws and keeps them, a node judges one a lease.
+"""Units of `assay synth repository`, `programs` and `questions` on nodes: a node judges one a lease.
 
-The command measures the tests of the source once, and publishes them, and each candidate, as parts of the work. A node
-opens the same source in sandboxes of its own, and commits the outcome of each candidate. The name of the work follows
-from all that decides about candidates, so a repeated command finds what nodes judged.
+The command measures the tests of the source once, and publishes them, and each unit (a candidate, a function, or a few
+functions whose calls are traced), as parts of the work. A node opens the same source in sandboxes of its own, and
+commits the outcome of each unit. The name of the work follows from all that decides about units, so a repeated command
+finds what nodes judged.
 """
 
 from __future__ import annotations
@@ -39,30 +40,33 @@ from assay.settings import Settings
 from assay.store.objects.interface import ObjectStore
 from assay.store.objects.transfer import transfer
 from assay.synthesis.judging import (
-    GateOutcome,
-    JudgeCandidate,
+    UNIT_TYPES,
     JudgeElsewhere,
+    JudgeUnit,
     JudgingBasis,
+    Outcome,
     TaskCandidate,
-    open_candidate_judge,
+    Unit,
+    is_of_unit,
+    open_judge,
     require_inside,
 )
 from assay.tasks import LoadedTask
 
 KIND = "synthesis"
-Part = TypeVar("Part", JudgingBasis, TaskCandidate)
+Part = TypeVar("Part", bound=JudgingBasis | Unit)
 Tell = Callable[[str, int, int], None]
 BASIS = "basis"
-"""Name of the part with the `JudgingBasis`; the others are candidates, by digest."""
-CANDIDATE_S = 3600.0
-"""Time limit of one candidate."""
+"""Name of the part with the `JudgingBasis`; the others are units, by digest."""
+UNIT_S = 3600.0
+"""Time limit of one unit."""
 
 
 @contextlib.asynccontextmanager
 async def judge_on_nodes(
     settings: Settings, options: PlacedRunOptions, speak: RunProgress
 ) -> AsyncIterator[JudgeElsewhere]:
-    """Yields what has candidates judged by nodes, which are started with the first of them.
+    """Yields what has units judged by nodes, which are started with the first of them.
 
     Raises:
         UserError: Nodes or place are missing or invalid.
@@ -72,16 +76,16 @@ async def judge_on_nodes(
     async with contextlib.AsyncExitStack() as stack:
         opened: list[PlacedWork] = []
 
-        async def judge(basis: JudgingBasis, wave: Sequence[TaskCandidate], tell: Tell) -> list[GateOutcome]:
+        async def judge(basis: JudgingBasis, wave: Sequence[Unit], tell: Tell) -> list[Outcome]:
             run = _name_work(basis)
             await _publish(place, run, BASIS, basis, _without_costs)
-            await transfer(wave, lambda one: _publish_candidate(place, run, one))
+            await transfer(wave, lambda one: _publish_unit(place, run, one))
             if not opened:
                 opening = open_placed_work(_published(run, basis), settings, options, speak)
                 opened.append(await stack.enter_async_context(opening))
             planned = [_plan(one, basis) for one in wave]
             await opened[0].complete(planned, _Counted(speak, tell, len(wave)))
-            return [_decode(await read_final(place, run, one.digest), one) for one in wave]
+            return [_decode(await read_final(place, run, one.digest), one, basis) for one in wave]
 
         yield judge
 
@@ -89,22 +93,25 @@ async def judge_on_nodes(
 def _name_work(basis: JudgingBasis) -> str:
     """Returns the name of the work. The measured tests decide, too, and another machine may find another one stable."""
     measured = basis.reference
-    decides = digest_record([sorted(measured.passing), measured.cases, measured.covered]).partition(":")[2][:16]
+    tests = [sorted(measured.passing), measured.cases, measured.covered]
+    decides = digest_record([*tests, basis.kind, basis.programs]).partition(":")[2][:16]
     return f"synth-{basis.key}-{decides}"
 
 
 def _without_costs(basis: JudgingBasis) -> object:
     """Returns what commands of one work have alike: each measured what its tests cost, and why it left some out."""
     measured = basis.reference
-    return basis.key, measured.passing.keys(), measured.cases, measured.covered
+    return basis.key, basis.kind, basis.programs, measured.passing.keys(), measured.cases, measured.covered
 
 
-def _candidate_without_costs(one: TaskCandidate) -> object:
-    return msgspec.structs.replace(one, passing=dict.fromkeys(one.passing, 0.0))
+def _unit_without_costs(one: Unit) -> object:
+    return (
+        msgspec.structs.replace(one, passing=dict.fromkeys(one.passing, 0.0)) if isinstance(one, TaskCandidate) else one
+    )
 
 
-async def _publish_candidate(place: ObjectStore, run: str, one: TaskCandidate) -> None:
-    await _publish(place, run, one.digest, one, _candidate_without_costs)
+async def _publish_unit(place: ObjectStore, run: str, one: Unit) -> None:
+    await _publish(place, run, one.digest, one, _unit_without_costs)
 
 
 async def _publish(place: ObjectStore, run: str, name: str, part: Part, compared: Callable[[Part], object]) -> None:
@@ -123,14 +130,14 @@ def _published(run: str, basis: JudgingBasis) -> PublishedRun:
     return PublishedRun(1, run, basis.key, str(Path.cwd()), manifest)
 
 
-def _plan(one: TaskCandidate, basis: JudgingBasis) -> PlannedAttempt:
-    """Returns the unit of work of a candidate; it has no task yet."""
+def _plan(one: Unit, basis: JudgingBasis) -> PlannedAttempt:
+    """Returns the attempt that judges a unit; it has no task yet."""
     task = Task(basis.config.source, "", EnvironmentSpec("workspace"), checks=(), digest="")
-    return PlannedAttempt(one.digest, LoadedTask(task, None), 0, 0, Limits(wall_s=CANDIDATE_S))
+    return PlannedAttempt(one.digest, LoadedTask(task, None), 0, 0, Limits(wall_s=UNIT_S))
 
 
 class _Counted(ForwardedProgress):
-    """Counts judged candidates."""
+    """Counts judged units."""
 
     def __init__(self, whole: RunProgress, tell: Tell, total: int) -> None:
         super().__init__(whole)
@@ -138,17 +145,17 @@ class _Counted(ForwardedProgress):
 
     def finished(self, attempt: PlannedAttempt, result: TrialResult) -> None:
         self._done += 1
-        self._tell("judging candidates on nodes", self._done, self._total)
+        self._tell("judging on nodes", self._done, self._total)
 
 
-def _decode(record: TrialRecord, one: TaskCandidate) -> GateOutcome:
-    """Returns the outcome of a candidate. Raises `StoreError` if its final is damaged, or of another candidate."""
+def _decode(record: TrialRecord, one: Unit, basis: JudgingBasis) -> Outcome:
+    """Returns the outcome of a unit. Raises `StoreError` if its final is damaged, or of another unit."""
     try:
         (event,) = unpack_events(record.body)
-        outcome = msgspec.json.decode(event, type=GateOutcome)
+        outcome: Outcome = msgspec.json.decode(event, type=UNIT_TYPES[basis.kind].outcome)
     except (msgspec.DecodeError, ValueError, RecursionError) as exc:
         raise StoreError(f"the final {record.attempt!r} of {record.run} is damaged: {exc}") from exc
-    if outcome.digest != one.digest or not {*outcome.flipped, *outcome.passing} <= set(one.tests):
+    if not is_of_unit(outcome, one):
         raise StoreError(f"the final {record.attempt!r} of {record.run} is of another candidate: it was changed")
     return outcome
 
@@ -159,20 +166,22 @@ async def load_synthesis(published: PublishedRun, context: NodeContext) -> NodeR
     backend, _ = await choose_backend(None)
     context.stack.push_async_callback(backend.close)
     judge = await context.stack.enter_async_context(
-        open_candidate_judge(basis, slots=context.slots, backend=backend, cache=context.settings.cache)
+        open_judge(basis, slots=context.slots, backend=backend, cache=context.settings.cache)
     )
     config = RunConfig(tasks=(basis.config.source,), agent="null", concurrency=context.slots)
-    make = partial(_make_trials, judge)
+    make = partial(_make_trials, judge, basis)
     return NodeRun(published.run, config, (), NullAgent(), (), published.id, make_trials=make)
 
 
-def _make_trials(judge: JudgeCandidate, run: NodeRun, parts: NodeParts) -> RunTrial:
+def _make_trials(judge: JudgeUnit, basis: JudgingBasis, run: NodeRun, parts: NodeParts) -> RunTrial:
+    kind = UNIT_TYPES[basis.kind].unit
+
     async def run_unit(lease: Lease, _: asyncio.Semaphore) -> TrialOutcome:
         if lease.run != run.name:
             raise UserError(f"{lease.attempt!r} is no candidate of run {run.name!r}")
-        outcome = await judge(await _read_candidate(parts.context.place, run.name, lease.attempt))
-        events = [msgspec.json.encode(outcome)]
-        result = TrialResult("pass" if outcome.gate == "kept" else "fail", None, outcome.gate, None, None, None, {})
+        outcome = await judge(await _read_unit(parts.context.place, run.name, lease.attempt, kind))
+        events, gate = [msgspec.json.encode(outcome)], getattr(outcome, "gate", "kept")
+        result = TrialResult("pass" if gate == "kept" else "fail", None, gate, None, None, None, {})
         return TrialOutcome(
             "final", pack_trial(lease.attempt, lease.retry, head_of(lease.attempt, events), events, result)
         )
@@ -180,15 +189,16 @@ def _make_trials(judge: JudgeCandidate, run: NodeRun, parts: NodeParts) -> RunTr
     return run_unit
 
 
-async def _read_candidate(place: ObjectStore, run: str, name: str) -> TaskCandidate:
-    """Reads a candidate. Raises as `_read`, and `StoreError` if it is another one or names paths outside its tree."""
-    one = await _read(place, run, name, TaskCandidate)
+async def _read_unit(place: ObjectStore, run: str, name: str, kind: type[Unit]) -> Unit:
+    """Reads a unit. Raises as `_read`, and `StoreError` if it is another one or names paths outside its tree."""
+    one = await _read(place, run, name, kind)
     if one.digest != name:
         raise StoreError(f"the candidate {name!r} of {run} is {one.digest!r}: it was moved")
     try:
-        return require_inside(one)
+        require_inside(one)
     except UserError as exc:
         raise StoreError(f"{part_key(run, name)} is refused: {exc}") from exc
+    return one
 
 
 async def _read(place: ObjectStore, run: str, name: str, kind: type[Part]) -> Part:

@@ -82,7 +82,7 @@ def demo(
 
 
 async def _make(options: _Demo) -> SynthesisReport:
-    from assay.synthesis import SynthesisConfig
+    from assay.synthesis import SynthesisConfig, synthesise
 
     from .sandboxed_synthesis import DEMO_SOURCE, make_tasks
 
@@ -101,7 +101,8 @@ async def _make(options: _Demo) -> SynthesisReport:
         file_calls=FILE_CALLS,
         separation_mutants=SEPARATION_MUTANTS,
     )
-    return (await make_tasks(config)).report
+    report, _ = await make_tasks(config, synthesise)
+    return report
 
 
 def _run(options: _Demo, agent: str, attempts: int) -> str:

@@ -13,7 +13,7 @@ from .output import format_seconds, say
 
 if TYPE_CHECKING:
     from assay.rollout.cluster.node_session import PlacedRunOptions
-    from assay.synthesis import ProgramReport, QuestionReport, SynthesisConfig, SynthesisCost, SynthesisReport
+    from assay.synthesis import ProgramReport, QuestionReport, SynthesisCost, SynthesisReport
 
 Config = TypeVar("Config")
 Report = TypeVar("Report", bound="SynthesisReport | ProgramReport | QuestionReport")
@@ -28,31 +28,26 @@ def demo_layers() -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
     return [((), (DEMO_SOURCE,))]
 
 
-class SynthesisOutcome(NamedTuple):
-    """A synthesis report and its cost."""
-
-    report: SynthesisReport
-    cost: SynthesisCost
-
-
-async def make_tasks(config: SynthesisConfig, nodes: PlacedRunOptions | None = None) -> SynthesisOutcome:
-    """Synthesises tasks in the best available sandbox; with `nodes`, they judge the candidates."""
-    from assay.synthesis import synthesise
-
+async def make_tasks(
+    config: Config, synthesise: Callable[..., Awaitable[Report]], nodes: PlacedRunOptions | None = None
+) -> tuple[Report, SynthesisCost]:
+    """Runs a function of `assay.synthesis` in the best available sandbox; with `nodes`, these judge for it. Returns its
+    report and cost."""
     if nodes is None:
-        return SynthesisOutcome(*await make_in_sandbox(config, synthesise))
+        return await _make_in_sandbox(config, synthesise)
     from assay.admission.synthesis_on_nodes import judge_on_nodes
     from assay.rollout.progress import SpokenTally
     from assay.synthesis import CostMeter
 
     meter = CostMeter()  # read when local nodes have ended
     async with judge_on_nodes(Settings.from_environment(), nodes, SpokenTally(say)) as elsewhere:
-        report, cost = await make_in_sandbox(config, partial(synthesise, elsewhere=elsewhere))
-    return SynthesisOutcome(report, meter.measure(report, cost.from_journal))
+        report, cost = await _make_in_sandbox(config, partial(synthesise, elsewhere=elsewhere))
+    return report, meter.measure(report, cost.from_journal)
 
 
-async def make_in_sandbox(config: Config, synthesise: Callable[..., Awaitable[Report]]) -> tuple[Report, SynthesisCost]:
-    """Runs a function of `assay.synthesis` in the best available sandbox; returns its report and cost."""
+async def _make_in_sandbox(
+    config: Config, synthesise: Callable[..., Awaitable[Report]]
+) -> tuple[Report, SynthesisCost]:
     from assay.environments.workspace.choose import choose_backend
     from assay.synthesis import CostMeter
 

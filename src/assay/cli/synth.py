@@ -23,6 +23,7 @@ from .tables import print_rows
 from .task_variants import augment, rewrite, twins
 
 if TYPE_CHECKING:
+    from assay.synthesis.cost import SynthesisCost
     from assay.synthesis.report import GateRow, ReasonCount, SynthesisReport
 
 _HELP = """Makes tasks.
@@ -78,21 +79,11 @@ def repository(
 
       assay synth repository networkx --out tasks/ --count 200 --nodes 4
     """
-    from pathlib import Path
 
-    from assay.settings import Settings
-    from assay.synthesis import write_cost
+    from assay.synthesis import synthesise
 
-    from .sandboxed_synthesis import make_tasks
-    from .synthesis_options import record_options
-
-    record_options(config)
-    where = placement.read(Settings.from_environment())
-    report, cost = asyncio.run(make_tasks(config, where))
-    write_cost(Path(config.out), cost)
-    if as_json:
-        emit_json({**msgspec.to_builtins(report), "cost": msgspec.to_builtins(cost)})
-    else:
+    report, cost = _make(config, synthesise, placement, as_json=as_json)
+    if not as_json:
         print_rows(_gate_rows(report.table))
         _print_reasons(report, config.out)
         if report.separation:
@@ -161,7 +152,8 @@ def _gate_rows(table: tuple[GateRow, ...]) -> list[dict[str, str]]:
 
 @app.command()
 @takes_config(ProgramTasksConfig, arguments=("source",))
-def programs(config: ProgramTasksConfig, as_json: JsonOption = False) -> None:
+@takes_placement
+def programs(config: ProgramTasksConfig, placement: Placement = NO_PLACEMENT, as_json: JsonOption = False) -> None:
     """Makes tasks to write a package's functions as programs in another language, judged by fresh inputs.
 
     A function qualifies where the package's tests call it with plain data (None, booleans, numbers, texts, lists,
@@ -185,11 +177,14 @@ def programs(config: ProgramTasksConfig, as_json: JsonOption = False) -> None:
       assay synth programs ./boltons-26.2.0.tar.gz --language c --solutions ./my-programs --out tasks/
 
       assay synth programs humanize --language ./ruby.toml --out tasks/
+
+      assay synth programs humanize --out tasks/ --count 60 --nodes 4
     """
     from assay.synthesis import synthesise_programs
 
-    report = _make(config, synthesise_programs, as_json=as_json)
+    report, cost = _make(config, synthesise_programs, placement, as_json=as_json)
     if not as_json:
+        _print_cost(report, cost)
         print_rows([{"gate": gate, "ended here": str(count)} for gate, count in report.ended.items()])
         for reason in sorted({task.solution for task in report.tasks}):
             console().print(_SOLUTIONS[reason])
@@ -204,7 +199,8 @@ _SOLUTIONS = {
 
 @app.command()
 @takes_config(QuestionTasksConfig, arguments=("source",))
-def questions(config: QuestionTasksConfig, as_json: JsonOption = False) -> None:
+@takes_placement
+def questions(config: QuestionTasksConfig, placement: Placement = NO_PLACEMENT, as_json: JsonOption = False) -> None:
     """Makes questions about the execution of calls that a package's tests make, with exact answers.
 
     A question shows source and a call, and asks for the value that it returns or that a local variable has after a line
@@ -218,8 +214,9 @@ def questions(config: QuestionTasksConfig, as_json: JsonOption = False) -> None:
     """
     from assay.synthesis import synthesise_questions
 
-    report = _make(config, synthesise_questions, as_json=as_json)
+    report, cost = _make(config, synthesise_questions, placement, as_json=as_json)
     if not as_json:
+        _print_cost(report, cost)
         print_rows([{"kind": kind, "questions": str(count)} for kind, count in report.asked.items()])
 
 
@@ -273,22 +270,26 @@ for _command in (rewrite, twins, augment, site, walks):
     app.command()(_command)
 
 
-def _make(config: Any, synthesise: Callable[..., Awaitable[Any]], *, as_json: bool) -> Any:
+def _make(
+    config: Any, synthesise: Callable[..., Awaitable[Any]], placement: Placement, *, as_json: bool
+) -> tuple[Any, SynthesisCost]:
     from pathlib import Path
 
+    from assay.settings import Settings
     from assay.synthesis import write_cost
 
-    from .sandboxed_synthesis import make_in_sandbox
+    from .sandboxed_synthesis import make_tasks
     from .synthesis_options import record_options
 
     record_options(config)
-    report, cost = asyncio.run(make_in_sandbox(config, synthesise))
+    where = placement.read(Settings.from_environment())
+    report, cost = asyncio.run(make_tasks(config, synthesise, where))
     write_cost(Path(config.out), cost)
     if as_json:
         emit_json({**msgspec.to_builtins(report), "cost": msgspec.to_builtins(cost)})
-    else:
-        console().print(
-            f"{quantity(report.kept, 'task')} of {quantity(report.candidates, 'candidate')}; "
-            f"{cost.cpu_s:.0f} CPU seconds"
-        )
-    return report
+    return report, cost
+
+
+def _print_cost(report: Any, cost: SynthesisCost) -> None:
+    made = f"{quantity(report.kept, 'task')} of {quantity(report.candidates, 'candidate')}"
+    console().print(f"{made}; {cost.cpu_s:.0f} CPU seconds")

@@ -16,6 +16,7 @@ from assay.agents.building import AgentSource, build_agent
 from assay.agents.interface import Agent, needs_sandbox
 from assay.analysis.contracts import Contract
 from assay.environments.interface import Backend
+from assay.environments.workspace.layer_exchange import LayerExchange
 from assay.errors import CheckDefinitionError, UserError
 from assay.gateway.interface import ModelBackend
 from assay.plugins import load, names_code
@@ -286,9 +287,11 @@ async def open_resources(
     *,
     controls: RunControls | None = None,
     screening: bool = False,
+    exchange: LayerExchange | None = None,
 ) -> AsyncIterator[RunResources]:
     """Opens what attempts at these tasks need, and closes it again; a given `model` stays open. Model calls wait while
-    `controls` are paused. With `screening`, attempts that ask for it share judges.
+    `controls` are paused. With `screening`, attempts that ask for it share judges. `exchange` has layers of other
+    machines.
 
     Raises:
         UserError: The configuration cannot work; nothing was started.
@@ -306,7 +309,7 @@ async def open_resources(
         browsers_of(tasks),
     ):
         secrets = {**settings.secrets(), **settings.named(config.pass_env)}
-        preparer = Preparer(backend, config, settings) if backend else None
+        preparer = Preparer(backend, config, settings, exchange) if backend else None
         resources = RunResources(config, agent, access, preparer, secrets, user_model)
         if backend is None or not screening:
             yield resources

@@ -8,13 +8,12 @@ back), and calls whose source, as far as names tell, cannot be shown whole.
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -26,33 +25,29 @@ from assay.verify.calls import (
     NO_FORM,
     Answer,
     CallProgram,
-    CallRequest,
     TracedCall,
-    calls_spec,
     json_answer,
     json_value,
     plain_value,
     read_json_answer,
     same_answer,
-    trace_calls,
     write_json_answer,
 )
-from assay.verify.sanitise import opened
 
-from ._laboratory import WORKSPACE, import_paths
+from ._call_traces import CallTraces, describe_units, read_outcome
+from ._laboratory import WORKSPACE
 from ._manifest import remove_stale_tasks, write_manifest
 from ._opening import OpenedSource, open_source
 from ._plain_calls import PlainFunction, find_plain_functions
 from ._progress import Progress, ignore_progress
 from ._question_folder import ExecutionQuestion, draft_question, format_call
+from ._units import JudgeElsewhere
 from .call_tasks_config import QuestionTasksConfig
+from .judging import make_judge
 
-MAX_TRACED = 8
-"""Calls of one function that are traced."""
 MAX_TEXT = 400
 """Characters of a call, and of an answer."""
 GUESSES = ("null", "true", "false", "0", "1", "0.0", "1.0", '""', "[]", "{}")
-COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda, ast.NamedExpr, ast.Await)
 
 
 class QuestionEntry(msgspec.Struct, frozen=True):
@@ -88,19 +83,15 @@ class QuestionReport(msgspec.Struct, frozen=True):
     not_separate: int = 0
 
 
-class _CallTraces(NamedTuple):
-    """Two traces of one call of a function."""
-
-    function: PlainFunction
-    call: CallProgram
-    first: TracedCall
-    second: TracedCall
-
-
 async def synthesise_questions(
-    config: QuestionTasksConfig, *, backend: Backend, cache: Path, progress: Progress | None = None
+    config: QuestionTasksConfig,
+    *,
+    backend: Backend,
+    cache: Path,
+    progress: Progress | None = None,
+    elsewhere: JudgeElsewhere | None = None,
 ) -> QuestionReport:
-    """Makes questions.
+    """Makes questions. Calls are traced `elsewhere`, if that is given.
 
     Raises:
         UserError: There is nothing to make tasks from.
@@ -112,58 +103,15 @@ async def synthesise_questions(
         listed = await find_plain_functions(source, config.measuring)
         random.Random(f"{config.seed} questions").shuffle(listed)
         tell("tracing the calls", 0, 1)
-        traced = await _trace(source, listed)
+        units = describe_units(listed)
+        judge = make_judge(source, config.measuring, "questions", elsewhere, tell)
+        outcomes = await judge([unit for unit, _ in units])
+        traced = [
+            call
+            for (_, functions), outcome in zip(units, outcomes, strict=True)
+            for call in read_outcome(functions, outcome)
+        ]
         return await asyncio.to_thread(_write, source, config, listed, traced)
-
-
-async def _trace(source: OpenedSource, listed: Sequence[PlainFunction]) -> list[_CallTraces]:
-    chosen = [(one, call) for one in listed for call in one.calls[:MAX_TRACED]]
-    inputs = [(number, call, _trace_target(one)) for number, (one, call) in enumerate(chosen)]
-    imports = tuple(dict.fromkeys((*source.tree.import_names, *[one.module for one in listed])))
-    request = CallRequest((), imports, import_paths(source.tree), endless=40)
-    laboratory = source.laboratory
-    runs = []
-    async with opened(laboratory.backend, calls_spec(laboratory.spec), laboratory.state) as workspace:
-        for seed in (0, 1):
-            runs.append(await trace_calls(workspace, inputs, request, hash_seed=seed))
-    first, second = runs
-    both = [n for n in range(len(chosen)) if n in first and n in second]
-    return [_CallTraces(*chosen[n], first[n], second[n]) for n in both]
-
-
-def _trace_target(one: PlainFunction) -> dict[str, Any]:
-    node = one.node
-    lines = {} if _is_suspended(node) else {str(line): names for line, names in assigning_lines(node)}
-    first = sorted({node.lineno, *[decorator.lineno for decorator in node.decorator_list]})
-    return {"file": f"{WORKSPACE}/{one.path}", "name": node.name, "first_lines": first, "lines": lines}
-
-
-def _is_suspended(node: ast.FunctionDef) -> bool:
-    return any(isinstance(inner, ast.Yield | ast.YieldFrom) for inner in ast.walk(node))
-
-
-def assigning_lines(node: ast.FunctionDef) -> Iterator[tuple[int, list[str]]]:
-    """Yields each line that holds one assignment of computed values to names and nothing else, with the names."""
-    statements = [inner for inner in ast.walk(node) if isinstance(inner, ast.stmt)]
-    shared = Counter(inner.lineno for inner in statements)
-    for inner in statements:
-        if not isinstance(inner, ast.Assign | ast.AugAssign) or isinstance(inner.value, ast.Constant | ast.Name):
-            continue
-        is_alone = inner.lineno == inner.end_lineno and shared[inner.lineno] == 1
-        plain = not any(isinstance(part, COMPREHENSIONS) for part in ast.walk(inner.value))
-        targets = inner.targets if isinstance(inner, ast.Assign) else [inner.target]
-        walked = [part for target in targets for part in ast.walk(target)]
-        names = [part.id for part in walked if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)]
-        if is_alone and plain and names and not _is_in_inner_function(node, inner):
-            yield inner.lineno, names
-
-
-def _is_in_inner_function(node: ast.FunctionDef, statement: ast.stmt) -> bool:
-    inner = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return any(
-        one is not node and isinstance(one, inner) and any(part is statement for part in ast.walk(one))
-        for one in ast.walk(node)
-    )
 
 
 class _QuestionBuilder:
@@ -174,7 +122,7 @@ class _QuestionBuilder:
         self.dropped: Counter[str] = Counter()
         self.candidates = 0
 
-    def questions_of(self, traced: Sequence[_CallTraces], rng: random.Random) -> list[ExecutionQuestion]:
+    def questions_of(self, traced: Sequence[CallTraces], rng: random.Random) -> list[ExecutionQuestion]:
         """Returns at most `per_function` questions of one function, of different calls where there are enough."""
         excerpts = [one for call in traced for one in self._ask(call)]
         rng.shuffle(excerpts)
@@ -187,7 +135,7 @@ class _QuestionBuilder:
             excerpts = [one for one in excerpts if (one.call, one.kind) != (best.call, best.kind)]
         return asked
 
-    def _ask(self, traced: _CallTraces) -> Iterator[ExecutionQuestion]:
+    def _ask(self, traced: CallTraces) -> Iterator[ExecutionQuestion]:
         call = format_call(traced.function.name, traced.call)
         if len(call) > MAX_TEXT:
             self._count_dropped("the call is too long")
@@ -209,7 +157,7 @@ class _QuestionBuilder:
         self.candidates += 1
         self.dropped[reason] += 1
 
-    def _answers(self, traced: _CallTraces) -> Iterator[tuple[tuple[int, int, str] | None, Answer]]:
+    def _answers(self, traced: CallTraces) -> Iterator[tuple[tuple[int, int, str] | None, Answer]]:
         """Yields line, count and variable (None: the call itself) with the answer, where both runs agree."""
         if "return" in self._config.kinds:
             one, two = (json_answer(run.answer, traced.call) for run in (traced.first, traced.second))
@@ -224,7 +172,7 @@ class _QuestionBuilder:
             if None not in answers and same_answer(answers[0] or "", answers[1] or ""):
                 yield location, answers[0] or ""
 
-    def _find_objection(self, answer: Answer, traced: _CallTraces) -> str:
+    def _find_objection(self, answer: Answer, traced: CallTraces) -> str:
         text = write_json_answer(answer)
         if len(text) > MAX_TEXT:
             return "the answer is too long"
@@ -273,7 +221,7 @@ def _json_form(tree: Any) -> Answer | None:
 
 
 def _write(
-    source: OpenedSource, config: QuestionTasksConfig, listed: Sequence[PlainFunction], traced: Sequence[_CallTraces]
+    source: OpenedSource, config: QuestionTasksConfig, listed: Sequence[PlainFunction], traced: Sequence[CallTraces]
 ) -> QuestionReport:
     out, builder = Path(config.out), _QuestionBuilder(source, config)
     out.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,10 @@
 
 A folder is copied once per process, and again when it changes, below a temporary folder that is removed when the
 process ends or, if it was killed, when the next process starts. Links that lead outside and special files are refused.
+
+Invariant: a copy has the content of its source. A change is seen by the times that the system gives it (`ctime`), which
+a writer does not choose; content that changed just before it was copied is compared, because a later change may have
+the same time.
 """
 
 from __future__ import annotations
@@ -15,7 +19,8 @@ import shutil
 import stat
 import tempfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +33,8 @@ from assay.records import DIGEST_PREFIX
 PREFIX = "assay-verify-"
 MOST_ENTRIES = 20_000
 MOST_BYTES = 1 << 30
+RACY_NS = 100_000_000
+"""Within this time two changes of a file may get the same time."""
 
 
 class StagedCopy(NamedTuple):
@@ -52,6 +59,8 @@ class _StagingArea:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.known: dict[tuple[object, ...], StagedCopy] = {}
+        self.recent: set[tuple[object, ...]] = set()
+        """Keys whose source changed just before it was copied."""
         self.programs: dict[Path, Path] = {}
         self.numbers = itertools.count()
         _remove_abandoned(Path(tempfile.gettempdir()))
@@ -76,11 +85,15 @@ def stage(source: Path) -> StagedCopy:
     except (OSError, ValueError) as exc:
         raise TaskError(f"{source.name} cannot be brought to the verifier: {exc}") from exc
     place = _staging_area()
-    key = (str(real), *((name, s.st_mtime_ns, s.st_size, s.st_mode, s.st_ino) for name, s in entries))
+    key = (str(real), *((name, s.st_ctime_ns, s.st_mtime_ns, s.st_size, s.st_mode, s.st_ino) for name, s in entries))
     with place.lock:
-        staged = place.known.get(key)
-        if staged is None or not staged.path.exists():
+        staged, began = place.known.get(key), time.time_ns()
+        is_known = staged is not None and staged.path.exists()
+        if staged is None or not is_known or (key in place.recent and staged.digest != _digest(real, entries)):
             staged = place.known[key] = _copy(real, entries, place.root / str(next(place.numbers)))
+            place.recent.add(key)
+        if max(status.st_ctime_ns for _, status in entries) < began - RACY_NS:
+            place.recent.discard(key)  # a change since then has another time
         return staged
 
 
@@ -117,6 +130,7 @@ def unstage(folder: Path) -> None:
     with place.lock:
         gone = [key for key in place.known if (str(key[0]) + "/").startswith(real + "/")]
         copies = [place.known.pop(key) for key in gone]
+        place.recent.difference_update(gone)
     for copy in copies:
         if copy.path.is_file():
             copy.path.unlink()
@@ -175,9 +189,14 @@ def _copy(top: Path, entries: list[tuple[str, os.stat_result]], target: Path) ->
 
 def folder_digest(folder: Path) -> str:
     """Returns the digest that `stage` gives, without a copy. Blocking. Raises `OSError` or `ValueError`."""
-    hasher, real = blake3(), folder.resolve(strict=True)
-    for name, status in _entries(real):
-        _hash_entry(hasher, real, name, status)
+    real = folder.resolve(strict=True)
+    return _digest(real, _entries(real))
+
+
+def _digest(top: Path, entries: Iterable[tuple[str, os.stat_result]]) -> str:
+    hasher = blake3()
+    for name, status in entries:
+        _hash_entry(hasher, top, name, status)
     return DIGEST_PREFIX + hasher.hexdigest()
 
 

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from assay.rollout.attempt.trial import TrialResult
 from assay.rollout.cluster.placement import (
     FIRST_ATTEMPTS,
+    KINDS,
+    PATIENCE,
     AttemptQueue,
     NodeResources,
     Requirements,
@@ -44,6 +46,25 @@ def test_cached_layers_go_first_and_one_kind_stays_together() -> None:
             queue.add(f"{layer}{number}", _layers(layer))
     assert queue.take(NodeResources(layers=frozenset("c")), 3) == ["c0", "c1", "a0"]
     assert queue.take(NodeResources(), 3) == ["b0", "b1", "a1"]
+
+
+def test_attempts_whose_layers_no_node_has_are_not_left_to_the_end() -> None:
+    queue, node = AttemptQueue(), NodeResources(layers=frozenset("a"))
+    queue.add("b", _layers("b"))
+    for number in range(2 * PATIENCE):
+        queue.add(f"a{number}", _layers("a"))
+    handed_out = [name for _ in range(2 * PATIENCE) for name in queue.take(node, 1)]
+    assert handed_out.index("b") == PATIENCE
+    assert handed_out[:2] == ["a0", "a1"]
+
+
+def test_of_many_kinds_those_that_wait_longest_are_compared() -> None:
+    queue = AttemptQueue()
+    for number in range(2000):
+        queue.add(f"{number}", _layers(f"layer-{number}"))
+    node = NodeResources(layers=frozenset((f"layer-{KINDS - 1}", "layer-1999")))
+    assert queue.take(node, 3) == [f"{KINDS - 1}", "0", "1"]
+    assert len(queue.take(node, 2000)) == 1997
 
 
 def test_an_attempt_put_back_is_next_and_a_discarded_one_is_not_taken() -> None:

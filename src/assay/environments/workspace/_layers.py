@@ -67,7 +67,7 @@ class LayerStack:
             if stat.S_ISCHR(mode):
                 return topmost, index + 1
             topmost = topmost or host
-            if not stat.S_ISDIR(mode) or _is_opaque(host):
+            if not stat.S_ISDIR(mode) or is_opaque(host):
                 return topmost, index
         return topmost, lowest
 
@@ -125,7 +125,7 @@ def _is_folder(host: Path) -> bool:
     return mode is not None and stat.S_ISDIR(mode)
 
 
-def _is_opaque(host: Path) -> bool:
+def is_opaque(host: Path) -> bool:
     try:
         return os.getxattr(host, "user.overlay.opaque", follow_symlinks=False) == b"y"
     except OSError:
@@ -311,7 +311,7 @@ def content_digest(layer: Path) -> str:
         elif stat.S_ISLNK(status.st_mode):
             entry = [source.path, stat.S_IFLNK, str(source.host.readlink())]
         elif stat.S_ISDIR(status.st_mode):
-            entry.append(_is_opaque(source.host))
+            entry.append(is_opaque(source.host))
         hasher.update(msgspec.json.encode(entry))
     return hasher.hexdigest()[:32]
 

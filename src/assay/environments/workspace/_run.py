@@ -22,6 +22,7 @@ from assay.environments.workspace import _layers
 from assay.environments.workspace._entries import decode_name
 from assay.environments.workspace.archive import PackedLayers
 from assay.environments.workspace.dockerfile import Instruction
+from assay.environments.workspace.layer_exchange import LayerExchange, LayerRecipe, single_flight
 from assay.environments.workspace.toolchain import ToolLayer
 
 _LIMITS = ResourceLimits(
@@ -47,6 +48,8 @@ class BuildOptions(msgspec.Struct, frozen=True):
     """Values for ARG."""
     timeout_s: float = 600.0
     """For each RUN."""
+    exchange: LayerExchange | None = None
+    """Layers of other machines."""
 
 
 @runtime_checkable
@@ -77,10 +80,20 @@ class BuildCommand(msgspec.Struct, frozen=True):
 
 async def execute(command: BuildCommand, backend: Backend | None, work: Path) -> list[Path]:
     """Returns the layers of a RUN, from the cache or by running it in a sandbox. Raises `ValueError` if it fails."""
-    images = command.options.cache / "images"
-    cached = _find_cached(images, command.recipe)
-    if cached is not None:
-        return cached
+    images, exchange = command.options.cache / "images", command.options.exchange
+    recipe = LayerRecipe("run", command.recipe)
+    layers = find_run_layers(images, recipe.name)
+    if layers is None:
+        async with single_flight(images / "runs" / f".{recipe.name}.lock"):
+            if exchange is not None:
+                await exchange.fetch(recipe)
+            layers = find_run_layers(images, recipe.name) or await _execute(command, backend, work, images)
+    if exchange is not None:
+        await exchange.offer(recipe)
+    return layers
+
+
+async def _execute(command: BuildCommand, backend: Backend | None, work: Path, images: Path) -> list[Path]:
     argv, script = _command_words(command)
     packing = backend if isinstance(backend, _PackingBackend) else None
     if packing is None:
@@ -140,7 +153,8 @@ def _describe_failure(command: BuildCommand, code: int, output: str, killed_by: 
     return f"the command {reason}:\n{output[-3000:]}{hint}"
 
 
-def _find_cached(images: Path, recipe: str) -> list[Path] | None:
+def find_run_layers(images: Path, recipe: str) -> list[Path] | None:
+    """Returns the layers of a RUN by the name of its recipe; None if one is not in the cache."""
     try:
         names = msgspec.json.decode((images / "runs" / f"{recipe}.json").read_bytes(), type=list[str])
     except (FileNotFoundError, msgspec.MsgspecError):
@@ -167,13 +181,18 @@ def _store_changes(images: Path, packed: PackedLayers, command: BuildCommand, wo
             writer.file(_relative_path(change), handle, change.mode or 0o644)
     writer.finish()
     layers = [store_layer(layer, images)] if packed.manifest else []
+    record_run_layers(images, command.recipe, [layer.name for layer in layers])
+    return layers
+
+
+def record_run_layers(images: Path, recipe: str, digests: list[str]) -> None:
+    """Records which layers of the cache are those of a RUN."""
     runs = images / "runs"
     runs.mkdir(exist_ok=True)
     # Two tasks of one process may run the same command, so the process id alone is not unique.
-    temporary = runs / f".{command.recipe}.{os.getpid()}.{secrets.token_hex(4)}"
-    temporary.write_bytes(msgspec.json.encode([layer.name for layer in layers]))
-    temporary.rename(runs / f"{command.recipe}.json")
-    return layers
+    temporary = runs / f".{recipe}.{os.getpid()}.{secrets.token_hex(4)}"
+    temporary.write_bytes(msgspec.json.encode(digests))
+    temporary.rename(runs / f"{recipe}.json")
 
 
 def _relative_path(change: Change) -> str:

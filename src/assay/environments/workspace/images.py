@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import secrets
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,6 +39,7 @@ from assay.environments.workspace.dockerfile import (
     parse,
     split_words,
 )
+from assay.environments.workspace.layer_exchange import LayerRecipe
 from assay.errors import UserError
 
 __all__ = ["BuildOptions", "build_image", "build_task_image", "find_build_problems", "import_root"]
@@ -67,7 +69,7 @@ async def build_image(folder: Path, options: BuildOptions, *, backend: Backend |
     with tempfile.TemporaryDirectory(dir=options.cache / "images", prefix=".making-") as work:
         built: dict[str, StageBuilder] = {}
         for index, stage in enumerate(file.stages):
-            builder = _start_stage(file, stage, built, options)
+            builder = await _start_stage(file, stage, built, options)
             builder.context, builder.work, builder.earlier_stages = folder, Path(work), dict(built)
             await builder.run(stage, backend)
             built[str(index)] = builder
@@ -152,17 +154,22 @@ async def build_task_image(
             raise UserError(f"{folder}: it has no Dockerfile; compose files are not supported")
     if not isinstance(image_name, str):
         return Image()
-    builder = _start_from_base(image_name, "docker_image", options)
+    builder = await _start_from_base(image_name, "docker_image", options)
     return builder.image(())
 
 
-class _Root(msgspec.Struct, frozen=True):
+class RootRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An imported root file system."""
 
     name: str
     digest: str
     env: dict[str, str] = {}
     workdir: str = "/"
+
+    @property
+    def key(self) -> str:
+        """Returns the name of its recipe and of its record: the digest of its name."""
+        return _root_key(self.name)
 
 
 def import_root(
@@ -207,10 +214,26 @@ def import_root(
         digest = _layers.content_digest(root)
         if not (images / digest).exists():
             root.rename(images / digest)
-        record = Path(work) / "record"
-        record.write_bytes(msgspec.json.encode(_Root(name, digest, dict(env or {}), workdir or "/")))
-        record.rename(_root_record(images, name))
+        record_root(images, RootRecord(name, digest, dict(env or {}), workdir or "/"))
     return digest
+
+
+def record_root(images: Path, root: RootRecord) -> None:
+    """Records which layer of the cache is an imported root file system."""
+    roots = images / "roots"
+    roots.mkdir(exist_ok=True)
+    temporary = roots / f".{root.key}.{os.getpid()}.{secrets.token_hex(4)}"
+    temporary.write_bytes(msgspec.json.encode(root))
+    temporary.rename(roots / f"{root.key}.json")
+
+
+def read_root(images: Path, key: str) -> RootRecord | None:
+    """Returns an imported root file system by the digest of its name; None if it is not in the cache."""
+    try:
+        root = msgspec.json.decode((images / "roots" / f"{key}.json").read_bytes(), type=RootRecord)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return root if (images / root.digest).is_dir() else None
 
 
 def _copy_root(source: Path, root: Path) -> None:
@@ -233,11 +256,11 @@ def _walk_regular(source: Path) -> list[_layers.Source]:
     return entries
 
 
-def _root_record(images: Path, name: str) -> Path:
-    return images / "roots" / f"{blake3(name.encode()).hexdigest()[:32]}.json"
+def _root_key(name: str) -> str:
+    return blake3(name.encode()).hexdigest()[:32]
 
 
-def _start_stage(
+async def _start_stage(
     file: Dockerfile, stage: Stage, built: Mapping[str, StageBuilder], options: BuildOptions
 ) -> StageBuilder:
     where = f"{file.file}:{stage.line}"
@@ -251,7 +274,7 @@ def _start_stage(
             f"{where}: FROM {stage.base} expands to an empty name: set the variable with ARG or as a build argument"
         )
     earlier_stage = built.get(base.lower())
-    builder = earlier_stage.fork() if earlier_stage is not None else _start_from_base(base, where, options)
+    builder = earlier_stage.fork() if earlier_stage is not None else await _start_from_base(base, where, options)
     builder.file, builder.escape, builder.global_arguments = file.file, file.escape, arguments
     return builder
 
@@ -268,25 +291,25 @@ def _global_arguments(file: Dockerfile, options: BuildOptions) -> dict[str, str]
     return arguments
 
 
-def _start_from_base(base: str, where: str, options: BuildOptions) -> StageBuilder:
+async def _start_from_base(base: str, where: str, options: BuildOptions) -> StageBuilder:
     mapped = _map_base(base, options)
     name = mapped if mapped is not None else base
     notes = (f"{where}: {base} was mapped to {name}",) if mapped is not None and mapped != base else ()
     if name in HOST_TOOLS:
         return StageBuilder(options, notes=list(notes))
-    images = options.cache / "images"
-    try:
-        record = msgspec.json.decode(_root_record(images, name).read_bytes(), type=_Root)
-        root = images / record.digest
-        if not root.is_dir():
-            raise FileNotFoundError(root)
-    except (OSError, msgspec.MsgspecError) as exc:
+    images, recipe = options.cache / "images", LayerRecipe("root", _root_key(name))
+    if options.exchange is not None:
+        await options.exchange.fetch(recipe)
+    root = read_root(images, recipe.name)
+    if root is None:
         raise UserError(
             f"{where}: found no base {name!r} here, and no engine to pull it: map it with `--base {base}=scratch` "
             f"(the host's tools), or import a root file system with `assay setup --root {name}=PATH`"
-        ) from exc
-    builder = StageBuilder(options, layers=[root], root=True, notes=list(notes))
-    builder.env, builder.workdir = dict(record.env), record.workdir
+        )
+    if options.exchange is not None:
+        await options.exchange.offer(recipe)
+    builder = StageBuilder(options, layers=[images / root.digest], root=True, notes=list(notes))
+    builder.env, builder.workdir = dict(root.env), root.workdir
     return builder
 
 

@@ -81,7 +81,7 @@ def find_layer(
 ) -> ToolLayer:
     """Returns the layer that `ensure_toolchain` built with the same arguments. Raises `UserError` if it is missing."""
     recipe = _recipe(_interpreter.probe(python), packages, masked)
-    layer = _find_stored(cache, recipe)
+    layer = stored_layer(cache, recipe.digest)
     if layer is None:
         wanted = ", ".join(recipe.packages) or "no further packages"
         raise UserError(
@@ -89,6 +89,41 @@ def find_layer(
             "run `make setup`, or `assay setup`, once with the package index in reach"
         )
     return layer
+
+
+def recipe_name(packages: Sequence[str] = (), *, masked: Sequence[str] = ()) -> str:
+    """Returns the name of the recipe of a layer: the same arguments name another one where Python is another one.
+
+    Raises:
+        UserError: A requirement is not pinned.
+    """
+    return _recipe(_interpreter.probe(None), packages, masked).digest
+
+
+def stored_layer(cache: Path, recipe: str) -> ToolLayer | None:
+    """Returns the layer of a recipe, by its name; None if it is not in the cache. Its path is computed, so that a cache
+    can be moved."""
+    try:
+        layer = msgspec.json.decode((cache / "tools" / "recipes" / f"{recipe}.json").read_bytes(), type=ToolLayer)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return None
+    path = (cache / "tools" / layer.digest).absolute()
+    return msgspec.structs.replace(layer, path=str(path)) if path.is_dir() else None
+
+
+def install_layer(cache: Path, recipe: str, root: Path, described: ToolLayer) -> None:
+    """Moves the files of a layer that another machine made into the cache, if they have the digest of `described`.
+
+    The byte code is compiled here, by the running Python, which the recipe demands: nothing of the layer runs on the
+    host.
+
+    Raises:
+        ValueError: The files are others.
+    """
+    if _tree_digest(root) != described.digest:
+        raise ValueError(f"its files do not have the digest {described.digest}: it was changed")
+    _compile(root, ".".join(described.python_version.split(".")[:2]), sys.executable)
+    _store_layer(cache / "tools", recipe, msgspec.structs.replace(described, path=str(root)))
 
 
 def ensure_toolchain(
@@ -109,17 +144,17 @@ def ensure_toolchain(
     """
     source = _interpreter.probe(python)
     recipe = _recipe(source, packages, masked)
-    layer = _find_stored(cache, recipe)
+    layer = stored_layer(cache, recipe.digest)
     if layer is not None:
         return layer
     tools = cache / "tools"
     tools.mkdir(parents=True, exist_ok=True)
     with _build_lock(tools, recipe.digest):
-        layer = _find_stored(cache, recipe)
+        layer = stored_layer(cache, recipe.digest)
         if layer is not None:
             return layer
         with tempfile.TemporaryDirectory(dir=tools, prefix=".making-") as work:
-            return _store_layer(tools, recipe, _build_layer(Path(work), source, recipe))
+            return _store_layer(tools, recipe.digest, _build_layer(Path(work), source, recipe))
 
 
 def _recipe(source: _interpreter.Interpreter, packages: Sequence[str], masked: Sequence[str]) -> _Recipe:
@@ -134,18 +169,6 @@ def _recipe(source: _interpreter.Interpreter, packages: Sequence[str], masked: S
         )
     lock = blake3(LOCK.read_bytes()).hexdigest()
     return _Recipe(_FORMAT, lock, _interpreter.describe_interpreter(source), tuple(sorted(set(packages))), masked_names)
-
-
-def _find_stored(cache: Path, recipe: _Recipe) -> ToolLayer | None:
-    """Returns the layer of a recipe; None if it does not exist. Paths are computed, so that a cache can be moved."""
-    try:
-        layer = msgspec.json.decode(
-            (cache / "tools" / "recipes" / f"{recipe.digest}.json").read_bytes(), type=ToolLayer
-        )
-    except (FileNotFoundError, msgspec.MsgspecError):
-        return None
-    path = (cache / "tools" / layer.digest).absolute()
-    return msgspec.structs.replace(layer, path=str(path)) if path.is_dir() else None
 
 
 @contextlib.contextmanager
@@ -175,14 +198,14 @@ def _build_layer(work: Path, source: _interpreter.Interpreter, recipe: _Recipe) 
     _write_commands(root, packages)
     _normalise_modes(root)
     digest = _tree_digest(root)
-    _compile(root, source.minor)
+    _compile(root, source.minor, str(root / "host" / "python3"))
     packages_in_layer = tuple(
         sorted(f"{_canonical(d.name)}=={d.version}" for d in metadata.distributions(path=[str(packages)]))
     )
     return ToolLayer(str(root), digest, source.version, packages_in_layer)
 
 
-def _store_layer(tools: Path, recipe: _Recipe, built: ToolLayer) -> ToolLayer:
+def _store_layer(tools: Path, recipe: str, built: ToolLayer) -> ToolLayer:
     """Renames the finished layer to its content address, then writes the recipe's record."""
     final = tools / built.digest
     if not final.exists():
@@ -190,9 +213,9 @@ def _store_layer(tools: Path, recipe: _Recipe, built: ToolLayer) -> ToolLayer:
     layer = msgspec.structs.replace(built, path=str(final.absolute()))
     recipes = tools / "recipes"
     recipes.mkdir(exist_ok=True)
-    temporary = recipes / f".{recipe.digest}.{os.getpid()}.{secrets.token_hex(4)}"
+    temporary = recipes / f".{recipe}.{os.getpid()}.{secrets.token_hex(4)}"
     temporary.write_bytes(msgspec.json.encode(layer))
-    temporary.rename(recipes / f"{recipe.digest}.json")
+    temporary.rename(recipes / f"{recipe}.json")
     return layer
 
 
@@ -310,9 +333,9 @@ def _tree_digest(root: Path) -> str:
     return hasher.hexdigest()[:32]
 
 
-def _compile(root: Path, minor: str) -> None:
+def _compile(root: Path, minor: str, python: str) -> None:
     """Compiles byte code next to the sources, valid for any modification times, with the sandbox's paths."""
-    command = [str(root / "host" / "python3"), "-I", "-m", "compileall", "-q", "-j", "2"]
+    command = [python, "-I", "-m", "compileall", "-q", "-j", "2"]
     command += ["--invalidation-mode", "unchecked-hash", "-s", str(root), "-p", HOME]
     # Files of a wheel that are not valid Python (templates, tests of parsers) get no byte code.
     subprocess.run([*command, str(root / "lib" / f"python{minor}")], capture_output=True)

@@ -30,9 +30,14 @@ from assay.store.objects.interface import ObjectStore
 from assay.tasks import find_tasks
 
 from .attempts_on_nodes import KIND, PublishedPart, agent_of, decode_part, find_part_tasks, plan_part
+from .checkpoint_size import require_proportionate
 from .policy import TrainedPolicy
 from .recipe import ImproveRecipe
 from .rollouts import tasks_of_step
+
+WEIGHTS = ".safetensors"
+MOST_DESCRIPTION_BYTES = 64 << 20
+"""Of each file of a checkpoint that holds no weights."""
 
 
 async def load_improvement(published: PublishedRun, context: NodeContext) -> NodeRun:
@@ -43,7 +48,7 @@ async def load_improvement(published: PublishedRun, context: NodeContext) -> Nod
         raise UserError(f"run {published.run!r} does not say how it trains ({exc})") from exc
     part = await _first_part(context.place, published.run)
     config, _ = parse_part(part)
-    policy = await fetch_policy(context.place, part, recipe)
+    policy = await fetch_policy(context.place, part, recipe, is_first=True)
     import torch
 
     torch.set_num_threads(1)  # generation of a small model is slower with more
@@ -87,21 +92,28 @@ def parse_part(part: PublishedPart) -> tuple[Any, dict[str, str]]:
         raise UserError(f"run {part.run!r} does not say how it was made ({exc})") from exc
 
 
-async def fetch_policy(place: ObjectStore, part: PublishedPart, recipe: ImproveRecipe) -> TrainedPolicy:
-    """Loads the weights of a part from the place.
+async def fetch_policy(
+    place: ObjectStore, part: PublishedPart, recipe: ImproveRecipe, *, is_first: bool = False
+) -> TrainedPolicy:
+    """Loads the weights of a part from the place. The first part's configuration and tokenizer, which those of the
+    others equal (`require_same_engine`), are bounded before.
 
     Raises:
-        UserError: They do not load.
+        UserError: They do not load, or the configuration describes a much larger model.
         StoreError: They are missing, or not those of their version.
     """
     with tempfile.TemporaryDirectory(prefix="assay-weights-") as text:
         folder = Path(text)
         blobs = BlobStore(folder / "blobs")
+        described = {digest for name, digest in part.files.items() if not name.endswith(WEIGHTS)}
+        await fetch_blobs(place, blobs, described, limit=MOST_DESCRIPTION_BYTES)
         await fetch_blobs(place, blobs, set(part.files.values()))
         checkpoint = folder / "checkpoint"
         checkpoint.mkdir()
         for name, digest in part.files.items():
             (checkpoint / name).hardlink_to(blobs.path(digest))
+        if is_first:
+            await asyncio.to_thread(require_proportionate, checkpoint)
         policy = await asyncio.to_thread(TrainedPolicy.open, checkpoint, recipe.model)
     if policy.version != part.version:
         raise StoreError(f"the weights of run {part.run!r} are {policy.version}, and not {part.version}")
@@ -120,7 +132,7 @@ def require_same_engine(part: PublishedPart, opened: PublishedPart) -> None:
 
 def _engine_of(part: PublishedPart) -> object:
     config, _ = parse_part(part)
-    files = {name: digest for name, digest in part.files.items() if not name.endswith(".safetensors")}
+    files = {name: digest for name, digest in part.files.items() if not name.endswith(WEIGHTS)}
     return files, config.agent, config.agent_options, config.model, part.manifest.get("agent")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Collection, Coroutine
+from pathlib import Path
 from types import NoneType
 from typing import Any, Final, Literal
 
@@ -13,11 +14,12 @@ import msgspec
 from assay.agents.interface import Toolbox, ToolServer
 from assay.environments.interface import Backend, WorkspaceSpec
 from assay.environments.workspace.images import BuildOptions, build_task_image
+from assay.environments.workspace.layer_exchange import LayerExchange, LayerRecipe
 from assay.environments.workspace.spec import WorkspaceParameters, workspace_parameters, workspace_spec
-from assay.environments.workspace.toolchain import ensure_toolchain
+from assay.environments.workspace.toolchain import ToolLayer, ensure_toolchain, recipe_name
 from assay.environments.worlds.opening import SANDBOX
 from assay.errors import UserError
-from assay.records import Task, digest_record
+from assay.records import Task, digest_bytes, digest_record
 from assay.rollout.config import RunConfig
 from assay.settings import Settings
 from assay.tasks import LoadedTask, resolve_headers, resolve_task
@@ -28,14 +30,19 @@ _TRANSPORTS: Final[dict[str, Literal["http", "sse", "stdio"]]] = {
     "sse": "sse",
     "streamable-http": "http",
 }
+MOST_DOCKERFILE = 1 << 20
+"""Bytes of a Dockerfile that is read to place attempts."""
 _UNPLAIN: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 class Preparer:
     """Prepares each task once for any number of concurrent attempts."""
 
-    def __init__(self, backend: Backend, config: RunConfig, settings: Settings) -> None:
-        self.backend = backend
+    def __init__(
+        self, backend: Backend, config: RunConfig, settings: Settings, exchange: LayerExchange | None = None
+    ) -> None:
+        """Creates the preparer; `exchange` has layers of other machines."""
+        self.backend, self._exchange = backend, exchange
         self._config = config
         self._settings = settings
         self._variables = settings.named(config.pass_env)
@@ -122,15 +129,18 @@ class Preparer:
     async def _make(self, parameters: dict[str, Any], loaded: LoadedTask) -> WorkspaceSpec:
         _refuse_devices(loaded.task.id, parameters)
         layers, masked = requirements_of(loaded)
-        toolchain = await asyncio.to_thread(ensure_toolchain, self._settings.cache, layers, masked=masked)
+        toolchain = await self._tool_layer(layers, masked)
         options = BuildOptions(
             cache=self._settings.cache,
             toolchain=toolchain,
             bases=self._config.base,
             allow_network=self._config.allow_network,
             timeout_s=float(parameters.get("build_timeout_s") or 600.0),
+            exchange=self._exchange,
         )
         image = await build_task_image(parameters, loaded.folder, options, backend=self.backend)
+        if self._exchange is not None:
+            self._exchange.prepared(layer_demands(loaded), [Path(one) for one in (toolchain.path, *image.layers)])
         known = {k: v for k, v in parameters.items() if k in WorkspaceParameters.__struct_fields__}
         known["layers"] = layers
         return workspace_spec(
@@ -140,6 +150,41 @@ class Preparer:
             allow_network=self._config.allow_network,
             accept_whole_network=self._config.accept_whole_network,
         )
+
+    async def _tool_layer(self, packages: tuple[str, ...], masked: tuple[str, ...]) -> ToolLayer:
+        cache, exchange = self._settings.cache, self._exchange
+        if exchange is None:
+            return await asyncio.to_thread(ensure_toolchain, cache, packages, masked=masked)
+        recipe = LayerRecipe("tools", await asyncio.to_thread(recipe_name, packages, masked=masked))
+        await exchange.fetch(recipe)
+        layer = await asyncio.to_thread(ensure_toolchain, cache, packages, masked=masked)
+        await exchange.offer(recipe)
+        return layer
+
+
+def layer_demands(loaded: LoadedTask) -> frozenset[str]:
+    """Returns names of the layers that a task demands, which are the same on each machine: digests of its requirements,
+    and of its Dockerfile or the name of its image. A task that runs in no sandbox of its own demands none."""
+    parameters = loaded.task.environment.parameters
+    if loaded.task.environment.kind != "workspace":
+        return frozenset()
+    demands = [digest_record(["tools", *requirements_of(loaded)])]
+    image = _dockerfile_digest(loaded) or parameters.get("docker_image")
+    if isinstance(image, str):
+        demands.append(digest_record(["image", image]))
+    return frozenset(demands)
+
+
+def _dockerfile_digest(loaded: LoadedTask) -> str | None:
+    folder = loaded.task.environment.parameters.get("folder")
+    if not isinstance(folder, str) or loaded.folder is None:
+        return None
+    path, top = (loaded.folder / folder / "Dockerfile").resolve(), loaded.folder.resolve()
+    try:
+        is_read = top in path.parents and path.is_file() and path.stat().st_size <= MOST_DOCKERFILE
+        return digest_bytes(path.read_bytes()) if is_read else None
+    except OSError:
+        return None
 
 
 def _given_servers(task: Task) -> tuple[McpServer, ...]:

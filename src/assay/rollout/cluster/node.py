@@ -30,8 +30,7 @@ from assay.rollout.schedule.runner import GC_THRESHOLD
 from assay.rollout.telemetry.observer import RunObserver
 from assay.rollout.telemetry.run_metrics import RunMetrics
 from assay.settings import Settings
-from assay.store.objects import open_place
-from assay.store.objects.interface import ObjectStore
+from assay.store.objects import UrlObjectStore, open_place
 
 from .agent import AgentConfig, NodeAgent, TrialOutcome
 from .agent_metrics import declare_agent_metrics
@@ -40,6 +39,7 @@ from .node_config import NodeConfig
 from .node_runs import OpenRun, load_published, open_run
 from .place_records import AgentAnnouncement, PublishedRun, announce_agent, has_ended, read_published
 from .placement import NodeResources
+from .shared_layers import SharedLayers
 from .transport import Lease
 from .workloads import NodeContext, NodeRun, concurrency_of
 
@@ -110,12 +110,13 @@ class _Node:
     def __init__(
         self,
         config: NodeConfig,
-        place: ObjectStore,
+        place: UrlObjectStore,
         settings: Settings,
         announcement: AgentAnnouncement,
         leave: LeaveRequest,
     ) -> None:
         self._config, self._place, self._settings = config, place, settings
+        self._layers = None if config.own_layers else SharedLayers(place, settings.cache)
         self._announcement, self._leave = announcement, leave
         self._metrics = RunMetrics(MetricsRegistry())
         self._runs: dict[str, OpenRun] = {}
@@ -195,7 +196,8 @@ class _Node:
         return await self._runs[lease.run].trials(lease, starting)
 
     def _resources(self) -> NodeResources:
-        return NodeResources(tuple(dict.fromkeys(name for one in self._runs.values() for name in one.isolation)))
+        isolation = tuple(dict.fromkeys(name for one in self._runs.values() for name in one.isolation))
+        return NodeResources(isolation, layers=frozenset() if self._layers is None else self._layers.available())
 
     def _observer(self, run: str) -> RunObserver | None:
         return self._runs[run].observer if run in self._runs else None
@@ -223,7 +225,9 @@ class _Node:
         folder = self._settings.store / "nodes" / run / self._announcement.agent
         try:
             async with contextlib.AsyncExitStack() as stack:
-                context = NodeContext(self._place, self._settings, self._announcement.slots, folder, stack)
+                context = NodeContext(
+                    self._place, self._settings, self._announcement.slots, folder, stack, self._layers
+                )
                 loaded = await load_published(published, context)
                 async with open_run(loaded, context, self._announcement.agent, self._metrics) as opened:
                     self._runs[run] = opened

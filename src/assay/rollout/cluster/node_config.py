@@ -36,3 +36,5 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """Seconds in which SIGTERM and Ctrl-C upload what is under way; a second signal ends the node at once."""
     wait_s: Seconds = 600.0
     """Seconds to wait for each run to be started."""
+    own_layers: bool = False
+    """Make all layers of tasks' sandboxes on this machine, and share none with other machines through the place."""

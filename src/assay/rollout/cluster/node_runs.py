@@ -13,6 +13,7 @@ import msgspec
 
 from assay.agents.building import build_agent
 from assay.errors import UserError
+from assay.rollout.attempt.preparation import layer_demands
 from assay.rollout.limits.contract_guards import ActiveContracts
 from assay.rollout.run_inputs import find_recorded_tasks
 from assay.rollout.run_manifest import parse_manifest, require_same_tasks
@@ -83,11 +84,19 @@ async def open_run(run: NodeRun, context: NodeContext, node: str, metrics: RunMe
     async with (
         open_telemetry(run.name, _log.warning, metrics, identity, otel=run.config.otel) as observer,
         open_resources(
-            run.config, context.settings, run.tasks, run.agent, run.model, screening=run.screening
+            run.config,
+            context.settings,
+            run.tasks,
+            run.agent,
+            run.model,
+            screening=run.screening,
+            exchange=context.layers,
         ) as resources,
     ):
         with RunStore.create(context.folder, run.name, {}, spool=True) as store:
             services = make_services(store, resources, ActiveContracts(run.contracts, None))
+            if context.layers is not None:
+                context.layers.recall({demand for loaded in run.tasks for demand in layer_demands(loaded)})
             parts = NodeParts(services._replace(observer=observer), resources, context)
             isolation = () if resources.preparer is None else (resources.preparer.backend.name,)
             yield OpenRun(run.trials(parts), resources, isolation, observer)

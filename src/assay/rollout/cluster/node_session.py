@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from assay.errors import UserError
 from assay.http.bearer import load_token, require_token
 from assay.rollout.progress import Progress
@@ -173,14 +175,15 @@ async def _nodes(
         yield _OpenNodes(connect_http(options.token), None)
         return
     config = NodeConfig(runs=(run,), place=str(place), drain_s=DRAIN_S)
+    here = msgspec.structs.replace(config, own_layers=True)  # its nodes share the cache of this machine
     store, cache = str(settings.store.absolute()), str(settings.cache.absolute())
     private = local_token_file(settings, run)
     if isinstance(nodes, int):
         token = load_token(private)
-        async with LocalNodes(nodes, NodeOrders(config, token, store, cache), private.parent, progress.warn) as local:
+        async with LocalNodes(nodes, NodeOrders(here, token, store, cache), private.parent, progress.warn) as local:
             yield _OpenNodes(connect_http(token), local.watch)
         return
-    orders = NodeOrders(config, "", store, cache) if nodes == "ray:local" else NodeOrders(config, "", None, None)
+    orders = NodeOrders(here, "", store, cache) if nodes == "ray:local" else NodeOrders(config, "", None, None)
     address = ray_address_file(settings, run)
     async with RayConnection(nodes) as connection:
         address.parent.mkdir(parents=True, exist_ok=True)

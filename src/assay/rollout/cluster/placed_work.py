@@ -27,6 +27,7 @@ from .node_session import NodeSession, PlacedRunOptions, PublishedName, open_ses
 from .objects import object_name
 from .place_records import PublishedRun, new_run_id, publish_end, publish_run, read_published
 from .placed_run import ADDED_KEYS, PATIENCE_S, RunPlacement, open_run_place, open_shared, resolve_place
+from .recorded_trial import layer_requirements
 from .run_state import listed_run
 from .workloads import PUBLISHED_CONCURRENCY, WORKLOAD
 
@@ -68,7 +69,8 @@ class PlacedWork:
         if self._session is None:
             opening = open_session(self._published, self._settings, self._options, self._progress)
             self._session = await self._stack.enter_async_context(opening)
-        if await self._session.coordinate(listed_run(self.run, attempts, retries), progress) != "complete":
+        listed = listed_run(self.run, attempts, retries, layer_requirements())
+        if await self._session.coordinate(listed, progress) != "complete":
             raise UserError(f"another command has taken over run {self.run!r}, and goes on with it")
 
     async def run_attempts(

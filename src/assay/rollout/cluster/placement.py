@@ -1,7 +1,8 @@
 """Decides which attempts an agent gets. Pure: what agents report goes in, attempts come out.
 
 An agent gets attempts that it can run (GPU, isolation), first those whose layers it has, and then as many as possible
-of the same kind, so that a node fetches few layers.
+of the same kind, so that a node fetches few layers. A kind that was passed over `PATIENCE` times goes first, so that
+attempts whose layers no node has are not left to the end.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ from assay.rollout.limits.run_budget import BudgetLimits, ModelUse
 
 FIRST_ATTEMPTS = 16
 """Attempts of a run with a budget that are leased before the use of one is known."""
+PATIENCE = 256
+"""Attempts of other kinds that are handed out before a kind that waits."""
+KINDS = 64
+"""Kinds of attempts that are compared: those that wait longest."""
 
 
 class NodeResources(msgspec.Struct, frozen=True):
@@ -28,7 +33,7 @@ class NodeResources(msgspec.Struct, frozen=True):
     """Names of the sandbox backends that work there."""
     gpus: int = 0
     layers: frozenset[str] = frozenset()
-    """Digests of the layers in its cache."""
+    """Names of the layers in its cache, as `Requirements` has them."""
 
 
 class Requirements(NamedTuple):
@@ -38,6 +43,7 @@ class Requirements(NamedTuple):
     """Name of a sandbox backend; None: any node."""
     gpus: int = 0
     layers: frozenset[str] = frozenset()
+    """Digests of what the layers are made from (`attempt.preparation.layer_demands`)."""
 
     def fit(self, node: NodeResources) -> bool:
         """Returns whether a node can run the attempt. Missing layers are fetched, so they do not matter here."""
@@ -50,7 +56,9 @@ class AttemptQueue:
     def __init__(self) -> None:
         self._queues: dict[Requirements, deque[tuple[int, str]]] = {}
         self._pending: set[str] = set()
-        self._added = 0
+        self._added = self._taken = 0
+        self._waits_since: dict[Requirements, int] = {}
+        """How many attempts had been handed out when a kind began to wait, or was served last."""
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -82,25 +90,34 @@ class AttemptQueue:
                 break
             queue = self._queues[kind]
             layers |= kind.layers
+            before = len(chosen)
             while queue and len(chosen) < count:
                 _, attempt = queue.popleft()
                 if attempt in self._pending:
                     self._pending.discard(attempt)
                     chosen.append(attempt)
+            self._taken += len(chosen) - before
+            self._waits_since[kind] = self._taken
         return chosen
 
     def _next_kind(self, node: NodeResources, layers: set[str]) -> Requirements | None:
-        """Returns the requirements with the fewest layers to fetch; of several, those that wait longest."""
-        best, best_order = None, (math.inf, math.inf)
+        """Returns the requirements that waited too long, else those with the fewest layers to fetch; of several, those
+        that wait longest."""
+        best, best_order, compared = None, (True, math.inf, math.inf), 0
         for kind, queue in list(self._queues.items()):
             while queue and queue[0][1] not in self._pending:
                 queue.popleft()
             if not queue:
                 del self._queues[kind]
+                self._waits_since.pop(kind, None)
             elif kind.fit(node):
-                order = (len(kind.layers - layers), queue[0][0])
+                waits_since = self._waits_since.setdefault(kind, self._taken)
+                order = (self._taken - waits_since < PATIENCE, len(kind.layers - layers), queue[0][0])
                 if order < best_order:
                     best, best_order = kind, order
+                compared += 1
+                if compared == KINDS:
+                    break
         return best
 
 

@@ -52,7 +52,12 @@ class ClusterRun(NamedTuple):
     `listed_run`."""
 
 
-def listed_run(name: str, attempts: Sequence[PlannedAttempt], retries: int = 0) -> ClusterRun:
+def listed_run(
+    name: str,
+    attempts: Sequence[PlannedAttempt],
+    retries: int = 0,
+    require: Callable[[LoadedTask], Requirements] = lambda _: _NO_REQUIREMENTS,
+) -> ClusterRun:
     """Returns the run of attempts that are known. Several such runs of one name may follow each other, each with other
     attempts: their finals lie side by side."""
     tasks = [planned.loaded for planned in attempts]
@@ -60,7 +65,9 @@ def listed_run(name: str, attempts: Sequence[PlannedAttempt], retries: int = 0) 
     def refuse(loaded: LoadedTask, number: int, _: int) -> PlannedAttempt:
         raise AssertionError(f"attempt {number} at {loaded.task.id} is planned already")
 
-    return ClusterRun(name, tasks, len(tasks), Uniform(UniformOptions()), refuse, retries=retries, attempts=attempts)
+    return ClusterRun(
+        name, tasks, len(tasks), Uniform(UniformOptions()), refuse, require=require, retries=retries, attempts=attempts
+    )
 
 
 class LeaseTimes(NamedTuple):

@@ -51,12 +51,15 @@ class BlobUploader:
         self._shared.add(digest)
 
 
-async def fetch_blobs(objects: ObjectStore, blobs: BlobStore, digests: Iterable[str]) -> None:
-    """Copies blobs from the place that are not here. Raises `StoreError`, with the key of a missing or changed one."""
+async def fetch_blobs(
+    objects: ObjectStore, blobs: BlobStore, digests: Iterable[str], *, limit: int = MOST_BLOB_BYTES
+) -> None:
+    """Copies blobs of at most `limit` bytes from the place that are not here. Raises `StoreError`, with the key of a
+    missing, changed or larger one."""
 
     async def fetch(digest: str) -> None:
         key = blob_entry(digest, 0).key
-        data = await read_object(objects, key, limit=MOST_BLOB_BYTES)
+        data = await read_object(objects, key, limit=limit)
         if await asyncio.to_thread(digest_bytes, data) != digest:
             raise StoreError(f"{key} was changed: its bytes do not have its digest; restore it from a copy")
         await asyncio.to_thread(blobs.put, data)

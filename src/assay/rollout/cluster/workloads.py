@@ -33,6 +33,7 @@ from .node_config import Count
 from .place_records import PublishedRun
 from .recorded_trial import LocalTrials, attempt_planner
 from .shared_blobs import BlobUploader
+from .shared_layers import SharedLayers
 
 WORKLOAD = "workload"
 """Key of a published manifest: the name of its kind of work."""
@@ -49,6 +50,8 @@ class NodeContext(NamedTuple):
     """Folder of the node, on a local disk; removed when all trials are in the place."""
     stack: AsyncExitStack
     """Closed when the node ends."""
+    layers: SharedLayers | None = None
+    """Exchanges layers with other machines."""
 
 
 class NodeParts(NamedTuple):

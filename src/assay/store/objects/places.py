@@ -122,6 +122,24 @@ class UrlObjectStore:
             raise self._failed("read", key, f"{len(data):,} of {size:,} bytes came")
         return data
 
+    async def read_range(self, key: str, start: int, end: int) -> bytes:
+        """Reads the bytes from `start` to before `end`, or to the end of the object, if that comes before.
+
+        Raises:
+            FileNotFoundError: The object does not exist.
+            ObjectStoreError: The place did not answer, or the object ends before `start`.
+        """
+        import obstore
+        from obstore.exceptions import BaseError
+
+        _require_plain(key)
+        try:
+            return bytes(await _settled(obstore.get_range_async(self._store, key, start=start, end=end)))
+        except FileNotFoundError:
+            raise FileNotFoundError(f"{self}: {key} does not exist") from None
+        except (BaseError, OSError) as exc:
+            raise self._failed("read", key, exc) from None
+
     async def list(self, prefix: str, *, after: str = "") -> AsyncIterator[Sequence[ObjectEntry]]:
         import obstore
         from obstore.exceptions import BaseError

@@ -24,7 +24,7 @@ from .programs import (
 )
 from .reference import answer_by_reference, read_fixes, span_fix
 from .sandboxes import CallRequest, RecordRequest, calls_spec, record_calls
-from .tracing import TracedCall, VariableValue, trace_calls
+from .tracing import TracedCall, VariableValue, read_traces, trace_calls
 
 __all__ = [
     "BRIDGED",
@@ -61,6 +61,7 @@ __all__ = [
     "plain_value",
     "read_fixes",
     "read_json_answer",
+    "read_traces",
     "record_calls",
     "same_answer",
     "slice_programs",

@@ -47,8 +47,8 @@ async def trace_calls(
     request: CallRequest,
     *,
     hash_seed: int = 0,
-) -> dict[int, TracedCall]:
-    """Returns the trace of each call by its number; calls that did not end are missing.
+) -> str:
+    """Returns what the tracer wrote, for `read_traces`.
 
     `inputs` gives number, call, and the target as `payload/call_tracer.py` describes it.
     """
@@ -57,8 +57,13 @@ async def trace_calls(
     )
     whole = msgspec.structs.replace(request, programs=programs, program_s=TRACED_S)
     result = await run_payload(workspace, "call_tracer.py", whole, hash_seed, 60.0 + 3 * len(programs))
+    return result.stdout
+
+
+def read_traces(written: str) -> dict[int, TracedCall]:
+    """Returns the trace of each call by its number; calls that did not end are missing."""
     found: dict[int, TracedCall] = {}
-    for line in result.stdout.splitlines():
+    for line in written.splitlines():
         try:
             number, reply = msgspec.json.decode(line, type=tuple[int, _Reply])
         except (msgspec.MsgspecError, RecursionError):

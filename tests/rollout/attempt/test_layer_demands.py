@@ -1,0 +1,43 @@
+"""Names of the layers that tasks demand: the same on each machine, whatever else differs between tasks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from assay.records import EnvironmentSpec
+from assay.rollout.attempt.preparation import layer_demands
+from assay.tasks import LoadedTask, find_tasks, load_task
+from tests.admission.folders import CAREFUL, CARELESS, write_task
+
+
+def _with(loaded: LoadedTask, **parameters: object) -> LoadedTask:
+    spec = loaded.task.environment
+    changed = EnvironmentSpec(spec.kind, {**spec.parameters, **parameters})
+    return loaded._replace(task=msgspec.structs.replace(loaded.task, environment=changed))
+
+
+def test_tasks_with_one_dockerfile_and_the_same_requirements_demand_the_same(tmp_path: Path) -> None:
+    one, other = (load_task(write_task(tmp_path / name, text)) for name, text in (("a", CAREFUL), ("b", CARELESS)))
+    assert one.task.digest != other.task.digest
+    assert layer_demands(one) == layer_demands(other)
+    assert len(layer_demands(one)) == 2
+    assert len(layer_demands(one) & layer_demands(_with(other, requirements=["attrs==25.4.0"]))) == 1
+    (tmp_path / "b" / "environment" / "Dockerfile").write_text("FROM scratch\nRUN true\n", encoding="utf-8")
+    assert len(layer_demands(one) & layer_demands(load_task(tmp_path / "b"))) == 1
+
+
+@pytest.mark.parametrize("folder", ["../other", "link", "/etc"])
+def test_a_dockerfile_outside_of_the_task_is_not_read(tmp_path: Path, folder: str) -> None:
+    one = load_task(write_task(tmp_path / "a", CAREFUL))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "Dockerfile").write_text("FROM scratch\n", encoding="utf-8")
+    (tmp_path / "a" / "link").symlink_to("../other")
+    assert len(layer_demands(_with(one, folder=folder))) == 1
+
+
+def test_a_task_without_a_sandbox_demands_no_layer() -> None:
+    (loaded,) = find_tasks(("family:grid,n=1,size=3",))
+    assert layer_demands(loaded) == frozenset()
