@@ -208,7 +208,7 @@ def soak(
         compare: Compares a run with the reference and checks its chain; returns facts about it.
         publish: Takes the rows and the facts after each run, so that an interrupted soak leaves what it has.
     """
-    Command(site, "run", *words, "--run", "embedded").wait()
+    Command(site, "run", *words, "--concurrency", "8", "--run", "embedded").wait()
     reference = finals_of(site.store, "embedded")
     began = time.monotonic()
     faults, memory = _Faults(cluster, server, random.Random(seed), began), _Memory(cluster, began)
