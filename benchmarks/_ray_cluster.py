@@ -1,4 +1,5 @@
 """A cluster of Ray on this machine, whose nodes can be killed and stopped: a raylet each, with all that it started.
+Nodes have no log monitor, as after `ray start --include-log-monitor false`.
 
 One host: nodes share its cores, disk and clock, and no network is between them. SIGSTOP stands for a machine that
 hangs.
@@ -64,10 +65,7 @@ class RayCluster:
     def _new_node(self, number: int) -> Any:
         for left in range(START_TRIES - 1, -1, -1):
             try:
-                # With the log monitor that `ray start` gives each machine, and `Cluster` the head alone.
-                node = self._cluster.add_node(
-                    num_cpus=1, object_store_memory=OBJECT_STORE_BYTES, include_log_monitor=True
-                )
+                node = self._cluster.add_node(num_cpus=1, object_store_memory=OBJECT_STORE_BYTES)
                 break
             except Exception:  # Ray gives a raylet 30 seconds, and raises no narrower error
                 if not left:
@@ -93,16 +91,25 @@ class RayCluster:
         return others
 
     def pids(self, number: int) -> list[int]:
-        """Returns the processes of a node: its raylet, what that started, also if it has another parent now, and the
-        log monitor beside it."""
+        """Returns the processes of a node: its raylet, and what that started, also if it has another parent now."""
         raylet = self._raylets[number]
-        mark = f"RAY_RAYLET_PID={raylet}".encode()
-        beside = self.nodes[number].all_processes.get("log_monitor", ())
-        found = [raylet, *(int(info.process.pid) for info in beside)]
+        mark = f"RAY_RAYLET_PID={raylet}".encode()  # Ray's agents overwrite it with their titles, and stay children
+        marked, parents = set[int](), dict[int, int]()
         for folder in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
-                if folder.name.isdigit() and mark in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append(int(folder.name))
+                if folder.name.isdigit():
+                    pid = int(folder.name)
+                    words = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+                    parents[pid] = int(words[1])
+                    if mark in (folder / "environ").read_bytes().split(b"\0"):
+                        marked.add(pid)
+        found = [raylet]
+        for pid in parents:
+            ancestor = pid
+            while ancestor in parents and ancestor not in marked and ancestor != raylet:
+                ancestor = parents[ancestor]
+            if pid != raylet and (ancestor in marked or ancestor == raylet):
+                found.append(pid)
         return found
 
     def node_pid(self, number: int) -> int | None:

@@ -208,7 +208,7 @@ def soak(
         compare: Compares a run with the reference and checks its chain; returns facts about it.
         publish: Takes the rows and the facts after each run, so that an interrupted soak leaves what it has.
     """
-    Command(site, "run", *words, "--run", "embedded").wait()
+    Command(site, "run", *_at_once(words, 8), "--run", "embedded").wait()
     reference = finals_of(site.store, "embedded")
     began = time.monotonic()
     faults, memory = _Faults(cluster, server, random.Random(seed), began), _Memory(cluster, began)
@@ -222,6 +222,11 @@ def soak(
         rows.append({"what": run, **facts, "kills": len(faults.done) - before, "wall_s": wall_s, "errors": errors})
         print(rows[-1], file=sys.stderr, flush=True)
         publish([_total(rows, faults, memory, time.monotonic() - began), *rows], _facts(faults, memory))
+
+
+def _at_once(words: Sequence[str], count: int) -> list[str]:
+    number = words.index("--concurrency") + 1
+    return [*words[:number], str(count), *words[number + 1 :]]
 
 
 def _one_run(

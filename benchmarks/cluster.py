@@ -10,9 +10,8 @@ of a node get SIGKILL. `node hung`: SIGSTOP, and SIGCONT after the run. `command
 `store killed`: SIGKILL of SeaweedFS, which is started again. `granted again` is the time from the signal to the
 command's log line that the leases of the node are granted again.
 
-`overhead`: CPU time of a turn in the process that runs trials, and of an attempt in the command, from the difference
-between a long and a short run of attempts in memory. `memory`: proportional set sizes of a node's processes that have
-nothing to do, and of the process that runs trials over many attempts.
+`memory`: proportional set sizes of a node's processes that have nothing to do, as on a machine without the other nodes
+(`_node_memory.py`), and of the process that runs trials over many attempts. CPU that nodes cost: `benchmarks.nodes`.
 
 The soak (`_soak.py`) runs one run after the other, with something killed at random each minute.
 """
@@ -32,11 +31,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from assay.store import RunStore, audit
+from assay.store import audit
 from assay.tasks.write import TaskDraft, write_task
 from benchmarks._cluster_runs import Command, Site, call
 from benchmarks._finals import differences, finals_of
 from benchmarks._measure import commit_here
+from benchmarks._node_memory import machine_pss_mib
 from benchmarks._ray_cluster import RayCluster
 from benchmarks._report import Report, Target, options
 from benchmarks._soak import pss_mib, soak
@@ -50,7 +50,7 @@ SOAK_COLUMNS = (
 )
 COLUMNS = (
     *("what", "place", "attempts", "differing", "superseded", "retried", "coordinators", "granted_again_s", "wall_s"),
-    *("cpu_us_a_turn", "ratio", "command_cpu_ms", "pss_mib"),
+    *("pss_mib", "ratio"),
 )
 AGENT = '''
 import asyncio
@@ -93,14 +93,14 @@ class Load(NamedTuple):
 def main(words: Sequence[str] | None = None) -> None:
     """Measures and reports."""
     parser = options("cluster", __doc__ or "")
-    parser.add_argument("--only", action="append", choices=(*SCENARIOS, "overhead", "memory"))
+    parser.add_argument("--only", action="append", choices=(*SCENARIOS, "memory"))
     parser.add_argument("--tasks", help="a folder of sandboxed tasks; default: two that are made")
     parser.add_argument("--agent", default="repair", help="the agent for --tasks")
     parser.add_argument("--attempts", type=int, default=6, help="attempts a task")
     parser.add_argument("--soak-s", type=float, help="soak for so long, instead of all else")
     parser.add_argument("--seed", type=int, default=0, help="draws the faults of the soak")
     given = parser.parse_args(words)
-    wanted = given.only or (("no fault",) if given.quick else (*SCENARIOS, "overhead", "memory"))
+    wanted = given.only or (("no fault",) if given.quick else (*SCENARIOS, "memory"))
     rows: list[dict[str, Any]] = []
     missing: dict[str, str] = {}
     if find_spec("ray") is None:
@@ -117,10 +117,10 @@ def main(words: Sequence[str] | None = None) -> None:
                 _soak(cluster, site, server, load, given)
                 return
             rows += _scenarios(cluster, site, load, [one for one in wanted if one in SCENARIOS], server)
-            if "overhead" in wanted:
-                rows += _overhead(cluster, site)
-            if "memory" in wanted:
+            if "memory" in wanted and os.geteuid() == 0:
                 rows += _memory(cluster, site)
+            elif "memory" in wanted:
+                missing["memory"] = "which processes share a page is shown to root alone"
     Report("cluster", HOW, rows, _targets(rows), missing).finish(COLUMNS, given.into)
     if any(row.get("differing") for row in rows):
         sys.exit(1)
@@ -147,8 +147,6 @@ def _targets(rows: Sequence[dict[str, Any]]) -> list[Target]:
         Target(DIFFERENT, "attempts", 0, sum(differing) if differing else None),
         Target("leases of a killed node are granted again", "s", 35, found("node killed", "granted_again_s")),
         Target("leases of a hung node are granted again", "s", 35, found("node hung", "granted_again_s")),
-        Target("CPU of a turn on a node to one of one process", "x", 1.25, found("overhead, on nodes", "ratio")),
-        Target("CPU of an attempt in the command", "ms", 0.5, found("overhead, on nodes", "command_cpu_ms")),
         Target("memory of a node with 64 idle slots", "MiB", 400, found("memory, node", "pss_mib")),
         Target("memory of Ray's processes on a node", "MiB", 250, found("memory, Ray", "pss_mib")),
         Target("memory of a node after 4,000 attempts to 400", "x", 1.2, found("memory, node, many attempts", "ratio")),
@@ -294,72 +292,9 @@ SCENARIOS: dict[str, Callable[[Scene], dict[str, Any]]] = {
 }
 
 
-def _overhead(cluster: RayCluster, site: Site) -> list[dict[str, Any]]:
-    """CPU of a turn, from the difference between a long and a short run."""
-    print("overhead ...", file=sys.stderr, flush=True)
-    short, long = 10, 110
-    embedded = [_embedded_cpu(site, attempts) for attempts in (short, long)]
-    on_nodes = [_nodes_cpu(cluster, site, attempts) for attempts in (short, long)]
-    turns = [_turns(site, f"memory-{attempts}") for attempts in (short, long)]
-    more = turns[1] - turns[0]
-    ours, theirs = (
-        (embedded[1] - embedded[0]) / more * 1e6,
-        (on_nodes[1].nodes_s - on_nodes[0].nodes_s) / more * 1e6,
-    )
-    command_ms = (on_nodes[1].command_s - on_nodes[0].command_s) / (8 * (long - short)) * 1e3
-    attempts = 8 * (long - short)
-    return [
-        {"what": "overhead, one process", "attempts": attempts, "cpu_us_a_turn": round(ours)},
-        {
-            "what": "overhead, on nodes",
-            "attempts": attempts,
-            "cpu_us_a_turn": round(theirs),
-            "ratio": round(theirs / ours, 2),
-            "command_cpu_ms": round(command_ms, 2),
-        },
-    ]
-
-
 def _memory_words(attempts: int, run: str) -> tuple[str, ...]:
     few = ("--concurrency", "8", "--seed", "7", "--attempts", str(attempts), "--run", run)
     return ("run", MEMORY_TASKS, "--agent", "expert", "--agent-option", "noise=0.5", *few)
-
-
-def _embedded_cpu(site: Site, attempts: int) -> float:
-    return Command(site, *_memory_words(attempts, f"memory-{attempts}")).wait()
-
-
-def _turns(site: Site, run: str) -> int:
-    with RunStore.open(site.store, run) as store:
-        return sum(len(trajectory.steps) for trajectory in store.trajectories())
-
-
-class _Spent(NamedTuple):
-    nodes_s: float
-    command_s: float
-
-
-def _nodes_cpu(cluster: RayCluster, site: Site, attempts: int) -> _Spent:
-    run = f"memory-nodes-{attempts}"
-    command = Command(site, *_memory_words(attempts, run), "--nodes", cluster.address, "--place", site.url)
-    spent: dict[int, float] = {}
-    pids: dict[int, int | None] = {}
-    while not any(line.startswith("run ") for _, line in command.lines) and command.process.poll() is None:
-        for number in range(len(cluster.nodes)):
-            pid = pids.get(number) or cluster.node_pid(number)
-            try:
-                if pid is not None:
-                    spent[pid] = _cpu_s(pid)
-            except OSError:
-                pid = None
-            pids[number] = pid
-        time.sleep(0.1)
-    return _Spent(sum(spent.values()), command.wait())
-
-
-def _cpu_s(pid: int) -> float:
-    words = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _memory(cluster: RayCluster, site: Site) -> list[dict[str, Any]]:
@@ -376,9 +311,10 @@ def _memory(cluster: RayCluster, site: Site) -> list[dict[str, Any]]:
             time.sleep(2)
         nodes, others = [], []
         for number in range(len(cluster.nodes)):
-            node = cluster.node_pid(number)
-            nodes.append(pss_mib([node] if node else []))
-            others.append(pss_mib([pid for pid in cluster.pids(number) if pid != node]))
+            pids, node = cluster.pids(number), cluster.node_pid(number)
+            sizes = machine_pss_mib(pids)
+            nodes.append(sizes.pop(node, 0.0) if node else 0.0)
+            others.append(sum(sizes.values()))
     finally:
         command.process.send_signal(signal.SIGINT)
         with contextlib.suppress(AssertionError):

@@ -20,12 +20,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from assay.http.client import HttpClient, ResponseTooLargeError
+from assay.http.client import ClientLimits, HttpClient, ResponseTooLargeError
 
-from .http_transport import CLIENT_LIMITS
 from .local_nodes import COMMAND, FAILED, NodeEnd, NodeOrders, NodeReport
-from .transport import AgentReport, PollRequest
 
+LOOPBACK_LIMITS = ClientLimits(connect_s=10.0, exchange_s=30.0, most_bytes=64 << 20)
+"""Of calls to the node."""
 ALONE_S = 600.0
 ALONE_CHECK_S = 30.0
 EXIT_S = 30.0
@@ -105,7 +105,7 @@ class NodeActor:
                 if report.url is not None:
                     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
                     routes = {name: f"{report.url}/v1/{name}" for name in ("poll", "grant")}
-                    self._clients = {name: HttpClient(url, headers, CLIENT_LIMITS) for name, url in routes.items()}
+                    self._clients = {name: HttpClient(url, headers, LOOPBACK_LIMITS) for name, url in routes.items()}
                 end = report.end or end
         except OSError as exc:
             end = NodeEnd(FAILED, f"cannot start {sys.executable}: {exc}")
@@ -125,6 +125,8 @@ class NodeActor:
             await asyncio.sleep(ALONE_CHECK_S)
             if clock() - self._called_at < ALONE_S:
                 continue
+            from .transport import AgentReport, PollRequest  # late: 10 MB, and most actors never come here
+
             status, body = await self._pass_on("poll", msgspec.json.encode(PollRequest({})))
             if status == 200:
                 report = msgspec.json.decode(body, type=AgentReport)

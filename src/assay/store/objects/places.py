@@ -18,9 +18,9 @@ import atexit
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import timedelta
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -53,16 +53,20 @@ def is_url(text: str) -> bool:
 class UrlObjectStore:
     """An `ObjectStore` behind obstore. Its text is the URL."""
 
-    def __init__(self, url: str, store: Any, *, once: Any, remote: bool) -> None:
-        """Takes a store that repeats failed requests and one (`once`) that does not, and whether it is a bucket, which
-        lists its keys in order."""
+    def __init__(self, url: str, store: Any, *, open_once: Callable[[], Any] | None = None) -> None:
+        """Takes a store that repeats failed requests. A bucket, which lists its keys in order, has `open_once`, too,
+        which opens one that does not repeat them: readers do not need it."""
         self.url = url
         self._store = store
-        self._once = once
-        self._remote = remote
+        self._open_once = open_once
+        self._remote = open_once is not None
 
     def __str__(self) -> str:
         return self.url
+
+    @cached_property
+    def _once(self) -> Any:
+        return self._store if self._open_once is None else self._open_once()
 
     async def create(self, key: str, data: bytes) -> bool:
         import obstore
@@ -204,7 +208,7 @@ def open_place(url: str, *, create: bool = False) -> UrlObjectStore:
     _settle_at_exit()
     if scheme == "memory":
         memory = stores.MemoryStore()
-        return UrlObjectStore("memory://", memory, once=memory, remote=False)
+        return UrlObjectStore("memory://", memory)
     if scheme == "file":
         return _open_folder(rest, stores, create=create)
     if not _BUCKET.fullmatch(rest):  # it may hold a password, so it is not repeated
@@ -247,7 +251,7 @@ def _open_folder(text: str, stores: Any, *, create: bool) -> UrlObjectStore:
         local = stores.LocalStore(folder)
     except (BaseError, OSError) as exc:
         raise UserError(f"{folder} cannot be used as a folder of objects: {_line(exc)}") from None
-    return UrlObjectStore(f"file://{folder}", local, once=local, remote=False)
+    return UrlObjectStore(f"file://{folder}", local)
 
 
 def _open_bucket(url: str, stores: Any) -> UrlObjectStore:
@@ -255,15 +259,15 @@ def _open_bucket(url: str, stores: Any) -> UrlObjectStore:
 
     options = {"timeout": timedelta(seconds=REQUEST_TIMEOUT_S), "allow_http": True}  # the endpoint says which
     backoff = {"init_backoff": timedelta(seconds=FIRST_DELAY_S), "max_backoff": timedelta(seconds=5), "base": 2}
-    repeated = {"max_retries": TRIES - 1, "retry_timeout": timedelta(seconds=60), "backoff": backoff}
-    try:
-        store, once = (
-            stores.from_url(url, client_options=options, retry_config=config)
-            for config in (repeated, {**repeated, "max_retries": 0})
-        )
-    except (BaseError, OSError, ValueError) as exc:
-        raise UserError(f"{url} cannot be opened: {_line(exc)}") from None
-    return UrlObjectStore(url, store, once=once, remote=True)
+
+    def connect(retries: int) -> Any:
+        config = {"max_retries": retries, "retry_timeout": timedelta(seconds=60), "backoff": backoff}
+        try:
+            return stores.from_url(url, client_options=options, retry_config=config)
+        except (BaseError, OSError, ValueError) as exc:
+            raise UserError(f"{url} cannot be opened: {_line(exc)}") from None
+
+    return UrlObjectStore(url, connect(TRIES - 1), open_once=lambda: connect(0))
 
 
 def _entry(meta: Any) -> ObjectEntry:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,10 +53,23 @@ async def query_place(
         ObjectStoreError: The place cannot be reached.
     """
     bounds = bounds or QueryLimits()
-    names = named_tables(sql)
+    names, published = await _check_and_list(place, sql)
     with tempfile.TemporaryDirectory(prefix="assay-query-") as scratch:
-        tables = await _TableFetcher(place, cache, Path(scratch)).fetch(names, runs)
+        tables = await _TableFetcher(place, cache, Path(scratch)).fetch(names, runs, published)
         return await asyncio.to_thread(query_tables, tables, sql, bounds)
+
+
+async def _check_and_list(place: ObjectStore, sql: str) -> tuple[Sequence[str], dict[str, int]]:
+    """Returns the tables that a statement names, and the published runs. The statement is checked during the listing,
+    because either takes tens of milliseconds."""
+    listing = asyncio.create_task(list_published(place))
+    try:
+        names = await asyncio.to_thread(named_tables, sql)
+    except BaseException:
+        listing.cancel()
+        await asyncio.gather(listing, return_exceptions=True)
+        raise
+    return names, await listing
 
 
 class _RunFiles(NamedTuple):
@@ -72,9 +85,8 @@ class _TableFetcher:
         self._tables = cache / "tables"
         self._flight = Flight()
 
-    async def fetch(self, names: Sequence[str], runs: Sequence[str]) -> QueryTables:
+    async def fetch(self, names: Sequence[str], runs: Sequence[str], published: Mapping[str, int]) -> QueryTables:
         """Returns the tables of runs, after fetching those that the cache lacks."""
-        published = await list_published(self._place)
         for run in runs:
             if run not in published:
                 known = ", ".join(list(published)[-3:]) or "none"
