@@ -200,18 +200,19 @@ class CascadeAgent(Combinator):
                 return
 
     async def _route(self, trying: Trying, router: Router) -> None:
-        """Asks the router before every step, until an agent ends the attempt, or returns without a step."""
+        """Asks the router before every step, until an agent ends the attempt, or returns without an act."""
         branch, routed = trying.branches.first, list[int]()
         trying.adopt(branch)
         while True:
             made = len(branch.steps)
             chosen = int(router(StepPrefix(branch.attempt.task, tuple(branch.steps))))
+            agent = OneStepAgent(self.agents[chosen], branch)
             try:
-                ending = await trying.branches.run(OneStepAgent(self.agents[chosen], branch), branch)
+                ending = await trying.branches.run(agent, branch)
             finally:
                 routed += [chosen] * (len(branch.steps) - made)
                 trying.record_routed(branch, routed)
-            if ending.ended is not None or ending.stopped is not None or len(branch.steps) == made:
+            if ending.ended is not None or ending.stopped is not None or not agent.has_acted:
                 return
 
 

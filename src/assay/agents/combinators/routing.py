@@ -80,9 +80,11 @@ class OneStepAgent:
     def __init__(self, agent: Agent, branch: Branch) -> None:
         self.name = agent.name
         self._agent, self._steps = agent, tuple(branch.steps)
+        self.has_acted = False
 
     async def run(self, attempt: Attempt) -> None:
-        seen = cast("Attempt", _OneStepAttempt(attempt, len(self._steps)))
+        once = _OneStepAttempt(attempt, len(self._steps))
+        seen = cast("Attempt", once)
         try:
             if self._steps and hasattr(self._agent, "continue_from"):
                 await self._agent.continue_from(seen, self._steps)
@@ -90,13 +92,14 @@ class OneStepAgent:
                 await self._agent.run(seen)
         except _StepMadeError:
             pass
+        self.has_acted = once.has_acted
 
 
 class _OneStepAttempt:
     """An attempt in which an agent may act once; everything else is the attempt's own."""
 
     def __init__(self, attempt: Attempt, number: int) -> None:
-        self._attempt, self._is_made = attempt, False
+        self._attempt, self.has_acted = attempt, False
         # An agent that begins anew would draw the same act again from the same seed.
         self.seed = attempt.seed if number == 0 else random.Random(f"{attempt.seed}/step-{number}").getrandbits(63)
 
@@ -110,9 +113,9 @@ class _OneStepAttempt:
         return await self._once(self._attempt.shell, *arguments, **options)
 
     async def _once(self, act: Callable[..., Awaitable[Any]], *arguments: Any, **options: Any) -> Any:
-        if self._is_made:
+        if self.has_acted:
             raise _StepMadeError
-        self._is_made = True
+        self.has_acted = True
         made = await act(*arguments, **options)
         if self._attempt.ended is None:
             raise _StepMadeError
