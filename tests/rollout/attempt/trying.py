@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 from assay.agents.combinators.judges import FinishedTry
+from assay.agents.combinators.routing import StepPrefix
 from assay.agents.combinators.summaries import TrySummary
 from assay.agents.interface import Attempt
 from assay.gateway.interface import ModelRequest
@@ -119,3 +120,20 @@ def short(done: FinishedTry) -> float:
 def late(done: FinishedTry) -> float:
     """A score that tells all tries apart."""
     return (sum(len(one.content) for step in done.steps for one in step.observations) % 997) / 997
+
+
+def every_third(prefix: StepPrefix) -> bool:
+    """Routes the third step of each three to the expensive agent."""
+    return len(prefix.steps) % 3 == 2
+
+
+def undecided(prefix: StepPrefix) -> str:
+    """Decides nothing."""
+    return "expensive"
+
+
+def mover_and_witness(request: ModelRequest) -> dict[str, Any]:
+    """Moves, and says by which system prompt and after how many results."""
+    results = sum(message["role"] == "tool" for message in request.messages)
+    call = {"name": "move", "arguments": {"direction": ("left", "up", "right", "down")[results % 4]}}
+    return {"content": f"{request.messages[0]['content']} {results}", "tool_calls": [call]}

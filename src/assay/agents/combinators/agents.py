@@ -16,7 +16,8 @@ import msgspec
 from assay.agents.branches import Branch
 from assay.records import Message, Task
 
-from .combinator import Combinator, PlainOptions, ScreenedOptions, TournamentOptions, Trying
+from .combinator import CascadeOptions, Combinator, PlainOptions, ScreenedOptions, TournamentOptions, Trying
+from .routing import OneStepAgent, Router, StepPrefix
 from .summaries import TrySummary, add_model_note, summarise_try
 
 T = TypeVar("T")
@@ -180,17 +181,38 @@ class TournamentAgent(Combinator):
 
 
 class CascadeAgent(Combinator):
-    """Lets a cheap agent try, and an expensive one from the start only if the judge does not take that for done."""
+    """Lets a cheap agent try, and an expensive one from the start only if the judge does not take that for done; with
+    `route` either makes single steps of one try."""
 
     kind = "cascade"
     agents_inside = 2
+    Options = CascadeOptions
 
     async def combine(self, trying: Trying) -> None:
+        if self.router is not None:
+            await self._route(trying, self.router)
+            return
         for number, agent in enumerate(self.agents):
             branch = await trying.open(number)
             judgement = await trying.run(agent, branch)
             await trying.keep_best(branch, 0.0 if judgement is None else judgement.score)
             if trying.is_accepted(judgement):
+                return
+
+    async def _route(self, trying: Trying, router: Router) -> None:
+        """Asks the router before every step, until an agent ends the attempt, or returns without an act."""
+        branch, routed = trying.branches.first, list[int]()
+        trying.adopt(branch)
+        while True:
+            made = len(branch.steps)
+            chosen = int(router(StepPrefix(branch.attempt.task, tuple(branch.steps))))
+            agent = OneStepAgent(self.agents[chosen], branch)
+            try:
+                ending = await trying.branches.run(agent, branch)
+            finally:
+                routed += [chosen] * (len(branch.steps) - made)
+                trying.record_routed(branch, routed)
+            if ending.ended is not None or ending.stopped is not None or not agent.has_acted:
                 return
 
 

@@ -21,6 +21,7 @@ from assay.errors import AgentError, OptionError
 from assay.records import Evidence
 
 from .judges import Judge, TryScore, read_judge
+from .routing import Router, read_router
 from .summaries import Comparer, TrySummary, read_comparer
 
 PICK = "pick"
@@ -36,6 +37,15 @@ class JudgedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     of the sandbox; done if it exits with 0), or `path/to/file.py:function` of a `FinishedTry`. Required."""
     accept: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
     """Least score at which a try counts as done."""
+
+
+class CascadeOptions(JudgedOptions, frozen=True, forbid_unknown_fields=True):
+    """Options of a cascade."""
+
+    route: str = ""
+    """Instead of `judge`: who makes the next step, decided after each. `after-error`: the expensive agent where a call
+    of the last step failed, else the cheap one. `path/to/file.py:function` of a `StepPrefix` returns True for the
+    expensive one. Both act in one and the same state."""
 
 
 class ScreenedOptions(JudgedOptions, frozen=True, forbid_unknown_fields=True):
@@ -98,10 +108,15 @@ class Combinator:
     def __init__(self, agents: Sequence[Agent], tries: int, **options: Any) -> None:
         inside = ",".join(agent.name for agent in agents)
         self.name = f"{self.kind}:{inside}" if self.agents_inside > 1 else f"{self.kind}:{tries}:{inside}"
-        self.agents, self.tries = tuple(agents), tries
+        self.agents = tuple(agents)
         self.options = own = read_options(self.Options, options, self.kind)
         judged = own if isinstance(own, JudgedOptions) else None
-        self.judge: Judge | None = None if judged is None else read_judge(judged.judge, self.kind)
+        route = own.route if isinstance(own, CascadeOptions) else ""
+        if route and judged is not None and judged.judge:
+            raise OptionError(f"agent {self.kind}: route and judge are two ways to choose: give one of them")
+        self.router: Router | None = read_router(route, agents, self.kind) if route else None
+        self.tries = 1 if route else tries
+        self.judge: Judge | None = read_judge(judged.judge, self.kind) if judged is not None and not route else None
         self.accept = 1.0 if judged is None else judged.accept
         screen = own.screen if isinstance(own, ScreenedOptions) else ""
         self.screen: Judge | None = read_judge(screen, self.kind) if screen else None
@@ -195,6 +210,12 @@ class Trying:
         """Makes a branch's state the attempt's result."""
         self.branches.adopt(branch)
         self._picked = branch.number
+
+    def record_routed(self, branch: Branch, routed: Sequence[int]) -> None:
+        """Sets the record of an attempt that was routed by step: the number of the agent that made each."""
+        ending = branch.ending
+        self._tries = [Try(branch.number, self._combinator.name, None, len(routed), ending.ended, ending.stopped)]
+        self._details = {"agents": [agent.name for agent in self._combinator.agents], "routed": list(routed)}
 
     def record_rounds(self, summaries: Sequence[TrySummary], rounds: Sequence[Any]) -> None:
         """Adds the summaries and the groups that were compared until now to the record of the pick."""

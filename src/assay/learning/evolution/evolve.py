@@ -25,7 +25,7 @@ from assay.learning.skills.decision import TaskPasses, TrialDesign, decide_trial
 from assay.learning.skills.holdouts import HoldoutLedger, HoldoutUse
 from assay.learning.skills.trial import split_looks
 from assay.learning.trainer.rollouts import complete_run, count_outcomes
-from assay.records import digest_record
+from assay.records import DIGEST_PREFIX, digest_record
 from assay.rollout.config import RunConfig
 from assay.settings import Settings
 from assay.store import RunStore, final_rows, load_current_verdicts
@@ -463,5 +463,7 @@ def _mark_front(found: Sequence[EvaluatedOptions]) -> tuple[EvaluatedOptions, ..
 
 def show_options(options: dict[str, Any]) -> str:
     """Returns options for people; code by the first characters of its digest."""
-    shown = {name: str(value)[7:19] if name == CODE else value for name, value in options.items()}
+    shown = dict(options)
+    if str(shown.get(CODE, "")).startswith(DIGEST_PREFIX):
+        shown[CODE] = str(shown[CODE]).removeprefix(DIGEST_PREFIX)[:12]
     return ", ".join(f"{name}={value}" for name, value in sorted(shown.items())) or "no option"

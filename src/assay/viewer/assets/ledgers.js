@@ -85,7 +85,7 @@
 
   const changed = (one, base) => Object.entries(one.options).filter(([name, value]) => !base || JSON.stringify(value) !== JSON.stringify(base.options[name]));
   const worded = (value) => (typeof value === "string" ? value.replaceAll("\n", "⏎") : JSON.stringify(value));
-  const named = (one, base) => (one === base ? "present configuration" : changed(one, base).map(([name, value]) => `${name}=${name === "code" && typeof value === "string" ? digest(value) : worded(value)}`).join(", ") || "present configuration");
+  const named = (one, base) => (one === base ? "present configuration" : changed(one, base).map(([name, value]) => `${name}=${name === "code" && String(value).startsWith("blake3:") ? digest(value) : worded(value)}`).join(", ") || "present configuration");
 
   function gate(data, base) {
     const { gate: found } = data;
