@@ -33,11 +33,13 @@ def _change(folder: Path, **values: Any) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)  # PyTorch starts twice
 def test_a_checkpoint_as_it_was_written_is_accepted(checkpoint: Path) -> None:
     require_proportionate(checkpoint)
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)  # PyTorch starts twice
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
