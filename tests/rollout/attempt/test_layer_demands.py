@@ -29,12 +29,13 @@ def test_tasks_with_one_dockerfile_and_the_same_requirements_demand_the_same(tmp
     assert len(layer_demands(one) & layer_demands(load_task(tmp_path / "b"))) == 1
 
 
-@pytest.mark.parametrize("folder", ["../other", "link", "/etc"])
+@pytest.mark.parametrize("folder", ["../other", "link", "/etc", "a\0b", "circle"])
 def test_a_dockerfile_outside_of_the_task_is_not_read(tmp_path: Path, folder: str) -> None:
     one = load_task(write_task(tmp_path / "a", CAREFUL))
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "Dockerfile").write_text("FROM scratch\n", encoding="utf-8")
     (tmp_path / "a" / "link").symlink_to("../other")
+    (tmp_path / "a" / "circle").symlink_to("circle")
     assert len(layer_demands(_with(one, folder=folder))) == 1
 
 

@@ -87,7 +87,9 @@ async def execute(command: BuildCommand, backend: Backend | None, work: Path) ->
         async with single_flight(images / "runs" / f".{recipe.name}.lock"):
             if exchange is not None:
                 await exchange.fetch(recipe)
-            layers = find_run_layers(images, recipe.name) or await _execute(command, backend, work, images)
+            layers = find_run_layers(images, recipe.name)
+            if layers is None:
+                layers = await _execute(command, backend, work, images)
     if exchange is not None:
         await exchange.offer(recipe)
     return layers

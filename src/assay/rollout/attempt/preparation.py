@@ -179,11 +179,11 @@ def _dockerfile_digest(loaded: LoadedTask) -> str | None:
     folder = loaded.task.environment.parameters.get("folder")
     if not isinstance(folder, str) or loaded.folder is None:
         return None
-    path, top = (loaded.folder / folder / "Dockerfile").resolve(), loaded.folder.resolve()
     try:
+        path, top = (loaded.folder / folder / "Dockerfile").resolve(), loaded.folder.resolve()
         is_read = top in path.parents and path.is_file() and path.stat().st_size <= MOST_DOCKERFILE
         return digest_bytes(path.read_bytes()) if is_read else None
-    except OSError:
+    except (OSError, ValueError, RuntimeError):  # also a name with a zero byte, and links in a circle
         return None
 
 
