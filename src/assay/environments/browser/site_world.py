@@ -257,6 +257,13 @@ class SiteWorld:
             self.on_answer(head, body, response)
         return response
 
+    async def answer_page(self, head: RequestHead, body: bytes) -> Response:
+        """Answers a request of a browser that is not ours. Raises `EnvironmentFailure` if the site is broken."""
+        response = await self._serve(self.home.rstrip("/"), head, body)
+        if response is None:
+            raise EnvironmentFailure(f"the site is broken: {self._failure}")
+        return response
+
     def _show(self, screen: Screen) -> None:
         self.last_screen = screen
         if self.on_screen is not None:
