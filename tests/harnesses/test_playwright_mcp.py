@@ -60,10 +60,11 @@ async def test_a_harness_does_a_task_by_its_own_browser(
         assert any(SITE in text for text in outputs)
         assert any("ERR_NAME_NOT_RESOLVED" in text for text in outputs)
         shown = {name for call in found.calls for name in stored_pictures(call.request.get("messages") or ())}
-        if harness != "codex":  # which sends pictures of tools as text
-            (picture,) = shown
-            assert store.blobs.get(picture).startswith((b"\x89PNG", b"\xff\xd8\xff"))
-        assert b"base64" not in msgspec.json.encode([call.request for call in found.calls])
+        (picture,) = shown
+        assert store.blobs.get(picture).startswith((b"\x89PNG", b"\xff\xd8\xff"))
+        if harness != "pi":  # which shows pictures in a message after the result
+            assert any(f"[picture {picture}]" in text for text in outputs)
+        assert b"base64" not in msgspec.json.encode([[call.request for call in found.calls], found.steps])
 
 
 @pytest.mark.usefixtures("need_browser")
