@@ -40,6 +40,12 @@ def text_of_parts(content: Any, name: NamePicture) -> str:
     return content_text([_as_words(part) for part in named])
 
 
+def has_pictures(messages: Sequence[dict[str, Any]]) -> bool:
+    """Returns whether a message shows a picture."""
+    contents = [content for message in messages if isinstance(content := message.get("content"), list)]
+    return any(isinstance(part, dict) and part.get("type") == "image_url" for parts in contents for part in parts)
+
+
 def _as_words(part: Any) -> Any:
     image = part.get("image_url") if isinstance(part, dict) else None
     url = image.get("url") if isinstance(image, dict) else None
