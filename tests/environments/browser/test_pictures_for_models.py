@@ -23,6 +23,7 @@ FAMILIES = {
     "services": "family:services,app=shop,interface=pages,level=explicit",
     "walks": "family:walks,site=bakery,walks=60",
     "miniwob": "family:miniwob,page=click-test",
+    "computer": "family:services,app=mail,interface=pages,level=explicit,computer=true",
 }
 
 
@@ -42,7 +43,8 @@ async def test_a_click_by_a_picture_hits_the_element_that_it_shows(tmp_path: Pat
     with store:
         screens = [found.data for found in trajectory.evidence if found.kind == SCREEN]
         assert [screen["act"] for screen in screens] == ["screenshot", "mouse_click"]
-        clicked = next(step for step in trajectory.steps if step.tool_calls[0].name == "mouse_click")
+        clicked = next(step for step in trajectory.steps if step.message is not None)
+        assert clicked.tool_calls[0].name == ("computer" if family == "computer" else "mouse_click")
         assert screens[1]["hit"]["bid"] == (clicked.message or "").removeprefix("number ")
         calls = {call.id: call for call in trajectory.calls}
         sent = [stored_pictures(restore_messages(calls, call)) for call in trajectory.calls]

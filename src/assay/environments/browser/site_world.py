@@ -134,7 +134,7 @@ class SiteWorld:
     # `World`.
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        return BrowserTools.specs()
+        return BrowserTools.specs(self.options)
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
         tools = await self.open()
