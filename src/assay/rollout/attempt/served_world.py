@@ -2,6 +2,7 @@
 
 The world alone is judged. Its state never leaves this process, and programs reach it by calls alone, each a recorded
 step with the world's digest after it. So nothing that the agent wrote runs where the outcome is decided.
+Pages of a world are served, too, under the name of its site (`Host`), for a browser of the agent's.
 
 Covered: the connection is the sandbox's own; the sandbox has no network but the listeners; it ends before the judging.
 Not covered: two programs of the agent's are not told apart.
