@@ -86,8 +86,8 @@ def record_site(root: Path) -> list[Picture]:
         (chain,) = [row.chain for row in store.attempts()]
     route = f"#/{view_name('run', 'site', 'attempt', chain)}?view=transcript"
     return [
-        Picture("site", route, SHOTS, high=960, wide=1280),
-        Picture("site-narrow", route, SHOTS, high=1060, wide=390),
+        Picture("site", route, SHOTS, high=1060, wide=1280),
+        Picture("site-narrow", route, SHOTS, high=1120, wide=390),
     ]
 
 

@@ -229,7 +229,7 @@ def test_a_command_that_cannot_work_is_refused_at_once(options: dict[str, str], 
 
 
 def test_libraries_are_listed_and_run_by_a_command(cache: Path) -> None:
-    assert set(HARNESSES) - set(AGENTS) == {"openai-agents", "smolagents"}
+    assert set(HARNESSES) - set(AGENTS) == {"openai-agents", "smolagents", "playwright-mcp"}
     agent = CommandAgent(command="x", harnesses=("openai-agents",))
     assert {mount.target for mount in agent.mounts} >= {"/opt/agents/openai-agents"}
 

@@ -28,7 +28,7 @@ EXPECTED: dict[str, dict[str, dict[str, Any]]] = {
     "claude-code": {"web": {"type": "http", "url": URL, **HEADERS}, "own": {"type": "stdio", **LOCAL}},
     "codex": {
         "web": {"url": URL, "http_headers": HEADERS["headers"], "default_tools_approval_mode": "approve"},
-        "own": {**LOCAL, "default_tools_approval_mode": "approve"},
+        "own": {**LOCAL, "startup_timeout_sec": 60, "default_tools_approval_mode": "approve"},
     },
     "gemini-cli": {"web": {"httpUrl": URL, **HEADERS, "trust": True}, "own": {**LOCAL, "trust": True}},
     "qwen-code": {"web": {"httpUrl": URL, **HEADERS, "trust": True}, "own": {**LOCAL, "trust": True}},

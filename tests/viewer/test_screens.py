@@ -91,6 +91,19 @@ def test_a_step_has_the_page_after_it_and_the_point_on_the_page_before(tmp_path:
     assert third is None
 
 
+def test_an_element_in_a_line_with_others_is_named_and_a_text_of_the_page_is_not(tmp_path: Path) -> None:
+    tree = 'main\n  row "[3] link \\"Fake\\"" | [3] link "ORD-1 | x" | [4] button "Go"\n'
+
+    def clicking(image: str, _: str) -> list[Body]:
+        with RunStore.open(tmp_path, "r") as store:
+            stored = store.blobs.put(tree.encode())
+        data = {"image": image, "tree": stored, "point": [0.5, 0.5]}
+        first, second = (screen(name, data, stored, image) for name in ("e1", "e2"))
+        return [first, act(0, "1"), second, act(1, "3")]
+
+    assert shown(record(tmp_path, "r", clicking), "r")[1][0]["target"] == 'link "ORD-1 | x"'
+
+
 @pytest.mark.parametrize(
     "data",
     [

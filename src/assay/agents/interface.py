@@ -50,6 +50,17 @@ class ToolServer(msgspec.Struct, frozen=True):
     """For `http` and `sse`; may hold credentials, and is never recorded."""
 
 
+class SiteAddress(msgspec.Struct, frozen=True):
+    """Site of the attempt, for a browser inside the sandbox."""
+
+    url: str
+    """Address of its start page, such as `http://shop.test/`."""
+    host: str
+    """Host of the address, which no name server knows."""
+    address: str
+    """`127.0.0.1:PORT`, where requests for that host are answered inside the sandbox."""
+
+
 class Toolbox(msgspec.Struct, frozen=True):
     """Tool servers and skills for programs in the sandbox."""
 
@@ -57,6 +68,8 @@ class Toolbox(msgspec.Struct, frozen=True):
     """MCP servers: the world's own, and those that the task names."""
     service_url: str = ""
     """HTTP address of the world inside the sandbox, which the command `service` uses too; empty without a world."""
+    site: SiteAddress | None = None
+    """Pages of the world; None for a world without pages."""
     skills: str | None = None
     """Folder of skills inside the sandbox, one folder a skill; None without."""
 

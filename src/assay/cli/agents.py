@@ -47,6 +47,9 @@ list_agents.__doc__ = _HELP
 
 
 def _row(recipe: Recipe, installed: Installed | None) -> dict[str, Any]:
+    run_by = "command" if recipe.is_library else recipe.name
+    if not recipe.dialects:
+        run_by = "the others, with --agent-option browser=playwright-mcp"
     return {
         "name": recipe.name,
         "title": recipe.title,
@@ -54,7 +57,7 @@ def _row(recipe: Recipe, installed: Installed | None) -> dict[str, Any]:
         "installed": installed is not None,
         "dialects": list(recipe.dialects),
         "side_calls": recipe.side_calls,
-        "run_by": "command" if recipe.is_library else recipe.name,
+        "run_by": run_by,
         "path": installed.path if installed is not None else None,
     }
 

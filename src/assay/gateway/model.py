@@ -47,6 +47,7 @@ class PlainModel:
 
     def __init__(self, backend: ModelBackend) -> None:
         self.name = backend.name
+        self.reads_pictures = reads_pictures(backend)
         self._backend = backend
 
     async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> ModelAnswer:
@@ -54,6 +55,12 @@ class PlainModel:
 
         reply = await self._backend.complete(request, None if on_deltas is discard_deltas else on_deltas)
         return ModelAnswer(normalize_tool_calls(reply, call_id), placement.cause, placement.differs_at)
+
+
+def reads_pictures(model: Model | ModelBackend) -> bool:
+    """Returns whether a model is sent the pictures of a request. One that is sent text alone sets `reads_pictures =
+    False`; it gets words in their place."""
+    return getattr(model, "reads_pictures", True) is not False
 
 
 class SessionBackend(Protocol):

@@ -20,6 +20,8 @@ SCREEN: Final = "screen"
 """Kind of the evidence."""
 MOST_SCREENS: Final = 20
 """Screens listed beside a step."""
+_QUOTED: Final = r'"(?:[^"\\\n]|\\.)*"'
+_IN_LINE: Final = re.compile(rf"{_QUOTED}|\[(\d+)\] ((?:[^\"|\n]|{_QUOTED})*)")
 _MOST_TREE = 512 << 10
 _MOST_TEXT = 300
 
@@ -98,4 +100,8 @@ def _target(number: object, before: Evidence, blobs: BlobStore) -> str | None:
     except StoreError:  # the tree may have been erased
         return None
     found = re.search(rf"^\s*\[{number[:9]}\] (.*)$", text, re.MULTILINE)
-    return None if found is None else found[1][:_MOST_TEXT]
+    if found is not None:
+        return found[1][:_MOST_TEXT]
+    # Rows and entries of lists hold several elements in one line; a number in quotes is the page's own text.
+    inside = (one[2].strip() for one in _IN_LINE.finditer(text) if one[1] == number)
+    return next(inside, "")[:_MOST_TEXT] or None

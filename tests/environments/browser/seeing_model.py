@@ -94,12 +94,21 @@ def marked_numbers(request: ModelRequest) -> list[int]:
 def answer(request: ModelRequest) -> Any:
     """Takes a screenshot, reads the page, clicks where the picture shows the wanted element, and finishes."""
     turn = sum(message["role"] == "assistant" for message in request.messages)
+    has_computer = any(tool["function"]["name"] == "computer" for tool in request.tools)
+    if turn == 0 and has_computer:
+        return _call("computer", {"action": "screenshot"})
     if turn < 2:
-        return {"tool_calls": [{"name": ("screenshot", "read_page")[turn], "arguments": {}}]}
+        return _call(("screenshot", "read_page")[turn], {})
     if turn > 2:
-        return {"tool_calls": [{"name": "finish", "arguments": {"message": "clicked"}}]}
+        return _call("finish", {"message": "clicked"})
     tree = [message["content"] for message in request.messages if message["role"] == "tool"][-1]
     marked = marked_numbers(request)
     number = max(int(found) for found in WANTED.findall(tree) if int(found) in marked)
     x, y = middle_of_frame(decode_png(last_picture(request)), number)
-    return {"content": f"number {number}", "tool_calls": [{"name": "mouse_click", "arguments": {"x": x, "y": y}}]}
+    if has_computer:
+        return _call("computer", {"action": "left_click", "coordinate": [x, y]}, f"number {number}")
+    return _call("mouse_click", {"x": x, "y": y}, f"number {number}")
+
+
+def _call(name: str, arguments: dict[str, Any], said: str | None = None) -> dict[str, Any]:
+    return {"content": said, "tool_calls": [{"name": name, "arguments": arguments}]}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from assay.gateway.backends.scripted import ScriptedBackend
 from assay.learning.conversation import stored_pictures
 from assay.records import Trajectory, digest_bytes
 from assay.rollout import RunConfig, Tally, start_run
@@ -22,6 +23,7 @@ FAMILIES = {
     "services": "family:services,app=shop,interface=pages,level=explicit",
     "walks": "family:walks,site=bakery,walks=60",
     "miniwob": "family:miniwob,page=click-test",
+    "computer": "family:services,app=mail,interface=pages,level=explicit,computer=true",
 }
 
 
@@ -41,7 +43,8 @@ async def test_a_click_by_a_picture_hits_the_element_that_it_shows(tmp_path: Pat
     with store:
         screens = [found.data for found in trajectory.evidence if found.kind == SCREEN]
         assert [screen["act"] for screen in screens] == ["screenshot", "mouse_click"]
-        clicked = next(step for step in trajectory.steps if step.tool_calls[0].name == "mouse_click")
+        clicked = next(step for step in trajectory.steps if step.message is not None)
+        assert clicked.tool_calls[0].name == ("computer" if family == "computer" else "mouse_click")
         assert screens[1]["hit"]["bid"] == (clicked.message or "").removeprefix("number ")
         calls = {call.id: call for call in trajectory.calls}
         sent = [stored_pictures(restore_messages(calls, call)) for call in trajectory.calls]
@@ -56,3 +59,14 @@ async def test_a_click_by_a_picture_hits_the_element_that_it_shows(tmp_path: Pat
         assert decode_png(picture).width == (332 if family == "miniwob" else 1280)
         texts = [str(call.request) for call in trajectory.calls]
         assert not any("base64" in text for text in texts)
+
+
+async def test_a_model_that_is_sent_text_alone_is_not_shown_pictures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ScriptedBackend, "reads_pictures", False, raising=False)
+    trajectory, store = await see(tmp_path, FAMILIES["miniwob"])
+    store.close()
+    assert trajectory.finished is not None
+    assert "is sent text alone" in str(trajectory.finished.error)
+    assert len(trajectory.calls) == 1  # the one before the first picture

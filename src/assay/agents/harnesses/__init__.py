@@ -22,8 +22,10 @@ HARNESSES = {
     "openhands-sdk": "openhands_sdk",
     "openai-agents": "openai_agents",
     "smolagents": "smolagents",
+    "playwright-mcp": "playwright_mcp",
 }
-"""Name to module. The last two are libraries, for programs that the agent `command` runs."""
+"""Name to module. `openai-agents` and `smolagents` are libraries, for programs that the agent `command` runs;
+`playwright-mcp` is a server of tools, for the option `browser` of the others."""
 
 
 def find_recipe(name: str) -> Recipe:

@@ -10,7 +10,7 @@ from the state. Not covered: what the program does with the task; like the model
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import msgspec
 
@@ -22,6 +22,7 @@ from assay.errors import AgentError, UserError
 from assay.records import Evidence
 from assay.settings import Settings
 
+from . import playwright_mcp
 from .install import Installed, find_installed
 from .recipe import Recipe, ServerSettings, fill_template, plain_model
 from .tool_servers import add_servers, copy_skills, served_toolbox
@@ -44,6 +45,9 @@ class HarnessOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Variables added to its environment."""
     context_tokens: Annotated[int, msgspec.Meta(ge=1024)] = 131_072
     """Context size passed to the harness; it compacts before that."""
+    browser: Literal["", "playwright-mcp"] = ""
+    """Browser of its own for a task with pages, in its sandbox: `playwright-mcp`, whose tools it then has in place of
+    Assay's. Empty for the task's own tools."""
     output_tokens: Annotated[int, msgspec.Meta(ge=1)] = 8192
     """Maximum reply length passed to the harness."""
 
@@ -67,10 +71,26 @@ class HarnessAgent:
         self._dialect = self._options.dialect or recipe.dialects[0]
         if self._dialect not in recipe.dialects:
             raise UserError(f"{recipe.title} does not speak {self._dialect!r}; it speaks {', '.join(recipe.dialects)}")
-        self._installed = find_installed(Settings.from_environment().cache, recipe)
-        self.mounts: tuple[Mount, ...] = self._installed.mounts()
-        own = tuple(f"{HOME}/{folder}" for folder in recipe.own)
-        self.needs: Needs = msgspec.structs.replace(recipe.needs, tmpfs=(*recipe.needs.tmpfs, *own))
+        cache = Settings.from_environment().cache
+        self._installed = find_installed(cache, recipe)
+        self._browser = None
+        if self._options.browser:
+            if recipe.servers is None or "stdio" not in recipe.servers.transports:
+                raise UserError(f"{recipe.title} starts no MCP servers of its own: leave out browser")
+            self._browser = find_installed(cache, playwright_mcp.RECIPE)
+        parts = (self._installed, *(() if self._browser is None else (self._browser,)))
+        self.mounts: tuple[Mount, ...] = tuple(dict.fromkeys(mount for part in parts for mount in part.mounts()))
+        self.needs: Needs = self._needs()
+
+    def _needs(self) -> Needs:
+        needs, own = self.recipe.needs, self.recipe.own
+        if self._browser is not None:
+            own, more = (*own, playwright_mcp.FOLDER), playwright_mcp.NEEDS
+            names = ("memory_mib", "processes", "open_files", "tmp_mib")
+            needs = msgspec.structs.replace(
+                needs, **{name: max(getattr(needs, name), getattr(more, name)) for name in names}
+            )
+        return msgspec.structs.replace(needs, tmpfs=(*needs.tmpfs, *(f"{HOME}/{folder}" for folder in own)))
 
     async def run(self, attempt: Attempt) -> None:
         workspace = attempt.workspace
@@ -81,6 +101,8 @@ class HarnessAgent:
         home, toolbox = await home_of(workspace), attempt.toolbox
         values = self._values(await attempt.endpoint(), home, _inside(workspace, self._installed))
         servers, instruction = served_toolbox(self.recipe, toolbox, instruction_of(attempt.task))
+        if self._browser is not None:
+            servers, instruction = await self._give_browser(workspace, home, toolbox, instruction_of(attempt.task))
         files = {path: fill_template(text, values) for path, text in self.recipe.files.items()}
         for path, text in add_servers(files, self.recipe, servers).items():
             await workspace.write(f"{HOME}/{path}", text.encode(), mode=0o600)
@@ -93,6 +115,22 @@ class HarnessAgent:
         if result.exit_code in {126, 127} and result.duration_s < 5:
             raise AgentError(f"{self.recipe.title} did not start: {result.stderr.strip()[-500:] or result.exit_code}")
         attempt.finish(describe_exit(self.recipe.title, result))
+
+    async def _give_browser(
+        self, workspace: Workspace, home: str, toolbox: Toolbox, instruction: str
+    ) -> tuple[tuple[ToolServer, ...], str]:
+        """Writes the settings of the harness's own browser; returns its server in place of the world's, and the
+        instruction with the address of the site. Raises `UserError` for a task without pages."""
+        if toolbox.site is None or self._browser is None:
+            raise UserError(
+                f"browser={self._options.browser} of {self.recipe.title} needs a task with pages: take the families "
+                "sites, or services or walks with interface=pages"
+            )
+        config = playwright_mcp.browser_config(toolbox.site, home)
+        await workspace.write(f"{HOME}/{playwright_mcp.FOLDER}/config.json", config.encode(), mode=0o600)
+        others = tuple(server for server in toolbox.servers if not server.url.startswith(toolbox.service_url))
+        server = playwright_mcp.browser_server(self._browser, home)
+        return (*others, server), instruction + playwright_mcp.browser_note(toolbox.site)
 
     def _values(self, endpoint: Endpoint, home: str, places: dict[str, str]) -> dict[str, str]:
         options = self._options
@@ -143,6 +181,12 @@ class HarnessAgent:
             "killed_by": result.killed_by,
             "duration_s": round(result.duration_s, 6),
         }
+        if self._browser is not None:
+            data["browser"] = {
+                "name": self._browser.name,
+                "version": self._browser.version,
+                "packages": self._browser.digest,
+            }
         if servers:
             data["servers"] = [server.name for server in servers]
         if toolbox.skills is not None:

@@ -21,6 +21,7 @@ from .recipe import Recipe, ServerSettings
 
 _COPY = 'if [ -d "$1" ]; then mkdir -p "$2" && cp -R "$1/." "$2/"; fi'
 _COPY_S = 60.0
+_START_S: Final = 60
 COMMAND_NOTE: Final = """\
 
 
@@ -66,10 +67,12 @@ def _typed(server: ToolServer) -> dict[str, Any]:
 
 
 def _codex(server: ToolServer) -> dict[str, Any]:
-    """Codex; without the approval mode it cancels calls of tools that are not marked as read-only."""
-    allowed = {"default_tools_approval_mode": "approve"}
+    """Codex; without the approval mode it cancels calls of tools that are not marked as read-only, and it goes on
+    without a server that has not started within 10 seconds."""
+    allowed: dict[str, Any] = {"default_tools_approval_mode": "approve"}
     if server.transport == "stdio":
-        return {"command": server.command[0], "args": list(server.command[1:]), **allowed}
+        waits = {"startup_timeout_sec": _START_S}
+        return {"command": server.command[0], "args": list(server.command[1:]), **waits, **allowed}
     headers = {"http_headers": server.headers} if server.headers else {}
     return {"url": server.url, **headers, **allowed}
 

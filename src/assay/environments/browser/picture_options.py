@@ -22,38 +22,45 @@ PictureType = Literal["webp", "png"]
 
 
 class PictureOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Options of every world in a browser: what is taken after an act."""
+    """Options of every world in a browser: what is taken after an act, and how a model that sees it may act."""
 
     pictures: bool = True
     """True to store a picture of the page after each act."""
     marks: bool = False
     """True to mark in pictures the elements that are seen and can be acted on, with their numbers."""
     picture_type: PictureType = "webp"
-    """Form of pictures: `webp`, or `png` (without loss, two to four times as large) for models that read no WebP."""
+    """Form of pictures: `webp`, or `png` (without loss, about twice as large) for models that read no WebP."""
+    computer: bool = False
+    """True to offer the tool `computer` of computer-use models, too."""
 
 
 DEFAULT_PICTURES: Final = PictureOptions()
 
 
 class FamilyPictures:
-    """The options `marks` and `picture_type` of a task family whose tasks are in a browser.
+    """The options `marks`, `picture_type` and `computer` of a task family whose tasks are in a browser.
 
     Args:
         family: Name of the family, for errors.
         marks: As in `PictureOptions`.
         picture_type: As in `PictureOptions`.
-        has_pages: False for tasks without a browser, which take neither.
+        computer: As in `PictureOptions`.
+        has_pages: False for tasks without a browser, which take none of them.
 
     Raises:
         UserError: A value is invalid.
     """
 
-    def __init__(self, family: str, marks: object, picture_type: object, *, has_pages: bool = True) -> None:
-        given = {"marks": marks, "picture_type": picture_type}
+    def __init__(
+        self, family: str, marks: object, picture_type: object, computer: object, *, has_pages: bool = True
+    ) -> None:
+        given = {"marks": marks, "picture_type": picture_type, "computer": computer}
         try:
             options = msgspec.convert(given, PictureOptions)
         except msgspec.ValidationError as exc:
-            raise UserError(f"The family {family!r}: {exc}; marks is true or false, picture_type webp or png") from exc
+            raise UserError(
+                f"The family {family!r}: {exc}; marks and computer are true or false, picture_type is webp or png"
+            ) from exc
         fields = asdict(options)
         default = asdict(DEFAULT_PICTURES)
         self._changed = {name: value for name, value in fields.items() if value != default[name]}

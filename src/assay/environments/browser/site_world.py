@@ -135,7 +135,7 @@ class SiteWorld:
     # `World`.
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        return BrowserTools.specs()
+        return BrowserTools.specs(self.options)
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
         tools = await self.open()
@@ -257,6 +257,13 @@ class SiteWorld:
             self._requests.add(origin, head, body, response)
         if self.on_answer is not None:
             self.on_answer(head, body, response)
+        return response
+
+    async def answer_page(self, head: RequestHead, body: bytes) -> Response:
+        """Answers a request of a browser that is not ours. Raises `EnvironmentFailure` if the site is broken."""
+        response = await self._serve(self.home.rstrip("/"), head, body)
+        if response is None:
+            raise EnvironmentFailure(f"the site is broken: {self._failure}")
         return response
 
     def _show(self, screen: Screen) -> None:

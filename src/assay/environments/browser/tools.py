@@ -21,7 +21,7 @@ from assay.environments.schemas import flat_schema
 from assay.environments.services.arguments import readable_arguments
 from assay.records import Observation
 
-from . import acts
+from . import acts, computer
 from .context import BLANK, BrowserContext
 from .keys import MODIFIERS, modifier_event
 from .page_picture import NO_IMAGE, PageImage, take_image
@@ -147,9 +147,9 @@ class BrowserTools:
         return cls(context, home, observe, pictures=pictures)
 
     @staticmethod
-    def specs() -> tuple[ToolSpec, ...]:
+    def specs(pictures: PictureOptions = DEFAULT_PICTURES) -> tuple[ToolSpec, ...]:
         """Returns the tools in a stable order."""
-        return _SPECS
+        return (*_SPECS, computer.SPEC) if pictures.computer else _SPECS
 
     async def open_home(self) -> None:
         """Loads the start page. Raises `ActProblem`."""
@@ -162,6 +162,11 @@ class BrowserTools:
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
         """Calls a tool. Raises `EnvironmentFailure` if the browser is gone."""
+        if name == computer.NAME and self._pictures.computer:
+            try:
+                name, arguments = computer.translate(arguments)
+            except (msgspec.ValidationError, ValueError, RecursionError) as exc:
+                return Observation(f"Wrong arguments for {computer.NAME}: {exc}.", error=True)
         if name not in _TOOLS:
             return Observation(f"Unknown tool {name[:80]!r}; there are {', '.join(_TOOLS)}.", error=True)
         kind, act = _TOOLS[name]

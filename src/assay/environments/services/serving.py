@@ -12,7 +12,7 @@ import re
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 from assay.http.messages import BodyBuffer, RequestHead, Response
 from assay.http.server import HttpServer, ResponseWriter, ServerLimits
@@ -31,16 +31,26 @@ _LOCAL_ORIGIN: Final = re.compile(r"https?://(?:127\.0\.0\.1|localhost|\[::1\])(
 _TOO_LARGE: Final = error(413, "invalid", f"A body has at most {MOST_BODY >> 10} KiB")
 
 
+class HostPages(NamedTuple):
+    """Pages of a host of their own, which a client names in the header `Host`."""
+
+    host: str
+    answer: Callable[[RequestHead, bytes], Awaitable[Response]]
+
+
 @asynccontextmanager
-async def serve_http(tools: ServedTools, listener: socket.socket, site: Site | None = None) -> AsyncIterator[None]:
+async def serve_http(
+    tools: ServedTools, listener: socket.socket, site: Site | None = None, pages: HostPages | None = None
+) -> AsyncIterator[None]:
     """Serves tools on a listening socket, which it closes at the end, together with all connections.
 
     Args:
         tools: The tools.
         listener: The socket.
         site: Web pages of the same tools, whose base is `SITE_PATH`; None for none.
+        pages: Web pages of another host; None for none.
     """
-    async with HttpServer(_ToolApp(tools, site), LIMITS) as server:
+    async with HttpServer(_ToolApp(tools, site, pages), LIMITS) as server:
         await server.listen(listener)
         yield
 
@@ -69,20 +79,24 @@ async def serve_lines(tools: ServedTools, reader: asyncio.StreamReader, write: C
 class _ToolApp:
     """Implements `App`."""
 
-    def __init__(self, tools: ServedTools, site: Site | None) -> None:
+    def __init__(self, tools: ServedTools, site: Site | None, pages: HostPages | None) -> None:
         self.mcp = McpServer(tools)
         self.http = HttpInterface(tools)
-        self.site = site
+        self.site, self.pages = site, pages
 
     def accept(self, head: RequestHead) -> _BodyReader | Response:
+        pages = self.pages
+        is_page = pages is not None and head.headers.get("host") == pages.host
         origin = head.headers.get("origin")
-        if origin is not None and _LOCAL_ORIGIN.fullmatch(origin) is None:
+        if not is_page and origin is not None and _LOCAL_ORIGIN.fullmatch(origin) is None:
             return error(403, "forbidden", "Pages of other origins may not call this service")
         if head.headers.get("content-encoding", "identity").lower() != "identity":
             return error(415, "invalid", "Compressed bodies are not supported")
         length = head.headers.get("content-length", "0")
         if len(length) > 12 or (length.isdecimal() and int(length) > MOST_BODY):
             return _TOO_LARGE
+        if is_page and pages is not None:
+            return _BodyReader(lambda body: pages.answer(head, body))
         site = self.site
         if site is not None and f"{head.target.partition('?')[0]}/".startswith(f"{site.base}/"):
             return _BodyReader(lambda body: site.answer(head, body))

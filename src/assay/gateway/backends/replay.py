@@ -14,11 +14,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from assay.errors import ProviderError
 from assay.gateway.call_tree import CallTree, Placement, content_text
 from assay.gateway.interface import ModelReply, ModelRequest, OnDeltas
 from assay.gateway.model import Model, ModelAnswer
-from assay.records import ModelCall
+from assay.gateway.pictures import name_pictures
+from assay.records import ModelCall, digest_bytes
 
 
 class RecordedCall(NamedTuple):
@@ -74,6 +77,7 @@ class _ReplayedSession:
     def answer(self, call_id: str, request: ModelRequest, placement: Placement) -> ModelReply:
         """Returns the recorded reply. Raises `ProviderError`, not retryable, if the client diverged."""
         self._calls_seen += 1
+        request = msgspec.structs.replace(request, messages=[*name_pictures(request.messages, digest_bytes)])
         found = self._find(request, placement)
         self._matched[call_id] = found
         self._used.add(found.call.id)

@@ -98,6 +98,7 @@ class SmallBackend:
         self.name = name
         self._version = version
         self.retains_requests = False
+        self.reads_pictures = False
         self._server = server
         self._template = template
 

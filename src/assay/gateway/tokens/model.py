@@ -61,6 +61,8 @@ class TokenModel:
         steer: Steer | None = None,
     ) -> None:
         self.name = backend.name
+        self.reads_pictures = False
+        """False: the prompt is rendered here, as text (see `assay.gateway.model.reads_pictures`)."""
         self._backend = backend
         self._renderer = renderer
         self._forced = dict(forced or {})

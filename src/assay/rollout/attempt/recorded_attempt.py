@@ -17,7 +17,8 @@ from assay.agents.teams.interface import TeamSeats
 from assay.environments.interface import Episodic, ExecResult, Tools, Workspace
 from assay.errors import AssayError, LimitReached, ProviderError, UserError
 from assay.gateway.interface import Exchange, MessageLog, ModelBackend, ModelReply, ModelRequest, retains_requests
-from assay.gateway.model import Model, ModelAnswer, PlainModel, discard_deltas, open_session_model
+from assay.gateway.model import Model, ModelAnswer, PlainModel, discard_deltas, open_session_model, reads_pictures
+from assay.gateway.pictures import has_pictures
 from assay.records import (
     Evidence,
     EvidenceAdded,
@@ -317,6 +318,12 @@ class LiveAttempt(Attempt):
         model = self._need_model()
         if self._conversation_model is None:
             self._conversation_model = model.open()
+        # A picture is in one of the newest messages when it is first shown.
+        if not reads_pictures(self._conversation_model) and has_pictures(request.messages[-3:]):
+            raise UserError(
+                f"the model {model.backend.name} is sent text alone, and the agent shows it a picture: leave "
+                "out the option pictures, or take a model that is sent messages (openai:, anthropic:, or http://host/v1#NAME)"
+            )
         self.meter.begin_call()
         position = self._conversation.locate(request)
         call_id, started = self._recorder.begin_call(), time.time()

@@ -2,6 +2,7 @@
 
 The world alone is judged. Its state never leaves this process, and programs reach it by calls alone, each a recorded
 step with the world's digest after it. So nothing that the agent wrote runs where the outcome is decided.
+Pages of a world are served, too, under the name of its site (`Host`), for a browser of the agent's.
 
 Covered: the connection is the sandbox's own; the sandbox has no network but the listeners; it ends before the judging.
 Not covered: two programs of the agent's are not told apart.
@@ -9,19 +10,21 @@ Not covered: two programs of the agent's are not told apart.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from typing import Final, Protocol, Unpack
+from typing import Final, Protocol, Unpack, runtime_checkable
+from urllib.parse import urlsplit
 
 import msgspec
 
-from assay.agents.interface import Agent, Toolbox, ToolServer, sandbox_spec
-from assay.environments.interface import Backend, ExecOptions, ExecResult, Workspace, WorkspaceSpec
+from assay.agents.interface import Agent, SiteAddress, Toolbox, ToolServer, sandbox_spec
+from assay.environments.interface import Backend, ExecOptions, ExecResult, Tools, Workspace, WorkspaceSpec
 from assay.environments.services.command import ADDRESS, command_mount, command_path
 from assay.environments.services.served_tools import ServedTools
-from assay.environments.services.serving import MCP_PATH, serve_http
+from assay.environments.services.serving import MCP_PATH, HostPages, serve_http
 from assay.environments.workspace.session import PATH
 from assay.errors import AssayError, EnvironmentFailure, TaskError
+from assay.http.messages import RequestHead, Response
 from assay.records import Isolation, Task
 from assay.rollout.attempt.recorded_attempt import LiveAttempt
 from assay.rollout.attempt.site import NO_CHECKS, AttemptSite, works_as_control
@@ -36,6 +39,17 @@ from assay.verify import CheckResult, RunChecks
 
 SERVER: Final = "service"
 """Name of the world's MCP server."""
+
+
+@runtime_checkable
+class ServesPages(Protocol):
+    """A world with pages, which any browser may load."""
+
+    home: str
+    """Address of its start page."""
+
+    async def answer_page(self, head: RequestHead, body: bytes) -> Response:
+        """Answers a request. Raises `EnvironmentFailure` if the site is broken."""
 
 
 class WorldSandboxPreparer(Protocol):
@@ -91,11 +105,13 @@ class ServedWorldSite:
             attempt.fail_service(cause)
 
         tools = ServedTools(attempt.tools, attempt.serve, fail)
-        await self._opened.enter_async_context(serve_http(tools, listener))
+        site = _site_of(attempt.tools, url)
+        pages = None if site is None else HostPages(site.host, _answer_with(attempt.tools, fail))
+        await self._opened.enter_async_context(serve_http(tools, listener, pages=pages))
         attempt.workspace = RecordedWorkspace(_AddressedWorkspace(workspace, url), recorder, self._blobs)
         attempt.acting = attempt.workspace
         attempt.observe = attempt.tools.digest
-        attempt.toolbox = Toolbox((ToolServer(SERVER, "http", f"{url}{MCP_PATH}"),), service_url=url)
+        attempt.toolbox = Toolbox((ToolServer(SERVER, "http", f"{url}{MCP_PATH}"),), service_url=url, site=site)
 
     def resolved(self, task: Task) -> Task:
         return self._world.resolved(task)
@@ -133,6 +149,30 @@ class ServedWorldSite:
             await self._opened.aclose()
         finally:
             await self._world.close()
+
+
+def _site_of(world: Tools, url: str) -> SiteAddress | None:
+    """Returns where programs reach the pages of a world; None without pages."""
+    if not isinstance(world, ServesPages):
+        return None
+    parts = urlsplit(world.home)
+    return SiteAddress(world.home, parts.netloc, url.removeprefix("http://"))
+
+
+def _answer_with(
+    world: Tools, fail: Callable[[AssayError], None]
+) -> Callable[[RequestHead, bytes], Awaitable[Response]]:
+    """Returns what answers requests for pages; a site that breaks ends the attempt."""
+
+    async def answer(head: RequestHead, body: bytes) -> Response:
+        assert isinstance(world, ServesPages)
+        try:
+            return await world.answer_page(head, body)
+        except EnvironmentFailure as exc:
+            fail(exc)
+            return Response(500, b"", {})
+
+    return answer
 
 
 class _AddressedWorkspace(WorkspaceWrapper):

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from assay.gateway.call_tree import CallTree, Placement
 from assay.gateway.interface import Exchange, MessageLog, ModelReply, ModelRequest
+from assay.gateway.pictures import name_pictures
 from assay.records import Actor, BranchCause, ModelCall, RawBody, SpanProof, Usage
-from assay.rollout.recording.pictures import store_pictures
 from assay.rollout.recording.redaction import Redactor
 from assay.store import BlobStore, BodyDeltaEncoder
 
@@ -126,7 +126,7 @@ class CallRecordBuilder:
     def _cleaned(self, exchange: Exchange, own: dict[str, Any]) -> _Parts:
         reply = exchange.reply
         model = reply.model if reply else exchange.model
-        messages = store_pictures(exchange.request.messages[exchange.shared_messages :], self._blobs)
+        messages = name_pictures(exchange.request.messages[exchange.shared_messages :], self._blobs.put)
         request = {**exchange.request.sampling, "model": model, "messages": messages, **own}
         response = _response(reply) if reply else None
         names = self._redactor.names_in([request, response, exchange.error, exchange.lineage])

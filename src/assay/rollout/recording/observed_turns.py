@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.gateway.call_tree import content_text
+from assay.gateway.pictures import text_of_parts
 from assay.records import ModelCall, Observation, Step, ToolCall, Truncation
 from assay.rollout.recording.recorder import Recorder
 from assay.store import assistant_message
@@ -89,12 +90,13 @@ class Turns:
         return tuple(map(self._observation, named or [m for m in new if m.get("role") in {"user", "tool"}]))
 
     def _observation(self, message: dict[str, Any]) -> Observation:
-        text = self._recorder.redactor.text(content_text(message.get("content")))
+        blobs = self._recorder.store.blobs
+        text = self._recorder.redactor.text(text_of_parts(message.get("content"), blobs.put))
         identity = message.get("tool_call_id")
         cut = None
         if len(text) > SHOWN:
             whole = text.encode("utf-8", "replace")
-            cut = Truncation(len(whole), self._recorder.store.blobs.put(whole))
+            cut = Truncation(len(whole), blobs.put(whole))
             text = f"{text[: SHOWN // 2]}\n[cut]\n{text[-SHOWN // 2 :]}"
         return Observation(
             content=text,

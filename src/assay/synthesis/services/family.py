@@ -119,6 +119,7 @@ class ServiceTasks:
         knobs: Options of the applications' generators, as a table by application.
         marks: True for pictures of pages in which elements are marked with their numbers.
         picture_type: Form of pictures of pages: `webp` or `png`.
+        computer: True to offer the tool `computer` of computer-use models in a browser, too.
         **harder: Fields of `Harder`.
     """
 
@@ -135,6 +136,7 @@ class ServiceTasks:
         knobs: Mapping[str, Mapping[str, Any]] | None = None,
         marks: bool = False,
         picture_type: str = "webp",
+        computer: bool = False,
         **harder: Any,
     ) -> None:
         require_types(
@@ -165,7 +167,7 @@ class ServiceTasks:
             harder, level=level, kind=kind, user=user, changed=changed, pages=interface == "pages"
         )
         self._has_pages = interface == "pages"
-        self._pictures = FamilyPictures("services", marks, picture_type, has_pages=self._has_pages)
+        self._pictures = FamilyPictures("services", marks, picture_type, computer, has_pages=self._has_pages)
         self._kind = kind
         self._user: UserMode = next(mode for mode in USER_MODES if mode == user)
         self._writes = writes

@@ -69,6 +69,7 @@ class WalkTasks:
         walks: Walks in each world.
         marks: True for pictures of pages in which elements are marked with their numbers.
         picture_type: Form of pictures: `webp` or `png`.
+        computer: True to offer the tool `computer` of computer-use models, too.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class WalkTasks:
         walks: int = 200,
         marks: bool = False,
         picture_type: str = "webp",
+        computer: bool = False,
     ) -> None:
         if bool(app) == bool(site):
             raise UserError("app and site of the family 'walks': give one of them, such as app=shop or site=bakery")
@@ -87,7 +89,7 @@ class WalkTasks:
             raise UserError(f"walks={walks} of the family 'walks': expected 1 to 100000")
         self._worlds: Walkable = ServiceWalks(app, interface) if app else SiteWalks(site, interface)
         self._count = walks
-        self._pictures = FamilyPictures("walks", marks, picture_type, has_pages=interface == "pages")
+        self._pictures = FamilyPictures("walks", marks, picture_type, computer, has_pages=interface == "pages")
 
     def tasks(self, n: int, seed: int) -> tuple[Task, ...]:
         return self.make(n, seed)[0]

@@ -29,15 +29,22 @@ class MiniWobTasks:
         reuse_page: True to begin in the page of an earlier attempt, emptied and loaded anew.
         marks: True for pictures in which elements are marked with their numbers.
         picture_type: Form of pictures: `webp` or `png`.
+        computer: True to offer the tool `computer` of computer-use models, too.
     """
 
     def __init__(
-        self, *, page: str = "", reuse_page: bool = False, marks: bool = False, picture_type: str = "webp"
+        self,
+        *,
+        page: str = "",
+        reuse_page: bool = False,
+        marks: bool = False,
+        picture_type: str = "webp",
+        computer: bool = False,
     ) -> None:
         if not isinstance(reuse_page, bool):
             raise UserError("reuse_page of the family 'miniwob': expected true or false")
         self._options = {"reuse_page": True} if reuse_page else {}
-        self._pictures = FamilyPictures("miniwob", marks, picture_type)
+        self._pictures = FamilyPictures("miniwob", marks, picture_type, computer)
         self._names = tuple(name for name in str(page).split("+") if name)
 
     def tasks(self, n: int, seed: int) -> tuple[Task, ...]:

@@ -22,6 +22,7 @@ from urllib.parse import unquote
 import msgspec
 from msgspec import Meta
 
+from assay.environments.browser import computer
 from assay.environments.browser.page_reuse import PageKey, keep_page, take_page
 from assay.environments.browser.picture_options import PictureOptions
 from assay.environments.browser.random_acts import random_act
@@ -132,7 +133,7 @@ class MiniWobWorld:
     # `World`.
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        return BrowserTools.specs()
+        return BrowserTools.specs(self.options)
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
         tools = await self.open()
@@ -141,7 +142,7 @@ class MiniWobWorld:
         with boundary(EnvironmentFailure, "the browser"):
             observation = await tools.call(name, arguments)
             has_ended = await self._look(tools)
-        if name not in ("read_page", "screenshot"):
+        if (arguments.get("action") if name == computer.NAME else name) not in ("read_page", "screenshot"):
             self._steps.append(self.step)
             self._rewards.append(self._reward if has_ended else 0.0)
             self._errors.append(observation.error)
