@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from assay.errors import UserError
@@ -173,7 +173,7 @@ def test_actions_are_calls_or_texts(text: str, calls: Any) -> None:
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(value=JSON)
 def test_plain_data_is_what_unpickling_gives(protocol: int, value: Any) -> None:
     assert PlainReader().read(load_pickled_data(pickle.dumps(value, protocol))) == value
