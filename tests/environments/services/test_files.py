@@ -126,8 +126,9 @@ async def test_contents_that_cannot_be_taken_are_refused_beside_their_field(
 def test_all_files_of_a_world_are_bounded() -> None:
     world, results = open_world(), []
     for at in range(MOST_SENT // MOST_FILE + 1):
-        results.append(world.act("put_file", {"name": f"{at}.txt", "text": "x" * MOST_FILE}))
+        results.append(world.act("put_file", {"name": f"{at}.txt", "text": f"{at}" * MOST_FILE}))
     assert "All files together have at most 1024 KiB" in results[-1].content
+    assert world.act("put_file", {"name": "0.txt", "text": "y" * MOST_FILE}).error  # the content before it stays
     for at in range(70):
         results.append(world.act("put_file", {"name": f"small-{at}.txt", "text": ""}))
     assert "There are 64 files already" in results[-1].content

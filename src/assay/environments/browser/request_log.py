@@ -19,15 +19,17 @@ from assay.http.messages import RequestHead, Response
 
 MOST_REQUESTS: Final = 200
 """Requests that are kept: the last ones."""
-_MOST_FIELDS: Final = 30
-_LONGEST: Final = 300
+MOST_FIELDS: Final = 30
+"""Fields of a form that are kept."""
+LONGEST: Final = 300
 """Characters of an address or a value."""
 _SECRET: Final = re.compile(
     r"passw|passphrase|passcode|secret|token|api.?key|credential|authori[sz]ation|"
     r"(?<![a-z])(pass|pwd|pin|cvv|cvc|otp|csrf|session.?id|card.?number)(?![a-z])",
     re.IGNORECASE,
 )
-_HIDDEN: Final = "[not kept]"
+HIDDEN: Final = "[not kept]"
+"""Stands for the value of a secret."""
 _PAGES: Final = ("text/html", "application/json")
 _FORM: Final = "application/x-www-form-urlencoded"
 
@@ -64,7 +66,7 @@ class RequestLog:
         elif head.method != "GET" and sent == MULTIPART:
             data = _fields_of(head.headers.get("content-type", ""), body)
         self.count += 1
-        self.listed.append(RecordedRequest(head.method, address[:_LONGEST], response.status, kind, data))
+        self.listed.append(RecordedRequest(head.method, address[:LONGEST], response.status, kind, data))
         del self.listed[:-MOST_REQUESTS]
 
     def facts(self) -> dict[str, Any]:
@@ -79,7 +81,7 @@ def _fields_of(content_type: str, body: bytes) -> tuple[tuple[str, str], ...]:
     except ValueError:
         return ()
     pairs = [*form.pairs, *((upload.field, upload.name) for upload in form.uploads)]
-    return tuple(_shorten(name, value) for name, value in pairs[:_MOST_FIELDS])
+    return tuple(_shorten(name, value) for name, value in pairs[:MOST_FIELDS])
 
 
 def _redacted(text: str) -> tuple[tuple[str, str], ...]:
@@ -87,10 +89,10 @@ def _redacted(text: str) -> tuple[tuple[str, str], ...]:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=10_000)
     except ValueError:
         return ()
-    return tuple(_shorten(name, value) for name, value in pairs[:_MOST_FIELDS])
+    return tuple(_shorten(name, value) for name, value in pairs[:MOST_FIELDS])
 
 
 def _shorten(name: str, value: str) -> tuple[str, str]:
     """Returns a field as it is kept; a value may be an address with a secret of its own."""
     is_secret = _SECRET.search(name) or any(_SECRET.search(part) for part in re.findall(r"[?&;]([^=&;]{1,80})=", value))
-    return name[:_LONGEST], _HIDDEN if is_secret else value[:_LONGEST]
+    return name[:LONGEST], HIDDEN if is_secret else value[:LONGEST]

@@ -37,7 +37,7 @@ FILE: Final = "file"
 MOST_FILE: Final = 128 << 10
 """Bytes of one file."""
 MOST_SENT: Final = 1 << 20
-"""Bytes of all files of a world."""
+"""Bytes of all contents of a world, beyond which no file can be sent."""
 MOST_FILES: Final = 64
 LONGEST_NAME: Final = 100
 _MOST_READ: Final = 20_000
@@ -149,7 +149,7 @@ def put_file(
     if former is not None and former.is_given:
         tx.refuse(f"{name!r} is a file of the person; give yours another name.", "conflict")
     tx.require(former is not None or tx.count(File) < MOST_FILES, f"There are {MOST_FILES} files already.", "conflict")
-    stored = sum(file.size for file in tx.find(File))
+    stored = sum(len(one.base64) * 3 // 4 for one in tx.find(FileContent))  # replaced ones, too: rows may refer to them
     tx.require(stored + len(content) <= MOST_SENT, f"All files together have at most {MOST_SENT >> 10} KiB.")
     file = store_content(tx, name, content)
     if former is None:

@@ -104,6 +104,8 @@ class TrajectoryBuilder:
         self.later: list[Body] = []
         """Events after the end."""
         self._judged: list[Body] = []
+        self._beside: dict[int, list[Body]] = {}
+        """Evidence by the index of the turn that it stands before."""
         self._evidence = 0
         self._ids: set[str] = set()
         """Ids of the evidence."""
@@ -144,6 +146,10 @@ class TrajectoryBuilder:
             named["stderr"], named["stderr_truncated"] = truncate_text(named["stderr"], self._reading)
         known: Truncation | None = named.pop("truncated", None) or truncated
         return Observation(text, call_id, truncated=known, **named)
+
+    def keep_bytes(self, data: bytes) -> str:
+        """Stores bytes as a blob; returns their digest."""
+        return self._reading.store_blob(data)
 
     def keep_text(self, text: str) -> str:
         """Stores a text as a blob; returns its digest."""
@@ -209,14 +215,21 @@ class TrajectoryBuilder:
         return call.id
 
     def add_evidence(
-        self, kind: str, data: dict[str, Any], *, channel: Channel = "state", blobs: tuple[str, ...] = ()
+        self,
+        kind: str,
+        data: dict[str, Any],
+        *,
+        channel: Channel = "state",
+        blobs: tuple[str, ...] = (),
+        beside: int | None = None,
     ) -> str:
-        """Adds evidence and returns its id."""
+        """Adds evidence and returns its id. It stands after the turns, or before that with the index `beside`."""
         while f"i{self._evidence}" in self._ids:
             self._evidence += 1
         found = Evidence(f"i{self._evidence}", channel, kind, data, blobs)
         self._ids.add(found.id)
-        self._judged.append(EvidenceAdded(found))
+        target = self._judged if beside is None else self._beside.setdefault(beside, [])
+        target.append(EvidenceAdded(found))
         return found.id
 
     def add_text_evidence(self, kind: str, text: str, **data: Any) -> str:
@@ -295,5 +308,6 @@ class TrajectoryBuilder:
         made: list[Body] = [ModelCalled(call) for call in self.calls if call.id not in linked]
         for step in self.steps:
             call = by_id.pop(step.call, None) if step.call else None
+            made += self._beside.get(step.index, ())
             made += [StepAdded(step)] if call is None else [ModelCalled(call), StepAdded(step)]
         return made

@@ -119,7 +119,7 @@
     controls().forEach((el, at) => {
       if (!el.files || !el.files.length) return;
       const chosen = chosenIn(el);
-      if (String(given.get(el)) === String(chosen)) kept.files.push([at, el.name, chosen]);
+      if (JSON.stringify(given.get(el)) === JSON.stringify(chosen)) kept.files.push([at, el.name, chosen]);
       else lost.push('chosen files');
     });
     kept.lost = lost;

@@ -1,0 +1,1 @@
+"""Runs of agents in BrowserGym: studies of AgentLab, and the JSON that AgentRewardBench makes of them."""
