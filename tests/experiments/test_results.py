@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from assay.learning.skills.folder import validate_skill
+from assay.learning.skills.records import HarmCheck, TrialRecord
 from experiments import prompt_null, team_credit
 from experiments._paired import arm_cells, mean_cell, range_cell
 from experiments._results import PAGES, RESULTS, Bar, Recording, Result, Table, render_tables
-from experiments.refused_skills import ALPHA, make_skills
+from experiments.refused_skills import ALPHA, PLAN, make_skill, report
 from experiments.repair_tries import ARMS, RepairTry, expect, take_majority
 
 pytestmark = pytest.mark.newest
@@ -97,8 +98,20 @@ def test_combinators_of_recorded_tries_choose_as_the_agents_do() -> None:
 
 
 def test_the_skills_that_are_to_be_refused_are_valid() -> None:
-    found = make_skills("assay/networkx-1")
-    assert [one.skill.name for one in found] == ["leaking", "harmful", "null", "inverted"]
-    assert all(validate_skill(one.skill) == () for one in found)
-    assert "assay/networkx-1" in found[0].skill.text
-    assert 4 * ALPHA <= 0.05  # of the four that are run, one of them learnt
+    found = [make_skill(name, "assay/networkx-1") for name in PLAN if name != "learnt"]
+    assert all(validate_skill(one) == () for one in found)
+    assert ["assay/networkx-1" in one.text for one in found] == [True, False, False, False]
+    assert 4 * ALPHA <= 0.05  # of the four trials that are run
+
+
+def test_a_refusal_for_another_reason_than_the_planned_one_misses_its_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    trial = TrialRecord(
+        accepted=False, causes=("harm", "no gain"), reasons=("lost",), holdout="", alpha=0.1, arms=(), p_none=None,
+        p_placebo=None, harm_check=HarmCheck(("a", "b"), 9, 3, (26, 8), 0.002, 0.025),
+    )  # fmt: skip
+    report({"harmful": trial, "null": trial, "learnt": None}, Recording("n", "c", [1], "p", enabled=False))
+    shown = capsys.readouterr().out
+    assert "26 of 27 and 8 of 27 | refused: harm, no gain" in shown
+    assert "\nmet: harmful is refused for harm: refused" in shown
+    assert "\nmissed: null is refused for no gain, not for harm: refused: harm" in shown
+    assert "\nnot decided: learnt is refused for no gain, not for harm: not run" in shown
