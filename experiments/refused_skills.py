@@ -47,40 +47,46 @@ LIKELY = 0.8
 """Operators that the agent's own table takes for at least this likely are the ones that `harmful` calls unlikely."""
 
 
-class Expected(NamedTuple):
-    """One skill and why it is to be refused."""
+class Cause(NamedTuple):
+    """Why a skill is to be refused."""
 
-    skill: SkillFolder
-    cause: str
-    """Cause that the refusal has to name."""
+    first: str
+    """Cause that is named first."""
     never: str = ""
-    """Cause that it may not name."""
+    """Cause that may not be named."""
 
 
-def make_skills(task_id: str) -> list[Expected]:
-    """Returns the skills but the learnt one; the last is tried only where the harmful one is not refused for harm."""
-    unlikely = {name: 0.01 for name, factor in LIKELIHOOD.items() if factor >= LIKELY}
-    inverted = {name: 0.001 if name in unlikely else 1000.0 for name in LIKELIHOOD}
-    slightly = {name: LIKELIHOOD[name] * 0.95 for name in ("ternary_swapped", "sign_added")}
-    text = f"{write_priors('leaking', LIKELIHOOD).text}\nIn {task_id} the fault is in the first function.\n"
-    return [
-        Expected(SkillFolder("leaking", {SKILL_FILE: text.encode()}), "leak"),
-        Expected(write_priors("harmful", unlikely), "harm"),
-        Expected(write_priors("null", slightly), "no gain", "harm"),
-        Expected(write_priors("inverted", inverted), "harm"),
-    ]
+PLAN = {
+    "leaking": Cause("leak"),
+    "harmful": Cause("harm"),
+    "learnt": Cause("no gain", never="harm"),
+    "null": Cause("no gain", never="harm"),
+    "inverted": Cause("harm"),
+}
+"""In the order of the trials; `inverted` only where `harmful` was not refused for harm."""
 
 
-def learn_priors() -> Expected:
-    """Returns the skill that says how much more often than chance each operator restored a file, in packages without
-    networkx."""
-    faults = [one for name in PACKAGES for one in make_faults(name, FAULTS, random.Random(name))]
-    return Expected(write_priors("learnt", count_factors(faults)), "no gain", "harm")
+def make_skill(name: str, task_id: str) -> SkillFolder:
+    """Returns a skill of the plan; the learnt one is counted in packages without networkx."""
+    if name == "learnt":
+        faults = [one for package in PACKAGES for one in make_faults(package, FAULTS, random.Random(package))]
+        return write_priors(name, count_factors(faults))
+    unlikely = {operator: 0.01 for operator, factor in LIKELIHOOD.items() if factor >= LIKELY}
+    tables = {
+        "leaking": LIKELIHOOD,
+        "harmful": unlikely,
+        "null": {operator: LIKELIHOOD[operator] * 0.95 for operator in ("ternary_swapped", "sign_added")},
+        "inverted": {operator: 0.001 if operator in unlikely else 1000.0 for operator in LIKELIHOOD},
+    }
+    skill = write_priors(name, tables[name])
+    if name != "leaking":
+        return skill
+    text = f"{skill.text}\nIn {task_id} the fault is in the first function.\n"
+    return SkillFolder(name, {SKILL_FILE: text.encode()})
 
 
-async def try_skill(expected: Expected, folder: str, settings: Settings) -> TrialRecord:
+async def try_skill(name: str, folder: str, settings: Settings) -> TrialRecord:
     """Runs or continues the trial of one skill."""
-    name = expected.skill.name
     config = TrialConfig(
         skill=name, tasks=(folder,), agent="repair", agent_options={"budget": BUDGET}, looks=1, alpha=ALPHA,
         harm_attempts=HARM_ATTEMPTS, no_placebo=True, seed=SEED, concurrency=2,
@@ -91,10 +97,15 @@ async def try_skill(expected: Expected, folder: str, settings: Settings) -> Tria
     return entry.trial
 
 
-def report(found: Mapping[str, tuple[Expected, TrialRecord]], recording: Recording) -> None:
-    """Reports the decisions."""
+def report(found: Mapping[str, TrialRecord | None], recording: Recording) -> None:
+    """Reports the decisions; None stands for a trial that was not run."""
     rows, bars = [], []
-    for name, (expected, trial) in found.items():
+    for name, trial in found.items():
+        first, never = PLAN[name]
+        bar = f"{name} is refused for {first}{f', not for {never}' if never else ''}"
+        if trial is None:
+            bars.append(Bar(bar, "not run", None))
+            continue
         arms = {arm.name: f"{arm.passed} of {arm.judged}" for arm in trial.arms}
         check = "-"
         if trial.harm_check is not None:
@@ -102,9 +113,8 @@ def report(found: Mapping[str, tuple[Expected, TrialRecord]], recording: Recordi
             check = " and ".join(f"{passed} of {total}" for passed in trial.harm_check.passed)
         decision = "released" if trial.accepted else f"refused: {', '.join(trial.causes)}"
         rows.append([name, arms.get("none", "-"), arms.get("skill", "-"), check, decision, "; ".join(trial.reasons)])
-        met = not trial.accepted and trial.causes[0] == expected.cause and expected.never not in trial.causes
-        but = f", not for {expected.never}" if expected.never else ""
-        bars.append(Bar(f"{name} is refused for {expected.cause}{but}", decision, met))
+        met = not trial.accepted and trial.causes[0] == first and never not in trial.causes
+        bars.append(Bar(bar, decision, met))
     columns = ["skill", "passed without", "passed with", "harm check: without and with", "decision", "reasons"]
     recording.write({"trials": Table(columns, rows)}, bars)
 
@@ -114,23 +124,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", help="task folders, as `assay demo` makes them")
     parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")
+    parser.add_argument("--only", nargs="+", choices=list(PLAN), default=list(PLAN), help="try only these skills")
     parser.add_argument("--record", action="store_true", help="writes experiments/results")
     given = parser.parse_args()
     command = f"python -m experiments.refused_skills {given.folder} --record"
     recording = Recording("refused-skills", command, [SEED], __doc__ or "", enabled=given.record)
     with tempfile.TemporaryDirectory() as scratch:
         settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
-        tasks = find_tasks((given.folder,))
-        library, found = SkillLibrary(settings.store), dict[str, tuple[Expected, TrialRecord]]()
-        *skills, inverted = make_skills(tasks[0].task.id)
-        for expected in (*skills, learn_priors(), inverted):
-            name = expected.skill.name
-            if expected is inverted and "harm" in found["harmful"][1].causes:
+        task_id = find_tasks((given.folder,))[0].task.id
+        library, found = SkillLibrary(settings.store), dict[str, TrialRecord | None]()
+        for name in PLAN:
+            harmful = found.get("harmful")
+            if name == "inverted" and harmful is not None and "harm" in harmful.causes:
                 continue  # harm was shown already
+            if name not in given.only:
+                found[name] = None
+                continue
             if name not in library.names():
-                library.add(expected.skill, "import", reason="to be refused", source="experiments.refused_skills")
-            found[name] = expected, asyncio.run(try_skill(expected, given.folder, settings))
-            print(f"{name}: {found[name][1].causes}", flush=True)
+                skill = make_skill(name, task_id)
+                library.add(skill, "import", reason="to be refused", source="experiments.refused_skills")
+            trial = found[name] = asyncio.run(try_skill(name, given.folder, settings))
+            print(f"{name}: {trial.causes}", flush=True)
         report(found, recording)
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from assay.learning.skills.folder import validate_skill
+from assay.learning.skills.records import HarmCheck, TrialRecord
 from experiments import prompt_null, team_credit
 from experiments._paired import arm_cells, mean_cell, range_cell
 from experiments._results import PAGES, RESULTS, Bar, Recording, Result, Table, render_tables
-from experiments.refused_skills import ALPHA, make_skills
-from experiments.repair_tries import ARMS, RepairTry, expect, take_majority
+from experiments.refused_skills import ALPHA, PLAN, make_skill, report
 
 pytestmark = pytest.mark.newest
 
@@ -81,24 +81,21 @@ def test_simulated_estimates_are_unbiased_and_coupled_ones_vary_least() -> None:
     assert limit.independent < limit.coupled <= 1.0
 
 
-def test_combinators_of_recorded_tries_choose_as_the_agents_do() -> None:
-    lost, done, wrong = (
-        RepairTry(False, False, "a", 2, 20),
-        RepairTry(True, True, "b", 3, 5),
-        RepairTry(False, True, "c", 4, 9),
-    )
-    found = {name: choose([lost, wrong, done]) for name, choose in ARMS.items()}
-    assert [one.chosen for one in found.values()] == [lost, done, wrong, lost]
-    assert [len(one.made) for one in found.values()] == [1, 3, 2, 3]
-    assert take_majority([lost, done, done]).chosen == done
-    # retry hands in the earlier one of done and wrong, which agree in nothing that it sees
-    assert expect([lost, wrong, done], ARMS["retry up to 3, visible tests"])[0] == pytest.approx(1 / 2)
-    assert expect([lost, wrong, done], ARMS["best of 3, verdict"]) == (1.0, 9.0, 34.0, 3.0)
-
-
 def test_the_skills_that_are_to_be_refused_are_valid() -> None:
-    found = make_skills("assay/networkx-1")
-    assert [one.skill.name for one in found] == ["leaking", "harmful", "null", "inverted"]
-    assert all(validate_skill(one.skill) == () for one in found)
-    assert "assay/networkx-1" in found[0].skill.text
-    assert 4 * ALPHA <= 0.05  # of the four that are run, one of them learnt
+    found = [make_skill(name, "assay/networkx-1") for name in PLAN if name != "learnt"]
+    assert all(validate_skill(one) == () for one in found)
+    assert ["assay/networkx-1" in one.text for one in found] == [True, False, False, False]
+    assert 4 * ALPHA <= 0.05  # of the four trials that are run
+
+
+def test_a_refusal_for_another_reason_than_the_planned_one_misses_its_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    trial = TrialRecord(
+        accepted=False, causes=("harm", "no gain"), reasons=("lost",), holdout="", alpha=0.1, arms=(), p_none=None,
+        p_placebo=None, harm_check=HarmCheck(("a", "b"), 9, 3, (26, 8), 0.002, 0.025),
+    )  # fmt: skip
+    report({"harmful": trial, "null": trial, "learnt": None}, Recording("n", "c", [1], "p", enabled=False))
+    shown = capsys.readouterr().out
+    assert "26 of 27 and 8 of 27 | refused: harm, no gain" in shown
+    assert "\nmet: harmful is refused for harm: refused" in shown
+    assert "\nmissed: null is refused for no gain, not for harm: refused: harm" in shown
+    assert "\nnot decided: learnt is refused for no gain, not for harm: not run" in shown
