@@ -25,9 +25,9 @@ class CountingStore(SimulatedStore):
         super().__init__()
         self.reads: Counter[str] = Counter()
 
-    async def read(self, key: str, *, limit: int | None = None) -> bytes:
+    async def read(self, key: str, *, limit: int | None = None, size: int | None = None) -> bytes:
         self.reads[key.rpartition("/")[2]] += 1
-        return await super().read(key, limit=limit)
+        return await super().read(key, limit=limit, size=size)
 
 
 @pytest.fixture
