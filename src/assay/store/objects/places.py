@@ -128,18 +128,6 @@ class UrlObjectStore:
             raise self._failed("read", key, f"{len(data):,} of {size:,} bytes came")
         return data
 
-    async def _read_range(self, key: str, size: int) -> bytes | None:
-        """Reads the first bytes of an object; None if that failed. It needs one step between threads where a read of
-        unknown size needs two, and costs a third less CPU time."""
-        import obstore
-        from obstore.exceptions import BaseError
-
-        try:
-            data = bytes(await _settled(obstore.get_range_async(self._store, key, start=0, length=size)))
-        except (BaseError, OSError):
-            return None
-        return data if len(data) == size else None
-
     async def list(self, prefix: str, *, after: str = "") -> AsyncIterator[Sequence[ObjectEntry]]:
         import obstore
         from obstore.exceptions import BaseError
@@ -175,6 +163,18 @@ class UrlObjectStore:
             return
         except (BaseError, OSError) as exc:
             raise self._failed("delete", key, exc) from None
+
+    async def _read_range(self, key: str, size: int) -> bytes | None:
+        """Reads the first bytes of an object; None if that failed. It needs one step between threads where a read of
+        unknown size needs two, and costs a third less CPU time."""
+        import obstore
+        from obstore.exceptions import BaseError
+
+        try:
+            data = bytes(await _settled(obstore.get_range_async(self._store, key, start=0, length=size)))
+        except (BaseError, OSError):
+            return None
+        return data if len(data) == size else None
 
     def _failed(self, verb: str, key: str, reason: object) -> ObjectStoreError:
         return ObjectStoreError(f"{self}: cannot {verb} {key or 'the objects'}: {_line(reason)}")
