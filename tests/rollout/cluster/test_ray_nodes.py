@@ -121,6 +121,7 @@ def test_an_actor_in_ray_imports_no_libraries_of_arrays() -> None:
 import sys
 from assay.rollout.cluster.ray_actor import RayNodeActor
 RayNodeActor()
+import assay.rollout.cluster.transport  # as it does when no command has called it for long
 try:
     import pyarrow
 except ModuleNotFoundError:  # what Ray expects where it is not installed
