@@ -108,6 +108,7 @@ def main(words: Sequence[str] | None = None) -> None:
         missing["all of it"] = "Ray is not installed: pip install 'assay[ray]', or --peer-python ray=PATH"
         Report("cluster", HOW, rows, _targets(rows), missing).finish(COLUMNS, given.into)
         return
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background, and what it starts, ignores it
     with tempfile.TemporaryDirectory(prefix="assay-cluster-") as text:
         folder = Path(text)
         load = _load(folder, given.tasks, given.agent, 2 if given.quick else given.attempts)

@@ -3,10 +3,11 @@
     python -m benchmarks.place [--quick] [--only commits|takeover|query] [--place NAME]
 
 `commits`: writer processes commit trials of about 4 kB, each under a key of its own, 32 at once in all; the CPU time of
-the client includes encoding the record. `takeover`: from the start of a new coordinator to its first grant, with a node
-that is idle and a run whose finals are all there but one. `query`: a query over sealed runs in the place with an empty
-cache (cold) and again (warm, which lists the place), and in the folder that they came from (local), in turns, medians
-of 5; and copying all of the runs into an empty folder (copy).
+the client includes encoding the record. `puts alone` are as many bytes by obstore without our code. `takeover`: from
+the start of a new coordinator to its first grant, with a node that is idle and a run whose finals are all there but
+one. `query`: a query over sealed runs in the place with an empty cache (cold) and again (warm, which lists the place),
+and in the folder that they came from (local), in turns, medians of 5; and copying all of the runs into an empty folder
+(copy).
 """
 
 from __future__ import annotations
@@ -189,13 +190,14 @@ def commits(url: str, size: Size, _: Path) -> list[dict[str, Any]]:
     """Commits a second of several processes, and the CPU time of one commit at the client."""
     with ProcessPoolExecutor(WRITERS, mp_context=multiprocessing.get_context("spawn")) as writers:
         list(writers.map(_warm_up, [url] * WRITERS))  # imports and connections are not measured
-        began = time.monotonic()
-        spent = list(writers.map(_write, [url] * WRITERS, range(WRITERS), [size.commits // WRITERS] * WRITERS))
-        wall_s = time.monotonic() - began
-    per_s, cpu_us = size.commits / wall_s, sum(spent) / size.commits * 1e6
-    return [
-        {"size": size.commits, "per_s": round(per_s), "client_cpu_us": round(cpu_us, 1), "wall_s": round(wall_s, 3)}
-    ]
+        rows = []
+        for what, write in (("commits", _write), ("puts alone", _put)):
+            began = time.monotonic()
+            spent = list(writers.map(write, [url] * WRITERS, range(WRITERS), [size.commits // WRITERS] * WRITERS))
+            wall_s, cpu_us = time.monotonic() - began, sum(spent) / size.commits * 1e6
+            costs = {"per_s": round(size.commits / wall_s), "client_cpu_us": round(cpu_us, 1)}
+            rows.append({"what": what, "size": size.commits, **costs, "wall_s": round(wall_s, 3)})
+    return rows
 
 
 def _warm_up(url: str) -> None:
@@ -207,6 +209,28 @@ def _write(url: str, writer: int, count: int) -> float:
     body = _trial(BYTES)
     began = time.process_time()
     asyncio.run(_commit_many(url, "commits", [f"writer-{writer}@{number}" for number in range(count)], body))
+    return time.process_time() - began
+
+
+def _put(url: str, writer: int, count: int) -> float:
+    """As `_write`, by obstore alone."""
+    import obstore
+
+    place, body = open_place(url, create=True), msgspec.msgpack.encode(_trial(BYTES))
+    left = iter(range(count))
+
+    async def work() -> None:
+        for number in left:
+            key = f"puts/{writer}/{number}"
+            await obstore.put_async(place._once, key, body, mode="create", use_multipart=False)
+
+    async def put_many() -> None:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(AT_ONCE // WRITERS):
+                group.create_task(work())
+
+    began = time.process_time()
+    asyncio.run(put_many())
     return time.process_time() - began
 
 

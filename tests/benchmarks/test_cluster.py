@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 
 from benchmarks import cluster
+from benchmarks._node_memory import machine_pss_mib
 
 pytestmark = pytest.mark.quick
 
@@ -50,3 +53,21 @@ def test_without_one_nothing_is_measured_and_it_says_so(replaced: Any, tmp_path:
     found = json.loads((tmp_path / "cluster.json").read_text())
     assert "Ray is not installed" in found["not_measured"]["all of it"]
     assert (found["rows"], replaced) == ([], [])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="page frames are shown to root alone")
+def test_memory_of_a_machine_counts_each_page_once() -> None:
+    """Two processes share the pages of one that both were forked from."""
+    code = "import os, time; b = bytearray(os.urandom(1)) * (64 << 20); print(os.fork(), flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = max(int(parent.stdout.readline()), int(parent.stdout.readline()))
+        try:
+            both, alone = machine_pss_mib([parent.pid, child]), machine_pss_mib([parent.pid])
+        finally:
+            os.kill(child, signal.SIGKILL)
+            parent.kill()
+    assert both[parent.pid] == pytest.approx(both[child], abs=8)
+    assert sum(both.values()) == pytest.approx(alone[parent.pid], abs=8)
+    assert alone[parent.pid] > 64
+    assert machine_pss_mib([parent.pid, os.getpid()])[parent.pid] == 0

@@ -80,7 +80,7 @@ class BucketView:
             raise ObjectStoreError("the answer is lost")
         return created
 
-    async def read(self, key: str, *, limit: int | None = None) -> bytes:
+    async def read(self, key: str, *, limit: int | None = None, size: int | None = None) -> bytes:
         await self._travel()
         if key not in self._bucket.objects:
             raise FileNotFoundError(key)

@@ -105,6 +105,10 @@ _EMPTY: dict[str, Any] = dict.fromkeys(sorted(AttemptRow.__struct_fields__)) | {
 """The fields of a chain without events, in the order of their encoding; none of the values is ever changed in place."""
 
 
+_FOLDED = frozenset({StepAdded, AttemptStarted, AttemptEnded, VerdictAdded, Noted})
+"""Events that change a row; most events of an attempt do not."""
+
+
 class RowBuilder:
     """Folds the events of one chain into its row."""
 
@@ -115,6 +119,8 @@ class RowBuilder:
         self._closed = False
 
     def add(self, body: Body) -> None:
+        if type(body) not in _FOLDED:
+            return
         fields = self.fields
         match body:
             case StepAdded():

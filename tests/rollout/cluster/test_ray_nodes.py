@@ -113,3 +113,19 @@ async def test_a_cluster_that_does_not_answer_is_named(monkeypatch: pytest.Monke
 
 def _refuse(**_: object) -> None:
     raise ConnectionError("nothing listens")
+
+
+@pytest.mark.quick
+def test_an_actor_in_ray_imports_no_libraries_of_arrays() -> None:
+    program = """
+import sys
+from assay.rollout.cluster.ray_actor import RayNodeActor
+RayNodeActor()
+import assay.rollout.cluster.transport  # as it does when no command has called it for long
+try:
+    import pyarrow
+except ModuleNotFoundError:  # what Ray expects where it is not installed
+    sys.exit("numpy" in sys.modules)
+sys.exit(2)
+"""
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0

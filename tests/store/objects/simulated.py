@@ -29,7 +29,7 @@ class SimulatedStore:
         self.objects[key], self.modified[key] = data, time.time()
         return True
 
-    async def read(self, key: str, *, limit: int | None = None) -> bytes:
+    async def read(self, key: str, *, limit: int | None = None, size: int | None = None) -> bytes:
         await self.begin()
         if key not in self.objects:
             raise FileNotFoundError(key)

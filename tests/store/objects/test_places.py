@@ -56,6 +56,15 @@ async def test_reading_names_what_is_absent_or_too_long(place: UrlObjectStore) -
         await place.read("a/b/c" if "memory" in place.url else "z/a/b")
 
 
+async def test_a_listed_size_changes_what_a_read_costs_and_not_what_it_gives(place: UrlObjectStore) -> None:
+    await place.create("a", b"12345")
+    assert [await place.read("a", size=size) for size in (5, 0, 9)] == [b"12345"] * 3  # 9: it was cut since
+    with pytest.raises(ValueError, match="more than 4"):
+        await place.read("a", limit=4, size=5)
+    with pytest.raises(FileNotFoundError, match="absent"):
+        await place.read("absent", size=5)
+
+
 async def test_listing_is_ordered_and_goes_on_after_a_key(place: UrlObjectStore) -> None:
     for key in ("r/a-1/x", "r/a/x", "r/a0/x", "s"):
         await place.create(key, b"12")

@@ -11,7 +11,7 @@ import pytest
 from assay.errors import StoreError, UserError
 from assay.records import Verdict, VerdictAdded
 from assay.store import append_addendum, query
-from assay.store.objects import Publisher, query_place
+from assay.store.objects import ObjectStoreError, Publisher, query_place
 from tests.store.objects.simulated import SimulatedStore
 
 COUNT = "select run, count(*) from trajectories group by all"
@@ -25,9 +25,9 @@ class CountingStore(SimulatedStore):
         super().__init__()
         self.reads: Counter[str] = Counter()
 
-    async def read(self, key: str, *, limit: int | None = None) -> bytes:
+    async def read(self, key: str, *, limit: int | None = None, size: int | None = None) -> bytes:
         self.reads[key.rpartition("/")[2]] += 1
-        return await super().read(key, limit=limit)
+        return await super().read(key, limit=limit, size=size)
 
 
 @pytest.fixture
@@ -110,3 +110,14 @@ async def test_unknown_runs_and_other_statements_are_refused_before_anything_is_
     with pytest.raises(StoreError, match="no complete run"):
         await query_place(SimulatedStore(), COUNT, tmp_path / "cache")
     assert not place.reads
+
+
+async def test_an_invalid_statement_is_named_though_the_place_fails_meanwhile(tmp_path: Path) -> None:
+    class Unreachable(SimulatedStore):
+        async def begin(self) -> None:
+            raise ObjectStoreError("the place does not answer")
+
+    with pytest.raises(UserError, match="must be one SELECT"):
+        await query_place(Unreachable(), "drop table trajectories", tmp_path / "cache")
+    with pytest.raises(ObjectStoreError, match="does not answer"):
+        await query_place(Unreachable(), COUNT, tmp_path / "cache")

@@ -179,24 +179,35 @@ async def keep_cut(
 
 async def list_finals(objects: ObjectStore, run: str, patience_s: float | None = None) -> set[str]:
     """Returns the names (`object_name`) of a run's attempts that have a final object. Raises `ObjectStoreError`."""
-    names: set[str] = set()
+    return set(await list_final_sizes(objects, run, patience_s))
+
+
+async def list_final_sizes(objects: ObjectStore, run: str, patience_s: float | None = None) -> dict[str, int]:
+    """Returns the bytes of each object that `list_finals` names. Raises `ObjectStoreError`."""
+    sizes: dict[str, int] = {}
     prefix = f"{run_prefix(run)}finals/"
     begin = len(prefix) + len("hh/")
     async for page in list_pages(objects, prefix, patience_s):
-        names.update([entry.key[begin:] for entry in page])
-    return names
+        sizes.update([(entry.key[begin:], entry.size) for entry in page])
+    return sizes
 
 
-async def read_final(objects: ObjectStore, run: str, attempt: str, patience_s: float | None = None) -> TrialRecord:
+async def read_final(objects: ObjectStore, run: str, attempt: str, size: int | None = None) -> TrialRecord:
     """Returns the final record of an attempt. Raises `ObjectStoreError`, or `StoreError` if it is absent or damaged."""
-    return await read_record(objects, final_key(run, attempt), run, attempt, patience_s)
+    return await read_record(objects, final_key(run, attempt), run, attempt, size=size)
 
 
 async def read_record(
-    objects: ObjectStore, key: str, run: str, attempt: str | None, patience_s: float | None = None
+    objects: ObjectStore,
+    key: str,
+    run: str,
+    attempt: str | None,
+    *,
+    size: int | None = None,
+    patience_s: float | None = None,
 ) -> TrialRecord:
     """Returns the record at a key, of this attempt (None: any). Raises as `read_final`; the message names the key."""
-    data = await read_object(objects, key, limit=MOST_OBJECT_BYTES, patience_s=patience_s)
+    data = await read_object(objects, key, limit=MOST_OBJECT_BYTES, size=size, patience_s=patience_s)
     try:
         return decode_record(data, run, attempt)
     except StoreError as exc:
@@ -224,7 +235,7 @@ async def read_cuts(objects: ObjectStore, run: str, patience_s: float | None = N
     records = []
     async for page in list_pages(objects, f"{run_prefix(run)}cut/", patience_s):
         for entry in page:
-            records.append(await read_record(objects, entry.key, run, None, patience_s))
+            records.append(await read_record(objects, entry.key, run, None, size=entry.size, patience_s=patience_s))
     return records
 
 

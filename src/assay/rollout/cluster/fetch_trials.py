@@ -18,15 +18,17 @@ from assay.rollout.plan import PlannedAttempt
 from assay.store import AttemptRow, RunStore
 from assay.store.chain import decode_raw
 from assay.store.objects.interface import ObjectStore
-from assay.store.objects.transfer import AT_ONCE, transfer
+from assay.store.objects.transfer import transfer
 from assay.store.run import CheckedChain
 
-from .commits import TrialRecord, list_finals, read_final, read_record, unpack_unchecked
+from .commits import TrialRecord, list_final_sizes, read_final, read_record, unpack_unchecked
 from .objects import final_key, list_pages, object_name, run_prefix
 from .shared_blobs import fetch_blobs
 
+MOST_ATTEMPTS = 64
+"""That are read and added together."""
 MOST_BYTES = 16 << 20
-"""Of the events that are added in one transaction, unless one chain has more."""
+"""Of them, and of the events that are added in one transaction, unless one chain has more."""
 
 
 class FetchResult(NamedTuple):
@@ -82,38 +84,43 @@ async def fetch_finals(
     """Copies the finals of these attempts that the store lacks; returns how many the place has. Raises as
     `fetch_trials`."""
     names = names or PlacedNames(store.run)
-    found = await list_finals(objects, names.run)
-    there = [one for one in planned if object_name(names.of(one).id) in found]
+    sizes = await list_final_sizes(objects, names.run)
+    there = [one for one in planned if object_name(names.of(one).id) in sizes]
     present = {row.attempt for row in store.attempts() if row.final}
     missing = [one for one in there if one.id not in present]
-    fetched: set[str] = set()
-    for start in range(0, len(missing), AT_ONCE):
-        await _fetch_finals(store, objects, missing[start : start + AT_ONCE], names, fetched)
+    copy = _Copy(store, objects, set())
+    batch: list[tuple[PlannedAttempt, int]] = []
+    for one in missing:
+        size = sizes[object_name(names.of(one).id)]
+        if len(batch) == MOST_ATTEMPTS or sum(bytes_ for _, bytes_ in batch) + size > MOST_BYTES:
+            await _fetch_batch(copy, batch, names)
+            batch = []
+        batch.append((one, size))
+    await _fetch_batch(copy, batch, names)
     return len(there)
 
 
-async def _fetch_finals(
-    store: RunStore, objects: ObjectStore, batch: Sequence[PlannedAttempt], names: PlacedNames, fetched: set[str]
-) -> None:
+async def _fetch_batch(copy: _Copy, batch: Sequence[tuple[PlannedAttempt, int]], names: PlacedNames) -> None:
     records: dict[str, TrialRecord] = {}
 
-    async def read(planned: PlannedAttempt) -> None:
-        records[planned.id] = await read_final(objects, names.run, names.of(planned).id)
+    async def read(one: tuple[PlannedAttempt, int]) -> None:
+        planned, size = one
+        records[planned.id] = await read_final(copy.objects, names.run, names.of(planned).id, size)
 
     await transfer(batch, read)
     checked: list[CheckedChain] = []
     size = 0
     try:
-        for planned in batch:
+        for planned, _ in batch:
             record = records.pop(planned.id)
             if size + record.body.size > MOST_BYTES:
-                store.add_checked(checked)
+                copy.store.add_checked(checked)
                 checked, size = [], 0
             key = final_key(names.run, names.of(planned).id)
-            checked.append(await _check_final(_Copy(store, objects, fetched), planned, record, key))
+            checked.append(await _check_final(copy, planned, record, key))
             size += record.body.size
     finally:
-        store.add_checked(checked)
+        copy.store.add_checked(checked)
 
 
 class _Copy(NamedTuple):
@@ -152,7 +159,7 @@ async def _fetch_cuts(
         for entry in page:
             if ours is not None and entry.key[len(prefix) :].partition("/")[0] not in ours:
                 continue
-            record = await read_record(objects, entry.key, names.run, None)
+            record = await read_record(objects, entry.key, names.run, None, size=entry.size)
             row = store.row(record.body.chain)
             if record.kind == "superseded" or (row is not None and row.head != record.body.head):
                 apart += 1

@@ -118,10 +118,13 @@ async def create_or_read(
     return await read_object(objects, key, limit=limit, patience_s=patience_s)
 
 
-async def read_object(objects: ObjectStore, key: str, *, limit: int, patience_s: float | None = None) -> bytes:
-    """Reads an object of at most `limit` bytes. Raises `StoreError` for a longer or absent one, `ObjectStoreError`."""
+async def read_object(
+    objects: ObjectStore, key: str, *, limit: int, size: int | None = None, patience_s: float | None = None
+) -> bytes:
+    """Reads an object of at most `limit` bytes, whose `size` a listing may have given. Raises `StoreError` for a longer
+    or absent one, `ObjectStoreError`."""
     try:
-        return await answered(lambda: objects.read(key, limit=limit), patience_s)
+        return await answered(lambda: objects.read(key, limit=limit, size=size), patience_s)
     except ValueError as exc:
         raise StoreError(f"{key} has more than {limit} bytes: it was changed") from exc
     except FileNotFoundError as exc:

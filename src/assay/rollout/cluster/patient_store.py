@@ -44,12 +44,12 @@ class PatientStore:
         except ObjectStoreError:
             return await self._repeat(lambda: self._objects.create(key, data))
 
-    async def read(self, key: str, *, limit: int | None = None) -> bytes:
+    async def read(self, key: str, *, limit: int | None = None, size: int | None = None) -> bytes:
         """Reads an object. Raises `FileNotFoundError` and `ValueError`, as `ObjectStore.read`."""
         try:
-            return await self._objects.read(key, limit=limit)
+            return await self._objects.read(key, limit=limit, size=size)
         except ObjectStoreError:
-            return await self._repeat(lambda: self._objects.read(key, limit=limit))
+            return await self._repeat(lambda: self._objects.read(key, limit=limit, size=size))
 
     def list(self, prefix: str, *, after: str = "") -> AsyncIterator[Sequence[ObjectEntry]]:
         return self._objects.list(prefix, after=after)

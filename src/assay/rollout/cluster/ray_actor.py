@@ -138,3 +138,16 @@ class NodeActor:
 
         actor = ray.get_runtime_context().current_actor
         asyncio.get_running_loop().call_later(EXIT_S, actor.exit.remote)
+
+
+class RayNodeActor(NodeActor):
+    """A `NodeActor` in a worker of Ray, which ends with it.
+
+    Where PyArrow and pydantic are installed, Ray imports them, and NumPy, to pickle their objects: 45 MB that an actor
+    which passes bytes does not need. The node is another process, and has them.
+    """
+
+    def __init__(self) -> None:
+        for name in ("pyarrow", "pydantic"):
+            sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # its import fails, and Ray goes on
+        super().__init__()

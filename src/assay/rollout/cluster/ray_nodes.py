@@ -22,7 +22,7 @@ from assay.errors import EnvironmentFailure, MissingLibraryError, UserError
 
 from .local_nodes import DRAIN_S, MOST_RESTARTS, RESTART_WAIT_S, NodeEnd, NodeOrders, Restarts
 from .place_records import AgentAnnouncement, Connect, connect_http
-from .ray_actor import UNREACHABLE, NodeActor
+from .ray_actor import UNREACHABLE, RayNodeActor
 from .transport import (
     BackoffLink,
     GrantRequest,
@@ -289,7 +289,7 @@ def _create_actor(name: str, machine: str) -> Any:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     return (
-        ray.remote(NodeActor)
+        ray.remote(RayNodeActor)
         .options(
             name=name,
             namespace=NAMESPACE,

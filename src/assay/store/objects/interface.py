@@ -35,9 +35,12 @@ class ObjectStore(Protocol):
         Raises `ObjectStoreError` if it is unknown whether the object was created: read it, or create it again.
         """
 
-    async def read(self, key: str, *, limit: int | None = None) -> bytes:
-        """Raises `FileNotFoundError` for an absent key, `ValueError` for an object longer than `limit` bytes, and
-        `ObjectStoreError`."""
+    async def read(self, key: str, *, limit: int | None = None, size: int | None = None) -> bytes:
+        """Reads an object. Its `size`, where a listing gave it, makes that cheaper.
+
+        Raises `FileNotFoundError` for an absent key, `ValueError` for an object longer than `limit` bytes, and
+        `ObjectStoreError`.
+        """
 
     def list(self, prefix: str, *, after: str = "") -> AsyncIterator[Sequence[ObjectEntry]]:
         """Yields pages of the objects whose keys begin with `prefix`, in the order of keys, after the key `after`.

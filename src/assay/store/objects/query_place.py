@@ -154,12 +154,12 @@ class _CachedManifests:
     def __str__(self) -> str:
         return str(self._place)
 
-    async def read(self, key: str, *, limit: int | None = None) -> bytes:
+    async def read(self, key: str, *, limit: int | None = None, size: int | None = None) -> bytes:
         path = f"{self.folder}/{key.removeprefix(INDEX_PREFIX).replace('/', '@')}"  # a run's name has no @
         try:
             return _read(path)
         except FileNotFoundError:
-            data = await self._place.read(key, limit=limit)
+            data = await self._place.read(key, limit=limit, size=size)
             _write(Path(path), data)
             return data
 
