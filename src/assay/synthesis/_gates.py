@@ -87,8 +87,10 @@ class GateOutcome(msgspec.Struct, frozen=True):
 class Runner(Protocol):
     """Test runner that the gates use."""
 
-    async def run(self, jobs: Sequence[Job], *, repetition: int, fresh: bool = False) -> dict[str, JobResult]:
-        """Runs jobs; `fresh` ones in processes that import the package themselves."""
+    async def run(
+        self, jobs: Sequence[Job], *, repetition: int, together: bool = False, fresh: bool = False
+    ) -> dict[str, JobResult]:
+        """Runs jobs, as `Laboratory.run` does."""
 
 
 class Separator(Protocol):
@@ -217,7 +219,7 @@ async def _check_parts(
     for number, part in enumerate(split_hunks(right, one.changes)):
         write = {**one.base, **part}
         jobs.append(Job(f"{one.digest} {number}", tests, write=write, cpu_s=limit, until_failure=True))
-    done = await run_until_failure(laboratory, jobs) if len(jobs) > 1 else {}
+    done = await run_until_failure(laboratory, jobs, together=not one.base) if len(jobs) > 1 else {}
     for number, result in enumerate(done[job.id] for job in jobs if job.id in done):
         if all_pass(tests, result):
             return GateOutcome(
@@ -232,7 +234,8 @@ async def _check_constants(
     """Replaces each changed function by a constant; tests that expect only one answer would pass."""
     jobs = {(one.digest, c): _constant_job(context, one, facts[one.digest], c) for one in alive for c in CONSTANTS}
     changed = {key: job for key, job in jobs.items() if job is not None}
-    done = await run_until_failure(laboratory, list(changed.values()))
+    together = not any(one.base for one in alive)
+    done = await run_until_failure(laboratory, list(changed.values()), together=together)
     found: dict[str, GateOutcome] = {}
     for (digest, constant), job in changed.items():
         if all_pass(job.tests, done[job.id]):
@@ -256,14 +259,14 @@ def _constant_job(context: GateContext, one: TaskCandidate, facts: GateOutcome, 
     return Job(f"{one.digest} {constant}", tests, write=write, cpu_s=cpu_limit(context, one), until_failure=True)
 
 
-async def run_until_failure(laboratory: Runner, jobs: Sequence[Job]) -> dict[str, JobResult]:
-    """Runs each job until one of its tests fails. A slow test runs last: one without end need not run where another
-    test fails."""
+async def run_until_failure(laboratory: Runner, jobs: Sequence[Job], *, together: bool) -> dict[str, JobResult]:
+    """Runs each job until one of its tests fails, in a process of its own or, as far as that fails, `together` with
+    those beside it. A slow test runs last: one without end need not run where another test fails."""
     results: dict[str, JobResult] = {}
     slow: dict[str, tuple[str, ...]] = {job.id: () for job in jobs}
     pending = [msgspec.structs.replace(job, slow_s=SLOW_S) for job in jobs]
     while pending:
-        done = await laboratory.run(pending, repetition=0)
+        done = await laboratory.run(pending, repetition=0, together=together)
         results |= done
         pending = [job for job in pending if done[job.id].ended == "slow"]
         for at, job in enumerate(pending):
@@ -342,7 +345,16 @@ def _find_copies(context: GateContext, one: TaskCandidate, path: str) -> Iterato
 async def _run_candidates(
     context: GateContext, alive: Sequence[TaskCandidate], laboratory: Runner, repetition: int, *, fresh: bool = False
 ) -> dict[str, JobResult]:
-    jobs = [Job(c.digest, c.tests, write={**c.base, **c.changes}, cpu_s=cpu_limit(context, c)) for c in alive]
+    jobs = [
+        Job(
+            c.digest,
+            c.tests,
+            write={**c.base, **c.changes},
+            cpu_s=cpu_limit(context, c),
+            slow_s=0.0 if fresh else slow_limit(context, c),
+        )
+        for c in alive
+    ]
     return await laboratory.run(jobs, repetition=repetition, fresh=fresh)
 
 
@@ -353,8 +365,15 @@ def cpu_limit(context: GateContext, one: TaskCandidate) -> float:
     )
 
 
+def slow_limit(context: GateContext, one: TaskCandidate) -> float:
+    """Returns the CPU seconds for one test of a candidate's, about ten times what the slowest of them takes unbroken:
+    most runs that would spend the limit of all tests are in one that has no end."""
+    slowest_ms = max((_passing_tests(context, one).get(test, 0.0) for test in one.tests), default=0.0)
+    return min(cpu_limit(context, one), 2 * SLOW_S + slowest_ms / 100)
+
+
 def _check_first_run(context: GateContext, one: TaskCandidate, result: JobResult) -> GateOutcome | None:
-    if result.ended == "time":
+    if result.ended in ("time", "slow"):
         return GateOutcome(one.digest, "time", "its tests took ten times as long as before")
     if result.ended == "died" or result.problems or not result.tests:
         reason = result.problems[0] if result.problems else "the test process died or ran nothing"
@@ -385,7 +404,7 @@ def _is_failure(result: RunOutcome) -> bool:
 def _check_repetition(
     context: GateContext, one: TaskCandidate, facts: GateOutcome, result: JobResult
 ) -> GateOutcome | None:
-    if result.ended == "time":
+    if result.ended in ("time", "slow"):
         return GateOutcome(one.digest, "time", "its tests took ten times as long as before")
     repeated = _collect_facts(context, one, result)
     if result.ended == "done" and repeated.flipped.keys() == facts.flipped.keys() and repeated.passing == facts.passing:

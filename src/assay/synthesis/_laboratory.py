@@ -7,6 +7,7 @@ tree, at `/workspace`, as the agent will run them and, with the hidden ones put 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -142,7 +143,13 @@ class Laboratory:
         )
 
     async def run(
-        self, jobs: Sequence[Job], *, repetition: int, warm: bool = False, fresh: bool = False
+        self,
+        jobs: Sequence[Job],
+        *,
+        repetition: int,
+        warm: bool = False,
+        together: bool = False,
+        fresh: bool = False,
     ) -> dict[str, JobResult]:
         """Runs jobs, spread over the sandboxes; a job whose runner failed has the result `died`.
 
@@ -150,13 +157,16 @@ class Laboratory:
             jobs: Their tests and files are named as in the tree.
             repetition: Seeds hashing and `random`, so that tests that depend on them differ.
             warm: The jobs differ only in the files that they write: their tests are collected once.
+            together: Jobs that follow each other and differ in what they write may share a process, as far as nothing
+                that one leaves shows in another: see `payload/versions_together.py`.
             fresh: Each job imports the package itself. Others are forks of a process that has imported it, where the
                 files that they write change nothing but functions.
         """
         results: dict[str, JobResult] = {}
         async with asyncio.TaskGroup() as group:
-            for chunk in [jobs] if warm and jobs else _split_jobs(jobs, self._slots):
-                group.create_task(self._run_chunk(chunk, repetition, results, warm=warm, fresh=fresh))
+            for chunk in [jobs] if warm and jobs else _split_jobs(jobs, self._slots, together=together):
+                batch = self._describe_batch(chunk, repetition, warm=warm, together=together)
+                group.create_task(self._run_chunk(batch, results, fresh=fresh))
         return {job.id: results.get(job.id) or JobResult(job.id, "died") for job in jobs}
 
     async def run_program(self, programs: Sequence[Path], request: bytes, wall_s: float, loaded: Loaded = "") -> bytes:
@@ -237,27 +247,24 @@ class Laboratory:
         finally:
             await workspace.close()
 
-    async def _run_chunk(
-        self, chunk: Sequence[Job], repetition: int, results: dict[str, JobResult], *, warm: bool, fresh: bool
-    ) -> None:
+    async def _run_chunk(self, chunk: JobBatch, results: dict[str, JobResult], *, fresh: bool) -> None:
         workspace, pending = await self._idle.get(), [chunk]
         try:
             while pending:
-                jobs = pending.pop(0)
-                batch = self._describe_batch(jobs, repetition, warm=warm)
+                batch = pending.pop(0)
                 reply = await self._run_batch_served(workspace, batch, fresh=fresh)
                 if reply is None:
                     workspace = await self._without_server(workspace)
                     reply = await self._run_batch(workspace, batch)
                 results.update({result.id: _relative_result(result) for result in reply.results})
-                missing = [job for job in jobs if job.id not in results]
+                missing = [job for job in batch.jobs if job.id not in results]
                 if missing:
                     # Tests can kill the runner, which then restored no file: the other jobs run in a fresh sandbox.
                     workspace = await self._replace_sandbox(workspace)
-                if missing and len(jobs) == 1:
-                    results[jobs[0].id] = JobResult(jobs[0].id, "died", problems=(reply.problem,))
+                if missing and len(batch.jobs) == 1:
+                    results[missing[0].id] = JobResult(missing[0].id, "died", problems=(reply.problem,))
                 else:
-                    pending += [[job] for job in missing]
+                    pending += [msgspec.structs.replace(batch, jobs=(job,)) for job in missing]
         finally:
             self._idle.put_nowait(workspace)
 
@@ -269,7 +276,7 @@ class Laboratory:
         self._open = [fresh if one is workspace else one for one in self._open]
         return fresh
 
-    def _describe_batch(self, jobs: Sequence[Job], repetition: int, *, warm: bool) -> JobBatch:
+    def _describe_batch(self, jobs: Sequence[Job], repetition: int, *, warm: bool, together: bool) -> JobBatch:
         return JobBatch(
             jobs=tuple(_absolute_job(job) for job in jobs),
             root=WORKSPACE,
@@ -278,6 +285,7 @@ class Laboratory:
             cover=tuple(f"{WORKSPACE}/{package}" for package in self._tree.packages),
             seed=repetition,
             warm=warm,
+            together=together,
         )
 
     async def _run_batch_served(
@@ -333,9 +341,18 @@ def _wall_limit(batch: JobBatch) -> float:
     return sum(job.cpu_s * 8 + 40 for job in batch.jobs) + 120
 
 
-def _split_jobs(jobs: Sequence[Job], slots: int) -> Iterable[Sequence[Job]]:
+def _split_jobs(jobs: Sequence[Job], slots: int, *, together: bool = False) -> Iterable[Sequence[Job]]:
+    """Divides jobs among programs; those that may share a process are not separated."""
     size = max(1, min(CHUNK, -(-len(jobs) // slots)))
-    return [jobs[at : at + size] for at in range(0, len(jobs), size)]
+    if not together:
+        return [jobs[at : at + size] for at in range(0, len(jobs), size)]
+    chunks: list[list[Job]] = [[]]
+    for _, same in itertools.groupby(jobs, key=lambda job: job.tests):
+        group = list(same)
+        if chunks[-1] and len(chunks[-1]) + len(group) > size:
+            chunks.append([])
+        chunks[-1] += group
+    return chunks if jobs else []
 
 
 def _absolute_job(job: Job) -> Job:

@@ -57,6 +57,8 @@ class DecidingTests(NamedTuple):
     """Cases that run what is changed and pass unrepaired."""
     parts: tuple[Mapping[str, str], ...] = ()
     """For each of several changes, its file with that change alone unrepaired."""
+    slow_s: float = 0.0
+    """CPU seconds of a test after which a plain run of a version ends; 0: it has the limit of all."""
     required: tuple[tuple[str, ...], ...] = ()
     """The cases of tests of which one has to be carried whole, and all cases spliced: a plan that cannot be so is not
     proven. Empty where any plan serves."""
@@ -136,16 +138,24 @@ async def _try_hidden_tests(laboratory: Laboratory, tree: SourceTree, candidate:
             return
 
 
-async def _prove_plan(
-    laboratory: Laboratory, tree: SourceTree, candidate: _CandidatePlan, mutants: int
-) -> SpliceProof:
+async def _prove_plan(laboratory: Laboratory, tree: SourceTree, candidate: _CandidatePlan, mutants: int) -> SpliceProof:
     """Proves the plan; repeats without the guards if these may have disturbed a deciding test."""
     one = candidate.deciding
     if not candidate.carried() or candidate.is_refused():
         return SpliceProof({}, (), {})
     drawn = draw_mutants(one.right, candidate.changes, one.id, mutants)
     needed = frozenset(one.cases if one.required else ())
-    job = ProofJob(one.id, _build_plan(tree, candidate), one.base, one.broken, drawn, one.cpu_s, one.parts, needed)
+    job = ProofJob(
+        one.id,
+        _build_plan(tree, candidate),
+        one.base,
+        one.broken,
+        drawn,
+        one.cpu_s,
+        one.parts,
+        needed,
+        slow_s=one.slow_s,
+    )
     proven = (await prove_splices(laboratory, tree, [job]))[one.id]
     objections, in_order = _objections(candidate, proven), _is_in_order(candidate, proven)
     if not candidate.guards or (in_order and not objections):

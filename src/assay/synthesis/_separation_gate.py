@@ -18,7 +18,7 @@ from assay.code.batches import Job, JobResult
 from ._call_plans import CallMeasurement, plan_calls
 from ._candidates import TaskCandidate
 from ._entry_trace import compare_changes
-from ._gates import GateContext, GateOutcome, all_pass, cpu_limit, unbroken_text
+from ._gates import GateContext, GateOutcome, all_pass, cpu_limit, slow_limit, unbroken_text
 from ._laboratory import Laboratory
 from ._parts import partial_repairs
 from ._releases import Release
@@ -60,6 +60,7 @@ class SeparationGate:
             base=one.base,
             cases=tuple(case for test in sorted(outcome.flipped) for case in cases[test]),
             cpu_s=cpu_limit(context, one),
+            slow_s=slow_limit(context, one),
             passing=tuple(case for test in sorted(outcome.passing) for case in cases[test]),
             parts=partial_repairs(right, one.changes),
             # A plan of calls may still carry what no splice carries.
@@ -158,7 +159,13 @@ class SeparationGate:
         self, context: GateContext, one: TaskCandidate, versions: Sequence[Mapping[str, str]], tests: tuple[str, ...]
     ) -> list[JobResult]:
         jobs = [
-            Job(f"{one.digest} {number}", tests, write={**one.base, **version}, cpu_s=cpu_limit(context, one))
+            Job(
+                f"{one.digest} {number}",
+                tests,
+                write={**one.base, **version},
+                cpu_s=cpu_limit(context, one),
+                slow_s=slow_limit(context, one),
+            )
             for number, version in enumerate(versions, 1)
         ]
         done = await self._laboratory.run(jobs, repetition=0, warm=True)

@@ -7,10 +7,13 @@ and no hook of the package's in the protocol. Other tests have pytest's protocol
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import unittest
+from collections.abc import Callable
 from typing import Any
 
+import forked_tests  # type: ignore[import-not-found]  # copied beside this file
 import pytest
 
 SKIPPED_HOOKS = tuple(
@@ -25,7 +28,7 @@ XUNIT = "_xunit_setup_"
 """Beginning of the names of the fixtures that pytest makes from `setup_method` and its like; they need no hook."""
 PARAMETER = "get_direct_param_fixture_func"
 """Name of the function of a fixture that pytest makes from a parameter."""
-RECORDERS = ("forked_tests", "entry_trace")
+RECORDERS = ("forked_tests", "bare_items")
 """Modules of our own plugins that only note an outcome, which `BareItems.run` returns."""
 
 
@@ -121,3 +124,55 @@ def _has_plain_hooks(item: Any) -> bool:
     plugins = [hook.plugin for name in SKIPPED_HOOKS for hook in getattr(item.ihook, name).get_hookimpls()]
     modules = {getattr(plugin, "__name__", "") or type(plugin).__module__ for plugin in plugins}
     return all(name in RECORDERS or name.partition(".")[0] == "_pytest" for name in modules)
+
+
+class BareOutcomes(forked_tests.OutcomeRecorder):  # type: ignore[misc]
+    """Records outcomes alone: to look up the files of a failure's frames costs more than many tests."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        super().__init__(job)
+        self._bare: list[Any] = []
+
+    def describe(self, excinfo: Any, own: str) -> list[Any]:
+        """Returns no details of a failure."""
+        return []
+
+    def bare_items(self, config: Any) -> Any:
+        """Returns the `BareItems` of the session; None where pytest has another inside than they need."""
+        if not self._bare:
+            self._bare.append(None)
+            with contextlib.suppress(AttributeError, ImportError):
+                self._bare[0] = BareItems(config)
+        return self._bare[0]
+
+
+def run_items(
+    session: Any,
+    items: list[Any],
+    begin: Callable[[str], None],
+    end: Callable[[str], None],
+    *,
+    until_failure: bool = False,
+) -> dict[str, str]:
+    """Runs tests one after another in this process, optionally until one fails; returns their outcomes.
+
+    They are noted by the recorder of the session, which has to be a `BareOutcomes`: to register another one in each
+    fork costs as much as a test.
+    """
+    plugins = session.config.pluginmanager.get_plugins()
+    recorder = next(plugin for plugin in plugins if isinstance(plugin, BareOutcomes))
+    recorder.tests.clear()
+    bare = recorder.bare_items(session.config)
+    for index, item in enumerate(items):
+        following = items[index + 1] if index + 1 < len(items) else None
+        begin(item.nodeid)
+        if bare is not None and bare.fits(item):
+            recorder.tests[item.nodeid] = [bare.run(item, following)]
+        else:
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        end(item.nodeid)
+        if until_failure and recorder.tests.get(item.nodeid, [""])[0] in ("failed", "error"):
+            with contextlib.suppress(Exception):
+                session._setupstate.teardown_exact(None)  # what the next test would have shared
+            break
+    return {name: known[0] for name, known in recorder.tests.items()}
