@@ -162,7 +162,7 @@ async def _prove_plan(laboratory: Laboratory, tree: SourceTree, candidate: _Cand
         return proven
     guards = dict(candidate.guards)
     candidate.guards.clear()
-    job = job._replace(plan=_build_plan(tree, candidate))
+    job = job._replace(plan=_build_plan(tree, candidate), needed=needed & candidate.carried().keys())
     unguarded = (await prove_splices(laboratory, tree, [job]))[one.id]
     if in_order and _objections(candidate, unguarded) == objections:
         candidate.guards.update(guards)
