@@ -83,9 +83,9 @@ async def run_versions(
         )
         for name, change in changes.items()
     ]
-    workspace = await laboratory._idle.get()
+    workspace = await laboratory._take()
     await workspace.exec(["rm", "-f", "/tmp/places"])
-    laboratory._idle.put_nowait(workspace)
+    await laboratory._put_back(workspace)
     done = await laboratory.run(jobs, repetition=0, together=together)
     places = (await workspace.read("/tmp/places")).split()
     return {name: [test.outcome for test in done[name].tests.values()] for name in changes}, len({*places})

@@ -31,6 +31,8 @@ MAX_REPLY_BYTES = 64 * 1024 * 1024
 CHUNK = 8
 """Jobs of one runner: starting one costs about as much as one job."""
 
+SHARES = 2
+"""Shares of the sandboxes: a hash seed other than 0 has its servers in one of them, and so have runs that explain."""
 MANY_FILES = 100
 """Number of files above which two processes compile: starting them costs more than compiling a few files."""
 
@@ -83,7 +85,8 @@ class Laboratory:
         self._slots = slots
         self._host = tempfile.TemporaryDirectory(prefix="assay-synthesis-")
         self._state: Snapshot | None = None
-        self._idle: asyncio.Queue[Workspace] = asyncio.Queue()
+        self._idle: list[Workspace] = []
+        self._freed = asyncio.Condition()
         self._open: list[Workspace] = []
         self._servers: dict[Workspace, dict[int, ProgramServer | None]] = {}
         """Sandbox to its servers, by their hash seeds."""
@@ -104,7 +107,7 @@ class Laboratory:
             self._open.clear()
             for _ in range(self._slots):
                 self._open.append(await self._backend.open(self.spec, state=self._state))
-                await self._idle.put(self._open[-1])
+                self._idle.append(self._open[-1])
         except BaseException:
             await self._close()
             raise
@@ -176,7 +179,7 @@ class Laboratory:
         one, with `loaded` of a process that has imported the package. The sandbox is used again only if the program
         ended well: it then left the files as they were.
         """
-        workspace, ended = await self._idle.get(), False
+        workspace, ended = await self._take(), False
         paths = (f"{PROGRAMS}/request.json", f"{PROGRAMS}/reply.json")
         try:
             await workspace.write(paths[0], request)
@@ -189,7 +192,7 @@ class Laboratory:
             ended = False
             return b""
         finally:
-            self._idle.put_nowait(workspace if ended else await self._replace_sandbox(workspace))
+            await self._put_back(workspace if ended else await self._replace_sandbox(workspace))
 
     async def _run_served(
         self,
@@ -248,7 +251,9 @@ class Laboratory:
             await workspace.close()
 
     async def _run_chunk(self, chunk: JobBatch, results: dict[str, JobResult], *, fresh: bool) -> None:
-        workspace, pending = await self._idle.get(), [chunk]
+        # A process that few runs need is started in a share of the sandboxes.
+        share = None if fresh else chunk.seed or (1 if _configuration(chunk) == "explain" else None)
+        workspace, pending = await self._take(share), [chunk]
         try:
             while pending:
                 batch = pending.pop(0)
@@ -266,7 +271,25 @@ class Laboratory:
                 else:
                     pending += [msgspec.structs.replace(batch, jobs=(job,)) for job in missing]
         finally:
-            self._idle.put_nowait(workspace)
+            await self._put_back(workspace)
+
+    async def _take(self, share: int | None = None) -> Workspace:
+        """Waits for a sandbox that nothing uses, of any share or of one."""
+
+        def fitting() -> list[Workspace]:
+            return [one for one in self._idle if share is None or (self._open.index(one) - share) % shares == 0]
+
+        shares = min(SHARES, self._slots)
+        async with self._freed:
+            await self._freed.wait_for(fitting)
+            workspace = fitting()[0]
+            self._idle.remove(workspace)
+            return workspace
+
+    async def _put_back(self, workspace: Workspace) -> None:
+        async with self._freed:
+            self._idle.append(workspace)
+            self._freed.notify_all()
 
     async def _replace_sandbox(self, workspace: Workspace) -> Workspace:
         """Replaces a sandbox whose files may have been modified."""
