@@ -113,8 +113,11 @@ def _why_no_callgrind() -> str | None:
 
 
 def _run(command: list[str], variables: dict[str, str]) -> Counts:
-    environment = {**os.environ, "PYTHONHASHSEED": "0", **variables}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment, check=False)
+    """Counts in a folder of temporary files of its own: a sandbox that opens looks at what others have left in it."""
+    with tempfile.TemporaryDirectory(prefix="gate-") as scratch:
+        Path(scratch).chmod(0o711)
+        environment = {**os.environ, "PYTHONHASHSEED": "0", "TMPDIR": scratch, **variables}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment, check=False)
     if done.returncode != 0:
         raise SystemExit(f"gate: a scenario failed:\n{done.stderr[-2000:]}")
     counts: Counts = json.loads(done.stdout.strip().splitlines()[-1])
