@@ -110,7 +110,7 @@ class LoadedPackage:
         drawn = random.getstate()  # a fork draws its own
         forked_tests.prepare = lambda _batch: random.setstate(drawn)
         forked_tests.preload = _do_nothing
-        forked_tests.run_warm, forked_tests.run_together = self.run_warm, self.run_together
+        forked_tests.run_warm = self.run_warm
         gc.collect()
         gc.freeze()
         return True
@@ -159,17 +159,17 @@ class LoadedPackage:
         return result
 
     def run_warm(self, batch: dict[str, Any], aside: Path) -> dict[str, dict[str, Any]]:
-        """Runs warm jobs, as `forked_tests.run_warm` does, but where their tests are collected already."""
-        return {} if self._serves(batch["jobs"]) else dict(self._run_warm(batch, aside))
-
-    def run_together(self, batch: dict[str, Any], aside: Path) -> dict[str, dict[str, Any]]:
-        """Runs jobs that follow each other and have the same tests in one process, where their tests are collected."""
+        """Runs jobs that follow each other and have the same tests in one process, if they may be together, and warm
+        jobs as `forked_tests.run_warm` does, but where their tests are collected already."""
         results: dict[str, dict[str, Any]] = {}
-        for _, group in itertools.groupby(batch["jobs"], key=operator.itemgetter("tests")):
+        groups = itertools.groupby(batch["jobs"], key=operator.itemgetter("tests")) if batch.get("together") else ()
+        for _, group in groups:
             jobs = list(group)
             if len(jobs) > 1 and self._serves(jobs):
                 results |= versions_together.run_together(self, {**batch, "jobs": jobs}, aside)
-        return results
+        if results or self._serves(batch["jobs"]):
+            return results
+        return dict(self._run_warm(batch, aside))
 
     def _serves(self, jobs: list[dict[str, Any]]) -> bool:
         """Returns whether the tests of jobs, which are the same, are collected."""
