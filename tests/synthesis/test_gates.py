@@ -28,7 +28,7 @@ RIGHT, WRONG = "def f():\n    return 1\n", "def f():\n    return 2\n"
 class Unchanged:
     """A laboratory where everything passes."""
 
-    async def run(self, jobs: Sequence[Job], *, repetition: int, fresh: bool = False) -> dict[str, JobResult]:
+    async def run(self, jobs: Sequence[Job], *, repetition: int, **_: bool) -> dict[str, JobResult]:
         return {job.id: JobResult(job.id, "done") for job in jobs}
 
 
@@ -54,7 +54,7 @@ class Notices:
     def __init__(self, *, noticed: bool) -> None:
         self._noticed = noticed
 
-    async def run(self, jobs: Sequence[Job], *, repetition: int, fresh: bool = False) -> dict[str, JobResult]:
+    async def run(self, jobs: Sequence[Job], *, repetition: int, **_: bool) -> dict[str, JobResult]:
         return {job.id: self._result(job) for job in jobs}
 
     def _result(self, job: Job) -> JobResult:
@@ -152,7 +152,7 @@ class SlowTests:
     def __init__(self, *slow: str, failing: str = "") -> None:
         self.slow, self.failing, self.runs = slow, failing, list[tuple[tuple[str, ...], float]]()
 
-    async def run(self, jobs: Sequence[Job], *, repetition: int, fresh: bool = False) -> dict[str, JobResult]:
+    async def run(self, jobs: Sequence[Job], *, repetition: int, **_: bool) -> dict[str, JobResult]:
         (job,) = jobs
         self.runs.append((job.tests, job.slow_s))
         for test in job.tests:
@@ -165,17 +165,17 @@ class SlowTests:
 
 async def test_a_slow_test_runs_last_where_a_run_ends_with_the_first_failure() -> None:
     laboratory = SlowTests("a", failing="b")
-    done = await run_until_failure(laboratory, [Job("one", ("a", "b", "c"))])
+    done = await run_until_failure(laboratory, [Job("one", ("a", "b", "c"))], together=False)
     assert done["one"].tests.keys() == {"b"}
     assert laboratory.runs == [(("a", "b", "c"), SLOW_S), (("b", "c", "a"), SLOW_S)]
 
 
 async def test_slow_tests_run_to_their_end_where_no_other_one_fails() -> None:
     laboratory = SlowTests("a", "c")
-    assert (await run_until_failure(laboratory, [Job("one", ("a", "b", "c"))]))["one"].ended == "time"
+    assert (await run_until_failure(laboratory, [Job("one", ("a", "b", "c"))], together=False))["one"].ended == "time"
     assert laboratory.runs[-1] == (("b", "a", "c"), 0.0)
     many = SlowTests(*"abcdef")
-    await run_until_failure(many, [Job("one", tuple("abcdef"))])
+    await run_until_failure(many, [Job("one", tuple("abcdef"))], together=False)
     assert len(many.runs) == MOST_SLOW + 2
 
 

@@ -13,8 +13,9 @@ from assay.environments.interface import Backend
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.environments.workspace.toolchain import ensure_toolchain
 from assay.settings import Settings
+from assay.synthesis._entry_trace import RecordedEntryCalls, TracedTest, TraceResult, ValueKinds
 from assay.synthesis._laboratory import Laboratory
-from assay.synthesis._separation import DecidingTests, find_carried_tests, plan_separation
+from assay.synthesis._separation import DecidingTests, _CandidatePlan, find_carried_tests, plan_separation
 from assay.synthesis._splice_proof import ProofJob, prove_splices
 from assay.synthesis._tree import SourceTree, load_source
 from assay.verify.separation_plan import EntryPoint, SeparationPlan, TestPlan, encode_plan
@@ -418,3 +419,26 @@ def test_a_test_is_carried_with_all_its_cases_or_not_at_all() -> None:
     plan = SeparationPlan("p", tests=(TestPlan("t[1]", "splice"), TestPlan("t[2]"), TestPlan("u", "calls")))
     cases: Mapping[str, tuple[str, ...]] = {"t": ("t[1]", "t[2]"), "u": ("u",)}
     assert find_carried_tests(plan, cases, ["u", "t"]) == ("u",)
+
+
+@pytest.mark.parametrize(
+    ("reasons", "problems", "required", "is_refused"),
+    [
+        ({}, (), (("a",),), False),
+        ({"a": "it is weak"}, (), (("a",),), True),
+        ({"b": "it is weak"}, (), (("a", "b"),), True),
+        ({"b": "it is weak"}, (), (("b",), ("a",)), False),
+        ({}, ("it cannot be spliced",), (("a",),), True),
+        ({"a": "it is weak"}, ("it cannot be spliced",), (), False),
+    ],
+)
+def test_a_plan_is_refused_without_its_proof_where_no_proof_helps(
+    reasons: dict[str, str], problems: tuple[str, ...], required: tuple[tuple[str, ...], ...], is_refused: bool
+) -> None:
+    use = RecordedEntryCalls(1, 1, 0, {"int": 1}, (), (), ValueKinds(), ValueKinds())
+    traced = {
+        name: TracedTest(("m:f",), more, "passed", {"m:f": use}) for name, more in {"a": (), "b": problems}.items()
+    }
+    deciding = DecidingTests("one", {}, {}, {}, ("a", "b"), 1.0, required=required)
+    candidate = _CandidatePlan(deciding, {}, TraceResult("one", "done", tests=traced), reasons, {}, {})
+    assert candidate.is_refused() is is_refused

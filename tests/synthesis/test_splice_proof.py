@@ -93,7 +93,7 @@ class Recorded:
         versions = {name: one for name, one in whole.versions.items() if name == "reference" or not cut}
         return msgspec.json.encode(msgspec.structs.replace(whole, versions=versions))
 
-    async def run(self, jobs: Sequence[Job], *, repetition: int, warm: bool) -> dict[str, JobResult]:
+    async def run(self, jobs: Sequence[Job], *, repetition: int, **_: bool) -> dict[str, JobResult]:
         outcomes = {"one reference": self.plain, "one unrepaired": "failed", "one mutant 1": "failed"}
         return {one.id: JobResult(one.id, "done", tests={"t": RunOutcome(outcomes[one.id])}) for one in jobs}  # type: ignore[arg-type]
 

@@ -58,6 +58,9 @@ class JobBatch(msgspec.Struct, frozen=True, omit_defaults=True):
     warm: bool = False
     """Collect the tests of the first job once and patch only changed functions in later processes. For jobs that differ
     in `write` alone. Other changes run as usual."""
+    together: bool = False
+    """Let jobs that follow each other and differ in `write` alone share a process, if nothing that a version leaves
+    shows in their tests. Only a program server heeds it: without one each has a process of its own."""
 
 
 class RunOutcome(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):

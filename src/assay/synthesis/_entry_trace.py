@@ -21,8 +21,8 @@ from ._tree import SourceTree
 
 PAYLOAD = Path(__file__).with_name("payload")
 _TRACER = (
-    *("entry_trace", "entry_records", "package_functions", "value_shapes"),
-    *("loaded_package", "shared_session", "collected_files"),
+    *("entry_trace", "entry_records", "package_functions", "value_shapes", "bare_items"),
+    *("loaded_package", "shared_session", "collected_files", "versions_together"),
 )
 TRACER = tuple(PAYLOAD / f"{name}.py" for name in _TRACER)
 

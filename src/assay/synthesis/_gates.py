@@ -1,7 +1,9 @@
 """Gates that a candidate must pass to become a task. Each candidate ends at exactly one, with a reason.
 
-The gates are ordered by cost: the text alone, one run, repetitions, the split, and a run of what
-the agent will see. Runs happen in a sandbox; the journal stores each outcome under the candidate's digest.
+They are applied in the order in which they save the most: the text alone, one run, constant answers, the split, and the
+plan of what is judged apart, which drops most of the rest. Repetitions, a run of what the agent will see and the task's
+own check come last, for candidates that pass all others. Runs happen in a sandbox; the journal stores each outcome
+under the candidate's digest.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ GATES: dict[str, str] = {
     "duplicate": "no kept task has the same functions, operators and failing tests",
     "quota": "its function has not been used often enough already",
 }
-"""Gate to what it demands, in order. Candidates that pass all are `kept`."""
+"""Gate to what it demands, in the order of the report. Candidates that pass all are `kept`."""
 MOST_FLIPPED = 40
 SLOW_S, MOST_SLOW = 0.25, 3
 """CPU seconds of a test that is put last where a run ends with the first failure, and the number of tests put last."""
@@ -85,8 +87,10 @@ class GateOutcome(msgspec.Struct, frozen=True):
 class Runner(Protocol):
     """Test runner that the gates use."""
 
-    async def run(self, jobs: Sequence[Job], *, repetition: int, fresh: bool = False) -> dict[str, JobResult]:
-        """Runs jobs; `fresh` ones in processes that import the package themselves."""
+    async def run(
+        self, jobs: Sequence[Job], *, repetition: int, together: bool = False, fresh: bool = False
+    ) -> dict[str, JobResult]:
+        """Runs jobs, as `Laboratory.run` does."""
 
 
 class Separator(Protocol):
@@ -119,7 +123,7 @@ async def judge_candidates(
     """Runs a wave of candidates through all gates but the last two, which need the order of the kept ones.
 
     Returns the outcomes of the first candidates of the wave: of all, or of as many as `is_enough` says suffice. It is
-    asked before the gates `separate` and `judged`, which cost more than all others.
+    asked before the gate `separate` and those that are applied after it, which cost more than all others.
     """
     ended: dict[str, GateOutcome] = {}
     alive = [c for c in wave if _is_alive(ended, _check_text(context, c))]
@@ -127,11 +131,6 @@ async def judge_candidates(
     first = await _run_candidates(context, alive, laboratory, 0)
     alive = [c for c in alive if _is_alive(ended, _check_first_run(context, c, first[c.digest]))]
     facts = {c.digest: _collect_facts(context, c, first[c.digest]) for c in alive}
-    for repetition in range(1, context.config.repetitions):
-        repeated = await _run_candidates(context, alive, laboratory, repetition)
-        alive = [
-            c for c in alive if _is_alive(ended, _check_repetition(context, c, facts[c.digest], repeated[c.digest]))
-        ]
     alive = [c for c in alive if _is_alive(ended, await _check_parts(context, c, facts[c.digest], laboratory))]
     constant = await _check_constants(context, alive, facts, laboratory)
     alive = [c for c in alive if _is_alive(ended, constant.get(c.digest))]
@@ -143,9 +142,7 @@ async def judge_candidates(
             splits[one.digest] = split_outcome(context, one, facts[one.digest])
         except UnsplittableError as exc:
             ended[one.digest] = GateOutcome(one.digest, "split", str(exc))
-    alive = [c for c in alive if c.digest in splits]
-    await _run_visible(context, alive, facts, splits, laboratory, ended)
-    pending = {c.digest for c in alive if ended[c.digest].gate == "kept"}
+    pending = {*splits}
 
     def decided() -> list[GateOutcome]:
         return [ended[c.digest] for c in takewhile(lambda c: c.digest not in pending, wave)]
@@ -157,10 +154,7 @@ async def judge_candidates(
     async def finish(one: TaskCandidate) -> None:
         async with slots:
             if not is_enough(decided()):
-                outcome = await _judge_apart(context, one, ended[one.digest], splits[one.digest])
-                if outcome.gate == "kept":
-                    outcome = await _judge_afresh(context, one, facts[one.digest], laboratory) or outcome
-                ended[one.digest] = outcome
+                ended[one.digest] = await _finish(context, one, facts[one.digest], splits[one.digest], laboratory)
                 pending.discard(one.digest)
 
     async with asyncio.TaskGroup() as group:
@@ -169,32 +163,40 @@ async def judge_candidates(
     return decided()
 
 
-async def _run_visible(
-    context: GateContext,
-    alive: Sequence[TaskCandidate],
-    facts: Mapping[str, GateOutcome],
-    splits: Mapping[str, Split],
-    laboratory: Runner,
-    ended: dict[str, GateOutcome],
-) -> None:
-    """Applies the gate `visible`: what is shown runs twice, where the agent will run it."""
-    jobs = [_visible_job(context, c, facts[c.digest], splits[c.digest]) for c in alive]
-    shown = await laboratory.run(jobs, repetition=0)
-    for one in alive:
-        ended[one.digest] = _check_visible(facts[one.digest], splits[one.digest], shown[one.digest])
-    again = [msgspec.structs.replace(j, tests=splits[j.id].visible) for j in jobs if ended[j.id].gate == "kept"]
-    for digest, result in (await laboratory.run(again, repetition=0)).items():
-        ended[digest] = _drop_changing_messages(ended[digest], result)
-
-
-async def _judge_apart(context: GateContext, one: TaskCandidate, outcome: GateOutcome, split: Split) -> GateOutcome:
-    """Applies the gates `separate` and `judged`."""
+async def _finish(
+    context: GateContext, one: TaskCandidate, facts: GateOutcome, split: Split, laboratory: Runner
+) -> GateOutcome:
+    """Applies the gates that most candidates do not reach: `separate`, which drops the most, then those that all but
+    a few pass, of which the task's own check costs the most."""
+    planned = facts
     if context.separation is not None:
-        outcome = await context.separation.judge(context, one, outcome, split)
+        planned = await context.separation.judge(context, one, facts, split)
+    if planned.gate != "kept":
+        return planned
+    for repetition in range(1, context.config.repetitions):
+        repeated = await _run_candidates(context, [one], laboratory, repetition)
+        if (objection := _check_repetition(context, one, facts, repeated[one.digest])) is not None:
+            return objection
+    outcome = await _check_shown(context, one, facts, split, laboratory)
     if outcome.gate != "kept":
         return outcome
+    outcome = msgspec.structs.replace(planned, shown=outcome.shown)
     reason = await context.find_objection(one, outcome)
-    return GateOutcome(one.digest, "judged", reason[:300]) if reason else outcome
+    if reason:
+        return GateOutcome(one.digest, "judged", reason[:300])
+    return await _judge_afresh(context, one, facts, laboratory) or outcome
+
+
+async def _check_shown(
+    context: GateContext, one: TaskCandidate, facts: GateOutcome, split: Split, laboratory: Runner
+) -> GateOutcome:
+    """Applies the gate `visible`: what is shown runs twice, where the agent will run it."""
+    job = _visible_job(context, one, facts, split)
+    outcome = _check_visible(facts, split, (await laboratory.run([job], repetition=0))[one.digest])
+    if outcome.gate != "kept":
+        return outcome
+    again = msgspec.structs.replace(job, tests=split.visible)
+    return _drop_changing_messages(outcome, (await laboratory.run([again], repetition=0))[one.digest])
 
 
 async def _judge_afresh(
@@ -217,7 +219,7 @@ async def _check_parts(
     for number, part in enumerate(split_hunks(right, one.changes)):
         write = {**one.base, **part}
         jobs.append(Job(f"{one.digest} {number}", tests, write=write, cpu_s=limit, until_failure=True))
-    done = await run_until_failure(laboratory, jobs) if len(jobs) > 1 else {}
+    done = await run_until_failure(laboratory, jobs, together=not one.base) if len(jobs) > 1 else {}
     for number, result in enumerate(done[job.id] for job in jobs if job.id in done):
         if all_pass(tests, result):
             return GateOutcome(
@@ -232,7 +234,8 @@ async def _check_constants(
     """Replaces each changed function by a constant; tests that expect only one answer would pass."""
     jobs = {(one.digest, c): _constant_job(context, one, facts[one.digest], c) for one in alive for c in CONSTANTS}
     changed = {key: job for key, job in jobs.items() if job is not None}
-    done = await run_until_failure(laboratory, list(changed.values()))
+    together = not any(one.base for one in alive)
+    done = await run_until_failure(laboratory, list(changed.values()), together=together)
     found: dict[str, GateOutcome] = {}
     for (digest, constant), job in changed.items():
         if all_pass(job.tests, done[job.id]):
@@ -256,14 +259,14 @@ def _constant_job(context: GateContext, one: TaskCandidate, facts: GateOutcome, 
     return Job(f"{one.digest} {constant}", tests, write=write, cpu_s=cpu_limit(context, one), until_failure=True)
 
 
-async def run_until_failure(laboratory: Runner, jobs: Sequence[Job]) -> dict[str, JobResult]:
-    """Runs each job until one of its tests fails. A slow test runs last: one without end need not run where another
-    test fails."""
+async def run_until_failure(laboratory: Runner, jobs: Sequence[Job], *, together: bool) -> dict[str, JobResult]:
+    """Runs each job until one of its tests fails, in a process of its own or, as far as that fails, `together` with
+    those beside it. A slow test runs last: one without end need not run where another test fails."""
     results: dict[str, JobResult] = {}
     slow: dict[str, tuple[str, ...]] = {job.id: () for job in jobs}
     pending = [msgspec.structs.replace(job, slow_s=SLOW_S) for job in jobs]
     while pending:
-        done = await laboratory.run(pending, repetition=0)
+        done = await laboratory.run(pending, repetition=0, together=together)
         results |= done
         pending = [job for job in pending if done[job.id].ended == "slow"]
         for at, job in enumerate(pending):
@@ -342,7 +345,16 @@ def _find_copies(context: GateContext, one: TaskCandidate, path: str) -> Iterato
 async def _run_candidates(
     context: GateContext, alive: Sequence[TaskCandidate], laboratory: Runner, repetition: int, *, fresh: bool = False
 ) -> dict[str, JobResult]:
-    jobs = [Job(c.digest, c.tests, write={**c.base, **c.changes}, cpu_s=cpu_limit(context, c)) for c in alive]
+    jobs = [
+        Job(
+            c.digest,
+            c.tests,
+            write={**c.base, **c.changes},
+            cpu_s=cpu_limit(context, c),
+            slow_s=0.0 if fresh else slow_limit(context, c),
+        )
+        for c in alive
+    ]
     return await laboratory.run(jobs, repetition=repetition, fresh=fresh)
 
 
@@ -353,8 +365,15 @@ def cpu_limit(context: GateContext, one: TaskCandidate) -> float:
     )
 
 
+def slow_limit(context: GateContext, one: TaskCandidate) -> float:
+    """Returns the CPU seconds for one test of a candidate's, about ten times what the slowest of them takes unbroken:
+    most runs that would spend the limit of all tests are in one that has no end."""
+    slowest_ms = max((_passing_tests(context, one).get(test, 0.0) for test in one.tests), default=0.0)
+    return min(cpu_limit(context, one), 2 * SLOW_S + slowest_ms / 100)
+
+
 def _check_first_run(context: GateContext, one: TaskCandidate, result: JobResult) -> GateOutcome | None:
-    if result.ended == "time":
+    if result.ended in ("time", "slow"):
         return GateOutcome(one.digest, "time", "its tests took ten times as long as before")
     if result.ended == "died" or result.problems or not result.tests:
         reason = result.problems[0] if result.problems else "the test process died or ran nothing"
@@ -385,7 +404,7 @@ def _is_failure(result: RunOutcome) -> bool:
 def _check_repetition(
     context: GateContext, one: TaskCandidate, facts: GateOutcome, result: JobResult
 ) -> GateOutcome | None:
-    if result.ended == "time":
+    if result.ended in ("time", "slow"):
         return GateOutcome(one.digest, "time", "its tests took ten times as long as before")
     repeated = _collect_facts(context, one, result)
     if result.ended == "done" and repeated.flipped.keys() == facts.flipped.keys() and repeated.passing == facts.passing:

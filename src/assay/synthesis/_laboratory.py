@@ -7,6 +7,7 @@ tree, at `/workspace`, as the agent will run them and, with the hidden ones put 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -30,6 +31,8 @@ MAX_REPLY_BYTES = 64 * 1024 * 1024
 CHUNK = 8
 """Jobs of one runner: starting one costs about as much as one job."""
 
+SHARES = 2
+"""Shares of the sandboxes: a hash seed other than 0 has its servers in one of them, and so have runs that explain."""
 MANY_FILES = 100
 """Number of files above which two processes compile: starting them costs more than compiling a few files."""
 
@@ -82,7 +85,8 @@ class Laboratory:
         self._slots = slots
         self._host = tempfile.TemporaryDirectory(prefix="assay-synthesis-")
         self._state: Snapshot | None = None
-        self._idle: asyncio.Queue[Workspace] = asyncio.Queue()
+        self._idle: list[Workspace] = []
+        self._freed = asyncio.Condition()
         self._open: list[Workspace] = []
         self._servers: dict[Workspace, dict[int, ProgramServer | None]] = {}
         """Sandbox to its servers, by their hash seeds."""
@@ -103,7 +107,7 @@ class Laboratory:
             self._open.clear()
             for _ in range(self._slots):
                 self._open.append(await self._backend.open(self.spec, state=self._state))
-                await self._idle.put(self._open[-1])
+                self._idle.append(self._open[-1])
         except BaseException:
             await self._close()
             raise
@@ -142,7 +146,13 @@ class Laboratory:
         )
 
     async def run(
-        self, jobs: Sequence[Job], *, repetition: int, warm: bool = False, fresh: bool = False
+        self,
+        jobs: Sequence[Job],
+        *,
+        repetition: int,
+        warm: bool = False,
+        together: bool = False,
+        fresh: bool = False,
     ) -> dict[str, JobResult]:
         """Runs jobs, spread over the sandboxes; a job whose runner failed has the result `died`.
 
@@ -150,13 +160,16 @@ class Laboratory:
             jobs: Their tests and files are named as in the tree.
             repetition: Seeds hashing and `random`, so that tests that depend on them differ.
             warm: The jobs differ only in the files that they write: their tests are collected once.
+            together: Jobs that follow each other and differ in what they write may share a process, as far as nothing
+                that one leaves shows in another: see `payload/versions_together.py`.
             fresh: Each job imports the package itself. Others are forks of a process that has imported it, where the
                 files that they write change nothing but functions.
         """
         results: dict[str, JobResult] = {}
         async with asyncio.TaskGroup() as group:
-            for chunk in [jobs] if warm and jobs else _split_jobs(jobs, self._slots):
-                group.create_task(self._run_chunk(chunk, repetition, results, warm=warm, fresh=fresh))
+            for chunk in [jobs] if warm and jobs else _split_jobs(jobs, self._slots, together=together):
+                batch = self._describe_batch(chunk, repetition, warm=warm, together=together)
+                group.create_task(self._run_chunk(batch, results, fresh=fresh))
         return {job.id: results.get(job.id) or JobResult(job.id, "died") for job in jobs}
 
     async def run_program(self, programs: Sequence[Path], request: bytes, wall_s: float, loaded: Loaded = "") -> bytes:
@@ -166,7 +179,7 @@ class Laboratory:
         one, with `loaded` of a process that has imported the package. The sandbox is used again only if the program
         ended well: it then left the files as they were.
         """
-        workspace, ended = await self._idle.get(), False
+        workspace, ended = await self._take(), False
         paths = (f"{PROGRAMS}/request.json", f"{PROGRAMS}/reply.json")
         try:
             await workspace.write(paths[0], request)
@@ -179,7 +192,7 @@ class Laboratory:
             ended = False
             return b""
         finally:
-            self._idle.put_nowait(workspace if ended else await self._replace_sandbox(workspace))
+            await self._put_back(workspace if ended else await self._replace_sandbox(workspace))
 
     async def _run_served(
         self,
@@ -237,29 +250,46 @@ class Laboratory:
         finally:
             await workspace.close()
 
-    async def _run_chunk(
-        self, chunk: Sequence[Job], repetition: int, results: dict[str, JobResult], *, warm: bool, fresh: bool
-    ) -> None:
-        workspace, pending = await self._idle.get(), [chunk]
+    async def _run_chunk(self, chunk: JobBatch, results: dict[str, JobResult], *, fresh: bool) -> None:
+        # A process that few runs need is started in a share of the sandboxes.
+        share = None if fresh else chunk.seed or (1 if _configuration(chunk) == "explain" else None)
+        workspace, pending = await self._take(share), [chunk]
         try:
             while pending:
-                jobs = pending.pop(0)
-                batch = self._describe_batch(jobs, repetition, warm=warm)
+                batch = pending.pop(0)
                 reply = await self._run_batch_served(workspace, batch, fresh=fresh)
                 if reply is None:
                     workspace = await self._without_server(workspace)
                     reply = await self._run_batch(workspace, batch)
                 results.update({result.id: _relative_result(result) for result in reply.results})
-                missing = [job for job in jobs if job.id not in results]
+                missing = [job for job in batch.jobs if job.id not in results]
                 if missing:
                     # Tests can kill the runner, which then restored no file: the other jobs run in a fresh sandbox.
                     workspace = await self._replace_sandbox(workspace)
-                if missing and len(jobs) == 1:
-                    results[jobs[0].id] = JobResult(jobs[0].id, "died", problems=(reply.problem,))
+                if missing and len(batch.jobs) == 1:
+                    results[missing[0].id] = JobResult(missing[0].id, "died", problems=(reply.problem,))
                 else:
-                    pending += [[job] for job in missing]
+                    pending += [msgspec.structs.replace(batch, jobs=(job,)) for job in missing]
         finally:
-            self._idle.put_nowait(workspace)
+            await self._put_back(workspace)
+
+    async def _take(self, share: int | None = None) -> Workspace:
+        """Waits for a sandbox that nothing uses, of any share or of one."""
+
+        def fitting() -> list[Workspace]:
+            return [one for one in self._idle if share is None or (self._open.index(one) - share) % shares == 0]
+
+        shares = min(SHARES, self._slots)
+        async with self._freed:
+            await self._freed.wait_for(fitting)
+            workspace = fitting()[0]
+            self._idle.remove(workspace)
+            return workspace
+
+    async def _put_back(self, workspace: Workspace) -> None:
+        async with self._freed:
+            self._idle.append(workspace)
+            self._freed.notify_all()
 
     async def _replace_sandbox(self, workspace: Workspace) -> Workspace:
         """Replaces a sandbox whose files may have been modified."""
@@ -269,7 +299,7 @@ class Laboratory:
         self._open = [fresh if one is workspace else one for one in self._open]
         return fresh
 
-    def _describe_batch(self, jobs: Sequence[Job], repetition: int, *, warm: bool) -> JobBatch:
+    def _describe_batch(self, jobs: Sequence[Job], repetition: int, *, warm: bool, together: bool) -> JobBatch:
         return JobBatch(
             jobs=tuple(_absolute_job(job) for job in jobs),
             root=WORKSPACE,
@@ -278,6 +308,7 @@ class Laboratory:
             cover=tuple(f"{WORKSPACE}/{package}" for package in self._tree.packages),
             seed=repetition,
             warm=warm,
+            together=together,
         )
 
     async def _run_batch_served(
@@ -333,9 +364,18 @@ def _wall_limit(batch: JobBatch) -> float:
     return sum(job.cpu_s * 8 + 40 for job in batch.jobs) + 120
 
 
-def _split_jobs(jobs: Sequence[Job], slots: int) -> Iterable[Sequence[Job]]:
+def _split_jobs(jobs: Sequence[Job], slots: int, *, together: bool = False) -> Iterable[Sequence[Job]]:
+    """Divides jobs among programs; those that may share a process are not separated."""
     size = max(1, min(CHUNK, -(-len(jobs) // slots)))
-    return [jobs[at : at + size] for at in range(0, len(jobs), size)]
+    if not together:
+        return [jobs[at : at + size] for at in range(0, len(jobs), size)]
+    chunks: list[list[Job]] = [[]]
+    for _, same in itertools.groupby(jobs, key=lambda job: job.tests):
+        group = list(same)
+        if chunks[-1] and len(chunks[-1]) + len(group) > size:
+            chunks.append([])
+        chunks[-1] += group
+    return chunks if jobs else []
 
 
 def _absolute_job(job: Job) -> Job:

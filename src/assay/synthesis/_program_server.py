@@ -21,7 +21,10 @@ from assay.environments.workspace.toolchain import PYTHON
 from assay.errors import EnvironmentFailure
 
 SERVER = Path(__file__).with_name("payload") / "program_server.py"
-SHARED = tuple(SERVER.with_name(f"{name}.py") for name in ("shared_session", "collected_files", "loaded_package"))
+SHARED = tuple(
+    SERVER.with_name(f"{name}.py")
+    for name in ("shared_session", "collected_files", "loaded_package", "versions_together", "bare_items")
+)
 SERVED_S = 24 * 3600.0
 """Limit of a server's life in wall seconds; each program has its own."""
 CLOSING_S = 5.0

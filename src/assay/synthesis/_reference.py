@@ -5,6 +5,7 @@ A test is named as pytest names it, without its parameters: the cases of one tes
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -67,15 +68,26 @@ async def measure_tests(
     laboratory: Laboratory, tests: Iterable[str], config: SynthesisConfig, tell: Progress = ignore_progress
 ) -> Reference:
     """Runs the test files the configured number of times, the first time with line coverage."""
-    measured, runs = Reference({}, {}, {}, {}), []
-    left, repetitions = list(tests), max(2, config.repetitions)
-    for repetition in range(repetitions):
-        tell("measuring the tests", repetition, repetitions)
+    measured, left, repetitions = Reference({}, {}, {}, {}), list(tests), max(2, config.repetitions)
+
+    async def run(repetition: int) -> dict[str, JobResult]:
         jobs = [Job(path, (path,), measure=repetition == 0, cpu_s=FILE_CPU_S) for path in left]
-        runs.append(await laboratory.run(jobs, repetition=repetition))
-        reasons = {path: _exclusion_reason(runs[-1][path], config) for path in left}
+        return await laboratory.run(jobs, repetition=repetition)
+
+    def keep_usable(results: Mapping[str, JobResult]) -> list[str]:
+        reasons = {path: _exclusion_reason(results[path], config) for path in left}
         measured.left_out.update({path: reason for path, reason in reasons.items() if reason})
-        left = [path for path in left if not reasons[path]]
+        return [path for path in left if not reasons[path]]
+
+    tell("measuring the tests", 0, repetitions)
+    runs = [await run(0)]
+    left = keep_usable(runs[0])
+    tell("measuring the tests", 1, repetitions)
+    async with asyncio.TaskGroup() as group:  # each has a hash seed of its own, and sandboxes that serve it
+        tasks = [group.create_task(run(repetition)) for repetition in range(1, repetitions)]
+    for task in tasks:
+        runs.append(task.result())
+        left = keep_usable(runs[-1])
     for path in left:
         results = [run[path] for run in runs]
         drew = frozenset(strip_parameters(test) for result in results for test in result.drew)

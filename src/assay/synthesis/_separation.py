@@ -57,6 +57,11 @@ class DecidingTests(NamedTuple):
     """Cases that run what is changed and pass unrepaired."""
     parts: tuple[Mapping[str, str], ...] = ()
     """For each of several changes, its file with that change alone unrepaired."""
+    slow_s: float = 0.0
+    """CPU seconds of a test after which a plain run of a version ends; 0: it has the limit of all."""
+    required: tuple[tuple[str, ...], ...] = ()
+    """The cases of tests of which one has to be carried whole, and all cases spliced: a plan that cannot be so is not
+    proven. Empty where any plan serves."""
 
 
 class _CandidatePlan(NamedTuple):
@@ -76,18 +81,23 @@ class _CandidatePlan(NamedTuple):
         """Returns the cases without an objection so far."""
         return {case: self.trace.tests[case] for case in self.deciding.cases if case not in self.reasons}
 
+    def is_refused(self) -> bool:
+        """Returns True if no proof can make the plan one that is required."""
+        required, carried = self.deciding.required, self.carried().keys()
+        if not required:
+            return False
+        is_one_whole = any(carried >= {*cases} for cases in required)
+        return not is_one_whole or any(_find_hindrance(self.trace, case) for case in self.deciding.cases)
+
 
 async def plan_separation(
     laboratory: Laboratory,
     tree: SourceTree,
     all_tests: Sequence[DecidingTests],
     mutants: int,
-    *,
-    is_required: bool = False,
 ) -> dict[str, SeparationPlan]:
     """Makes and proves the plans of some candidates: spliced and plain outcomes are compared on `mutants` of the
-    reference. With `is_required` the proof ends where a failing test is not carried on the reference, as its candidate
-    is dropped whatever the mutants show."""
+    reference. Of a candidate that is refused without its proof the plan is not proven."""
     plans = await _trace_candidates(laboratory, tree, all_tests)
     await _drop_refuted(laboratory, tree, plans)
     for candidate in plans:
@@ -97,7 +107,9 @@ async def plan_separation(
             await _find_guards(laboratory, tree, candidate)
     found = {}
     for candidate in plans:
-        proof = await _prove_plan(laboratory, tree, candidate, mutants, is_required=is_required)
+        if candidate.is_refused():
+            await _try_hidden_tests(laboratory, tree, candidate)
+        proof = await _prove_plan(laboratory, tree, candidate, mutants)
         for case, objection in proof.objections.items():
             if candidate.guards.pop(case, None) is None:
                 candidate.reasons[case] = objection
@@ -110,23 +122,47 @@ async def plan_separation(
     return found
 
 
-async def _prove_plan(
-    laboratory: Laboratory, tree: SourceTree, candidate: _CandidatePlan, mutants: int, *, is_required: bool = False
-) -> SpliceProof:
+async def _try_hidden_tests(laboratory: Laboratory, tree: SourceTree, candidate: _CandidatePlan) -> None:
+    """Tries the tests of a refused plan of which one has to be carried, on the reference alone and until one is: what
+    is wrong with them is then the reason."""
+    one = candidate.deciding
+    for cases in one.required:
+        if not candidate.carried().keys() >= {*cases}:
+            continue
+        plan = _build_plan(tree, candidate)
+        plan = msgspec.structs.replace(plan, tests=tuple(test for test in plan.tests if test.id in cases))
+        job = ProofJob(one.id, plan, one.base, one.broken, (), one.cpu_s, is_on_reference=True)
+        objections = (await prove_splices(laboratory, tree, [job]))[one.id].objections
+        candidate.reasons.update(objections)
+        if not objections:
+            return
+
+
+async def _prove_plan(laboratory: Laboratory, tree: SourceTree, candidate: _CandidatePlan, mutants: int) -> SpliceProof:
     """Proves the plan; repeats without the guards if these may have disturbed a deciding test."""
     one = candidate.deciding
-    if not candidate.carried():
+    if not candidate.carried() or candidate.is_refused():
         return SpliceProof({}, (), {})
     drawn = draw_mutants(one.right, candidate.changes, one.id, mutants)
-    needed = frozenset(candidate.carried()) if is_required else frozenset[str]()
-    job = ProofJob(one.id, _build_plan(tree, candidate), one.base, one.broken, drawn, one.cpu_s, one.parts, needed)
+    needed = frozenset(one.cases if one.required else ())
+    job = ProofJob(
+        one.id,
+        _build_plan(tree, candidate),
+        one.base,
+        one.broken,
+        drawn,
+        one.cpu_s,
+        one.parts,
+        needed,
+        slow_s=one.slow_s,
+    )
     proven = (await prove_splices(laboratory, tree, [job]))[one.id]
     objections, in_order = _objections(candidate, proven), _is_in_order(candidate, proven)
     if not candidate.guards or (in_order and not objections):
         return proven
     guards = dict(candidate.guards)
     candidate.guards.clear()
-    job = job._replace(plan=_build_plan(tree, candidate))
+    job = job._replace(plan=_build_plan(tree, candidate), needed=needed & candidate.carried().keys())
     unguarded = (await prove_splices(laboratory, tree, [job]))[one.id]
     if in_order and _objections(candidate, unguarded) == objections:
         candidate.guards.update(guards)
@@ -178,7 +214,7 @@ async def _find_guards(laboratory: Laboratory, tree: SourceTree, candidate: _Can
     for case in one.cases:
         if case in candidate.reasons and not _find_hindrance(candidate.trace, case):
             candidate.guards[case] = candidate.trace.tests[case]
-    if not one.passing:
+    if not one.passing or candidate.is_refused():
         return
     job = TraceJob(one.id, one.passing, one.base, candidate.changes, one.cpu_s)
     trace = (await trace_entries(laboratory, tree, [job]))[one.id]

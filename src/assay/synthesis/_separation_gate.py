@@ -18,7 +18,7 @@ from assay.code.batches import Job, JobResult
 from ._call_plans import CallMeasurement, plan_calls
 from ._candidates import TaskCandidate
 from ._entry_trace import compare_changes
-from ._gates import GateContext, GateOutcome, all_pass, cpu_limit, unbroken_text
+from ._gates import GateContext, GateOutcome, all_pass, cpu_limit, slow_limit, unbroken_text
 from ._laboratory import Laboratory
 from ._parts import partial_repairs
 from ._releases import Release
@@ -60,12 +60,13 @@ class SeparationGate:
             base=one.base,
             cases=tuple(case for test in sorted(outcome.flipped) for case in cases[test]),
             cpu_s=cpu_limit(context, one),
+            slow_s=slow_limit(context, one),
             passing=tuple(case for test in sorted(outcome.passing) for case in cases[test]),
             parts=partial_repairs(right, one.changes),
+            # A plan of calls may still carry what no splice carries.
+            required=() if context.config.separation_calls else self._required(context, one, split),
         )
-        # A plan of calls may still carry what no splice carries.
-        is_required = context.config.separation == "required" and not context.config.separation_calls
-        plans = await plan_separation(self._laboratory, self._tree, [deciding], self._mutants, is_required=is_required)
+        plans = await plan_separation(self._laboratory, self._tree, [deciding], self._mutants)
         plan = plans[one.digest]
         if context.config.separation_calls and not set(find_carried_tests(plan, cases, split.hidden)):
             material = CallMeasurement(self._mutants, self._releases)
@@ -74,9 +75,17 @@ class SeparationGate:
         planned = msgspec.structs.replace(outcome, plan=plan, apart=carried)
         if context.config.separation == "required":
             objection = await self._objection(context, one, planned, split)
-            if objection:
+            # A plan that is refused for sure is not proven (see `plan_separation`): it must not pass.
+            if objection or (plan.of_method("splice") and not plan.collection):
+                objection = objection or "its plan is not proven"
                 return msgspec.structs.replace(planned, gate="separate", reason=objection)
         return await self._without_spare_tests(context, one, planned, deciding.right)
+
+    def _required(self, context: GateContext, one: TaskCandidate, split: Split) -> tuple[tuple[str, ...], ...]:
+        """Returns the cases of each hidden test, where a plan without one of them that is carried is refused."""
+        cases = one.cases or self._cases
+        is_required = context.config.separation == "required"
+        return tuple(cases[test] for test in split.hidden) if is_required else ()
 
     async def _objection(self, context: GateContext, one: TaskCandidate, outcome: GateOutcome, split: Split) -> str:
         assert outcome.plan is not None
@@ -150,7 +159,13 @@ class SeparationGate:
         self, context: GateContext, one: TaskCandidate, versions: Sequence[Mapping[str, str]], tests: tuple[str, ...]
     ) -> list[JobResult]:
         jobs = [
-            Job(f"{one.digest} {number}", tests, write={**one.base, **version}, cpu_s=cpu_limit(context, one))
+            Job(
+                f"{one.digest} {number}",
+                tests,
+                write={**one.base, **version},
+                cpu_s=cpu_limit(context, one),
+                slow_s=slow_limit(context, one),
+            )
             for number, version in enumerate(versions, 1)
         ]
         done = await self._laboratory.run(jobs, repetition=0, warm=True)

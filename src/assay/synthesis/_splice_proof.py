@@ -62,6 +62,10 @@ class ProofJob(NamedTuple):
     """Cases without which the proof is worth nothing: it ends where one of them fails, spliced, on the reference."""
     shared: bool = True
     """Versions other than the reference answer all tests in one process, as plain runs do."""
+    slow_s: float = 0.0
+    """As in `DecidingTests`."""
+    is_on_reference: bool = False
+    """The tests are tried on the reference alone, on which they pass plain: for a plan that is refused."""
 
 
 class VersionResult(msgspec.Struct, frozen=True):
@@ -128,6 +132,9 @@ async def prove_splices(laboratory: Laboratory, tree: SourceTree, jobs: Sequence
     proofs = {}
     for job in jobs:
         result = known.get(job.id) or ProofResult(job.id)
+        if job.is_on_reference:
+            proofs[job.id] = compare_versions(job, result, {"reference": dict.fromkeys(_cases(job), "passed")})
+            continue
         if job.needed and len(result.versions) == 1:
             proofs[job.id] = await _prove_on_reference(laboratory, tree, job, result)
             continue
@@ -154,6 +161,8 @@ async def _prove_on_reference(
 def _versions(job: ProofJob) -> dict[str, Mapping[str, str]]:
     mutants = {f"mutant {number}": mutant for number, mutant in enumerate(job.mutants, 1)}
     parts = {f"part {number}": part for number, part in enumerate(job.parts, 1)}
+    if job.is_on_reference:
+        return {"reference": {}}
     return {"reference": {}, "unrepaired": job.broken, **parts, **mutants}
 
 
@@ -192,13 +201,16 @@ async def _run_plain(laboratory: Laboratory, job: ProofJob) -> dict[str, dict[st
     """Returns each version's test outcomes in one process with the package; a run that did not end has none."""
     versions, firsts = _versions(job), _representatives(job)
     jobs = [
-        Job(f"{job.id} {name}", _cases(job), write={**job.base, **versions[name]}, cpu_s=job.cpu_s)
+        Job(f"{job.id} {name}", _cases(job), write={**job.base, **versions[name]}, cpu_s=job.cpu_s, slow_s=job.slow_s)
         for name in dict.fromkeys(firsts.values())
     ]
-    results = await laboratory.run(jobs, repetition=0, warm=True)
+    # What one version leaves to the next shows: the spliced runs of the versions have nothing in common.
+    together = job.shared and not job.base
+    results = await laboratory.run(jobs, repetition=0, warm=True, together=together)
+    done = {name: results[f"{job.id} {first}"] for name, first in firsts.items()}
     return {
-        name: {case: result.outcome for case, result in results[f"{job.id} {first}"].tests.items()}
-        for name, first in firsts.items()
+        name: {case: outcome.outcome for case, outcome in result.tests.items()} if result.ended == "done" else {}
+        for name, result in done.items()
     }
 
 

@@ -47,8 +47,7 @@ class OutcomeRecorder:
         self.problems: list[str] = []
         self.drew: set[str] = set()
         self._random = random.getstate()
-        self._more_s = float(job.get("more_cpu_s", 0.0))
-        self._decisive = frozenset(job.get("give_up_on", ()))
+        self._more_s, self._decisive = float(job.get("more_cpu_s", 0.0)), frozenset(job.get("give_up_on", ()))
         self._pending = set(self._decisive)
         self._tracer, self._started = tracer, 0.0
         self._cover, self._files = tuple(cover), {test.partition("::")[0] for test in job["tests"]}
@@ -186,8 +185,7 @@ class WarmLoop:
         gc.collect()
         gc.freeze()
         for job in self._batch["jobs"]:
-            result = in_child(self._batch, job, self._aside, partial(self._run, session, live, job))
-            self._finished(result)
+            self._finished(result := in_child(self._batch, job, self._aside, partial(self._run, session, live, job)))
             if self._batch.get("stop_when_green") and is_green(result):
                 break
         return True
@@ -448,7 +446,7 @@ def main(request: str, reply: str) -> None:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     aside = Path(reply + ".child")
-    warm = run_warm(batch, aside) if batch.get("warm") else {}
+    warm = run_warm(batch, aside)
     if len(warm) < len(batch["jobs"]) and len(batch["jobs"]) > 1:
         preload(batch, aside)
         gc.collect()
@@ -475,7 +473,9 @@ def is_green(result: dict[str, Any]) -> bool:
 
 
 def run_warm(batch: dict[str, Any], aside: Path) -> dict[str, dict[str, Any]]:
-    """Returns the results of the jobs that could run on one collection, by id."""
+    """Returns the results of the jobs that could run on one collection, by id; none unless the batch is warm."""
+    if not batch.get("warm"):
+        return {}
     results_file, first = aside.with_suffix(".warm"), batch["jobs"][0]
 
     def work() -> dict[str, Any]:

@@ -22,6 +22,7 @@ from typing import Any
 import forked_tests  # type: ignore[import-not-found]  # copied beside this file, as are the next
 import loaded_package  # type: ignore[import-not-found]
 import pytest
+from bare_items import BareOutcomes, run_items  # type: ignore[import-not-found]
 from entry_records import EntryRecorder  # type: ignore[import-not-found]
 from package_functions import (  # type: ignore[import-not-found]
     FunctionPath,
@@ -103,33 +104,6 @@ class TestLoop:
         if not session.testsfailed:
             self.result = self._work(session)
         return True
-
-
-class BareOutcomes(forked_tests.OutcomeRecorder):  # type: ignore[misc]
-    """Records outcomes alone: to look up the files of a failure's frames costs more than many tests."""
-
-    def describe(self, excinfo: Any, own: str) -> list[Any]:
-        """Returns no details of a failure."""
-        return []
-
-
-def run_items(
-    session: Any, items: list[Any], begin: Callable[[str], None], end: Callable[[str], None]
-) -> dict[str, str]:
-    """Runs tests one after another in this process; returns their outcomes.
-
-    They are noted by the recorder of the session, which has to be a `BareOutcomes`: to register another one in each
-    fork costs as much as a test.
-    """
-    plugins = session.config.pluginmanager.get_plugins()
-    recorder = next(plugin for plugin in plugins if isinstance(plugin, BareOutcomes))
-    recorder.tests.clear()
-    for index, item in enumerate(items):
-        following = items[index + 1] if index + 1 < len(items) else None
-        begin(item.nodeid)
-        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-        end(item.nodeid)
-    return {name: known[0] for name, known in recorder.tests.items()}
 
 
 def in_session(batch: dict[str, Any], job: dict[str, Any], work: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:

@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 
 import forked_tests  # type: ignore[import-not-found]  # copied beside this file, as all that follows
 import loaded_package  # type: ignore[import-not-found]
-from entry_trace import changed_functions, in_session, package_of, run_items  # type: ignore[import-not-found]
+from bare_items import run_items  # type: ignore[import-not-found]
+from entry_trace import changed_functions, in_session, package_of  # type: ignore[import-not-found]
 from false_answers import ANSWERS, UNCHANGED, FunctionCall, own_argument  # type: ignore[import-not-found]
 from package_functions import FunctionPath, replace_body, static_member, unwrap  # type: ignore[import-not-found]
 from repeated_answers import HonestCalls  # type: ignore[import-not-found]

@@ -13,8 +13,10 @@ import gc
 import importlib
 import importlib.util
 import inspect
+import itertools
 import json
 import marshal
+import operator
 import os
 import random
 import sys
@@ -27,6 +29,7 @@ from typing import Any
 import collected_files  # type: ignore[import-not-found]  # copied beside this file, as are the next
 import forked_tests  # type: ignore[import-not-found]
 import shared_session  # type: ignore[import-not-found]
+import versions_together  # type: ignore[import-not-found]
 
 BYTE_CODE_HEADER = 16
 IN_MEMORY: list[LoadedPackage] = []
@@ -156,12 +159,22 @@ class LoadedPackage:
         return result
 
     def run_warm(self, batch: dict[str, Any], aside: Path) -> dict[str, dict[str, Any]]:
-        """Runs warm jobs, as `forked_tests.run_warm` does, but where their tests are collected already."""
-        jobs = batch["jobs"]
-        is_collected = self._collected is not None and self._collected.find(jobs[0]["tests"], set()) is not None
-        if is_collected and all(self._replaces_imported(job) for job in jobs):
-            return {}
+        """Runs jobs that follow each other and have the same tests in one process, if they may be together, and warm
+        jobs as `forked_tests.run_warm` does, but where their tests are collected already."""
+        results: dict[str, dict[str, Any]] = {}
+        groups = itertools.groupby(batch["jobs"], key=operator.itemgetter("tests")) if batch.get("together") else ()
+        for _, group in groups:
+            jobs = list(group)
+            if len(jobs) > 1 and self._serves(jobs):
+                results |= versions_together.run_together(self, {**batch, "jobs": jobs}, aside)
+        if results or self._serves(batch["jobs"]):
+            return results
         return dict(self._run_warm(batch, aside))
+
+    def _serves(self, jobs: list[dict[str, Any]]) -> bool:
+        """Returns whether the tests of jobs, which are the same, are collected."""
+        is_collected = self._collected is not None and self._collected.find(jobs[0]["tests"], set()) is not None
+        return is_collected and all(self._replaces_imported(job) for job in jobs)
 
     def has_collected(self, job: dict[str, Any]) -> bool:
         """Returns whether a job's tests need not be collected, and its version is made."""

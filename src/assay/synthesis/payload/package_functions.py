@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import importlib
 import inspect
 import sys
@@ -158,7 +159,8 @@ def replace_body(
     original.__kwdefaults__ = function.__kwdefaults__
     original.__qualname__ = function.__qualname__
     with contextlib.suppress(TypeError, ValueError):
-        function.__signature__ = inspect.signature(function, follow_wrapped=False)  # type: ignore[attr-defined]
+        if "__signature__" not in vars(function):
+            function.__signature__ = inspect.signature(function, follow_wrapped=False)  # type: ignore[attr-defined]
 
     def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return hook(original, args, kwargs)
@@ -171,11 +173,17 @@ def _calling(old: CodeType, call: Callable[[tuple[Any, ...], dict[str, Any]], An
     """Returns code with the same free variables as `old` that hands all arguments to `call`."""
     cells, name = ", ".join(old.co_freevars), old.co_name if old.co_name.isidentifier() else "function"
     text = TEMPLATE.format(cells=cells, name=name, use=f"({cells},)" if cells else "pass", hook=HOOK)
-    module = compile(text, old.co_filename, "exec", dont_inherit=True)
-    make = next(c for c in module.co_consts if isinstance(c, CodeType))
-    inner = next(c for c in make.co_consts if isinstance(c, CodeType))
+    inner = _compile_inner(text, old.co_filename)
     consts = tuple(call if const == HOOK else const for const in inner.co_consts)
     return inner.replace(co_consts=consts, co_firstlineno=old.co_firstlineno, co_name=old.co_name)
+
+
+@functools.lru_cache(maxsize=256)
+def _compile_inner(text: str, path: str) -> CodeType:
+    """Returns the code of the function inside another one that a text defines; many functions have the same."""
+    module = compile(text, path, "exec", dont_inherit=True)
+    make = next(c for c in module.co_consts if isinstance(c, CodeType))
+    return next(c for c in make.co_consts if isinstance(c, CodeType))
 
 
 def _named_functions(path: str) -> Iterator[tuple[tuple[int, str], str]]:

@@ -26,10 +26,13 @@ from typing import Any
 import forked_tests  # type: ignore[import-not-found]  # copied beside this file, as all that follows
 import loaded_package  # type: ignore[import-not-found]
 import pytest
+import splice_client  # type: ignore[import-not-found]
 import splice_import  # type: ignore[import-not-found]
 import splice_plugin  # type: ignore[import-not-found]
 import splice_worker  # type: ignore[import-not-found]
-from entry_trace import BareOutcomes, TestLoop, run_items  # type: ignore[import-not-found]
+import versions_together  # type: ignore[import-not-found]
+from bare_items import BareOutcomes, run_items  # type: ignore[import-not-found]
+from entry_trace import TestLoop  # type: ignore[import-not-found]
 
 WORKER_TREE = "/tmp/worker-tree"
 SHARED_WORKERS: list[WorkerTemplate] = []
@@ -143,6 +146,20 @@ def copy_tree(batch: dict[str, Any]) -> None:
         shutil.copytree(batch["root"], WORKER_TREE + batch["root"], symlinks=True)
 
 
+class ProofPlugin(splice_plugin.SplicePlugin):  # type: ignore[misc]
+    """The judge's plugin, in a process that may run the tests on several versions."""
+
+    _client: Any
+
+    def __init__(self, config: dict[str, Any], descriptors: tuple[int, int], tell: Any) -> None:
+        super().__init__(config, descriptors, tell)
+        self._arguments = descriptors, config["package"], self._classes, config["call_timeout_s"], self._report
+
+    def renew_client(self) -> None:
+        """Forgets how the worker of another version behaved."""
+        self._client = splice_client.Client(*self._arguments)
+
+
 class OnlyTests:
     """The pytest plugin that leaves out the tests of a file that are not asked for, as the judge does."""
 
@@ -167,6 +184,7 @@ class Proof:
         self._descriptors = os.pipe()
         self._template: Any = None
         self._is_prepared = False
+        self._plugin: Any = None
 
     def run(self) -> dict[str, Any]:
         """Collects the tests with their entry points spliced, and runs all versions."""
@@ -176,7 +194,7 @@ class Proof:
         self._is_prepared = self._template.prepare(self._job["splice"], [WORKER_TREE + path for path in files])
         forked_tests.prepare(self._batch)
         sys.dont_write_bytecode = True
-        plugin = splice_plugin.SplicePlugin(self._job["splice"], self._descriptors, self._add_message)
+        self._plugin = plugin = ProofPlugin(self._job["splice"], self._descriptors, self._add_message)
         if loaded_package.IN_MEMORY:
             self._messages.clear()  # that its modules are imported already
             if not splice_in_memory(self._job["splice"]["entries"]):
@@ -197,13 +215,45 @@ class Proof:
         collected = [{name: item[name] for name in ("id", "marks", "parameters")} for item in items]
         gc.collect()
         gc.freeze()  # a collection in a child would copy the memory of all that it looks at
-        found = {}
-        for serial, version in enumerate(self._job["versions"]):
-            found[version["name"]] = self._find_outcomes(session, version, serial)
-            outcomes = found[version["name"]].get("tests", {})
-            if not serial and any(outcomes.get(test) != "passed" for test in self._job["needed"]):
-                break  # the first version is the reference: nothing that follows keeps the candidate
+        versions = list(enumerate(self._job["versions"]))
+        name = versions[0][1]["name"]
+        found = {name: self._find_outcomes(session, versions[0][1], 0)}
+        outcomes = found[name].get("tests", {})
+        # The first version is the reference: nothing that follows keeps the candidate if a needed test fails on it.
+        if all(outcomes.get(test) == "passed" for test in self._job["needed"]):
+            if self._job["shared"] and self._is_prepared and len(versions) > 2:
+                found |= self._find_together(session, versions, outcomes)
+            for serial, version in versions:
+                if version["name"] not in found:
+                    found[version["name"]] = self._find_outcomes(session, version, serial)
         return {"ended": "done", "collected": collected, "versions": found}
+
+    def _find_together(
+        self, session: Any, versions: list[tuple[int, dict[str, Any]]], expected: dict[str, str]
+    ) -> dict[str, Any]:
+        """Runs the tests on all versions but the first in one process, each with a worker that answers all of them.
+
+        The results count only if the first version, run last, has the outcomes that are expected. One has no result
+        here whose tests take long, or whose worker is no fork, ends early or breaks the rules.
+        """
+
+        def work() -> dict[str, Any]:
+            found, clock = {}, versions_together.VersionClock()
+            for serial, version in [*versions[1:], versions[0]]:
+                with self._forked_worker(version["write"], f"{serial}.together", shared=True) as pipes:
+                    if pipes is None:
+                        continue
+                    run = partial(self._run_version, session, pipes)
+                    one = clock.run(versions_together.SHARE * self._job["cpu_s"], run)
+                if not clock.is_over and not _breaks_rules(one):
+                    found[version["name"]] = one
+            reference = found.pop(versions[0][1]["name"], {})
+            return found if reference.get("tests") == expected else {}
+
+        wide = {**self._job, "cpu_s": (1 + versions_together.SHARE * len(versions)) * self._job["cpu_s"]}
+        result = forked_tests.in_child(self._batch, wide, self._aside, lambda: {"found": work()})
+        self._template.end_workers()
+        return dict(result.get("found", {}))
 
     def _find_outcomes(self, session: Any, version: dict[str, Any], serial: int) -> dict[str, Any]:
         """Runs the tests on one version. On the reference, and where a worker ended early or broke the rules, each test
@@ -213,23 +263,39 @@ class Proof:
             with self._worker(version["write"], serial, shared=shared) as pipes:
                 work = partial(self._run_version, session, pipes)
                 found = forked_tests.in_child(self._batch, self._job, self._aside, work)
-            if "tests" in found and not {why for _, why in found["refused"]} & {"closed", "protocol"}:
+            if "tests" in found and not _breaks_rules(found):
                 break
         return found
 
     @contextlib.contextmanager
-    def _worker(self, write: dict[str, str], serial: int, *, shared: bool) -> Iterator[tuple[str, str]]:
-        """Starts a worker with a version of the package; yields the names of the pipes to it and from it."""
-        calls, answers = (f"{self._aside}.{serial}{int(shared)}.{name}" for name in ("calls", "answers"))
+    def _forked_worker(self, write: dict[str, str], name: str, *, shared: bool) -> Iterator[tuple[str, str] | None]:
+        """Forks a worker with a version of the package; yields the names of the pipes to it and from it, or None where
+        it has to be started with files of its own."""
+        pipes = self._make_pipes(name)
+        texts = {WORKER_TREE + path: text for path, text in write.items()}
+        if not self._is_prepared or not self._template.start(texts, *pipes, shared=shared):
+            yield None
+            return
+        try:
+            yield pipes
+        finally:
+            self._template.stop()
+
+    def _make_pipes(self, name: str) -> tuple[str, str]:
+        calls, answers = f"{self._aside}.{name}.calls", f"{self._aside}.{name}.answers"
         os.mkfifo(calls)
         os.mkfifo(answers)
+        return calls, answers
+
+    @contextlib.contextmanager
+    def _worker(self, write: dict[str, str], serial: int, *, shared: bool) -> Iterator[tuple[str, str]]:
+        """Starts a worker with a version of the package; yields the names of the pipes to it and from it."""
+        with self._forked_worker(write, f"{serial}.{int(shared)}", shared=shared) as pipes:
+            if pipes is not None:
+                yield pipes
+                return
+        calls, answers = self._make_pipes(f"{serial}.{int(shared)}.files")
         texts = {WORKER_TREE + path: text for path, text in write.items()}
-        if self._is_prepared and self._template.start(texts, calls, answers, shared=shared):
-            try:
-                yield calls, answers
-            finally:
-                self._template.stop()
-            return
         with forked_tests.replaced_files(texts, serial):
             modules = sorted({module for module, _ in self._job["splice"]["entries"]})
             arguments = [self._job["splice"]["package"], json.dumps(self._roots), json.dumps(modules)]
@@ -240,11 +306,14 @@ class Proof:
                 os.killpg(process.pid, signal.SIGKILL)
 
     def _run_version(self, session: Any, pipes: tuple[str, str]) -> dict[str, Any]:
-        """Runs the tests in this process, which must end afterwards."""
+        """Runs the tests in this process, which may run other versions before and after, and nothing else."""
         writes, reads = os.open(pipes[0], os.O_WRONLY), os.open(pipes[1], os.O_RDONLY)
         for at, known in enumerate(self._descriptors):
             os.dup2((reads, writes)[at], known)
             os.set_blocking(known, False)
+        for opened in (reads, writes):
+            os.close(opened)
+        self._plugin.renew_client()
         self._messages.clear()
         outcomes = run_items(session, list(session.items), _do_nothing, _do_nothing)
         calls = {message["id"]: message["count"] for message in self._messages if message["kind"] == "calls"}
@@ -253,6 +322,11 @@ class Proof:
         )
         texts = sorted({message["text"][:200] for message in self._messages if message["kind"] == "refusal"})[:20]
         return {"tests": outcomes, "calls": calls, "refused": refused, "texts": texts}
+
+
+def _breaks_rules(result: dict[str, Any]) -> bool:
+    """Returns whether a worker ended early or answered against the protocol."""
+    return bool({why for _, why in result["refused"]} & {"closed", "protocol"})
 
 
 def _do_nothing(_test: str) -> None:
