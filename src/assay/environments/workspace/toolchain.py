@@ -51,10 +51,12 @@ class ToolLayer(msgspec.Struct, frozen=True):
     digest: str
     python_version: str
     packages: tuple[str, ...] = ()
+    is_locked: bool = False
+    """True if each of its wheels was checked against the lock's hashes: it holds no package of a task's."""
 
     def mount(self) -> Mount:
         """Returns the mount for a workspace."""
-        return Mount(source=self.path, target=HOME)
+        return Mount(source=self.path, target=HOME, is_own=self.is_locked)
 
     @property
     def host_python(self) -> str:
@@ -145,7 +147,9 @@ def _find_stored(cache: Path, recipe: _Recipe) -> ToolLayer | None:
     except (FileNotFoundError, msgspec.MsgspecError):
         return None
     path = (cache / "tools" / layer.digest).absolute()
-    return msgspec.structs.replace(layer, path=str(path)) if path.is_dir() else None
+    if not path.is_dir():
+        return None
+    return msgspec.structs.replace(layer, path=str(path), is_locked=not recipe.packages)
 
 
 @contextlib.contextmanager
@@ -187,7 +191,7 @@ def _store_layer(tools: Path, recipe: _Recipe, built: ToolLayer) -> ToolLayer:
     final = tools / built.digest
     if not final.exists():
         Path(built.path).rename(final)
-    layer = msgspec.structs.replace(built, path=str(final.absolute()))
+    layer = msgspec.structs.replace(built, path=str(final.absolute()), is_locked=not recipe.packages)
     recipes = tools / "recipes"
     recipes.mkdir(exist_ok=True)
     temporary = recipes / f".{recipe.digest}.{os.getpid()}.{secrets.token_hex(4)}"

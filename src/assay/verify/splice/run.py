@@ -36,12 +36,14 @@ from assay.verify.interface import CheckInput
 from assay.verify.sanitise import (
     HOME,
     PYTHON,
+    RUNNER,
     SUPERVISOR,
     CleanupPlan,
     Findings,
     inspect_changes,
     left_running,
     opened,
+    runner_spec,
     verifier_spec,
 )
 from assay.verify.separation import cite_open_sandboxes
@@ -193,7 +195,7 @@ async def run_spliced(given: CheckInput, request: SpliceRequest, cited: CitedEvi
 def sandboxes_of(given: CheckInput, request: SpliceRequest) -> tuple[WorkspaceSpec, WorkspaceSpec]:
     """Returns the specifications of the judge's sandbox and of the worker's."""
     programs = Mount(str(stage_programs(Path(__file__).parents[1] / "payload")), PROGRAMS)
-    judge = verifier_spec(given.spec, [*request.mounts, programs], request.env)
+    judge = runner_spec(given.spec, [*request.mounts, programs], request.env)
     return judge, _worker_spec(given.spec, programs, request.worker_env)
 
 
@@ -304,7 +306,7 @@ class JoinedSandboxes:
         return await self._run_piped(self._worker, argv, (self._calls[0], self._answers[1]), limit, MAX_WORKER_TEXT)
 
     async def _run_judge(self) -> ExecResult:
-        argv = [PYTHON, "-I", "-B", f"{SUPERVISOR}/runner.py", "judge", CONFIGURATION]
+        argv = [*RUNNER, "judge", CONFIGURATION]
         pipes = (self._answers[0], self._calls[1], self._reports[1])
         return await self._run_piped(self._judge, argv, pipes, self._judge_limit_s, 0)
 

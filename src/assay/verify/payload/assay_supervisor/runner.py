@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import json
 import os
 import select
@@ -451,9 +452,23 @@ def main() -> int:
     return as_script(sys.argv[2:])
 
 
-if __name__ == "__main__":
+def preload() -> None:
+    """Imports all that runs of tests use, in a process that is forked for each sandbox that judges."""
+    _import_pytest()
+    from _pytest.config import default_plugins  # which pytest imports at the start of each run
+
+    for name in default_plugins:
+        importlib.import_module(f"_pytest.{name}")
+
+
+def run_and_exit() -> None:
+    """Runs the requested mode and ends this process. A tests' process goes through here as any program's end."""
     status = main()
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(status)  # what was imported for the tests need not be taken apart
+
+
+if __name__ == "__main__":
+    run_and_exit()
