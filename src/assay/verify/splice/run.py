@@ -91,8 +91,8 @@ class SplicedRun(NamedTuple):
     grade: Separation
     again: ConfirmingRun | None = None
     """A run of the same tests in one process with the code under test; None if there was none."""
-    program: str = "runner.py"
-    """The judge's supervisor."""
+    mode: str = "judge"
+    """Of the judge's supervisor."""
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ class SplicedRun(NamedTuple):
     def cite(self, cited: CitedEvidence) -> None:
         tail = str(self.report["tail"]) if self.report else self.judge.stderr[-4000:]
         shown = msgspec.structs.replace(self.judge, stdout=tail[-10_000:], stderr="")
-        cited.execution([PYTHON, f"{SUPERVISOR}/{self.program}", "judge"], "", shown)
+        cited.execution([PYTHON, f"{SUPERVISOR}/runner.py", self.mode], "", shown)
         if self.worker is not None:
             ended = msgspec.structs.replace(self.worker, stdout="", stderr=self.worker.stderr[-1000:])
             cited.execution([PYTHON, f"{PROGRAMS}/splice_worker.py"], "", ended)

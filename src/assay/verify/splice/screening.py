@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import os
 import socket
 from collections import Counter, OrderedDict
@@ -33,14 +34,15 @@ from assay.records import Evidence, Separation
 from assay.verify.cited_evidence import CitedEvidence
 from assay.verify.host_load import metered_sandbox
 from assay.verify.interface import CheckInput
-from assay.verify.sanitise import PYTHON, SUPERVISOR, Findings, inspect_changes, opened
+from assay.verify.sanitise import RUNNER, Findings, inspect_changes, opened
 from assay.verify.script_requests import SOCKET
 from assay.verify.separation import cite_separation, read_facts
 
 from .run import CONFIGURATION, GRACE_S, PIPES, WORKER_GRACE_S, JoinedSandboxes, SplicedRun, SpliceRequest, sandboxes_of
 
-PROGRAM = "warm.py"
 START_S = 120.0
+LEAST_CPU_S, TIMES_LONGEST = 3.0, 4.0
+"""CPU seconds of a run, at least, and in times of the longest that ended by itself: code that loops is judged anew."""
 MOST_FAILURES = 3
 """Times that a check's judge may fail, for example on a busy host, before it gets no other."""
 MOST_OPEN = 4
@@ -90,6 +92,8 @@ class _WarmJudge:
         self.workspace = workspace
         self.host = host
         self.runs = 0
+        self.longest_s = 0.0
+        """CPU seconds of its longest run that ended by itself."""
         self.digest = digest
         """Digest of its files before any run."""
 
@@ -146,6 +150,8 @@ class ScreeningJudges:
             found = await _run_in(judge, given, request, cited)
             if not _left_something(found) and await judge.is_clean():
                 run = found
+                if run.report is not None and not _met_limit(run):
+                    judge.longest_s = max(judge.longest_s, float(run.report["cpu_s"]))
             else:
                 self._unfit.add(key)
         except (AssayError, OSError, ValueError):
@@ -188,7 +194,7 @@ async def _opened_judge(backend: Backend, spec: WorkspaceSpec, request: SpliceRe
         await workspace.write(CONFIGURATION, json.dumps(request.configuration).encode())
         listener = await workspace.listen_local(SOCKET)
         loop = asyncio.get_running_loop()
-        serving = loop.create_task(workspace.exec([PYTHON, "-I", "-B", f"{SUPERVISOR}/{PROGRAM}", CONFIGURATION]))
+        serving = loop.create_task(workspace.exec([*RUNNER, "serve", CONFIGURATION]))
         host: socket.socket | None = None
         try:
             async with asyncio.timeout(START_S):
@@ -251,7 +257,7 @@ async def _run_in(judge: _WarmJudge, given: CheckInput, request: SpliceRequest, 
                 raise EnvironmentFailure("the judge gave no report") from exc
             finally:
                 joined.close()
-    run = run._replace(program=PROGRAM)
+    run = run._replace(mode="serve")
     if run.report is not None:
         run = run._replace(judge=msgspec.structs.replace(run.judge, duration_s=float(run.report["duration_s"])))
     run.cite(cited)
@@ -293,8 +299,9 @@ class _JoinedToWarm(JoinedSandboxes):
     async def _run_judge(self) -> ExecResult:
         pipes = (self._answers[0], self._calls[1], self._reports[1])
         self._warm.runs += 1
+        limit = {"cpu_s": math.ceil(max(LEAST_CPU_S, TIMES_LONGEST * self._warm.longest_s))}
         try:
-            socket.send_fds(self._warm.host, [b"{}"], list(pipes))
+            socket.send_fds(self._warm.host, [json.dumps(limit).encode()], list(pipes))
         except OSError as exc:
             raise EnvironmentFailure(f"the judge is gone: {exc}") from exc
         finally:
