@@ -40,25 +40,23 @@ class Templates:
         """Clones the first process of a sandbox from a template; returns None where none can be had."""
         wanted = request["preload"]
         key = json.dumps(wanted, sort_keys=True)
-        template = self._choose(key, wanted)
-        if template is None:
-            return None
-        asked = os.memfd_create("request", os.MFD_CLOEXEC)
-        try:
-            os.write(asked, json.dumps(request).encode())
-            send(template, {"flags": flags | CLONE_PARENT, "owner": owner}, (control, gate, asked))
-            answer, _ = receive(template)
-        except OSError:
-            answer = None
-        finally:
-            os.close(asked)
-        if answer is None:  # it has died; the next sandbox starts another
-            self._ready[key].remove(template)
+        while (template := self._choose(key, wanted)) is not None:
+            asked = os.memfd_create("request", os.MFD_CLOEXEC)
+            try:
+                os.write(asked, json.dumps(request).encode())
+                send(template, {"flags": flags | CLONE_PARENT, "owner": owner}, (control, gate, asked))
+                answer, _ = receive(template)
+            except OSError:
+                answer = None
+            finally:
+                os.close(asked)
+            if answer is not None:
+                if "errno" in answer:
+                    raise OSError(answer["errno"], answer["error"])
+                return int(answer["pid"])
+            self._ready[key].remove(template)  # it has died
             template.close()
-            return None
-        if "errno" in answer:
-            raise OSError(answer["errno"], answer["error"])
-        return int(answer["pid"])
+        return None
 
     def _choose(self, key: str, wanted: dict[str, Any]) -> socket.socket | None:
         ready = self._ready.setdefault(key, [])
