@@ -235,12 +235,11 @@ async def test_attempts_at_once_are_judged_one_after_the_other(screened: Screene
 async def test_code_that_loops_is_judged_anew_after_seconds(
     screened: Screened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(screening, "LEAST_CPU_S", 1.0)
+    monkeypatch.setattr(screening, "LEAST_LIMIT_S", 1.0)
     first, loop = "    assert shop.total(", "    while shop.total([]) != 0:\n        pass\n"
     looping = TESTS.replace(first, loop + first, 1)
-    status, modes = await screened.modes_of(
-        solution(total="return 1"), tests=looping, expected=IDS["total"], timeout_s=4.0
-    )
+    wrong = solution(total="return 1")
+    status, modes = await screened.modes_of(wrong, tests=looping, expected=IDS["total"], timeout_s=5.0)
     assert (status, modes[:1]) == ("fail", ["judge"])
-    assert all(spent is not None and 0.9 < spent < 2.5 for spent in screened.spent)
     assert screened.spent
+    assert all(spent is not None and spent < 2.5 for spent in screened.spent)

@@ -256,7 +256,8 @@ class JoinedSandboxes:
             text = await _read_line(reader)
             report = _decode_report(text)
             self._close(self._calls[1])
-            done, _ = await asyncio.wait([answering], timeout=WORKER_GRACE_S)
+            is_late = report is not None and report["timed_out"]  # then it has long not answered
+            done, _ = await asyncio.wait([answering], timeout=0.0 if is_late else WORKER_GRACE_S)
             await self._worker.kill_all()  # what it started may hold its pipes
             alive = () if report is None else await left_running(self._judge, apart_from=_own_processes(report))
             grade = await self._cite_sandboxes()

@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import math
 import os
 import socket
 from collections import Counter, OrderedDict
@@ -41,8 +40,8 @@ from assay.verify.separation import cite_separation, read_facts
 from .run import CONFIGURATION, GRACE_S, PIPES, WORKER_GRACE_S, JoinedSandboxes, SplicedRun, SpliceRequest, sandboxes_of
 
 START_S = 120.0
-LEAST_CPU_S, TIMES_LONGEST = 3.0, 4.0
-"""CPU seconds of a run, at least, and in times of the longest that ended by itself: code that loops is judged anew."""
+LEAST_LIMIT_S, TIMES_LONGEST = 3.0, 4.0
+"""Wall seconds of a run, at least, and in times of the longest that ended by itself: it counts for nothing beyond."""
 MOST_FAILURES = 3
 """Times that a check's judge may fail, for example on a busy host, before it gets no other."""
 MOST_OPEN = 4
@@ -93,7 +92,7 @@ class _WarmJudge:
         self.host = host
         self.runs = 0
         self.longest_s = 0.0
-        """CPU seconds of its longest run that ended by itself."""
+        """Duration of its longest run that ended by itself."""
         self.digest = digest
         """Digest of its files before any run."""
 
@@ -151,7 +150,7 @@ class ScreeningJudges:
             if not _left_something(found) and await judge.is_clean():
                 run = found
                 if run.report is not None and not _met_limit(run):
-                    judge.longest_s = max(judge.longest_s, float(run.report["cpu_s"]))
+                    judge.longest_s = max(judge.longest_s, float(run.report["duration_s"]))
             else:
                 self._unfit.add(key)
         except (AssayError, OSError, ValueError):
@@ -299,7 +298,8 @@ class _JoinedToWarm(JoinedSandboxes):
     async def _run_judge(self) -> ExecResult:
         pipes = (self._answers[0], self._calls[1], self._reports[1])
         self._warm.runs += 1
-        limit = {"cpu_s": math.ceil(max(LEAST_CPU_S, TIMES_LONGEST * self._warm.longest_s))}
+        enough_s = max(LEAST_LIMIT_S, TIMES_LONGEST * self._warm.longest_s)
+        limit = {"limit_s": min(enough_s, float(self._request.configuration["timeout_s"]))}
         try:
             socket.send_fds(self._warm.host, [json.dumps(limit).encode()], list(pipes))
         except OSError as exc:

@@ -14,7 +14,6 @@ import gc
 import json
 import os
 import random
-import resource
 import socket
 import sys
 import threading
@@ -67,8 +66,8 @@ class ForkPoint:
     """Pytest plugin that stops the session before its first test and forks it on request.
 
     Args:
-        control: Socket of the supervisor, which sends a nonce, a seed and a number of CPU seconds with the fork's
-            descriptors, and gets the fork's id and then its status.
+        control: Socket of the supervisor, which sends a nonce and a seed with the fork's descriptors, and gets the
+            fork's id and then its status.
         outputs: A descriptor of this process's own output; all that lead there are redirected in a fork.
         parts: The writer of records, the recorder and the plugin that calls the worker.
     """
@@ -96,7 +95,6 @@ class ForkPoint:
             pid = os.fork()
             if pid == 0:
                 self._begin(message, fds)
-                resource.setrlimit(resource.RLIMIT_CPU, (message["cpu_s"], message["cpu_s"] + 1))
                 random.setstate(state)  # as it is in a process that got here on its own
                 capture.start_global_capturing()
                 capture.suspend_global_capture()

@@ -2,7 +2,7 @@
 
     runner.py serve FILE    reads a configuration (JSON), collects the tests, then serves the host over the socket that
                             the sandbox's first process listens at: for each message with two pipes of a worker and one
-                            for the report, a run of at most so many CPU seconds as it says and its report (a line)
+                            for the report, a run within the time that it grants and its report (a line)
 
 Invariants: no byte of a run reaches another one but through what the tests themselves leave outside of their memory:
 the process that is forked is neither traceable nor readable by its forks and gets nothing from them but their end;
@@ -99,26 +99,26 @@ class CollectedTests:
         if self._out in ready:
             self._tail = (self._tail + runner._drain(self._out, whole=True))[-runner.TAIL :]
 
-    def run(self, worker: list[int], cpu_s: int) -> dict[str, Any]:
-        """Runs the tests in a fork, for at most so many CPU seconds, and returns the report, as `runner.run` does, with
-        the CPU seconds that all of this took since the last one."""
+    def run(self, worker: list[int], limit_s: float) -> dict[str, Any]:
+        """Runs the tests in a fork, for at most so many wall seconds, and returns the report, as `runner.run` does,
+        with the CPU seconds that all of this took since the last one."""
         started = time.monotonic()
         nonce = os.urandom(16).hex()
         stream = runner.Stream(nonce)
         stream.messages, stream.problems = list(self._before.messages), list(self._before.problems)
         told, write = os.pipe()
         out, out_write = os.pipe()
-        request = {"nonce": nonce, "seed": int.from_bytes(os.urandom(8), "big"), "cpu_s": cpu_s}
+        request = {"nonce": nonce, "seed": int.from_bytes(os.urandom(8), "big")}
         socket.send_fds(self._control, [json.dumps(request).encode()], [write, out_write, *worker])
         os.close(write)
         os.close(out_write)
         run = Run(int(self._answer()["pid"]), told, out)
-        tail, timed_out = runner.watch(run, stream, self._config.get("timeout_s"), began=self._begin)
+        tail, timed_out = runner.watch(run, stream, limit_s, began=self._begin)
         ended = self._answer()
         run.close()
         account = runner.Account(stream, int(ended["exit"]), timed_out=timed_out)
         own_s = time.process_time()
-        used_s, self._told_s = float(ended["cpu_s"]) + own_s - self._told_s, own_s
+        cpu_s, self._told_s = float(ended["cpu_s"]) + own_s - self._told_s, own_s
         report = {
             **account.report(),
             "exit": ended["exit"],
@@ -126,7 +126,7 @@ class CollectedTests:
             "timed_out": timed_out,
             "duration_s": time.monotonic() - started,
             "tail": (self._tail + tail)[-runner.TAIL :].decode(errors="replace"),
-            "cpu_s": used_s,
+            "cpu_s": cpu_s,
         }
         return dict(runner.as_unicode(report))
 
@@ -177,15 +177,15 @@ def connect() -> socket.socket:
     return host
 
 
-def receive(host: socket.socket) -> tuple[int, list[int]]:
-    """Returns the CPU seconds and the descriptors of the next request; fewer than `PASSED` at the end."""
+def receive(host: socket.socket) -> tuple[float, list[int]]:
+    """Returns the time limit and the descriptors of the next request; fewer than `PASSED` at the end."""
     room = socket.CMSG_LEN(PASSED * array.array("i").itemsize)
     data, ancillary, _, _ = host.recvmsg(1 << 16, room, socket.MSG_CMSG_CLOEXEC)
     fds = array.array("i")
     for level, kind, content in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
-    return (int(json.loads(data)["cpu_s"]) if data else 0), list(fds)
+    return (float(json.loads(data)["limit_s"]) if data else 0.0), list(fds)
 
 
 def serve(path: str) -> int:
@@ -199,11 +199,11 @@ def serve(path: str) -> int:
     files = list_files()
     host.sendall(json.dumps({"problem": problem or ("" if files else "too many files")}).encode())
     while True:
-        cpu_s, fds = receive(host)
+        limit_s, fds = receive(host)
         if len(fds) != PASSED:
             return 0
         *worker, reports = fds
-        report = tests.run(worker, cpu_s)
+        report = tests.run(worker, limit_s)
         for fd in worker:
             os.close(fd)
         own = {"supervisor": os.getpid(), "waiting": tests.pid, "changed": list_files() != files}
