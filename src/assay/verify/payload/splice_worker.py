@@ -494,5 +494,14 @@ def main() -> None:
     os._exit(0)  # the judge is done: what the package would do at the end changes nothing
 
 
-if __name__ == "__main__":
+def preload() -> None:
+    """Has nothing more to import, in a process that is forked for each sandbox with an answer."""
+
+
+def run_and_exit() -> None:
+    """Runs `main`, which ends this process."""
     main()
+
+
+if __name__ == "__main__":
+    run_and_exit()

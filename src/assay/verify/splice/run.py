@@ -52,6 +52,8 @@ from assay.verify.separation_plan import EntryUse, SeparationPlan, TestPlan
 from .confirming import place_state
 
 PROGRAMS = "/opt/assay-splice"
+WORKER = (PYTHON, "-I", "-B", f"{PROGRAMS}/splice_worker.py")
+"""Beginning of the command that answers calls."""
 CONFIGURATION = f"{HOME}/judge.json"
 AGAIN = f"{HOME}/again"
 """File for which the judge's supervisor waits before it runs tests again."""
@@ -194,7 +196,7 @@ async def run_spliced(given: CheckInput, request: SpliceRequest, cited: CitedEvi
 
 def sandboxes_of(given: CheckInput, request: SpliceRequest) -> tuple[WorkspaceSpec, WorkspaceSpec]:
     """Returns the specifications of the judge's sandbox and of the worker's."""
-    programs = Mount(str(stage_programs(Path(__file__).parents[1] / "payload")), PROGRAMS)
+    programs = Mount(str(stage_programs(Path(__file__).parents[1] / "payload")), PROGRAMS, is_own=True)
     judge = runner_spec(given.spec, [*request.mounts, programs], request.env)
     return judge, _worker_spec(given.spec, programs, request.worker_env)
 
@@ -202,7 +204,7 @@ def sandboxes_of(given: CheckInput, request: SpliceRequest) -> tuple[WorkspaceSp
 def _worker_spec(given: WorkspaceSpec, programs: Mount, env: dict[str, str]) -> WorkspaceSpec:
     """The verifier's clean environment without its user, its folders and its runner."""
     clean_env = verifier_spec(given, (), env).env
-    return msgspec.structs.replace(given, env=clean_env, mounts=(*given.mounts, programs))
+    return msgspec.structs.replace(given, env=clean_env, mounts=(*given.mounts, programs), preload=WORKER)
 
 
 class JoinedSandboxes:
@@ -300,7 +302,7 @@ class JoinedSandboxes:
         configuration = self._request.configuration
         splice = configuration["splice"]
         modules = sorted({module for module, _ in splice["entries"]})
-        argv = [PYTHON, "-I", "-B", f"{PROGRAMS}/splice_worker.py", splice["package"]]
+        argv = [*WORKER, splice["package"]]
         argv += [json.dumps(configuration["roots"]), json.dumps(modules)]
         # Later than the judge, whose limit counts from the same moment: a worker that ended first would be a failure.
         limit = self._judge_limit_s + WORKER_GRACE_S
