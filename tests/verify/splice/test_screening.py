@@ -46,7 +46,7 @@ class Screened(Shop):
         super().__init__(shop.bench)
         self.spent: list[float | None] = []
         self.judges = ScreeningJudges(shop.bench.backend)
-        self.bench.screen = self.writes = Screen(self.judges, self.spent.append, "the first", takes_failures=True)
+        self.bench.screen = Screen(self.judges, self.spent.append)
 
     async def modes_of(self, command: str, **more: Any) -> tuple[str, list[str]]:
         """The verdict's status, and the modes of the judges that it cites."""
@@ -84,37 +84,12 @@ async def test_a_pass_never_comes_from_it(screened: Screened) -> None:
     assert [judge.runs for judge, _ in screened.judges._open.values()] == [3]
 
 
-async def test_the_same_state_fails_without_another_run(screened: Screened) -> None:
+async def test_an_attempt_is_judged_itself_whatever_failed_on_its_state_before(screened: Screened) -> None:
     wrong = solution(total="return 1")
-    first = await screened.judge(wrong)
-    second = await screened.judge(wrong + "touch /tmp/not-of-the-state\n")
-    for name in ("status", "score", "reason", "marks", "separation", "separations"):
-        assert getattr(first.verdict, name) == getattr(second.verdict, name), name
-    assert first.of_kind("test_report") == second.of_kind("test_report")
-    (before, _), (after, _) = first.of_kind("execution"), second.of_kind("execution")
-    assert {**before, "attempt": "the first"} == after
-    assert len(screened.spent) == 1
-    assert [judge.runs for judge, _ in screened.judges._open.values()] == [1]
-
-
-async def test_an_adversary_is_judged_itself_whatever_failed_on_its_state_before(screened: Screened) -> None:
-    wrong = solution(total="return 1")
-    screened.bench.screen = screened.writes._replace(takes_failures=False)
-    found = [await screened.judge(wrong) for _ in range(2)]
-    assert {outcome.verdict.status for outcome in found} == {"fail"}
-    assert not any("attempt" in data for outcome in found for data in outcome.of_kind("execution"))
+    found = [await screened.modes_of(wrong) for _ in range(2)]
+    assert found == [("fail", ["serve"])] * 2
     assert len(screened.spent) == 2
     assert [judge.runs for judge, _ in screened.judges._open.values()] == [2]
-
-
-async def test_only_a_plain_failure_of_the_same_tests_and_state_is_used_again(screened: Screened) -> None:
-    for _ in range(2):
-        assert await screened.modes_of(solution()) == ("pass", ["judge", "again"])
-    wrong = solution(total="return 1")
-    assert await screened.modes_of(wrong) == ("fail", ["serve"])
-    assert await screened.modes_of(wrong, timeout_s=50.0) == ("fail", ["serve"])
-    assert await screened.modes_of(wrong + "echo '# more' >> shop/core.py\n") == ("fail", ["serve"])
-    assert len(screened.spent) == 5
 
 
 @pytest.mark.long
