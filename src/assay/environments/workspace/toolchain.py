@@ -8,7 +8,8 @@ written when it is used (byte code is compiled ahead and never checked against t
 layer do not disturb each other.
 
 Covered: what the interpreter itself loads comes from the layer alone. Not covered: wheels named by the caller are
-checked against the index's own hashes only; whoever can write to the cache folder can change what judges.
+checked against the index's own hashes only; whoever can write to the cache folder can change what judges, and what the
+launcher loads outside of a sandbox (a layer of the lock alone, `is_locked`).
 """
 
 from __future__ import annotations

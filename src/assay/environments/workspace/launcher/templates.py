@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import random
 import socket
 from typing import Any
 
@@ -66,20 +65,29 @@ class Templates:
                 return ready[-1]
             except OSError:
                 self._refused.add(key)
-        return random.SystemRandom().choice(ready) if ready else None
+        return ready[os.urandom(1)[0] % len(ready)] if ready else None
 
     def _start(self, wanted: dict[str, Any]) -> socket.socket:
         """Starts a template and waits until it has loaded its program. Raises `OSError` if it cannot."""
         self._count += 1
         root = f"{FOLDER}/{self._count}"
         package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        locales = [(f"/host{path}", path) for path in (LOCALES,) if os.path.isdir(f"/host{path}")]
-        for source, target in (*wanted["mounts"], *locales, (f"/host{package}", BOOT_FOLDER)):
-            os.makedirs(root + target)
-            sys_.mount(source, root + target, None, sys_.MS_BIND)
-            sys_.restrict_tree(root + target, 1 | 2 | 4)
-        os.mkdir(root + "/proc")  # where the dynamic loader finds the folder of the interpreter
-        sys_.mount("/proc", root + "/proc", None, sys_.MS_BIND | sys_.MS_REC)
+        # The dynamic loader finds the interpreter's folder by /proc, and locales decide in which encoding it starts.
+        more = [("/proc", "/proc"), (f"/host{LOCALES}", LOCALES), (f"/host{package}", BOOT_FOLDER)]
+        bound: list[str] = []
+        try:
+            for source, target in (*wanted["mounts"], *more):
+                if os.path.isdir(source):
+                    os.makedirs(root + target)
+                    sys_.mount(source, root + target, None, sys_.MS_BIND)
+                    bound.append(root + target)
+                    sys_.restrict_tree(root + target, 1 | 2 | 4)
+            return self._execute_in(root, wanted)
+        finally:
+            for place in bound:  # each would be copied into the namespace of every sandbox
+                sys_.unmount(place)
+
+    def _execute_in(self, root: str, wanted: dict[str, Any]) -> socket.socket:
         *interpreter, program = wanted["argv"]
         env = {"PATH": "/usr/bin:/bin", **wanted["env"]}
         argv = [*interpreter, "-c", _BOOT, program, str(int(self._separate)), json.dumps(env)]
