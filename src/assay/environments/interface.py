@@ -85,7 +85,7 @@ class WorkspaceSpec(msgspec.Struct, frozen=True):
     preload: tuple[str, ...] = ()
     """Beginning of a command: an interpreter, its options and a program file of ours, both on mounts with `is_own`. A
     tier may load the program before the sandbox exists, and run a command that begins so in a fork. The program defines
-    `preload`, which imports, and `run_and_exit`."""
+    `run_and_exit`, and `preload` if there is more to import."""
     notes: tuple[str, ...] = ()
     """Notes for its isolation record beside the limits, for example that more is open than the task asks for."""
 

@@ -481,7 +481,7 @@ def serve(package: str, modules: list[str], reads: int, writes: int) -> None:
             splice_codec.write_frame(writes, {"k": "died", "why": f"wait status {status}"})
 
 
-def main() -> None:
+def run_and_exit() -> None:
     """Moves the pipes away from standard input and output, then serves."""
     package, roots, modules = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
     reads, writes = os.dup(0), os.dup(1)
@@ -492,15 +492,6 @@ def main() -> None:
     sys.path += roots
     serve(package, modules, reads, writes)
     os._exit(0)  # the judge is done: what the package would do at the end changes nothing
-
-
-def preload() -> None:
-    """Has nothing more to import, in a process that is forked for each sandbox with an answer."""
-
-
-def run_and_exit() -> None:
-    """Runs `main`, which ends this process."""
-    main()
 
 
 if __name__ == "__main__":

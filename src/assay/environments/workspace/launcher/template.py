@@ -91,7 +91,8 @@ def _load(program: str) -> None:
     names.update(__name__="template", __file__=program)
     with open(program, "rb") as file:
         exec(compile(file.read(), program, "exec"), names)
-    names["preload"]()
+    if "preload" in names:
+        names["preload"]()
 
 
 def _become_box(maker: BoxMaker, fds: list[int]) -> init.Command:
