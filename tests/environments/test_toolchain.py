@@ -5,9 +5,18 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from assay.environments.workspace.toolchain import HOME, PYTHON, ToolLayer, ensure_toolchain, find_layer
+from assay.environments.workspace.toolchain import (
+    HOME,
+    PYTHON,
+    ToolLayer,
+    ensure_toolchain,
+    find_layer,
+    install_layer,
+    recipe_name,
+)
 from assay.errors import UserError
 from tests.sampling import WHOLE
 
@@ -77,8 +86,21 @@ def test_layer_is_readable_by_anybody_and_writable_by_no_one_else(toolchain: Too
 
 def test_layer_is_found_again_and_starts_in_place(cache: Path, toolchain: ToolLayer) -> None:
     assert find_layer(cache) == toolchain
-    out = subprocess.run([toolchain.host_python, "-I", "-c", "import pytest; print(7)"], capture_output=True, text=True)
+    python = Path(toolchain.path) / "host" / "python3"
+    out = subprocess.run([python, "-I", "-c", "import pytest; print(7)"], capture_output=True, text=True)
     assert out.stdout == "7\n"
+
+
+def test_layer_of_another_machine_is_loaded_in_sandboxes_alone(tmp_path: Path, toolchain: ToolLayer) -> None:
+    assert toolchain.mount().is_own
+    root = tmp_path / "unpacked"
+    shutil.copytree(toolchain.path, root, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "tools").mkdir()
+    described = msgspec.structs.replace(toolchain, path="", is_locked=True)
+    install_layer(tmp_path, recipe_name(), root, described)
+    fetched = find_layer(tmp_path)
+    assert fetched.digest == toolchain.digest
+    assert not fetched.mount().is_own
 
 
 def test_absent_layer_says_what_to_run(tmp_path: Path) -> None:

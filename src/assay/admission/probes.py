@@ -48,8 +48,6 @@ ATTEMPTS = 38
 their members, may exceed it."""
 SCREENED: frozenset[Group] = frozenset({"null", "cheat", "sensitivity"})
 """Attempts that should fail: judges that judge many of them may find that they do."""
-WRITTEN: frozenset[Group] = frozenset({"sensitivity"})
-"""Attempts that only write files. All others that should fail are adversaries, whose own judge always runs."""
 _MESSAGE = {"text": " ".join(f"Item{number} is {number}." for number in range(40))}
 """Each number between other words, and as few as an honest agent may say: a small number is not worth a task alone."""
 _ALL_NUMBERS = (ToolCall("c0", SEND, canonical_bytes(_MESSAGE).decode(), _MESSAGE),)
@@ -100,7 +98,6 @@ def plan_attempt(probe: Probe, loaded: LoadedTask, number: int, config: AdmitCon
         variation=msgspec.structs.replace(probe.variation, counted=True),
         extra_config=extra_config,
         screened=probe.group in SCREENED,
-        takes_failures=probe.group in WRITTEN,
     )
 
 

@@ -43,6 +43,9 @@ class Mount(msgspec.Struct, frozen=True):
 
     source: str
     target: str
+    is_own: bool = False
+    """True if all of it is this project's or pinned by it with hashes, so that its programs may be loaded outside of a
+    sandbox (`WorkspaceSpec.preload`)."""
 
 
 class Image(msgspec.Struct, frozen=True):
@@ -79,6 +82,10 @@ class WorkspaceSpec(msgspec.Struct, frozen=True):
     tmpfs: tuple[str, ...] = ()
     """Folders that start empty in this sandbox, are owned by its user, and are not part of its state."""
     hostname: str = "assay"
+    preload: tuple[str, ...] = ()
+    """Beginning of a command: an interpreter, its options and a program file of ours, both on mounts with `is_own`. A
+    tier may load the program before the sandbox exists, and run a command that begins so in a fork. The program defines
+    `run_and_exit`, and `preload` if there is more to import."""
     notes: tuple[str, ...] = ()
     """Notes for its isolation record beside the limits, for example that more is open than the task asks for."""
 

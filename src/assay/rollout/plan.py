@@ -49,9 +49,6 @@ class PlannedAttempt(NamedTuple):
     """Early-stopping rule; None never stops it."""
     screened: bool = False
     """True if a judge that also judges other attempts at the task may find that it failed."""
-    takes_failures: bool = False
-    """True if it also fails as an earlier screened attempt that ended in the same state did, without a run of its
-    tests: for agents that only write files. An adversary may act on the judge by what is in no state."""
 
     def chain(self, retry: int) -> str:
         """Returns the chain id of one trial."""

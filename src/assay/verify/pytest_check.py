@@ -41,6 +41,7 @@ from assay.verify.interface import CheckInput, CheckResult
 from assay.verify.planted import PlantedChange
 from assay.verify.sanitise import (
     PYTHON,
+    RUNNER,
     SUPERVISOR,
     CleanupPlan,
     clean,
@@ -48,8 +49,8 @@ from assay.verify.sanitise import (
     left_running,
     opened,
     require_mounts,
+    runner_spec,
     select_planted,
-    verifier_spec,
 )
 from assay.verify.script import recorded
 from assay.verify.separation_plan import SeparationPlan, TestPlan, encode_plan, load_plan
@@ -279,7 +280,7 @@ async def _judge_in_process(
     alone, and those that are confirmed."""
     wanted = (*names, *confirmed)
     plan = _of_tests(plan, wanted)
-    spec = verifier_spec(given.spec, plan.mounts, plan.parameters.env)
+    spec = runner_spec(given.spec, plan.mounts, plan.parameters.env)
     async with opened(given.backend, spec, given.state) as workspace:
         findings = await clean(workspace, undoing)
         cited.findings(findings)
@@ -405,9 +406,8 @@ def _configuration(given: CheckInput, plan: _Plan) -> dict[str, Any]:
 
 
 async def _run(workspace: Workspace, given: CheckInput, plan: _Plan, *, one_canary: bool) -> _Run:
-    argv = [PYTHON, "-I", "-B", f"{SUPERVISOR}/runner.py", "check"]
     result = await workspace.exec(
-        argv,
+        [*RUNNER, "check"],
         stdin=json.dumps({**_configuration(given, plan), "one_canary": one_canary}).encode(),
         timeout_s=plan.parameters.timeout_s + GRACE_S,
         show_bytes=MOST_REPORT,

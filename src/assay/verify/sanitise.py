@@ -26,6 +26,8 @@ from assay.verify.planted import SYSTEM_PATH, PlantedChange, find_planted, git_i
 SUPERVISOR = "/opt/assay-verify"
 TOOLS = "/opt/assay"
 PYTHON = f"{TOOLS}/bin/python3"
+RUNNER = (PYTHON, "-I", "-B", f"{SUPERVISOR}/runner.py")
+"""Beginning of each command that runs tests."""
 REWARDS, RECORDS, HOME = "/logs/verifier", "/logs/recorder", "/run/verifier"
 MOST_SOURCES, MOST_OTHERS, AT_A_TIME = 3000, 400, 5000
 MOST_SOURCE_BYTES = 48 << 20
@@ -124,7 +126,7 @@ def supervisor_folder() -> Path:
 def verifier_spec(given: WorkspaceSpec, mounts: Sequence[Mount], env: dict[str, str]) -> WorkspaceSpec:
     """Returns the verifier's spec: its user, a clean environment, the tests and fresh folders."""
     with_tools = has_tool_layer(given)
-    programs = (Mount(str(supervisor_folder()), SUPERVISOR),) if with_tools else ()
+    programs = (Mount(str(supervisor_folder()), SUPERVISOR, is_own=True),) if with_tools else ()
     front = (f"{SUPERVISOR}/bin", f"{TOOLS}/bin") if with_tools else ()
     clean = {
         **dict.fromkeys(_EMPTY, ""),
@@ -144,6 +146,12 @@ def verifier_spec(given: WorkspaceSpec, mounts: Sequence[Mount], env: dict[str, 
         mounts=(*given.mounts, *programs, *mounts),
         tmpfs=(*given.tmpfs, REWARDS, RECORDS, HOME),
     )
+
+
+def runner_spec(given: WorkspaceSpec, mounts: Sequence[Mount], env: dict[str, str]) -> WorkspaceSpec:
+    """Returns `verifier_spec` for a sandbox that runs tests by `RUNNER`: an interpreter that has imported it, and
+    pytest, is forked where the tier can."""
+    return msgspec.structs.replace(verifier_spec(given, mounts, env), preload=RUNNER)
 
 
 @asynccontextmanager

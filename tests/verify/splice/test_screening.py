@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from assay.verify.splice import screening
 from assay.verify.splice.screening import Screen, ScreeningJudges
 
 from .conftest import IDS, TESTS, Shop, solution
@@ -45,13 +46,13 @@ class Screened(Shop):
         super().__init__(shop.bench)
         self.spent: list[float | None] = []
         self.judges = ScreeningJudges(shop.bench.backend)
-        self.bench.screen = self.writes = Screen(self.judges, self.spent.append, "the first", takes_failures=True)
+        self.bench.screen = Screen(self.judges, self.spent.append)
 
-    async def programs_of(self, command: str, **more: Any) -> tuple[str, list[str]]:
-        """The verdict's status, and the judges' programs that it cites."""
+    async def modes_of(self, command: str, **more: Any) -> tuple[str, list[str]]:
+        """The verdict's status, and the modes of the judges that it cites."""
         outcome = await self.judge(command, **more)
-        programs = [data["argv"][1].rpartition("/")[2] for data in outcome.of_kind("execution")]
-        return outcome.verdict.status, [name for name in programs if name != "splice_worker.py"]
+        modes = [data["argv"][2] for data in outcome.of_kind("execution") if data["argv"][1].endswith("/runner.py")]
+        return outcome.verdict.status, modes
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -76,44 +77,19 @@ async def test_a_plain_failure_is_that_of_an_own_judge(screened: Screened) -> No
 
 
 async def test_a_pass_never_comes_from_it(screened: Screened) -> None:
-    assert await screened.programs_of("true") == ("fail", ["warm.py"])
-    assert await screened.programs_of(solution()) == ("pass", ["runner.py", "runner.py"])
-    assert await screened.programs_of(solution(lines="yield 'c'")) == ("fail", ["warm.py"])
+    assert await screened.modes_of("true") == ("fail", ["serve"])
+    assert await screened.modes_of(solution()) == ("pass", ["judge", "again"])
+    assert await screened.modes_of(solution(lines="yield 'c'")) == ("fail", ["serve"])
     assert len(screened.spent) == 3
     assert [judge.runs for judge, _ in screened.judges._open.values()] == [3]
 
 
-async def test_the_same_state_fails_without_another_run(screened: Screened) -> None:
+async def test_an_attempt_is_judged_itself_whatever_failed_on_its_state_before(screened: Screened) -> None:
     wrong = solution(total="return 1")
-    first = await screened.judge(wrong)
-    second = await screened.judge(wrong + "touch /tmp/not-of-the-state\n")
-    for name in ("status", "score", "reason", "marks", "separation", "separations"):
-        assert getattr(first.verdict, name) == getattr(second.verdict, name), name
-    assert first.of_kind("test_report") == second.of_kind("test_report")
-    (before, _), (after, _) = first.of_kind("execution"), second.of_kind("execution")
-    assert {**before, "attempt": "the first"} == after
-    assert len(screened.spent) == 1
-    assert [judge.runs for judge, _ in screened.judges._open.values()] == [1]
-
-
-async def test_an_adversary_is_judged_itself_whatever_failed_on_its_state_before(screened: Screened) -> None:
-    wrong = solution(total="return 1")
-    screened.bench.screen = screened.writes._replace(takes_failures=False)
-    found = [await screened.judge(wrong) for _ in range(2)]
-    assert {outcome.verdict.status for outcome in found} == {"fail"}
-    assert not any("attempt" in data for outcome in found for data in outcome.of_kind("execution"))
+    found = [await screened.modes_of(wrong) for _ in range(2)]
+    assert found == [("fail", ["serve"])] * 2
     assert len(screened.spent) == 2
     assert [judge.runs for judge, _ in screened.judges._open.values()] == [2]
-
-
-async def test_only_a_plain_failure_of_the_same_tests_and_state_is_used_again(screened: Screened) -> None:
-    for _ in range(2):
-        assert await screened.programs_of(solution()) == ("pass", ["runner.py", "runner.py"])
-    wrong = solution(total="return 1")
-    assert await screened.programs_of(wrong) == ("fail", ["warm.py"])
-    assert await screened.programs_of(wrong, timeout_s=50.0) == ("fail", ["warm.py"])
-    assert await screened.programs_of(wrong + "echo '# more' >> shop/core.py\n") == ("fail", ["warm.py"])
-    assert len(screened.spent) == 5
 
 
 @pytest.mark.long
@@ -121,10 +97,10 @@ async def test_code_under_test_leaves_the_next_attempt_nothing(screened: Screene
     attacks = solution(total="attack()\n    return 7") + f"cat >> shop/core.py <<'PYTHON'{ATTACK}PYTHON\n"
     garbage = solution(total="attack()\n    os._exit(0)") + f"cat >> shop/core.py <<'PYTHON'{ATTACK}PYTHON\n"
     for command in (attacks, garbage, "true"):
-        status, programs = await screened.programs_of(command)
-        assert status == "fail", (command, programs)
-    assert await screened.programs_of(solution()) == ("pass", ["runner.py", "runner.py"])
-    assert await screened.programs_of(solution(missing="return name")) == ("fail", ["warm.py"])
+        status, modes = await screened.modes_of(command)
+        assert status == "fail", (command, modes)
+    assert await screened.modes_of(solution()) == ("pass", ["judge", "again"])
+    assert await screened.modes_of(solution(missing="return name")) == ("fail", ["serve"])
     assert [judge.runs for judge, _ in screened.judges._open.values()] == [5]
 
 
@@ -160,7 +136,7 @@ def test_total():
     found, parent = [], os.getppid()
     above = int(open(f"/proc/{parent}/stat").read().rsplit(")", 1)[1].split()[1])
     for pid in (parent, above):
-        assert b"warm.py" in open(f"/proc/{pid}/cmdline", "rb").read()
+        assert pid > 1
         for name in ("mem", "environ", "maps", "fd/0"):
             try:
                 open(f"/proc/{pid}/{name}", "rb").read(1)
@@ -180,7 +156,7 @@ async def test_a_fork_reaches_neither_its_parents_nor_the_host(screened: Screene
     outcome = await screened.judge(solution(total="return 1"), tests=tests, expected=IDS["total"])
     assert outcome.verdict.status == "fail"
     (run, _) = outcome.of_kind("execution")
-    assert run["argv"][1].endswith("warm.py")
+    assert run["argv"][2] == "serve"
     assert "AssertionError: []" in run["stdout"], run["stdout"]
 
 
@@ -191,9 +167,9 @@ WRITING = "import pathlib\n" + TESTS.replace("    assert shop.total(", FILE_OF_A
 @pytest.mark.parametrize("path", ["/tmp/seen", "/workspace/seen", "/dev/shm/seen", "/root/seen"])
 async def test_where_tests_write_files_no_other_attempt_is_judged_there(screened: Screened, path: str) -> None:
     tests = WRITING.replace("{path}", path)
-    for command, programs in ((solution(total="return 1"), ["runner.py"]), ("true", ["runner.py"])):
-        status, found = await screened.programs_of(command, tests=tests)
-        assert (status, found) == ("fail", programs)
+    for command, modes in ((solution(total="return 1"), ["judge"]), ("true", ["judge"])):
+        status, found = await screened.modes_of(command, tests=tests)
+        assert (status, found) == ("fail", modes)
     assert screened.spent == []
 
 
@@ -214,10 +190,10 @@ async def test_tests_that_share_more_than_memory_with_a_fork_are_judged_alone(sc
 
 
 async def test_a_judge_that_is_gone_is_not_missed(screened: Screened) -> None:
-    assert await screened.programs_of("true") == ("fail", ["warm.py"])
+    assert await screened.modes_of("true") == ("fail", ["serve"])
     ((judge, _),) = screened.judges._open.values()
     await judge.workspace.kill_all()
-    assert await screened.programs_of("echo >> shop/core.py") == ("fail", ["runner.py"])
+    assert await screened.modes_of("echo >> shop/core.py") == ("fail", ["judge"])
 
 
 async def test_attempts_at_once_are_judged_one_after_the_other(screened: Screened) -> None:
@@ -228,3 +204,17 @@ async def test_attempts_at_once_are_judged_one_after_the_other(screened: Screene
     assert len(screened.spent) == 3
     assert len({one.verdict.reason for one in found}) == 1
     assert len(screened.judges._open) == 1
+
+
+@pytest.mark.long
+async def test_code_that_loops_is_judged_anew_after_seconds(
+    screened: Screened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(screening, "LEAST_LIMIT_S", 1.0)
+    first, loop = "    assert shop.total(", "    while shop.total([]) != 0:\n        pass\n"
+    looping = TESTS.replace(first, loop + first, 1)
+    wrong = solution(total="return 1")
+    status, modes = await screened.modes_of(wrong, tests=looping, expected=IDS["total"], timeout_s=5.0)
+    assert (status, modes[:1]) == ("fail", ["judge"])
+    assert screened.spent
+    assert all(spent is not None and spent < 2.5 for spent in screened.spent)

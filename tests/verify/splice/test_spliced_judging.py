@@ -189,7 +189,7 @@ async def test_a_process_that_is_left_in_the_judges_sandbox_is_looked_into(shop:
     assert programs_of(outcome) == AGAIN
 
 
-IN_THE_JUDGES_SANDBOX = "if 'judge' in open('/proc/self/cmdline').read():\n"
+IN_THE_JUDGES_SANDBOX = "if os.path.exists('/run/verifier/again'):\n"
 FORGERY = "    sys.modules['_pytest.python'].Function.runtest = lambda self: None\n"
 MESSAGE = """    for fd in range(3, 30):
         try:

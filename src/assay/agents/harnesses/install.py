@@ -179,7 +179,7 @@ def _install_pip(cache: Path, recipe: Recipe, wanted: Pip, python: str | None) -
     with _build_aside(cache, recipe.name, recipe.version, wanted.requirements) as making:
         site = making.folder / "site"
         pip_install(chosen, wanted, site, recipe.name)
-        _compile(layer.host_python, site)
+        _compile(chosen, site)
         (making.folder / "start.py").write_text(_START, encoding="utf-8")
         _write_python(making.folder / "bin" / "python", recipe.name, minor)
         packages = pip_packages(site)

@@ -16,7 +16,7 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from assay.environments.interface import Change, Image, Snapshot, WorkspaceSpec
 from assay.environments.workspace._change_set import ChangeSet
@@ -30,6 +30,8 @@ from assay.environments.workspace._limits import (
 )
 from assay.environments.workspace._sandbox import NamespacesWorkspace, Sandbox, SandboxLayers, SandboxRequest
 from assay.environments.workspace.archive import BlobReader, PackedLayers, pack_layers, write_layer
+from assay.environments.workspace.launcher.init import LOCALE
+from assay.environments.workspace.session import command_environment
 from assay.environments.workspace.state import HashCache, StackedImage, state_digest
 from assay.errors import EnvironmentFailure, HostFailure, boundary
 
@@ -212,10 +214,26 @@ class NamespacesBackend:
             "hostname": spec.hostname,
             "rlimits": process_limits(spec.limits, budget),
             "counts": self._shares,
+            "preload": await self._preload(spec, layers.image),
             "memory": budget.memory_group,
             "cpus": budget.cpus,
         }
         return SandboxRequest(message, budget, describe_isolation(spec, budget, launcher.facts))
+
+    async def _preload(self, spec: WorkspaceSpec, image: Image) -> dict[str, Any] | None:
+        """Returns the launcher's request for a template (`launcher.template`); None without one, and for a root file
+        system with locales of its own."""
+        if not spec.preload or image.root:
+            return None
+        mounts = []
+        for path in (spec.preload[0], spec.preload[-1]):
+            found = [one for one in spec.mounts if path.startswith(one.target.rstrip("/") + "/")]
+            if len(found) != 1 or not found[0].is_own:
+                return None
+            mounts.append([await self._mount(found[0].source), found[0].target])
+        every = command_environment(spec, image)
+        env = {name: every[name] for name in LOCALE if every.get(name)}
+        return {"argv": list(spec.preload), "mounts": mounts, "env": env}
 
     def seal(self, sandbox: Sandbox, layers: SandboxLayers, changes: tuple[Change, ...]) -> Snapshot:
         """Takes ownership of an ended sandbox's writable layer as a layer of a new snapshot."""

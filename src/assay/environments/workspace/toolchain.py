@@ -8,7 +8,8 @@ written when it is used (byte code is compiled ahead and never checked against t
 layer do not disturb each other.
 
 Covered: what the interpreter itself loads comes from the layer alone. Not covered: wheels named by the caller are
-checked against the index's own hashes only; whoever can write to the cache folder can change what judges.
+checked against the index's own hashes only; whoever can write to the cache folder can change what judges, and what the
+launcher loads outside of a sandbox (a layer of the lock alone, `is_locked`).
 """
 
 from __future__ import annotations
@@ -51,15 +52,15 @@ class ToolLayer(msgspec.Struct, frozen=True):
     digest: str
     python_version: str
     packages: tuple[str, ...] = ()
+    is_locked: bool = False
+    """True if it was made here and each of its wheels was checked against the lock's hashes: it holds no package of a
+    task's and nothing of another machine's."""
+    is_fetched: bool = False
+    """True if another machine made it. Its digest says what it holds, not that the lock's wheels are in it."""
 
     def mount(self) -> Mount:
         """Returns the mount for a workspace."""
-        return Mount(source=self.path, target=HOME)
-
-    @property
-    def host_python(self) -> str:
-        """Returns the program that starts the layer's interpreter in place, without a mount at `/opt/assay`."""
-        return str(Path(self.path) / "host" / "python3")
+        return Mount(source=self.path, target=HOME, is_own=self.is_locked)
 
 
 class _Recipe(msgspec.Struct, frozen=True):
@@ -81,7 +82,7 @@ def find_layer(
 ) -> ToolLayer:
     """Returns the layer that `ensure_toolchain` built with the same arguments. Raises `UserError` if it is missing."""
     recipe = _recipe(_interpreter.probe(python), packages, masked)
-    layer = stored_layer(cache, recipe.digest)
+    layer = _of_recipe(stored_layer(cache, recipe.digest), recipe)
     if layer is None:
         wanted = ", ".join(recipe.packages) or "no further packages"
         raise UserError(
@@ -108,7 +109,7 @@ def stored_layer(cache: Path, recipe: str) -> ToolLayer | None:
     except (FileNotFoundError, msgspec.MsgspecError):
         return None
     path = (cache / "tools" / layer.digest).absolute()
-    return msgspec.structs.replace(layer, path=str(path)) if path.is_dir() else None
+    return msgspec.structs.replace(layer, path=str(path), is_locked=False) if path.is_dir() else None
 
 
 def install_layer(cache: Path, recipe: str, root: Path, described: ToolLayer) -> None:
@@ -123,7 +124,7 @@ def install_layer(cache: Path, recipe: str, root: Path, described: ToolLayer) ->
     if _tree_digest(root) != described.digest:
         raise ValueError(f"its files do not have the digest {described.digest}: it was changed")
     _compile(root, ".".join(described.python_version.split(".")[:2]), sys.executable)
-    _store_layer(cache / "tools", recipe, msgspec.structs.replace(described, path=str(root)))
+    _store_layer(cache / "tools", recipe, msgspec.structs.replace(described, path=str(root), is_fetched=True))
 
 
 def ensure_toolchain(
@@ -144,17 +145,18 @@ def ensure_toolchain(
     """
     source = _interpreter.probe(python)
     recipe = _recipe(source, packages, masked)
-    layer = stored_layer(cache, recipe.digest)
+    layer = _of_recipe(stored_layer(cache, recipe.digest), recipe)
     if layer is not None:
         return layer
     tools = cache / "tools"
     tools.mkdir(parents=True, exist_ok=True)
     with _build_lock(tools, recipe.digest):
-        layer = stored_layer(cache, recipe.digest)
+        layer = _of_recipe(stored_layer(cache, recipe.digest), recipe)
         if layer is not None:
             return layer
         with tempfile.TemporaryDirectory(dir=tools, prefix=".making-") as work:
-            return _store_layer(tools, recipe.digest, _build_layer(Path(work), source, recipe))
+            built = _store_layer(tools, recipe.digest, _build_layer(Path(work), source, recipe))
+            return msgspec.structs.replace(built, is_locked=not recipe.packages)
 
 
 def _recipe(source: _interpreter.Interpreter, packages: Sequence[str], masked: Sequence[str]) -> _Recipe:
@@ -169,6 +171,12 @@ def _recipe(source: _interpreter.Interpreter, packages: Sequence[str], masked: S
         )
     lock = blake3(LOCK.read_bytes()).hexdigest()
     return _Recipe(_FORMAT, lock, _interpreter.describe_interpreter(source), tuple(sorted(set(packages))), masked_names)
+
+
+def _of_recipe(layer: ToolLayer | None, recipe: _Recipe) -> ToolLayer | None:
+    if layer is None:
+        return None
+    return msgspec.structs.replace(layer, is_locked=not recipe.packages and not layer.is_fetched)
 
 
 @contextlib.contextmanager

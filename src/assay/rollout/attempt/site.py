@@ -89,10 +89,6 @@ class SiteOptions(NamedTuple):
     """Initial state; None is the task's unmodified image."""
     screening: ScreeningJudges | None = None
     """Judges that are shared with other attempts and find plain failures; None: there are none."""
-    attempt: str = ""
-    """Id of the attempt, for the evidence of others that end in the same state."""
-    takes_failures: bool = False
-    """As in `PlannedAttempt`."""
 
 
 class AttemptSite(Protocol):
@@ -276,7 +272,7 @@ class WorkspaceSite:
             return None
         from assay.verify.splice.screening import Screen  # late: most runs have none
 
-        return Screen(judges, varied.usage.add_command, self._options.attempt, self._options.takes_failures)
+        return Screen(judges, varied.usage.add_command)
 
     async def preview(self, task: Task) -> tuple[CheckResult, ...]:
         if self._judges_as_asked:

@@ -77,8 +77,6 @@ class SiteFactory:
             tasks=self._tasks,
             state=planned.state,
             screening=self._screening if planned.screened else None,
-            attempt=planned.id,
-            takes_failures=planned.takes_failures,
         )
         return WorkspaceSite(self._required_preparer(loaded), loaded, site_options)
 

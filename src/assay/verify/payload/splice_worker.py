@@ -481,7 +481,7 @@ def serve(package: str, modules: list[str], reads: int, writes: int) -> None:
             splice_codec.write_frame(writes, {"k": "died", "why": f"wait status {status}"})
 
 
-def main() -> None:
+def run_and_exit() -> None:
     """Moves the pipes away from standard input and output, then serves."""
     package, roots, modules = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
     reads, writes = os.dup(0), os.dup(1)
@@ -495,4 +495,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_and_exit()

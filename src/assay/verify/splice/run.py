@@ -36,12 +36,14 @@ from assay.verify.interface import CheckInput
 from assay.verify.sanitise import (
     HOME,
     PYTHON,
+    RUNNER,
     SUPERVISOR,
     CleanupPlan,
     Findings,
     inspect_changes,
     left_running,
     opened,
+    runner_spec,
     verifier_spec,
 )
 from assay.verify.separation import cite_open_sandboxes
@@ -50,6 +52,8 @@ from assay.verify.separation_plan import EntryUse, SeparationPlan, TestPlan
 from .confirming import place_state
 
 PROGRAMS = "/opt/assay-splice"
+WORKER = (PYTHON, "-I", "-B", f"{PROGRAMS}/splice_worker.py")
+"""Beginning of the command that answers calls."""
 CONFIGURATION = f"{HOME}/judge.json"
 AGAIN = f"{HOME}/again"
 """File for which the judge's supervisor waits before it runs tests again."""
@@ -89,8 +93,8 @@ class SplicedRun(NamedTuple):
     grade: Separation
     again: ConfirmingRun | None = None
     """A run of the same tests in one process with the code under test; None if there was none."""
-    program: str = "runner.py"
-    """The judge's supervisor."""
+    mode: str = "judge"
+    """Of the judge's supervisor."""
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -121,7 +125,7 @@ class SplicedRun(NamedTuple):
     def cite(self, cited: CitedEvidence) -> None:
         tail = str(self.report["tail"]) if self.report else self.judge.stderr[-4000:]
         shown = msgspec.structs.replace(self.judge, stdout=tail[-10_000:], stderr="")
-        cited.execution([PYTHON, f"{SUPERVISOR}/{self.program}", "judge"], "", shown)
+        cited.execution([PYTHON, f"{SUPERVISOR}/runner.py", self.mode], "", shown)
         if self.worker is not None:
             ended = msgspec.structs.replace(self.worker, stdout="", stderr=self.worker.stderr[-1000:])
             cited.execution([PYTHON, f"{PROGRAMS}/splice_worker.py"], "", ended)
@@ -192,15 +196,15 @@ async def run_spliced(given: CheckInput, request: SpliceRequest, cited: CitedEvi
 
 def sandboxes_of(given: CheckInput, request: SpliceRequest) -> tuple[WorkspaceSpec, WorkspaceSpec]:
     """Returns the specifications of the judge's sandbox and of the worker's."""
-    programs = Mount(str(stage_programs(Path(__file__).parents[1] / "payload")), PROGRAMS)
-    judge = verifier_spec(given.spec, [*request.mounts, programs], request.env)
+    programs = Mount(str(stage_programs(Path(__file__).parents[1] / "payload")), PROGRAMS, is_own=True)
+    judge = runner_spec(given.spec, [*request.mounts, programs], request.env)
     return judge, _worker_spec(given.spec, programs, request.worker_env)
 
 
 def _worker_spec(given: WorkspaceSpec, programs: Mount, env: dict[str, str]) -> WorkspaceSpec:
     """The verifier's clean environment without its user, its folders and its runner."""
     clean_env = verifier_spec(given, (), env).env
-    return msgspec.structs.replace(given, env=clean_env, mounts=(*given.mounts, programs))
+    return msgspec.structs.replace(given, env=clean_env, mounts=(*given.mounts, programs), preload=WORKER)
 
 
 class JoinedSandboxes:
@@ -254,7 +258,8 @@ class JoinedSandboxes:
             text = await _read_line(reader)
             report = _decode_report(text)
             self._close(self._calls[1])
-            done, _ = await asyncio.wait([answering], timeout=WORKER_GRACE_S)
+            is_late = report is not None and report["timed_out"]  # then it has long not answered
+            done, _ = await asyncio.wait([answering], timeout=0.0 if is_late else WORKER_GRACE_S)
             await self._worker.kill_all()  # what it started may hold its pipes
             alive = () if report is None else await left_running(self._judge, apart_from=_own_processes(report))
             grade = await self._cite_sandboxes()
@@ -297,14 +302,14 @@ class JoinedSandboxes:
         configuration = self._request.configuration
         splice = configuration["splice"]
         modules = sorted({module for module, _ in splice["entries"]})
-        argv = [PYTHON, "-I", "-B", f"{PROGRAMS}/splice_worker.py", splice["package"]]
+        argv = [*WORKER, splice["package"]]
         argv += [json.dumps(configuration["roots"]), json.dumps(modules)]
         # Later than the judge, whose limit counts from the same moment: a worker that ended first would be a failure.
         limit = self._judge_limit_s + WORKER_GRACE_S
         return await self._run_piped(self._worker, argv, (self._calls[0], self._answers[1]), limit, MAX_WORKER_TEXT)
 
     async def _run_judge(self) -> ExecResult:
-        argv = [PYTHON, "-I", "-B", f"{SUPERVISOR}/runner.py", "judge", CONFIGURATION]
+        argv = [*RUNNER, "judge", CONFIGURATION]
         pipes = (self._answers[0], self._calls[1], self._reports[1])
         return await self._run_piped(self._judge, argv, pipes, self._judge_limit_s, 0)
 

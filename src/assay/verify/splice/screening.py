@@ -5,8 +5,7 @@ One sandbox a check holds the tests, collected (`payload/assay_supervisor/warm.p
 them for each attempt. It is opened on the task's image as any judge of spliced tests is, and the agent's code runs in a
 sandbox of its own as it always does. Only a plain failure counts (`pytest_check`): a pass, a doubt or a missing result
 is judged anew in a sandbox that judges nothing else. So what one attempt could leave to the next could at most let
-that one fail. An attempt whose agent only writes files (`takes_failures`) and that ends in a state which failed the
-same tests before fails without another run.
+that one fail.
 
 Nothing is left, as far as it is looked for: a run that changed a file, left a process, met a limit or gave no report
 does not count, and its sandbox is closed. A check whose tests change files or leave processes gets no other one here.
@@ -29,18 +28,19 @@ from assay.environments.capabilities import ListensLocally
 from assay.environments.interface import Backend, ExecResult, Workspace, WorkspaceSpec
 from assay.environments.workspace.launcher.protocol import receive
 from assay.errors import AssayError, EnvironmentFailure
-from assay.records import Evidence, Separation
+from assay.records import Separation
 from assay.verify.cited_evidence import CitedEvidence
 from assay.verify.host_load import metered_sandbox
 from assay.verify.interface import CheckInput
-from assay.verify.sanitise import PYTHON, SUPERVISOR, Findings, inspect_changes, opened
+from assay.verify.sanitise import RUNNER, Findings, inspect_changes, opened
 from assay.verify.script_requests import SOCKET
 from assay.verify.separation import cite_separation, read_facts
 
 from .run import CONFIGURATION, GRACE_S, PIPES, WORKER_GRACE_S, JoinedSandboxes, SplicedRun, SpliceRequest, sandboxes_of
 
-PROGRAM = "warm.py"
 START_S = 120.0
+LEAST_LIMIT_S, TIMES_LONGEST = 3.0, 4.0
+"""Wall seconds of a run, at least, and in times of the longest that ended by itself: it counts for nothing beyond."""
 MOST_FAILURES = 3
 """Times that a check's judge may fail, for example on a busy host, before it gets no other."""
 MOST_OPEN = 4
@@ -53,34 +53,19 @@ class Screen(NamedTuple):
     judges: ScreeningJudges
     spent: Callable[[float | None], None]
     """Receives the CPU seconds of each run of tests; None: unknown."""
-    attempt: str = ""
-    """Id of the attempt, for the evidence of another one that ends in the same state."""
-    takes_failures: bool = False
-    """True if it fails as an earlier attempt that ended in the same state did. Its tests run otherwise."""
 
     async def run(
         self, given: CheckInput, request: SpliceRequest, cited: CitedEvidence, fails: Callable[[SplicedRun], bool]
     ) -> SplicedRun | None:
-        """Runs the tests, or takes an earlier failure; returns None unless they plainly fail (`fails`)."""
+        """Runs the tests; returns None unless they plainly fail (`fails`), or if they cannot be run in this way."""
         before = len(cited.items)
-        run = await self.judges.run(self, given, request, cited, fails)
-        if run is None:
-            del cited.items[before:]
-        return run
-
-
-class _Failure(NamedTuple):
-    """A plain failure, which is that of every attempt that ends in the same state."""
-
-    attempt: str
-    run: SplicedRun
-    items: tuple[Evidence, ...]
-
-    def cite(self, cited: CitedEvidence) -> SplicedRun:
-        """Adds the evidence again, each item with the attempt whose state was judged."""
-        for item in self.items:
-            cited.add(item.channel, item.kind, {**item.data, "attempt": self.attempt}, item.blobs)
-        return self.run
+        run = await self.judges.run(given, request, cited)
+        if run is not None and run.report is not None:
+            self.spent(float(run.report["cpu_s"]))
+            if fails(run):
+                return run
+        del cited.items[before:]
+        return None
 
 
 class _WarmJudge:
@@ -90,6 +75,8 @@ class _WarmJudge:
         self.workspace = workspace
         self.host = host
         self.runs = 0
+        self.longest_s = 0.0
+        """Duration of its longest run that ended by itself."""
         self.digest = digest
         """Digest of its files before any run."""
 
@@ -106,38 +93,17 @@ class ScreeningJudges:
         self._locks: dict[str, asyncio.Lock] = {}
         self._unfit: set[str] = set()
         self._failures: Counter[str] = Counter()
-        self._failed: dict[tuple[str, str, str], _Failure] = {}
-        """By the judge, the worker's specification and the digest of the state."""
 
-    async def run(
-        self,
-        screen: Screen,
-        given: CheckInput,
-        request: SpliceRequest,
-        cited: CitedEvidence,
-        fails: Callable[[SplicedRun], bool],
-    ) -> SplicedRun | None:
-        """Implements `Screen.run`; returns None, too, if tests cannot be run in this way."""
-        spec, worker_spec = sandboxes_of(given, request)
+    async def run(self, given: CheckInput, request: SpliceRequest, cited: CitedEvidence) -> SplicedRun | None:
+        """Runs the tests; returns None if they cannot be run in this way, or left something."""
+        spec, _ = sandboxes_of(given, request)
         key = json.dumps([repr(spec), request.configuration], sort_keys=True, default=repr)
-        state = (key, repr(worker_spec), given.state.digest)
         async with self._locks.setdefault(key, asyncio.Lock()):
-            if screen.takes_failures and state in self._failed:
-                return self._failed[state].cite(cited)
-            before = len(cited.items)
-            run = await self._run(key, spec, given, request, cited)
-            if run is None or run.report is None:
-                return None
-            screen.spent(float(run.report["cpu_s"]))
-            if not fails(run):
-                return None
-            self._failed[state] = _Failure(screen.attempt, run, tuple(cited.items[before:]))
-            return run
+            return await self._run(key, spec, given, request, cited)
 
     async def _run(
         self, key: str, spec: WorkspaceSpec, given: CheckInput, request: SpliceRequest, cited: CitedEvidence
     ) -> SplicedRun | None:
-        """Runs the tests once; returns None if they cannot be run in this way, or left something."""
         if key in self._unfit:
             return None
         run: SplicedRun | None = None
@@ -146,6 +112,8 @@ class ScreeningJudges:
             found = await _run_in(judge, given, request, cited)
             if not _left_something(found) and await judge.is_clean():
                 run = found
+                if run.report is not None and not _met_limit(run):
+                    judge.longest_s = max(judge.longest_s, float(run.report["duration_s"]))
             else:
                 self._unfit.add(key)
         except (AssayError, OSError, ValueError):
@@ -188,7 +156,7 @@ async def _opened_judge(backend: Backend, spec: WorkspaceSpec, request: SpliceRe
         await workspace.write(CONFIGURATION, json.dumps(request.configuration).encode())
         listener = await workspace.listen_local(SOCKET)
         loop = asyncio.get_running_loop()
-        serving = loop.create_task(workspace.exec([PYTHON, "-I", "-B", f"{SUPERVISOR}/{PROGRAM}", CONFIGURATION]))
+        serving = loop.create_task(workspace.exec([*RUNNER, "serve", CONFIGURATION]))
         host: socket.socket | None = None
         try:
             async with asyncio.timeout(START_S):
@@ -251,7 +219,7 @@ async def _run_in(judge: _WarmJudge, given: CheckInput, request: SpliceRequest, 
                 raise EnvironmentFailure("the judge gave no report") from exc
             finally:
                 joined.close()
-    run = run._replace(program=PROGRAM)
+    run = run._replace(mode="serve")
     if run.report is not None:
         run = run._replace(judge=msgspec.structs.replace(run.judge, duration_s=float(run.report["duration_s"])))
     run.cite(cited)
@@ -293,8 +261,10 @@ class _JoinedToWarm(JoinedSandboxes):
     async def _run_judge(self) -> ExecResult:
         pipes = (self._answers[0], self._calls[1], self._reports[1])
         self._warm.runs += 1
+        enough_s = max(LEAST_LIMIT_S, TIMES_LONGEST * self._warm.longest_s)
+        limit = {"limit_s": min(enough_s, float(self._request.configuration["timeout_s"]))}
         try:
-            socket.send_fds(self._warm.host, [b"{}"], list(pipes))
+            socket.send_fds(self._warm.host, [json.dumps(limit).encode()], list(pipes))
         except OSError as exc:
             raise EnvironmentFailure(f"the judge is gone: {exc}") from exc
         finally:

@@ -3,6 +3,8 @@
 It runs as `python -I -S`, standard library only, single threaded, with this folder's parent as its one extra path: it
 never sees site-packages, and the large host process never forks. `__main__` is the loop, `boxes` the table of
 sandboxes, `mounts` and `privileges` the set-up of a sandbox's first process before `init` serves commands in it.
+`templates` starts processes that have loaded one of our programs, with the interpreter of a tool layer that holds no
+package of a task's; first processes of judges are forks of these (`template`).
 
 For each sandbox: one `clone` into new user, mount, PID, network, IPC, UTS and cgroup namespaces; identifiers mapped
 away from every host user (as root: 0-65535 to 100000-165535; as an ordinary user: that user alone); an overlay whose

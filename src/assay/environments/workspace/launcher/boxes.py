@@ -2,7 +2,7 @@
 
 The launcher's own tree (its root after `take_root`): `/host` is the machine's root, `/s` the skeleton, `/l/N` layers
 and mounts, `/t/N` writable layers, `/blank` the sources of masks, `/n` the mount point for building a sandbox's tree,
-`/v` that of the folder of a single file.
+`/v` that of the folder of a single file, `/p/N` the roots in which templates start.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from .base import write_skeleton
 from .cgroups import Control, Group, write_text
 from .points import UNCHANGED, Owner
 from .protocol import send
+from .templates import FOLDER as TEMPLATES
+from .templates import Templates
 
 FIRST_ID, IDS = 100_000, 65_536
 PLACES = 10_000_000
@@ -38,12 +40,21 @@ class Box(NamedTuple):
     group: Group | None
 
 
+class BoxMaker(NamedTuple):
+    """Facts that all sandboxes share and that their first processes need to know."""
+
+    filter: bytes
+    """System call filter."""
+    separate: bool
+    """True if a range of ids is mapped (the launcher is root)."""
+
+
 def take_root(work: str = "/tmp") -> None:
     """Moves this process into a mount tree of its own, with the machine's root at /host."""
     sys_.mount(None, "/", None, sys_.MS_REC | sys_.MS_PRIVATE)
     sys_.mount("tmpfs", work, "tmpfs", sys_.MS_NOSUID | sys_.MS_NODEV, "mode=755")
     os.chdir(work)
-    for name in ("host", "proc", "s", "l", "t", "n", "k", "v", "blank", "blank/folder"):
+    for name in ("host", "proc", "s", "l", "t", "n", "k", "v", TEMPLATES[1:], "blank", "blank/folder"):
         os.mkdir(name)
     os.close(os.open("blank/file", os.O_CREAT | os.O_WRONLY, 0o444))
     sys_.pivot_root(".", "host")
@@ -70,7 +81,8 @@ class Boxes:
         self._copies: dict[str, str] = {}
         self._count = generation * PLACES  # paths of a dead launcher are never reused
         self._map: int | None = None
-        self._filter = seccomp.program()
+        self._maker = BoxMaker(seccomp.program(), separate=separate)
+        self._templates = Templates(separate=separate)
         write_skeleton("/s", "/host")
         self.base = FIRST_ID if separate else 0
         if separate:
@@ -218,10 +230,15 @@ class Boxes:
         group = self.control.make(memory, cpus) if memory is not None or cpus is not None else None
         flags = SPACES | (sys_.NEWNET if request["network"] == "none" else 0)
         read, write = os.pipe2(os.O_CLOEXEC)
-        pid = self._owners.clone(flags) if self._owners is not None else sys_.clone(flags)
+        owner = self._owners.choose() if self._owners is not None else counts.SHARED
+        pid = None
+        if request.get("preload"):
+            pid = self._templates.clone(request, flags, owner, control.fileno(), read)
+        if pid is None:
+            pid = counts.clone_owned(flags, owner)
         if pid == 0:
             os.close(write)
-            _become(self, request, control, read)
+            become(self._maker, {**request, "preload": None}, control, read)
         os.close(read)
         try:
             if group is not None:
@@ -314,22 +331,26 @@ def _copy_tree(source: str, target: str, owner: int) -> None:
                 os.setxattr(target, mark, os.getxattr(source, mark))
 
 
-def _become(boxes: Boxes, request: dict[str, Any], control: socket.socket, gate: int) -> None:
-    """Runs in the child: waits for its id maps, builds its file system, drops privileges, serves. Never returns."""
+def become(maker: BoxMaker, request: dict[str, Any], control: socket.socket, gate: int) -> init.Command:
+    """Runs in the child: waits for its id maps, builds its file system, drops privileges, serves. Returns only in a
+    fork that is to run the program of the template from which the sandbox was cloned."""
+    command = None
     try:
-        if os.read(gate, 1) != b"g":
-            os._exit(1)
-        _build_and_serve(boxes, request, control)
+        if os.read(gate, 1) == b"g":
+            command = _build_and_serve(maker, request, control)
     except (OSError, ValueError) as exc:
         with suppress(ConnectionError):  # the host may be gone
             send(control, {"error": str(exc)})
     finally:
-        os._exit(1)
+        if command is None:
+            os._exit(1)
+    assert command is not None
+    return command
 
 
-def _build_and_serve(boxes: Boxes, request: dict[str, Any], control: socket.socket) -> None:
+def _build_and_serve(maker: BoxMaker, request: dict[str, Any], control: socket.socket) -> init.Command:
     user = AGENT if request["user"] == "agent" else ROOT
-    if boxes.separate:
+    if maker.separate:
         os.setgroups([])
         os.setresgid(0, 0, 0)
         os.setresuid(0, 0, 0)
@@ -337,7 +358,7 @@ def _build_and_serve(boxes: Boxes, request: dict[str, Any], control: socket.sock
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.setsid()
     sys_.unshare(sys_.NEWCGROUP)
-    made = mounts.build(_plan(request, user, separate=boxes.separate))
+    made = mounts.build(_plan(request, user, separate=maker.separate))
     counts.write_limits(request["counts"], f"{mounts.NEW_ROOT}{counts.FOLDER}")
     mounts.enter()
     sys_.set_hostname(request["hostname"])
@@ -349,10 +370,10 @@ def _build_and_serve(boxes: Boxes, request: dict[str, Any], control: socket.sock
     privileges.close_all_but([fd for fd in (control.fileno(), oom.fileno()) if fd >= 0])
     privileges.set_limits(request["rlimits"])
     keep = privileges.VERIFIER_KEEPS if request["user"] == "verifier" else 0
-    change_user = boxes.separate and user != ROOT
-    privileges.drop(user, boxes._filter, keep=keep, change_user=change_user)
+    change_user = maker.separate and user != ROOT
+    privileges.drop(user, maker.filter, keep=keep, change_user=change_user)
     send(control, {"ready": True, "made": made, "facts": facts.collect(control.fileno(), oom.fileno())})
-    init.Server(control, oom).serve()
+    return init.Server(control, oom, request["preload"]).serve()
 
 
 def _plan(request: dict[str, Any], user: Owner, *, separate: bool) -> mounts.Plan:

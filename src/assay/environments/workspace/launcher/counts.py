@@ -18,6 +18,8 @@ from .cgroups import write_text
 FOLDER = "/proc/sys/user"
 FIRST_OWNER, OWNERS, LAUNCHERS = 1_900_000_000, 4096, 32_768
 """Range of owner ids, above those of distributions and container managers and below the kernel's reserved ids."""
+SHARED = -1
+"""In place of an id: sandboxes are owned by the launcher's own user."""
 PR_SET_SECUREBITS, KEEP_CAPABILITIES = 28, 1 << 2
 """SECBIT_NO_SETUID_FIXUP: a change of the effective id does not change capabilities."""
 
@@ -58,17 +60,24 @@ class Owners:
             return False
         return True
 
-    def clone(self, flags: int) -> int:
-        """Clones as `syscalls.clone`, with the next id as owner of the new user namespace."""
+    def choose(self) -> int:
+        """Returns the next id; `SHARED` where there is none of its own."""
         if not self.available:
-            return sys_.clone(flags)
+            return SHARED
         self._next = (self._next + 1) % OWNERS
-        os.setresuid(-1, self._first + self._next, -1)
-        try:
-            pid = sys_.clone(flags)
-        except OSError:
-            os.setresuid(-1, 0, -1)
-            raise
-        if pid:
-            os.setresuid(-1, 0, -1)
-        return pid
+        return self._first + self._next
+
+
+def clone_owned(flags: int, owner: int) -> int:
+    """Clones as `syscalls.clone`, with an id as owner of the new user namespace."""
+    if owner == SHARED:
+        return sys_.clone(flags)
+    os.setresuid(-1, owner, -1)
+    try:
+        pid = sys_.clone(flags)
+    except OSError:
+        os.setresuid(-1, 0, -1)
+        raise
+    if pid:
+        os.setresuid(-1, 0, -1)
+    return pid

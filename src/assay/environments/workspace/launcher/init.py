@@ -1,6 +1,7 @@
 """The exec server: the first process of a sandbox, and the only one that the host communicates with.
 
-Single threaded. It spawns commands (posix_spawn, so nothing is copied), reaps everything, reports exit codes, opens
+Single threaded. It spawns commands (posix_spawn, so nothing is copied; the command that a template has loaded is a fork
+of this process), reaps everything, reports exit codes, opens
 files as the sandbox's user would, and exits when its socket ends, with which the kernel ends the whole PID namespace.
 It also serves outside a PID namespace (other backends): then it is a subreaper and kills descendants.
 
@@ -16,7 +17,7 @@ import select
 import signal
 import socket
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import files, processes, seccomp
 from .observe import Observer
@@ -25,6 +26,21 @@ from .syscalls import PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, load_listenin
 
 OOM_COMMAND = 500
 DEFAULT_SIGNALS = [signal.SIGPIPE, signal.SIGINT, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGHUP, signal.SIGTERM]
+
+
+_FRESH_SIGNALS: dict[int, Any] = {
+    signal.SIGINT: signal.default_int_handler, signal.SIGPIPE: signal.SIG_IGN, signal.SIGXFSZ: signal.SIG_IGN,
+}  # fmt: skip
+"""Handlers that an interpreter installs when it starts."""
+LOCALE = ("LANG", "LC_ALL", "LC_CTYPE")
+_OF_THE_LOADER = ("LD_", "GLIBC_", "MALLOC_")
+
+
+class Command(NamedTuple):
+    """A command that a fork of the first process runs."""
+
+    argv: list[str]
+    env: dict[str, str]
 
 
 class OomScore:
@@ -45,6 +61,10 @@ class OomScore:
     def __exit__(self, *_: object) -> None:
         if self._fd is not None:
             os.pwrite(self._fd, str(self._own).encode(), 0)
+
+    def forget(self) -> None:
+        """Leaves the score as it is, in a fork whose descriptors are closed."""
+        self._fd = None
 
     def fileno(self) -> int:
         """Returns the descriptor to keep open, or -1."""
@@ -69,9 +89,15 @@ def find_program(name: str, path: str) -> str:
 class Server:
     """The loop and its table of running commands (process id to the host's id)."""
 
-    def __init__(self, control: socket.socket, oom: OomScore | None = None) -> None:
+    def __init__(
+        self, control: socket.socket, oom: OomScore | None = None, preload: dict[str, Any] | None = None
+    ) -> None:
         self._control = control
         self._oom = oom
+        self._preload = preload
+        """The command that this process has loaded; None for none."""
+        self._command: Command | None = None
+        """The command of a fork."""
         self._running: dict[int, int] = {}
         self._before: dict[int, frozenset[int]] = {}
         """The host's id of each command to the processes that were alive at its start."""
@@ -82,8 +108,8 @@ class Server:
         self._orphans = 0
         """Number of reaped processes that were not commands: their own parents ended before them."""
 
-    def serve(self) -> None:
-        """Serves until the socket ends; never returns."""
+    def serve(self) -> Command:
+        """Serves until the socket ends; returns only in a fork, with the loaded command that it is to run."""
         read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -105,6 +131,8 @@ class Server:
                     self._end()
                 else:
                     self._handle(message, fds)
+                    if self._command is not None:
+                        return self._command
 
     def _answer_kernel(self, listener: int, event: int) -> None:
         if event & select.POLLIN:
@@ -164,6 +192,13 @@ class Server:
         env = {str(k): str(v) for k, v in message["env"].items()}
         arguments = [str(part) for part in message["argv"]]
         os.chdir(message["cwd"])
+        if self._is_loaded(arguments, env):
+            pid = os.fork()
+            if pid == 0:
+                self._become_command(Command(arguments, env), fds)
+            else:
+                os.chdir("/")
+            return pid
         try:
             program = find_program(arguments[0], env.get("PATH", "/usr/bin:/bin"))
             if self._observer is not None:
@@ -174,6 +209,32 @@ class Server:
             )
         finally:
             os.chdir("/")
+
+    def _is_loaded(self, arguments: list[str], env: dict[str, str]) -> bool:
+        """Returns whether a command is the one that this process has loaded, under what its interpreter read at its
+        start."""
+        if self._preload is None or self._observer is not None:
+            return False
+        own = self._preload["argv"]
+        same = all(env.get(name, "") == self._preload["env"].get(name, "") for name in LOCALE)
+        is_plain = not any(text and name.startswith(_OF_THE_LOADER) for name, text in env.items())
+        return arguments[: len(own)] == own and same and is_plain
+
+    def _become_command(self, command: Command, fds: list[int]) -> None:
+        """Runs in the child: like `posix_spawn`, but that this process goes on, in which `serve` returns."""
+        os.setsid()
+        signal.set_wakeup_fd(-1)
+        for number in DEFAULT_SIGNALS:
+            signal.signal(number, _FRESH_SIGNALS.get(number, signal.SIG_DFL))
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        for index, fd in enumerate(fds[:3]):
+            os.dup2(fd, index)
+        fds.clear()
+        self._control.detach()
+        if self._oom is not None:
+            self._oom.forget()
+        os.closerange(3, 65536)
+        self._command = command
 
     def _spawn_observed(
         self, observer: Observer, program: str, arguments: list[str], env: dict[str, str], fds: list[int]
@@ -214,6 +275,8 @@ class Server:
         else:
             with self._oom:
                 pid = self._spawn(message, fds)
+        if pid == 0:
+            return
         self._running[pid] = message["id"]
         self._before[message["id"]] = before
 

@@ -4,6 +4,7 @@
     runner.py judge FILE       the same with the configuration in a file, the report (a line) on standard error, and on
                                standard input and output the pipes of a worker that entry points are called at. A
                                configuration in `again` is for another run, once the host has made the file `AGAIN`
+    runner.py serve FILE       runs tests that it has collected many times (`warm`)
     runner.py script ARGS...   replaces `pytest ARGS...`: same output, an exit code derived from the record
 
 Invariants: the tests' process cannot change recorded messages; a run that did not reach its end, that reported a test
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import json
 import os
 import select
@@ -107,16 +109,20 @@ class Child:
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
+def _import_own(name: str) -> Any:
+    """Imports a module of this folder, and leaves none of its names, which code under test may have."""
+    sys.path.insert(0, __file__.rpartition("/")[0])
+    module = importlib.import_module(name)
+    del sys.path[0]
+    for one in ("child", "forking", "probes", "warm"):
+        sys.modules.pop(one, None)
+    return module
+
+
 def _import_pytest() -> Callable[[dict[str, Any], int], int]:
     """Imports pytest once, for all runs of this process."""
-    if not _imported:
-        sys.path.insert(0, __file__.rpartition("/")[0])
-        import child  # type: ignore[import-not-found]  # after `prctl`, and only where tests run
-
-        del sys.path[0]
-        for name in ("child", "forking", "probes"):  # names that code under test may have
-            del sys.modules[name]
-        _imported.append(child.run_tests)
+    if not _imported:  # after `prctl`, or before there is anything to read here
+        _imported.append(_import_own("child").run_tests)
     return _imported[0]
 
 
@@ -448,12 +454,28 @@ def main() -> int:
         return as_check()
     if sys.argv[1:2] == ["judge"]:
         return as_judge(sys.argv[2])
+    if sys.argv[1:2] == ["serve"]:
+        return int(_import_own("warm").serve(sys.argv[2]))
     return as_script(sys.argv[2:])
 
 
-if __name__ == "__main__":
+def preload() -> None:
+    """Imports all that runs of tests use, in a process that is forked for each sandbox that judges."""
+    _import_pytest()
+    from _pytest.config import default_plugins  # which pytest imports at the start of each run
+
+    for name in default_plugins:
+        importlib.import_module(f"_pytest.{name}")
+
+
+def run_and_exit() -> None:
+    """Runs the requested mode and ends this process. A tests' process goes through here as any program's end."""
     status = main()
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(status)  # what was imported for the tests need not be taken apart
+
+
+if __name__ == "__main__":
+    run_and_exit()

@@ -1,8 +1,8 @@
-"""The supervisor of a judge that runs the same tests many times, each time in a fork of one process.
+"""The part of the supervisor that runs the same tests many times, each time in a fork of one process.
 
-    warm.py FILE    reads a configuration (JSON), collects the tests, then serves the host over the socket that the
-                    sandbox's first process listens at: for each message with two pipes of a worker and one for the
-                    report, a run and its report (a line)
+    runner.py serve FILE    reads a configuration (JSON), collects the tests, then serves the host over the socket that
+                            the sandbox's first process listens at: for each message with two pipes of a worker and one
+                            for the report, a run within the time that it grants and its report (a line)
 
 Invariants: no byte of a run reaches another one but through what the tests themselves leave outside of their memory:
 the process that is forked is neither traceable nor readable by its forks and gets nothing from them but their end;
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import array
 import contextlib
-import ctypes
 import json
 import os
 import select
@@ -26,10 +25,7 @@ import struct
 import sys
 import time
 
-sys.path.insert(0, __file__.rpartition("/")[0])
-import runner  # type: ignore[import-not-found]
-
-del sys.path[0], sys.modules["runner"]  # a name that code under test may have
+import __main__ as runner  # the supervisor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,9 +99,9 @@ class CollectedTests:
         if self._out in ready:
             self._tail = (self._tail + runner._drain(self._out, whole=True))[-runner.TAIL :]
 
-    def run(self, worker: list[int]) -> dict[str, Any]:
-        """Runs the tests in a fork and returns the report, as `runner.run` does, with the CPU seconds that all of this
-        took since the last one."""
+    def run(self, worker: list[int], limit_s: float) -> dict[str, Any]:
+        """Runs the tests in a fork, for at most so many wall seconds, and returns the report, as `runner.run` does,
+        with the CPU seconds that all of this took since the last one."""
         started = time.monotonic()
         nonce = os.urandom(16).hex()
         stream = runner.Stream(nonce)
@@ -117,7 +113,7 @@ class CollectedTests:
         os.close(write)
         os.close(out_write)
         run = Run(int(self._answer()["pid"]), told, out)
-        tail, timed_out = runner.watch(run, stream, self._config.get("timeout_s"), began=self._begin)
+        tail, timed_out = runner.watch(run, stream, limit_s, began=self._begin)
         ended = self._answer()
         run.close()
         account = runner.Account(stream, int(ended["exit"]), timed_out=timed_out)
@@ -181,40 +177,35 @@ def connect() -> socket.socket:
     return host
 
 
-def receive(host: socket.socket) -> list[int]:
-    """Returns the descriptors of the next request; fewer than `PASSED` at the end."""
+def receive(host: socket.socket) -> tuple[float, list[int]]:
+    """Returns the time limit and the descriptors of the next request; fewer than `PASSED` at the end."""
     room = socket.CMSG_LEN(PASSED * array.array("i").itemsize)
-    _, ancillary, _, _ = host.recvmsg(1 << 16, room, socket.MSG_CMSG_CLOEXEC)
+    data, ancillary, _, _ = host.recvmsg(1 << 16, room, socket.MSG_CMSG_CLOEXEC)
     fds = array.array("i")
     for level, kind, content in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
-    return list(fds)
+    return (float(json.loads(data)["limit_s"]) if data else 0.0), list(fds)
 
 
-def main() -> int:
+def serve(path: str) -> int:
     """Collects and serves until the host is gone."""
-    ctypes.CDLL(None).prctl(runner.PR_SET_DUMPABLE, 0, 0, 0, 0)
-    with open(sys.argv[1], encoding="utf-8") as file:
+    with open(path, encoding="utf-8") as file:
         config = json.load(file)
-    os.unlink(sys.argv[1])
+    os.unlink(path)
     host = connect()
     tests = CollectedTests(config)
     problem = tests.wait()
     files = list_files()
     host.sendall(json.dumps({"problem": problem or ("" if files else "too many files")}).encode())
     while True:
-        fds = receive(host)
+        limit_s, fds = receive(host)
         if len(fds) != PASSED:
             return 0
         *worker, reports = fds
-        report = tests.run(worker)
+        report = tests.run(worker, limit_s)
         for fd in worker:
             os.close(fd)
         own = {"supervisor": os.getpid(), "waiting": tests.pid, "changed": list_files() != files}
         with os.fdopen(reports, "w", encoding="utf-8") as file, contextlib.suppress(BrokenPipeError):
             file.write(json.dumps(report | own) + "\n")
-
-
-if __name__ == "__main__":
-    sys.exit(main())
