@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Meta
 
 from assay.environments.browser.request_log import HIDDEN, LONGEST, MOST_FIELDS
+from assay.errors import TaskError
 from assay.formats.benchmarks.webarena_network import NetworkEvaluator, judge_network
 from assay.formats.benchmarks.webarena_patterns import Uncovered
 from assay.formats.benchmarks.webarena_trace import entries_of, read_trace
@@ -72,6 +73,8 @@ def _rule(parameters: NetworkParameters, requests: Mapping[str, Any]) -> Ruling:
         ]
     except Uncovered as exc:
         return Ruling("unknown", None, f"not covered: {exc}")
+    except (AttributeError, TypeError, ValueError, LookupError, RecursionError) as exc:  # the task is a stranger's
+        raise TaskError(f"an evaluator is not as WebArena-Verified writes them: {exc}"[:300]) from exc
     failed = [reason for reason in reasons if reason]
     if not failed:
         return Ruling("pass", 1.0, f"{len(reasons)} of {len(reasons)} evaluators are satisfied")
