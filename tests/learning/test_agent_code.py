@@ -34,7 +34,12 @@ def code_in(place: Path, **options: Any) -> AgentCode:
     (agent / "old").mkdir(exist_ok=True)
     for name, text in {"a.py": "x = 1\n", "notes.json": "{}", "own.txt": "mine\n", "old/b.txt": "old\n"}.items():
         (agent / name).write_text(text)
-    given = {"folder": str(agent), "target": "/opt/agent", "files": ["a.py", "notes.json", "new/*", "b.bin", "old"], **options}
+    given = {
+        "folder": str(agent),
+        "target": "/opt/agent",
+        "files": ["a.py", "notes.json", "new/*", "b.bin", "old"],
+        **options,
+    }
     return AgentCode(msgspec.convert(given, EvolveCodeOptions), place / "store", find_tasks([GATE]))
 
 
