@@ -23,10 +23,10 @@ from assay.errors import TaskError
 from assay.formats.benchmarks.webarena_network import NetworkEvaluator, judge_network
 from assay.formats.benchmarks.webarena_patterns import Uncovered
 from assay.formats.benchmarks.webarena_trace import entries_of, read_trace
-from assay.verify._ruling import Ruling
-from assay.verify._world_check import make_result, read_parameters, refuse_workspace
 from assay.verify.cited_evidence import CitedEvidence
 from assay.verify.interface import CheckInput, CheckResult, WorldInput
+from assay.verify.ruling import Ruling
+from assay.verify.world_check import make_result, read_parameters, refuse_workspace
 
 NETWORK: Final = "network"
 """Kind of the check, and of its evidence."""
