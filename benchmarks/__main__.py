@@ -1,11 +1,11 @@
 """Runs every benchmark of this folder, one after the other.
 
     python -m benchmarks [--quick] [--peer-python NAME=PATH ...]
-    python -m benchmarks --publish --peer-python aviary=PATH --peer-python inspect=PATH ...
+    python -m benchmarks --publish --peer-python aviary=PATH --peer-python inspect=PATH ... --before ../assay-206e2e3
 
 Peers need environments of their own, so `--peer-python` is given once for each of them: `aviary`, `verifiers`,
-`inspect`, `harbor`, `litellm`, `playwright`, `ray` (with SeaweedFS). Without a name, one interpreter is tried for every
-peer that is not named.
+`inspect`, `harbor`, `litellm`, `playwright`, `browsergym`, `ray` (with SeaweedFS). Without a name, one interpreter is
+tried for every peer that is not named. `--before` names a checkout of an earlier version, which some scripts run, too.
 
 `--publish` writes the pages: all results of one run on one commit replace those of `benchmarks/results`, and the tables
 of the documents are made from them. It refuses a work tree with changes, and replaces nothing if a benchmark fails.
@@ -52,16 +52,21 @@ PEERS = {
     "service_transports": (),
     "allocation": (),
     "improve": (),
-    "browser": ("playwright",),
+    "browser": ("playwright", "browsergym"),
 }
 """Script to the peers that it runs; their environments do not agree with each other."""
+BESIDE_BEFORE = ("commands", "large_run")
+"""Scripts that compare with an earlier version."""
 UNPUBLISHED = ("gate", "improve")
 """A test with bounds of its own, and an experiment with a page of its own."""
 
 
-def arguments_of(script: str, named: dict[str, str], *, quick: bool) -> list[str]:
-    """What a script is told: the interpreters of its own peers, the one without a name where theirs is not named."""
+def arguments_of(script: str, named: dict[str, str], *, quick: bool, before: Path | None = None) -> list[str]:
+    """The arguments of a script: the interpreters of its own peers, the one without a name where theirs is not named,
+    and the earlier version for those that compare with one."""
     told = ["--quick"] * quick
+    if before is not None and script in BESIDE_BEFORE:
+        told += ["--before", str(before)]
     for peer in PEERS.get(script, tuple(named)):
         if peer in named or "" in named:
             told += ["--peer-python", f"{peer}={named.get(peer) or named['']}"]
@@ -137,15 +142,18 @@ def main() -> int:
         metavar="[NAME=]PATH",
         help="the Python of one peer; once for each",
     )
+    parser.add_argument("--before", type=Path, metavar="FOLDER", help="checkout of an earlier version")
     parser.add_argument(
         "--publish", action="store_true", help="replace the results in the documents by those of this run"
     )
     given = parser.parse_args()
     if given.publish and given.quick:
         parser.error("--publish and --quick: rough numbers are not published")
+    if given.before is not None and not (given.before / "src/assay").is_dir():
+        parser.error(f"--before {given.before}: this folder holds no checkout of Assay")
     named = interpreters(given.peer_python)
     scripts = sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*.py"))
-    told = {script: arguments_of(script, named, quick=given.quick) for script in scripts}
+    told = {script: arguments_of(script, named, quick=given.quick, before=given.before) for script in scripts}
     if not given.publish:
         return 1 if run_all(scripts, told) else 0
     commit, kept = current_commit(), Path(tempfile.mkdtemp(prefix="assay-bench-"))

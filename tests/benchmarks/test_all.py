@@ -21,7 +21,8 @@ def test_every_peer_has_an_interpreter_of_its_own(tmp_path: Path) -> None:
     assert arguments_of("attempt", named, quick=True) == ["--quick", "--peer-python", f"harbor={paths['harbor']}"]
     assert arguments_of("store", named, quick=False) == ["--peer-python", f"inspect={paths['inspect']}"]
     assert arguments_of("overhead", named, quick=False).count("--peer-python") == 3
-    assert arguments_of("sandbox", named, quick=False) == []
+    assert arguments_of("sandbox", named, quick=False, before=tmp_path) == []
+    assert arguments_of("large_run", named, quick=False, before=tmp_path) == ["--before", str(tmp_path)]
 
 
 def test_an_interpreter_without_a_name_is_for_the_peers_that_are_not_named() -> None:

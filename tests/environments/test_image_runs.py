@@ -88,6 +88,16 @@ async def test_a_command_that_fails_is_an_error_with_its_line(
     assert said in str(caught.value)
 
 
+async def test_a_build_makes_a_git_repository(backend: Backend, folder: Path, tmp_path: Path) -> None:
+    commit = "git config user.email a@example.org && git config user.name a && git add -A && git commit -qm first"
+    (folder / "Dockerfile").write_text(f"FROM scratch\nWORKDIR /app\nCOPY x.py .\nRUN git init -q && {commit}\n")
+    image = await build_image(folder, BuildOptions(cache=tmp_path / "cache"), backend=backend)
+    workspace = await backend.open(WorkspaceSpec(image=image, workdir=image.workdir))
+    shown = await workspace.exec("git log --format=%s; git status --porcelain")
+    await workspace.close()
+    assert (shown.exit_code, shown.stdout.strip()) == (0, "first"), shown.stderr
+
+
 async def test_a_build_has_no_network_unless_allowed(backend: Backend, folder: Path, tmp_path: Path) -> None:
     (folder / "Dockerfile").write_text("FROM scratch\nRUN cat /proc/net/route | wc -l > /workspace/routes\n")
     image = await build_image(folder, BuildOptions(cache=tmp_path / "cache"), backend=backend)
