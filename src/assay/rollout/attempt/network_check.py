@@ -22,10 +22,9 @@ from assay.environments.browser.request_log import HIDDEN, LONGEST, MOST_FIELDS
 from assay.formats.benchmarks.webarena_network import NetworkEvaluator, judge_network
 from assay.formats.benchmarks.webarena_patterns import Uncovered
 from assay.formats.benchmarks.webarena_trace import entries_of, read_trace
-from assay.verify._ruling import Ruling
-from assay.verify._world_check import make_result, read_parameters, refuse_workspace
 from assay.verify.cited_evidence import CitedEvidence
 from assay.verify.interface import CheckInput, CheckResult, WorldInput
+from assay.verify.world_rulings import Ruling, make_result, read_parameters, refuse_workspace
 
 NETWORK: Final = "network"
 """Kind of the check, and of its evidence."""
