@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from assay.code.results import TestReport
 from assay.records import VerdictStatus
-from assay.verify.ruling import Ruling
+from assay.verify._ruling import Ruling
 
 
 class PytestFacts(NamedTuple):

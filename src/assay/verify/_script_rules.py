@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 from assay.code.results import TestReport
 from assay.records import VerdictStatus
 from assay.verdicts import REWARD_OVERRULED
+from assay.verify._ruling import Ruling
 from assay.verify.rewards import Rewards, headline
-from assay.verify.ruling import Ruling
 
 Demand = Literal["tests", "report", "script", "reward"]
 """Requirement for a pass besides the reward: a recorded test run; any test report; the script's exit code; nothing."""

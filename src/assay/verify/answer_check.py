@@ -22,13 +22,13 @@ import msgspec
 from assay.environments.interface import Workspace
 from assay.errors import HostFailure, TaskError
 from assay.records import digest_bytes
+from assay.verify._ruling import Ruling
+from assay.verify._world_check import make_result, read_parameters
 from assay.verify.calls import Answer, read_json_answer, same_answer
 from assay.verify.cited_evidence import CitedEvidence, verifier_digest
 from assay.verify.interface import CheckInput, CheckResult, WorldInput
-from assay.verify.ruling import Ruling
 from assay.verify.sanitise import opened, require_mounts
 from assay.verify.submitted_answers import SubmittedParameters, rule_submitted
-from assay.verify.world_check import make_result, read_parameters
 
 ANSWER_FILE = "answer.json"
 EXPECTED_FILE = "tests/answer.json"

@@ -29,12 +29,12 @@ import msgspec
 from assay.environments.interface import Backend, ExecResult, ProcessInfo, SpillTarget, Workspace, WorkspaceSpec
 from assay.records import Check, Task
 from assay.verdicts import AS_ASKED
+from assay.verify._ruling import Ruling
 from assay.verify._script_rules import ScriptFacts, rule_literally
 from assay.verify._staging import StagedCopy
 from assay.verify.cited_evidence import CitedEvidence, verifier_digest
 from assay.verify.interface import CheckResult
 from assay.verify.rewards import MOST_REWARD, Rewards, parse_rewards
-from assay.verify.ruling import Ruling
 from assay.verify.sanitise import PYTHON, REWARDS, has_tool_layer, opened
 from assay.verify.script import MOST_BROUGHT, TESTS, ScriptParameters, own_network, stage_tests
 

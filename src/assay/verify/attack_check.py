@@ -16,9 +16,9 @@ import msgspec
 from assay.environments.sandbox_attack import SandboxAttack, read_report
 from assay.errors import TaskError
 from assay.records import Trajectory
+from assay.verify._ruling import Ruling
 from assay.verify.cited_evidence import CitedEvidence, verifier_digest
 from assay.verify.interface import CheckInput, CheckResult, WorldInput
-from assay.verify.ruling import Ruling
 
 
 class _Attack(msgspec.Struct, frozen=True):

@@ -11,8 +11,8 @@ from typing import Any
 from assay.code.results import TestReport
 from assay.environments.interface import ExecResult, ProcessInfo
 from assay.records import Channel, Check, Evidence, Verdict, canonical_bytes, digest_bytes
+from assay.verify._ruling import Ruling
 from assay.verify._staging import folder_digest
-from assay.verify.ruling import Ruling
 from assay.verify.sanitise import Findings
 
 MOST_TESTS = 2000

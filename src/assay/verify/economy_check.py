@@ -19,10 +19,10 @@ from assay.environments.services.conversation import SEND, conversation
 from assay.environments.services.options import read_options
 from assay.environments.services.ticket import ticket
 from assay.errors import TaskError
+from assay.verify._ruling import Ruling
+from assay.verify._world_check import make_result, read_parameters, refuse_workspace
 from assay.verify.cited_evidence import CitedEvidence
 from assay.verify.interface import CheckInput, CheckResult, WorldInput
-from assay.verify.ruling import Ruling
-from assay.verify.world_check import make_result, read_parameters, refuse_workspace
 
 ECONOMY: Final = "economy"
 """Kind of the check, and of its evidence."""

@@ -29,9 +29,9 @@ from assay.errors import CheckDefinitionError, TaskError, UserError, VerifierErr
 from assay.records import Check, Separation, Task, Verdict, canonical_bytes, digest_bytes
 from assay.threads import LoopBridge, run_in_thread
 from assay.verdicts import NO_RESULT
+from assay.verify._ruling import Ruling
 from assay.verify.cited_evidence import CitedEvidence, verifier_digest
 from assay.verify.interface import CheckInput, CheckResult, ReadTranscript, WorldInput
-from assay.verify.ruling import Ruling
 from assay.verify.sanitise import opened, require_mounts
 
 PARAMETERS = ("files", "transcript", "state", "task")

@@ -33,12 +33,12 @@ from assay.errors import TaskError, VerifierError
 from assay.records import Separation, digest_bytes
 from assay.verdicts import DISTURBED, NO_RESULT, NOT_CONFIRMED, weakest
 from assay.verify._pytest_rules import PytestFacts, came_to_no_result, merge_rulings, rule
+from assay.verify._ruling import Ruling
 from assay.verify._staging import StagedCopy, stage
 from assay.verify.calls import call_plans, judge_called_tests
 from assay.verify.cited_evidence import CitedEvidence, verifier_digest
 from assay.verify.interface import CheckInput, CheckResult
 from assay.verify.planted import PlantedChange
-from assay.verify.ruling import Ruling
 from assay.verify.sanitise import (
     PYTHON,
     RUNNER,

@@ -21,10 +21,10 @@ import msgspec
 from assay.environments.services.machines.machine import Machine, Start, read_machine
 from assay.environments.services.machines.search import Node, Reach, Step, TooLarge, explore
 from assay.errors import TaskError
+from assay.verify._ruling import Ruling
+from assay.verify._world_check import make_result, read_parameters, refuse_workspace
 from assay.verify.cited_evidence import CitedEvidence
 from assay.verify.interface import CheckInput, CheckResult, WorldInput
-from assay.verify.ruling import Ruling
-from assay.verify.world_check import make_result, read_parameters, refuse_workspace
 
 ROUTE: Final = "route"
 """Kind of the check, and of its evidence."""

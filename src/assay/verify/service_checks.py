@@ -35,12 +35,12 @@ from assay.errors import TaskError, UserError
 from assay.records import VerdictStatus
 from assay.verify._consent import find_unagreed
 from assay.verify._numbers import is_within
+from assay.verify._ruling import Ruling
 from assay.verify._text_values import ReadMessage, holds_date, normalize_text, read_message
+from assay.verify._world_check import make_result, read_parameters, refuse_workspace
 from assay.verify.cited_evidence import CitedEvidence
 from assay.verify.interface import CheckInput, CheckResult, WorldInput
 from assay.verify.logged_calls import LoggedCalls, names_role, recorded_calls
-from assay.verify.ruling import Ruling
-from assay.verify.world_check import make_result, read_parameters, refuse_workspace
 
 MOST_SHOWN: Final = 50
 MOST_VALUES: Final = 50

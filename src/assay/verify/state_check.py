@@ -22,10 +22,10 @@ from assay.environments.services.database import RowChange
 from assay.environments.services.outcome import NEW, ExpectedChange, fold_case, fold_expected_case
 from assay.errors import TaskError
 from assay.verify._change_matching import match_changes
+from assay.verify._ruling import Ruling
+from assay.verify._world_check import make_result, read_parameters, refuse_workspace
 from assay.verify.cited_evidence import CitedEvidence
 from assay.verify.interface import CheckInput, CheckResult, WorldInput
-from assay.verify.ruling import Ruling
-from assay.verify.world_check import make_result, read_parameters, refuse_workspace
 
 MOST_SHOWN: Final = 200
 """Requirements and changes that evidence lists."""

@@ -24,8 +24,8 @@ from assay.environments.services.database import RowChange
 from assay.environments.services.ticket import ANSWERS
 from assay.errors import TaskError
 from assay.verify._numbers import is_within
+from assay.verify._ruling import Ruling
 from assay.verify.cited_evidence import CitedEvidence
-from assay.verify.ruling import Ruling
 
 CREDIT: Final = 0.4
 """Credit of a record that is one read away from the answer; each read more multiplies it once."""

@@ -25,8 +25,7 @@ from assay.formats.benchmarks.webarena_patterns import Uncovered
 from assay.formats.benchmarks.webarena_trace import entries_of, read_trace
 from assay.verify.cited_evidence import CitedEvidence
 from assay.verify.interface import CheckInput, CheckResult, WorldInput
-from assay.verify.ruling import Ruling
-from assay.verify.world_check import make_result, read_parameters, refuse_workspace
+from assay.verify.world_rulings import Ruling, make_result, read_parameters, refuse_workspace
 
 NETWORK: Final = "network"
 """Kind of the check, and of its evidence."""

@@ -10,9 +10,9 @@ import msgspec
 
 from assay.errors import TaskError
 from assay.records import Separation
+from assay.verify._ruling import Ruling
 from assay.verify.cited_evidence import CitedEvidence
 from assay.verify.interface import CheckInput
-from assay.verify.ruling import Ruling
 from assay.verify.separation import cite_separation
 from assay.verify.separation_plan import SeparationPlan
 

@@ -10,9 +10,9 @@ import msgspec
 from assay.environments.services.machines.compile import UNRECORDED
 from assay.errors import TaskError
 
+from ._ruling import Ruling
 from .cited_evidence import CitedEvidence, verifier_digest
 from .interface import CheckInput, CheckResult, WorldInput
-from .ruling import Ruling
 
 P = TypeVar("P", bound=msgspec.Struct)
 
