@@ -47,6 +47,7 @@ record entropy-search search
 if [ -d "$DEMO" ]; then
     record refused-skills refused_skills "$DEMO"
     record refused-skills repair_tries "$DEMO"  # of the attempts in that store
+    record repair-evolution repair_evolution "$DEMO"
 fi
 "$python" -m experiments.pages
 ASSAY_WHOLE_CAMPAIGNS=1 "$python" -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder || failed=1
