@@ -8,7 +8,6 @@ reads the distance with noise.
     python -m experiments.combinators worlds
     python -m experiments.combinators overfit
     python -m experiments.combinators hybrid
-    python -m experiments.combinators repair FOLDER
 """
 
 from __future__ import annotations
@@ -76,11 +75,6 @@ def plausible(done: FinishedTry) -> float:
     distance = sum(int(word) for word in text.split() if word.isdigit())
     noise = random.Random("/".join(step.observations[0].content for step in done.steps)).uniform(0, 3)
     return 1 / (1 + distance + noise)
-
-
-def visible_tests_pass(done: FinishedTry) -> bool:
-    """Takes the word of `repair`, which ends with what the visible tests say of its last change."""
-    return (done.ended or "").startswith("all visible tests pass")
 
 
 def _judge(name: str) -> dict[str, Any]:
@@ -183,32 +177,18 @@ async def _hybrid(settings: Settings) -> None:
     print_arms([(arm, await run_arm(arm, tasks, SEEDS, settings)) for arm in arms])
 
 
-async def _repair(settings: Settings, folder: str, seeds: Sequence[int], budget: int) -> None:
-    visible, more = _judge("visible_tests_pass"), {"budget": budget}
-    arms = [
-        Arm("repair", "repair", more),
-        Arm("best of 3, verdict", "best-of:3:repair", more | {"judge": "verdict"}),
-        Arm("retry up to 3, visible tests", "retry:3:repair", more | visible),
-        Arm("vote of 3", "vote:3:repair", more),
-    ]
-    print_arms([(arm, await run_arm(arm, folder, seeds, settings, concurrency=2)) for arm in arms])
+PARTS = {"worlds": _worlds, "overfit": _overfit, "hybrid": _hybrid}
 
 
 def main() -> None:
     """Runs one part."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["worlds", "overfit", "hybrid", "repair"])
-    parser.add_argument("folder", nargs="?", help="task folder of the part repair")
+    parser.add_argument("part", choices=list(PARTS))
     parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")
-    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
-    parser.add_argument("--budget", type=int, default=24, help="evaluations of one try of repair")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
-        parts = {"worlds": _worlds, "overfit": _overfit, "hybrid": _hybrid}
-        part = parts.get(given.part)
-        work = _repair(settings, given.folder, given.seeds, given.budget) if part is None else part(settings)
-        asyncio.run(work)
+        asyncio.run(PARTS[given.part](settings))
 
 
 if __name__ == "__main__":

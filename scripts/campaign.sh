@@ -42,8 +42,13 @@ record small-model-prompts small_model prompts
 record small-model-memory small_model memory
 record prompt-null prompt_null
 record team-credit team_credit
+record team-credit team_credit --fresh
 record entropy-search search
-[ ! -d "$DEMO" ] || record refused-skills refused_skills "$DEMO"
+if [ -d "$DEMO" ]; then
+    record refused-skills refused_skills "$DEMO"
+    record refused-skills repair_tries "$DEMO"  # of the attempts in that store
+    record repair-evolution repair_evolution "$DEMO"
+fi
 "$python" -m experiments.pages
 ASSAY_WHOLE_CAMPAIGNS=1 "$python" -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder || failed=1
 exit $failed

@@ -14,6 +14,7 @@ from experiments import prompt_null, team_credit
 from experiments._paired import arm_cells, mean_cell, range_cell
 from experiments._results import PAGES, RESULTS, Bar, Recording, Result, Table, render_tables
 from experiments.refused_skills import ALPHA, PLAN, make_skill, report
+from experiments.repair_tries import ARMS, RepairTry, expect, take_majority
 
 pytestmark = pytest.mark.newest
 
@@ -79,6 +80,21 @@ def test_simulated_estimates_are_unbiased_and_coupled_ones_vary_least() -> None:
     assert coupled.var(axis=0) == pytest.approx([0.25 / 8, 0.0, 0.25 / 8], abs=0.003)
     limit = team_credit.simulate_ceiling(pairs, 8)
     assert limit.independent < limit.coupled <= 1.0
+
+
+def test_combinators_of_recorded_tries_choose_as_the_agents_do() -> None:
+    lost, done, wrong = (
+        RepairTry(False, False, "a", 2, 20),
+        RepairTry(True, True, "b", 3, 5),
+        RepairTry(False, True, "c", 4, 9),
+    )
+    found = {name: choose([lost, wrong, done]) for name, choose in ARMS.items()}
+    assert [one.chosen for one in found.values()] == [lost, done, wrong, lost]
+    assert [len(one.made) for one in found.values()] == [1, 3, 2, 3]
+    assert take_majority([lost, done, done]).chosen == done
+    # retry hands in the earlier one of done and wrong, which agree in nothing that it sees
+    assert expect([lost, wrong, done], ARMS["retry up to 3, visible tests"])[0] == pytest.approx(1 / 2)
+    assert expect([lost, wrong, done], ARMS["best of 3, verdict"]) == (1.0, 9.0, 34.0, 3.0)
 
 
 def test_the_skills_that_are_to_be_refused_are_valid() -> None:

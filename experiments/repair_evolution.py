@@ -1,0 +1,86 @@
+"""Evolution of the configuration of `repair` against the hand-set one (results: `docs/experiments/evolution.md`).
+
+Each search is an `assay evolve`: `batch` (evaluations of one step, after which the edits are ranked anew) and `cpu_s`
+(limit of one evaluation) may change, at the same budget of 20 evaluations, which one step uses up as they are set by
+hand. Half of the 24 synthesised tasks of `assay demo` serve the search, the other half the gate, and the other way
+round; there are no more tasks, so that two searches are all that can be independent of their gates' tasks.
+
+Set before the run with `--record`: two searches by coordinates, one look, level 0.05 each. No bar: 12 tasks, of which
+some five pass, show a gain of the gate's only if it is large.
+
+    python -m experiments.repair_evolution .assay/demo-tasks-0-24
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from assay.learning.evolution.evolve import EvolveReport, evolve
+from assay.learning.evolution.recipe import EvolveRecipe
+from assay.settings import Settings
+
+from ._results import Recording, Table
+
+SEEDS = (1, 2)
+BASE = {"budget": 20, "batch": 20, "cpu_s": 3.0}
+SPACE = {"batch": [5, 10, 20], "cpu_s": [1.0, 3.0]}
+
+
+def make_recipe(folder: Path, seed: int) -> EvolveRecipe:
+    """Returns the search on every second task, with the others for the gate; seed 2 swaps them."""
+    tasks = [str(path.parent) for path in sorted(folder.glob("*/task.toml"))]
+    halves = tasks[seed % 2 :: 2], tasks[(seed + 1) % 2 :: 2]
+    fields = {
+        "name": f"repair-{seed}", "agent": "repair", "base": BASE, "space": SPACE, "concurrency": 2,
+        "search": {"tasks": halves[0], "seed": seed * 100},
+        "gate": {"tasks": halves[1], "seed": seed * 100 + 1, "looks": 1},
+    }  # fmt: skip
+    return msgspec.convert(fields, EvolveRecipe)
+
+
+def report(found: list[EvolveReport], recording: Recording) -> None:
+    """Reports every configuration that was measured, and the decisions."""
+    searches, candidates = [], []
+    for one in found:
+        changed = ", ".join(f"{k}={v}" for k, v in one.winner.items() if one.base.get(k) != v) or "the base"
+        held = "-" if one.held_out is None else f"{one.held_out[0]:.3f} to {one.held_out[1]:.3f}"
+        decision = "accepted" if one.accepted else "refused"
+        claimed = f"{one.claimed[0]:.3f} to {one.claimed[1]:.3f}"
+        searches.append([one.name, changed, claimed, held, decision])
+        for candidate in one.candidates:
+            options = f"batch {candidate.options['batch']}, cpu_s {candidate.options['cpu_s']:g}"
+            candidates.append([one.name, options, f"{candidate.rate:.3f}"])
+    columns = ["search", "winner", "claimed by the search", "on held-out tasks", "decision"]
+    tables = {"searches": Table(columns, searches)}
+    recording.write(tables | {"candidates": Table(["search", "configuration", "on its tasks"], candidates)})
+
+
+async def run(folder: Path, store: Path, recording: Recording) -> None:
+    """Makes both searches; each has a store of its own, because the one's tasks of the search are the other's gate."""
+    found = []
+    for seed in recording.seeds:
+        settings = msgspec.structs.replace(Settings.from_environment(), store=store / str(seed))
+        found.append(await evolve(make_recipe(folder, seed), settings, lambda text: print(text, flush=True)))
+    report(found, recording)
+
+
+def main() -> None:
+    """Runs the experiment."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="task folders, as `assay demo` makes them")
+    parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")
+    parser.add_argument("--record", action="store_true", help="writes experiments/results")
+    given = parser.parse_args()
+    command = f"python -m experiments.repair_evolution {given.folder} --record"
+    recording = Recording("repair-evolution", command, SEEDS, __doc__ or "", enabled=given.record)
+    with tempfile.TemporaryDirectory() as scratch:
+        asyncio.run(run(given.folder, given.store or Path(scratch), recording))
+
+
+if __name__ == "__main__":
+    main()
