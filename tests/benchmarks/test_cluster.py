@@ -58,7 +58,7 @@ def test_without_one_nothing_is_measured_and_it_says_so(replaced: Any, tmp_path:
 @pytest.mark.skipif(os.geteuid() != 0, reason="page frames are shown to root alone")
 def test_memory_of_a_machine_counts_each_page_once() -> None:
     """Two processes share the pages of one that both were forked from."""
-    code = "import os, time; b = bytearray(os.urandom(1)) * (64 << 20); print(os.fork(), flush=True); time.sleep(60)"
+    code = "import os, time; b = bytearray(b'x') * (64 << 20); os.write(1, b'%d\\n' % os.fork()); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         child = max(int(parent.stdout.readline()), int(parent.stdout.readline()))

@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -37,6 +37,7 @@ from assay.rollout.cluster import (
 from assay.rollout.schedule import allocation, policies
 
 from .cluster import SimulationConfig, SimulationResult, simulate
+from .decoding import Decoding
 from .virtual_time import run_virtual
 
 MOST_CPU_US = 100.0
@@ -54,6 +55,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--attempts", type=int, default=100_000)
     parser.add_argument("--seeds", type=int, default=20, help="how many seeds")
     parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--slots-per-node", type=int, default=64)
+    parser.add_argument("--decoding", choices=get_args(Decoding), help="how the model server of a node decodes")
     parser.add_argument("--out", type=Path, help="the result, a JSON file")
     given = parser.parse_args(arguments)
     logging.disable(logging.WARNING)
@@ -62,7 +65,8 @@ def main(arguments: list[str] | None = None) -> int:
     for seed in seeds:
         if seed in {result.seed for result in results}:
             continue
-        result = simulate(SimulationConfig(slots=given.slots, attempts=given.attempts, seed=seed))
+        size = {"slots": given.slots, "slots_per_node": given.slots_per_node, "attempts": given.attempts}
+        result = simulate(SimulationConfig(**size, seed=seed, decoding=given.decoding))
         results.append(result)
         sys.stdout.write(f"{line(result)}\n")
         sys.stdout.flush()

@@ -29,6 +29,7 @@ from assay.rollout.schedule.policies import policy_named
 from assay.tasks import LoadedTask
 
 from .bucket import Bucket, BucketFaults, BucketView
+from .decoding import Decoding
 from .nodes import Mistake, NodeSettings, SimulatedNode, Tally
 from .virtual_time import run_virtual
 
@@ -59,6 +60,8 @@ class SimulationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lost: float = 0.002
     lost_messages: float = 0.002
     mistake: Mistake = "none"
+    decoding: Decoding | None = None
+    """Attempts wait for model servers, one a node, which decode so; None: each takes the time that is drawn for it."""
 
     @property
     def nodes(self) -> int:
@@ -174,6 +177,7 @@ class SimulatedCluster:
             config.lost_messages,
             config.mistake,
             success_rate,
+            config.decoding,
         )
         names = [f"node-{number}" for number in range(config.nodes)]
         self.nodes = {name: SimulatedNode(name, self.bucket, settings, self.tally, self.rng) for name in names}

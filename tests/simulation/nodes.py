@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, partial
 from typing import Literal, NamedTuple
 
@@ -26,8 +27,11 @@ from assay.rollout.cluster.transport import (
 from assay.store.chain import link_digest
 
 from .bucket import Bucket, BucketView
+from .decoding import Costs, Decoding, ModelServer, speculation_named
 
 UNANSWERED_S = 3600.0
+ACCEPTANCE = (0.5, 0.9)
+"""Range of the share of drafted tokens that a node's model accepts."""
 
 
 Mistake = Literal["none", "session token", "refused create wins"]
@@ -62,6 +66,8 @@ class NodeSettings(NamedTuple):
     mistake: Mistake = "none"
     scores: Callable[[str], float] = lambda _: 0.5
     """Success rate of a task."""
+    decoding: Decoding | None = None
+    """How the model server of a node decodes; None where trials take their drawn time at any load."""
 
 
 class TallyingAgent(NodeAgent):
@@ -101,6 +107,8 @@ class SimulatedNode:
         loop = asyncio.get_running_loop()
         view = self._view = BucketView(self._bucket)
         resources = NodeResources(("namespaces",), 0, self._layers)
+        server = self._make_server()
+        now, offset = loop.time, self._clock_offset
 
         def make_token() -> str:
             return f"{self._rng.getrandbits(128):032x}"
@@ -110,12 +118,19 @@ class SimulatedNode:
             self._settings.mistake,
             AgentConfig(self.name, slots=self._settings.slots, starting=16),
             view,
-            partial(self._run_trial, view),
+            partial(self._run_trial, view, server),
             lambda: resources,
-            clock=lambda: loop.time() + self._clock_offset,
+            clock=lambda: now() + offset,
             make_token=make_token,
         )
         self._task = loop.create_task(agent.serve())
+
+    def _make_server(self) -> ModelServer | None:
+        if self._settings.decoding is None:
+            return None
+        costs = Costs()
+        speculation = speculation_named(self._settings.decoding, costs)
+        return ModelServer(costs, speculation, self._rng.uniform(*ACCEPTANCE), self._rng)
 
     def kill(self) -> None:
         """Ends the node at once, as the loss of its power does."""
@@ -159,16 +174,23 @@ class SimulatedNode:
         if self.is_cut or self._rng.random() < self._settings.lost_messages:
             await asyncio.sleep(UNANSWERED_S)
 
-    async def _run_trial(self, view: BucketView, lease: Lease, starting: asyncio.Semaphore) -> TrialOutcome:
+    async def _run_trial(
+        self, view: BucketView, server: ModelServer | None, lease: Lease, starting: asyncio.Semaphore
+    ) -> TrialOutcome:
         settings, rng = self._settings, self._rng
         self._tally.trials += 1
         if rng.random() < 0.1:
             async with starting:
                 await asyncio.sleep(rng.uniform(0.0, 10.0))
-        duration_s = min(settings.median_s * rng.lognormvariate(0.0, settings.spread), settings.wall_s)
+        alone_s = settings.median_s * rng.lognormvariate(0.0, settings.spread)
         ending: Literal["final", "retry", "interrupted"] = "final"
         try:
-            await asyncio.sleep(duration_s)
+            if server is None:
+                await asyncio.sleep(min(alone_s, settings.wall_s))
+            else:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(settings.wall_s):
+                        await server.generate(alone_s)
         except asyncio.CancelledError:
             if view.is_dead:
                 raise
