@@ -75,7 +75,7 @@ def _options_at(point: str, table: bytearray) -> tuple[int, int] | None:
 
 def _find_points(beginning: str, table: bytearray) -> Iterator[int]:
     """Yields where a row has a mount point that begins so: its fifth field."""
-    wanted = b" " + beginning.encode()
+    wanted = b" " + os.fsencode(beginning)
     at = table.find(wanted)
     while at >= 0:
         if table.count(b" ", table.rfind(b"\n", 0, at) + 1, at) == 3:
