@@ -63,6 +63,7 @@ def test_x():
     names |= {"gc": gc.isenabled(), "threads": threading.active_count()}
     names |= {"ids": [os.getpid(), os.getppid(), os.getsid(0)]}
     names |= {"own": sorted(sys.modules.keys() & {"launcher", "serve", "child", "warm", "runner"})}
+    names |= {"modules": sorted(sys.modules)}
     print("STATE", json.dumps([names, signals, kinds, status, limits], sort_keys=True), "END")
     assert 0
 """
@@ -295,7 +296,10 @@ async def test_a_forged_record_is_that_of_its_own_judging_alone(bench: Bench) ->
 
 
 WORKERS = """
-import ctypes, json, os, re, sys
+import sys
+
+found = sorted(sys.modules)
+import ctypes, json, os, re
 
 libc = ctypes.CDLL(None)
 told = ("Cap", "Seccomp", "NoNewPrivs", "Umask", "Sig", "Threads", "Uid", "Gid", "Groups", "CoreDump", "Speculation")
@@ -304,7 +308,7 @@ state += [libc.prctl(number) for number in (3, 7, 21, 27, 30, 39)]  # dumpable, 
 state += [open(f"/proc/self/{name}").read() for name in ("limits", "cgroup", "oom_score_adj", "uid_map", "personality")]
 state += [sorted((fd, os.readlink(f"/proc/self/fd/{fd}").partition(":")[0]) for fd in os.listdir("/proc/self/fd")[:-1])]
 state += [os.getsid(0), os.getpgid(0), os.getppid(), os.getpriority(0, 0), sys.path, sorted(os.sched_getaffinity(0))]
-state += [open("/proc/keys").read() if os.path.exists("/proc/keys") else "", os.getcwd(), dict(os.environ)]
+state += [open("/proc/keys").read() if os.path.exists("/proc/keys") else "", os.getcwd(), dict(os.environ), found]
 row = re.compile(rb"\\d+ \\d+ \\d+:\\d+ \\S{1,200} /hos" rb"t[/ ]")
 rows = []
 with open("/proc/self/mem", "rb", 0) as memory:

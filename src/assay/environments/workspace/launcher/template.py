@@ -8,7 +8,8 @@ first process, so nothing is imported again.
 
 Invariants: no byte of a sandbox reaches a template: it gets descriptors, which its forks read, and answers with ids; a
 first process builds its sandbox and drops its privileges as that of any other sandbox does; a fork that runs the
-program has none of its descriptors, signal handlers, variables, paths and modules of this package.
+program has none of its descriptors, signal handlers, variables and paths, and no module but those that the program
+itself has loaded.
 
 Not covered: what is drawn when an interpreter starts (the seed of hashes, addresses) is the same in all sandboxes of
 one template; `templates` keeps a few for each program and draws one.
@@ -28,6 +29,7 @@ from typing import Any, NamedTuple
 from . import counts, init, seccomp
 from . import syscalls as sys_
 from .boxes import BoxMaker, become
+from .loading import MODULES
 from .protocol import receive, send
 
 CONTROL, TOP = 3, 4
@@ -43,12 +45,12 @@ class _Loaded(NamedTuple):
 
 
 def serve() -> None:
-    """Loads the program and serves the launcher; returns in each fork that is to run the program."""
+    """Serves the launcher; returns in each fork that is to run the program, which `loading` has loaded."""
     control = socket.socket(fileno=CONTROL)
     control.set_inheritable(False)
     _, program, separate, *words = sys.argv
-    loaded = _Loaded([path for path in sys.path if path != _own_folder()], _added_variables(json.loads(words[0])))
-    _load(program)
+    path = [path for path in sys.path if path != _own_folder()]
+    loaded = _Loaded(path, _added_variables(json.loads(words[0])))
     sys.path[:] = loaded.path  # in a sandbox another folder may have the name of this package's
     os.fchdir(TOP)
     os.chroot(".")
@@ -85,17 +87,6 @@ def _added_variables(given: dict[str, str]) -> dict[str, str]:
     return {name: text for name, text in os.environ.items() if given.get(name) != text}
 
 
-def _load(program: str) -> None:
-    """Runs the program's file as the module `__main__`, without its last step, and imports what it uses."""
-    names = vars(sys.modules["__main__"])
-    names.pop("serve", None)
-    names.update(__name__="template", __file__=program)
-    with open(program, "rb") as file:
-        exec(compile(file.read(), program, "exec"), names)
-    if "preload" in names:
-        names["preload"]()
-
-
 def _become_box(maker: BoxMaker, fds: list[int]) -> init.Command:
     """Becomes the first process of a sandbox; returns in a fork of it that is to run the program."""
     control, gate, asked = fds
@@ -115,7 +106,10 @@ def _become_program(program: str, loaded: _Loaded, command: init.Command) -> Non
     for path in [path for path in sys.path_importer_cache if path.startswith(own)]:
         del sys.path_importer_cache[path]
     package = __name__.partition(".")[0]
-    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+    for name in [name for name in sys.modules if name not in MODULES or name.partition(".")[0] == package]:
+        parent, _, last = name.rpartition(".")
+        if parent in sys.modules:
+            vars(sys.modules[parent]).pop(last, None)
         del sys.modules[name]
     names: dict[str, Any] = vars(sys.modules["__main__"])
     names["__name__"] = "__main__"

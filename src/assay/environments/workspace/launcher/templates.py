@@ -16,7 +16,11 @@ from . import syscalls as sys_
 from .protocol import receive, send
 
 FOLDER, BOOT_FOLDER = "/p", "/boot"
-_BOOT = f"import sys; sys.path.append({BOOT_FOLDER!r}); from launcher.template import serve; serve(); run_and_exit()"
+_BOOT = (
+    f"import sys; sys.path.append({BOOT_FOLDER!r}); __import__('launcher.loading').loading.load(sys.argv[1]); "
+    "__import__('launcher.template').template.serve(); run_and_exit()"
+)
+"""Binds no name: those of the program stand in the same module."""
 LOCALES = "/usr/lib/locale"
 """The C library's, which decide in which encoding an interpreter starts."""
 EACH = 3
@@ -89,7 +93,7 @@ class Templates:
 
     def _execute_in(self, root: str, wanted: dict[str, Any]) -> socket.socket:
         *interpreter, program = wanted["argv"]
-        env = {"PATH": "/usr/bin:/bin", **wanted["env"]}
+        env = {"PATH": "/usr/bin:/bin", "HOME": "/", **wanted["env"]}  # without HOME, `site` imports `pwd`
         argv = [*interpreter, "-c", _BOOT, program, str(int(self._separate)), json.dumps(env)]
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:

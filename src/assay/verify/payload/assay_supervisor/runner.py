@@ -465,7 +465,7 @@ def preload() -> None:
     _import_pytest()
     from _pytest.config import default_plugins  # which pytest imports at the start of each run
 
-    for name in default_plugins:
+    for name in (name for name in default_plugins if name != "stepwise"):  # blocked with the cache that it needs
         importlib.import_module(f"_pytest.{name}")
 
 
