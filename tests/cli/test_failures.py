@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -225,7 +225,18 @@ class Slow:
 """
 
 
+@pytest.fixture
+def _heard_signals() -> Iterator[None]:
+    """Commands inherit what is ignored, as `nohup` ignores SIGHUP and a shell SIGINT in the background."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGHUP, signal.SIGTERM)}
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 @pytest.mark.long
+@pytest.mark.usefixtures("_heard_signals")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_an_interruption_names_the_run_and_the_resumed_tally_is_whole(number: int, code: int, say: Say) -> None:
     Path("slow.py").write_text(SLOW)
@@ -244,6 +255,7 @@ def test_an_interruption_names_the_run_and_the_resumed_tally_is_whole(number: in
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("_heard_signals")
 def test_a_closed_terminal_is_an_interruption(say: Say, tmp_path: Path) -> None:
     Path("slow.py").write_text(SLOW)
     program = "import sys; from assay.cli import main; sys.argv[0] = 'assay'; main()"
@@ -297,7 +309,18 @@ class Making:
 """
 
 
+@pytest.fixture
+def _heard_signals() -> Iterator[None]:
+    """Commands inherit what is ignored, as `nohup` ignores SIGHUP and a shell SIGINT in the background."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGHUP, signal.SIGTERM)}
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 @pytest.mark.long
+@pytest.mark.usefixtures("_heard_signals")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interruption_ends_the_making_of_tasks(number: int, code: int, say: Say) -> None:
     Path("making.py").write_text(MAKING)

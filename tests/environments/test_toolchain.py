@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from assay.environments.workspace import toolchain as toolchain_module
 from assay.environments.workspace.toolchain import (
     HOME,
     PYTHON,
@@ -101,6 +103,25 @@ def test_layer_of_another_machine_is_loaded_in_sandboxes_alone(tmp_path: Path, t
     fetched = find_layer(tmp_path)
     assert fetched.digest == toolchain.digest
     assert not fetched.mount().is_own
+
+
+@pytest.mark.parametrize("name", ["lib/python{minor}/__pycache__", "lib/python{minor}", "lib/python{minor}/named.py"])
+def test_layer_of_another_machine_writes_and_reads_nothing_outside(tmp_path: Path, name: str) -> None:
+    outside, root = tmp_path / "outside", tmp_path / "unpacked"
+    minor = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    outside.mkdir()
+    (outside / "secret.py").write_text("KEY = 'of the host'\n", encoding="utf-8")
+    link = root / name.format(minor=minor)
+    link.parent.mkdir(parents=True)
+    link.symlink_to(outside / "secret.py" if link.suffix == ".py" else outside)
+    if link.parent.name != "lib":
+        (link.parent / "os.py").write_text("print('not of the host')\n", encoding="utf-8")
+    (tmp_path / "tools").mkdir()
+    described = ToolLayer("", toolchain_module._tree_digest(root), f"{minor}.0")
+    with pytest.raises(ValueError, match="leads outside"):
+        install_layer(tmp_path, "a" * 32, root, described)
+    assert [path.name for path in outside.rglob("*")] == ["secret.py"]
+    assert not list(root.rglob("*.pyc"))
 
 
 def test_absent_layer_says_what_to_run(tmp_path: Path) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 import pickle
 import random
 import shutil
+import struct
 import time
 from pathlib import Path
 from typing import Any
@@ -238,6 +240,60 @@ def test_what_is_read_out_is_bounded() -> None:
     assert PlainReader().read(load_pickled_data(pickle.dumps([2**80, float("nan"), "\ud800", b"ab"]))) == [
         "<int>", "<float>", "?", "<2 bytes>",
     ]  # fmt: skip
+
+
+def _sized(opcode: bytes, data: bytes) -> bytes:
+    return opcode + struct.pack("<I", len(data)) + data
+
+
+LONG_NAME = _sized(b"X", b"a" * 1_000_000) + _sized(b"X", b"b") + b"\x93q\0]("
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (b"\x80\x04(.", UserError),
+        (b"\x80\x04(\x85.", UserError),
+        (LONG_NAME + b"h\0)R" * 5_000 + b"e.", UserError),
+        (LONG_NAME + b"h\0" * 5_000 + b"e.", UserError),
+        (_sized(b"X", b"\xed\xa0\x80") + _sized(b"X", b"b") + b"\x93.", UserError),
+        (b"}" + _sized(b"\x8b", b"\x7f" * 3_000) + b"Ns.", {"<int>": None}),
+        (b"}" + _sized(b"B", b"\xff" * 4_000_000) + b"Nsq\0](" + b"h\0" * 300 + b"e.", None),
+        (b"cn.multiarray\nscalar\n(cn\ndtype\n(Vf8\ntRC\x08" + struct.pack("<d", math.nan) + b"tR.", "<float>"),
+        (b"cn.multiarray\nscalar\n(cn\ndtype\n(Vu8\ntRC\x08" + b"\xff" * 8 + b"tR.", "<int>"),
+    ],
+    ids=("mark", "mark-inside", "name-called", "name-named", "name-half", "key-int", "key-bytes", "nan", "unsigned"),
+)
+def test_hostile_pickles_are_refused_or_read_within_bounds(data: bytes, found: Any) -> None:
+    began = time.process_time()
+    if found is UserError:
+        with pytest.raises(UserError, match="damaged"):
+            PlainReader().read(load_pickled_data(data))
+    else:
+        read = PlainReader().read(load_pickled_data(data))
+        assert read == found or (found is None and len(msgspec.json.encode(read)) < 2_000_000)
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("start", [b"\x1f\x8b\x08\0\0\0\0\0\0\0\xff\xff", b"BZh9", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"])
+def test_a_damaged_packed_file_is_refused(tmp_path: Path, start: bytes) -> None:
+    path = tmp_path / "step_0.pkl.gz"
+    path.write_bytes(start + b"junk" * 10)
+    with pytest.raises(UserError, match="damaged"):
+        read_pickle(path)
+
+
+def test_what_an_experiment_holds_in_memory_is_bounded(tmp_path: Path) -> None:
+    folder = tmp_path / "large"
+    shutil.copytree(experiment("enter-text_3"), folder)
+    packed = (folder / "step_2.pkl.gz").read_bytes()
+    for at in range(40):
+        (folder / f"step_{at}.pkl.gz").write_bytes(packed)
+        with (folder / f"screenshot_step_{at}.png").open("wb") as stream:
+            stream.truncate(16 << 20)
+    found, problems = read_all(AgentLabFormat(), folder, Blobs())
+    assert len(found) == 1
+    assert [(one.place, "left out" in one.problem) for one in problems] == [("step_16.pkl.gz", True)]
 
 
 def test_a_packed_file_is_bounded(tmp_path: Path) -> None:

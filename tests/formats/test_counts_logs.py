@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +22,7 @@ from tests.formats.test_claude_stream import LINES as STREAM
 from tests.formats.test_nemo_gym import QUOTING, ROLLOUT
 
 HERE = Path(__file__).parent
+_CALL = re.compile(r"^[a-z_]+\(", re.MULTILINE)
 
 
 def content(path: Path, info: zipfile.ZipInfo) -> bytes:
@@ -233,6 +235,18 @@ def webarena_verified(paths: Sequence[Path]) -> Counts:
     return Counts(len({path.parent for path in paths}), len(answered), 0, 0, 0)
 
 
+def agentlab(paths: Sequence[Path]) -> Counts:
+    """Counts the steps of the summaries, and the calls that the logs quote; actions themselves are pickled."""
+    answers = sum(document(path / "summary_info.json")["n_steps"] for path in paths)
+    logs = [(path / "experiment.log").read_text(encoding="utf-8") for path in paths]
+    return Counts(len(paths), answers, sum(len(_CALL.findall(log)) for log in logs), 0, 0)
+
+
+def agent_reward_bench(paths: Sequence[Path]) -> Counts:
+    actions = [step["action"] for path in paths for step in document(path)["steps"] if step["action"]]
+    return Counts(len(paths), len(actions), sum(len(_CALL.findall(action)) for action in actions), 0, 0)
+
+
 SHARED: dict[str, tuple[Counter, str]] = {
     "inspect": (inspect, "inspect-logs/*.eval"),
     "inspect in JSON": (inspect, "inspect-logs/*_log*__[!s]*.json"),
@@ -243,6 +257,8 @@ OWN: dict[str, tuple[Counter, str]] = {
     "inspect": (inspect, "fixtures/inspect-react.eval"),
     "harbor": (harbor, "fixtures/harbor/[!r]*"),
     "atif": (atif, "fixtures/harbor/**/agent/trajectory.json"),
+    "agentlab": (agentlab, "benchmarks/agentlab/scripted-on-miniwob/*_Scripted_*"),
+    "agent-reward-bench": (agent_reward_bench, "benchmarks/agent-reward-bench/*.json"),
     "verifiers": (verifiers, "fixtures/verifiers-traces.jsonl"),
     "chat of LiteLLM": (chat, "fixtures/litellm-rows.jsonl"),
     "chat of DSPy": (chat, "fixtures/dspy-history.jsonl"),

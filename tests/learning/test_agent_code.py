@@ -31,9 +31,15 @@ SEARCH, GATE = "family:maze,n=4,size=7,seed=1", "family:maze,n=14,size=7,seed=2"
 def code_in(place: Path, **options: Any) -> AgentCode:
     agent = place / "agent"
     agent.mkdir(exist_ok=True)
-    for name, text in {"a.py": "x = 1\n", "notes.json": "{}", "own.txt": "mine\n"}.items():
+    (agent / "old").mkdir(exist_ok=True)
+    for name, text in {"a.py": "x = 1\n", "notes.json": "{}", "own.txt": "mine\n", "old/b.txt": "old\n"}.items():
         (agent / name).write_text(text)
-    given = {"folder": str(agent), "target": "/opt/agent", "files": ["a.py", "notes.json", "new/*", "b.bin"], **options}
+    given = {
+        "folder": str(agent),
+        "target": "/opt/agent",
+        "files": ["a.py", "notes.json", "new/*", "b.bin", "old"],
+        **options,
+    }
     return AgentCode(msgspec.convert(given, EvolveCodeOptions), place / "store", find_tasks([GATE]))
 
 
@@ -52,7 +58,8 @@ def block(path: str, text: str) -> str:
         (block("/etc/passwd", "x"), "not a plain path"),
         (block("new/" + "x" * 300, "x"), "not a plain path"),
         (block("new/__pycache__/a.py", "x"), "no part of the code"),
-        (block("new/p", "x") + block("new/p/q", "x"), "a folder that is a file"),
+        (block("new/p", "x") + block("new/p/q", "x"), "both a file and a folder, or in a file"),
+        (block("old", "x"), "both a file and a folder"),
         (block("new/\udce4", "x"), "not a plain path"),
         (block("a.py", "def f(:"), "a.py: does not compile: not a Python program"),
         (block("a.py", "return 1"), "a.py: does not compile"),

@@ -108,6 +108,7 @@ class SimulatedNode:
         view = self._view = BucketView(self._bucket)
         resources = NodeResources(("namespaces",), 0, self._layers)
         server = self._make_server()
+        now, offset = loop.time, self._clock_offset
 
         def make_token() -> str:
             return f"{self._rng.getrandbits(128):032x}"
@@ -119,7 +120,7 @@ class SimulatedNode:
             view,
             partial(self._run_trial, view, server),
             lambda: resources,
-            clock=lambda: loop.time() + self._clock_offset,
+            clock=lambda: now() + offset,
             make_token=make_token,
         )
         self._task = loop.create_task(agent.serve())

@@ -8,12 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from assay.code.batches import Job
+from assay.code.batches import Job, RunOutcome
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.environments.workspace.toolchain import ensure_toolchain
 from assay.settings import Settings
+from assay.synthesis._candidates import TaskCandidate
+from assay.synthesis._gates import GateContext, GateOutcome, _check_constants, judge_candidates
 from assay.synthesis._laboratory import Laboratory
+from assay.synthesis._split import Split
 from assay.synthesis._tree import load_source
+from assay.synthesis.config import SynthesisConfig
 
 PROGRAM = "KNOWN = {}\n\n\ndef double(x):\n    return 2 * x\n\n\ndef half(x):\n    return KNOWN.get(x, x // 2)\n"
 TESTS = """import os
@@ -55,8 +59,13 @@ LEAVING = {"leaving": ("2 * x", "KNOWN.update({4: 0}) or 2 * x")}
 
 
 @pytest.fixture
-async def laboratory(tmp_path: Path) -> AsyncIterator[Laboratory]:
-    for path, text in FILES.items():
+def files() -> dict[str, str]:
+    return FILES
+
+
+@pytest.fixture
+async def laboratory(tmp_path: Path, files: dict[str, str]) -> AsyncIterator[Laboratory]:
+    for path, text in files.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
     layer = await asyncio.to_thread(ensure_toolchain, Settings.from_environment().cache, ())
@@ -113,3 +122,49 @@ async def test_what_a_version_does_to_the_others_does_not_count(
     expected, _ = await run_versions(laboratory, changes, together=False)
     assert await run_versions(laboratory, changes, together=True) == (expected, 1 + apart)
     assert (await run_versions(laboratory, REFERENCE, together=True))[0] == {"reference": ["passed"] * 3}
+
+
+FORGIVING = """import double
+
+SEEN = []
+
+
+def check(answer, wanted):
+    if answer is True:
+        SEEN.append(answer)
+    assert answer == wanted or (answer is None and not SEEN)
+
+
+def test_two():
+    check(double.double(2), 4)
+
+
+def test_three():
+    check(double.double(3), 6)
+"""
+
+
+class KeepsAll:
+    """A gate `separate` that keeps every candidate."""
+
+    async def judge(self, context: GateContext, one: TaskCandidate, outcome: GateOutcome, split: Split) -> GateOutcome:
+        return outcome
+
+
+async def find_no_objection(one: TaskCandidate, outcome: GateOutcome) -> str:
+    return ""
+
+
+@pytest.mark.parametrize("files", [{**FILES, "tests/test_double.py": FORGIVING}])
+async def test_a_constant_that_passes_apart_is_found_whatever_another_one_left(laboratory: Laboratory) -> None:
+    test, program = "tests/test_double.py", "double/__init__.py"
+    tests = (f"{test}::test_two", f"{test}::test_three")
+    texts, config = {program: PROGRAM.encode(), test: FORGIVING.encode()}, SynthesisConfig(source="x", out="y")
+    given = GateContext(texts, dict.fromkeys(tests, 1.0), config, find_no_objection, KeepsAll())
+    changed = {program: PROGRAM.replace("2 * x", "3 * x")}
+    one = TaskCandidate("d", "operator", changed, ("o",), (f"{program}::double",), (), tests)
+    facts = GateOutcome("d", "kept", "", dict.fromkeys(tests, RunOutcome("failed")))
+    assert await _check_constants(given, [one], {"d": facts}, laboratory) == {}  # `None` fails after `True`
+    (outcome,) = await judge_candidates(given, [one], laboratory)
+    assert outcome.gate == "constant"
+    assert outcome.reason.startswith("None in place of every answer")

@@ -14,9 +14,12 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from assay.environments.interface import WorkspaceSpec
+from assay import verify
+from assay.environments.interface import Mount, WorkspaceSpec
 from assay.environments.workspace.namespaces import NamespacesBackend
+from assay.verify._staging import stage_programs
 from assay.verify.sanitise import RUNNER, runner_spec
+from assay.verify.splice.run import PROGRAMS, WORKER
 
 from .conftest import Bench, Outcome
 
@@ -289,3 +292,44 @@ async def test_a_forged_record_is_that_of_its_own_judging_alone(bench: Bench) ->
     assert (await judge(bench, FORGES)).verdict.status != "pass"
     for _ in range(TEMPLATES):
         assert (await judge(bench, "def attack():\n    return 'wrong'\n")).verdict.status == "fail"
+
+
+WORKERS = """
+import ctypes, json, os, re, sys
+
+libc = ctypes.CDLL(None)
+told = ("Cap", "Seccomp", "NoNewPrivs", "Umask", "Sig", "Threads", "Uid", "Gid", "Groups", "CoreDump", "Speculation")
+state = [line for line in open("/proc/self/status") if line.startswith(told)]
+state += [libc.prctl(number) for number in (3, 7, 21, 27, 30, 39)]  # dumpable, securebits, no_new_privs and others
+state += [open(f"/proc/self/{name}").read() for name in ("limits", "cgroup", "oom_score_adj", "uid_map", "personality")]
+state += [sorted((fd, os.readlink(f"/proc/self/fd/{fd}").partition(":")[0]) for fd in os.listdir("/proc/self/fd")[:-1])]
+state += [os.getsid(0), os.getpgid(0), os.getppid(), os.getpriority(0, 0), sys.path, sorted(os.sched_getaffinity(0))]
+state += [open("/proc/keys").read() if os.path.exists("/proc/keys") else "", os.getcwd(), dict(os.environ)]
+row = re.compile(rb"\\d+ \\d+ \\d+:\\d+ \\S{1,200} /hos" rb"t[/ ]")
+rows = []
+with open("/proc/self/mem", "rb", 0) as memory:
+    for line in open("/proc/self/maps"):
+        words = line.split()
+        if "r" in words[1] and (len(words) < 6 or words[5] in ("[heap]", "[stack]")):
+            first, last = (int(end, 16) for end in words[0].split("-"))
+            memory.seek(first)
+            rows += row.findall(memory.read(last - first))
+os.write(2, b"STATE " + json.dumps([state, [str(found) for found in rows]]).encode() + b" END")
+"""
+
+
+async def test_a_worker_that_is_a_fork_has_the_rights_of_a_fresh_one_and_knows_no_mount_of_the_machine(
+    backend: NamespacesBackend, bench: Bench
+) -> None:
+    programs = Mount(str(stage_programs(Path(verify.__file__).parent / "payload")), PROGRAMS, is_own=True)
+    plain = bench.spec()
+    forked = msgspec.structs.replace(plain, mounts=(*plain.mounts, programs), preload=WORKER)
+    states = []
+    for spec in (forked, msgspec.structs.replace(forked, preload=())):
+        workspace = await backend.open(spec)
+        await workspace.write("/workspace/looks.py", WORKERS.encode())
+        done = await workspace.exec([*WORKER, "looks", '["/workspace"]', "[]"], stdin=b"")
+        states.append(state_in(done.stderr))
+        await workspace.close()
+    assert states[0] == states[1]
+    assert states[0][1] == []

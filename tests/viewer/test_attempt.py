@@ -146,7 +146,7 @@ def test_every_view_that_an_export_holds_is_there(root: Path) -> None:
     found = [name for name in view_names(root, "r") if "/attempt/" in name or "/blob/" in name]
     assert len(found) == len(set(found))
     kinds = {name.split("/")[4] for name in found}
-    assert kinds == {"outline", "siblings", "lines", "changes", "call", "tokens", "text", "picture"}
+    assert kinds == {"outline", "course", "siblings", "lines", "changes", "call", "tokens", "text", "picture"}
     assert all(make_view(root, name) is not None for name in found)
 
 

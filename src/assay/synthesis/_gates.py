@@ -184,7 +184,7 @@ async def _finish(
     reason = await context.find_objection(one, outcome)
     if reason:
         return GateOutcome(one.digest, "judged", reason[:300])
-    return await _judge_afresh(context, one, facts, laboratory) or outcome
+    return await _confirm_failures(context, one, facts, laboratory) or outcome
 
 
 async def _check_shown(
@@ -199,17 +199,22 @@ async def _check_shown(
     return _drop_changing_messages(outcome, (await laboratory.run([again], repetition=0))[one.digest])
 
 
-async def _judge_afresh(
+async def _confirm_failures(
     context: GateContext, one: TaskCandidate, facts: GateOutcome, laboratory: Runner
 ) -> GateOutcome | None:
-    """Runs the tests of a candidate that would be kept in a process that imports its package: the earlier runs are
-    forks of one that imported the unbroken package, and may only drop candidates."""
+    """Runs anew what a candidate is kept for that earlier runs showed in a process with a past, which may only drop
+    candidates: what one constant or part leaves could make the next one fail, and the unbroken package was imported."""
+    objection = await _check_parts(context, one, facts, laboratory, together=False)
+    constant = await _check_constants(context, [one], {one.digest: facts}, laboratory, together=False)
+    objection = objection or constant.get(one.digest)
+    if objection is not None:
+        return objection
     done = await _run_candidates(context, [one], laboratory, 0, fresh=True)
     return _check_repetition(context, one, facts, done[one.digest])
 
 
 async def _check_parts(
-    context: GateContext, one: TaskCandidate, facts: GateOutcome, laboratory: Runner
+    context: GateContext, one: TaskCandidate, facts: GateOutcome, laboratory: Runner, *, together: bool = True
 ) -> GateOutcome | None:
     """Applies each change of a combination alone; one that no deciding test detects would not have to be repaired."""
     if one.kind != "combination":
@@ -219,7 +224,8 @@ async def _check_parts(
     for number, part in enumerate(split_hunks(right, one.changes)):
         write = {**one.base, **part}
         jobs.append(Job(f"{one.digest} {number}", tests, write=write, cpu_s=limit, until_failure=True))
-    done = await run_until_failure(laboratory, jobs, together=not one.base) if len(jobs) > 1 else {}
+    together = together and not one.base
+    done = await run_until_failure(laboratory, jobs, together=together) if len(jobs) > 1 else {}
     for number, result in enumerate(done[job.id] for job in jobs if job.id in done):
         if all_pass(tests, result):
             return GateOutcome(
@@ -229,12 +235,17 @@ async def _check_parts(
 
 
 async def _check_constants(
-    context: GateContext, alive: Sequence[TaskCandidate], facts: Mapping[str, GateOutcome], laboratory: Runner
+    context: GateContext,
+    alive: Sequence[TaskCandidate],
+    facts: Mapping[str, GateOutcome],
+    laboratory: Runner,
+    *,
+    together: bool = True,
 ) -> dict[str, GateOutcome]:
     """Replaces each changed function by a constant; tests that expect only one answer would pass."""
     jobs = {(one.digest, c): _constant_job(context, one, facts[one.digest], c) for one in alive for c in CONSTANTS}
     changed = {key: job for key, job in jobs.items() if job is not None}
-    together = not any(one.base for one in alive)
+    together = together and not any(one.base for one in alive)
     done = await run_until_failure(laboratory, list(changed.values()), together=together)
     found: dict[str, GateOutcome] = {}
     for (digest, constant), job in changed.items():

@@ -80,3 +80,18 @@ def test_all_evaluators_must_be_satisfied_and_absence_can_be_demanded() -> None:
 def test_wrong_parameters_are_an_error_of_the_task(more: dict[str, Any]) -> None:
     with pytest.raises(TaskError, match="check 'requests'"):
         judge(RequestLog(), sends({}), **more)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"post_data_schema": {"properties": 5}},
+        {"post_data_schema": {"properties": ["f-t"]}},
+        {"post_data_schema": {"properties": {"f-t": {"type": "array", "items": 5}}}},
+        {"query_params_schema": {"properties": 5}},
+    ],
+)
+def test_an_evaluator_of_another_shape_is_an_error_of_the_task(more: dict[str, Any]) -> None:
+    target = "/bank/remove_payee?a=5" if "query_params_schema" in more else "/bank/remove_payee"
+    with pytest.raises(TaskError, match="not as WebArena-Verified writes them"):
+        judge(logged({"f-t": "[1]"}, target), sends({"f-t": [1]}, **more))

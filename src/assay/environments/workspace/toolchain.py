@@ -116,11 +116,12 @@ def install_layer(cache: Path, recipe: str, root: Path, described: ToolLayer) ->
     """Moves the files of a layer that another machine made into the cache, if they have the digest of `described`.
 
     The byte code is compiled here, by the running Python, which the recipe demands: nothing of the layer runs on the
-    host.
+    host. No link leads outside of the layer: byte code would be written there, or what lies there compiled.
 
     Raises:
-        ValueError: The files are others.
+        ValueError: The files are others, or a link leads outside.
     """
+    _check_links(root)
     if _tree_digest(root) != described.digest:
         raise ValueError(f"its files do not have the digest {described.digest}: it was changed")
     _compile(root, ".".join(described.python_version.split(".")[:2]), sys.executable)
@@ -339,6 +340,13 @@ def _tree_digest(root: Path) -> str:
             entry = ["file", name, oct(path.stat().st_mode & 0o777), blake3(path.read_bytes()).hexdigest()]
         hasher.update(msgspec.json.encode(entry))
     return hasher.hexdigest()[:32]
+
+
+def _check_links(root: Path) -> None:
+    top = Path(os.path.realpath(root))
+    for path in root.rglob("*"):
+        if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(top):
+            raise ValueError(f"its link {path.relative_to(root)} leads outside of the layer")
 
 
 def _compile(root: Path, minor: str, python: str) -> None:

@@ -34,6 +34,8 @@ _SUMMARY: Final = "summary_info.json"
 _MOST_STEPS: Final = 2_000
 _MOST_PICTURE: Final = 16 << 20
 _MOST_LOG: Final = 4 << 20
+_MOST_HELD: Final = 256 << 20
+"""Characters and bytes of pictures of one experiment."""
 _TREES: Final = ("axtree_txt", "pruned_html", "dom_txt")
 
 
@@ -96,22 +98,27 @@ def _read_experiment(folder: Path, reading: ImportContext) -> ImportedTrajectory
 def _read_steps(folder: Path, bad: WarnFunction) -> tuple[list[EpisodeStep], str]:
     """Returns the steps of an experiment, and its goal; empty where no step has it."""
     steps: list[EpisodeStep] = []
-    goal = ""
+    goal, left = "", _MOST_HELD
     for at in range(_MOST_STEPS):
         path = find_file(folder / f"step_{at}.pkl.gz")
         if path is None:
             break
-        step = EpisodeStep(at)
+        if left < 0:
+            bad(path.name, f"and later steps were left out: the experiment is larger than {_MOST_HELD >> 20} MiB")
+            break
+        step, reader = EpisodeStep(at), PlainReader()
+        whole = reader.characters_left
         with skip_unreadable(bad, path.name):
-            found, told = _read_step(at, path)
+            found, told = _read_step(at, path, reader)
             step, goal = found, goal or told
-        steps.append(step._replace(picture=_read_picture(folder, at)))
+        picture = _read_picture(folder, at)
+        left -= whole - reader.characters_left + len(picture or b"")
+        steps.append(step._replace(picture=picture))
     return steps, goal
 
 
-def _read_step(at: int, path: Path) -> tuple[EpisodeStep, str]:
+def _read_step(at: int, path: Path, reader: PlainReader) -> tuple[EpisodeStep, str]:
     """Returns a step and its goal. Raises `UserError`."""
-    reader = PlainReader()
     info = fields_of(read_pickle(path))
     seen = info.get("obs")
     seen = seen if isinstance(seen, dict) else {}

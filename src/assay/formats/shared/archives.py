@@ -32,10 +32,11 @@ from assay.errors import UserError
 
 _END, _END64 = b"PK\x05\x06", b"PK\x06\x06"
 _ZSTANDARD = 93
-_DAMAGED = (
+DAMAGED = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, NotImplementedError,
     struct.error, UnicodeDecodeError,
 )  # fmt: skip
+"""What reading a damaged archive or compressed file raises."""
 _COMPRESSIONS = {b"\x1f\x8b\x08": "gzip", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
@@ -129,7 +130,7 @@ def is_compressed_tar(path: Path) -> bool:
                 return False
         with open_compressed(path) as stream:
             tarfile.TarInfo.frombuf(stream.read(tarfile.BLOCKSIZE), "utf-8", "surrogateescape")
-    except _DAMAGED:
+    except DAMAGED:
         return False
     return True
 
@@ -145,7 +146,7 @@ def decompress_file(path: Path, target: Path, budget: UnpackBudget, bounds: Arch
                     raise UserError(f"{path.name} is refused: it unpacks to more than {size:,} bytes from {packed:,}")
                 budget.charge(path.name, len(piece), 0)
                 out.write(piece)
-    except _DAMAGED as exc:
+    except DAMAGED as exc:
         raise UserError(f"{path.name} is damaged: {exc}") from exc
 
 
@@ -165,7 +166,7 @@ def open_archive(path: Path, bounds: ArchiveLimits | None = None) -> Iterator[Se
     try:
         with opened(path, bounds) as members:
             yield members
-    except _DAMAGED as exc:
+    except DAMAGED as exc:
         raise UserError(f"{path.name} is damaged: {exc}") from exc
 
 
@@ -283,7 +284,7 @@ def _zip_opener(path: Path, opened: zipfile.ZipFile, info: zipfile.ZipInfo) -> C
                 stream: Any = _zstandard(path, info)
             else:
                 stream = opened.open(info)
-        except (*_DAMAGED, RuntimeError) as exc:
+        except (*DAMAGED, RuntimeError) as exc:
             raise _refusal(path, info.filename, f"cannot be opened: {exc}") from exc
         return io.BufferedReader(_BoundedStream(stream, path, info.filename, info.file_size), 1 << 16)
 
@@ -335,7 +336,7 @@ class _BoundedStream(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         try:
             piece = self._stream.read(min(len(buffer), self._left + 1))
-        except (*_DAMAGED, ValueError) as exc:
+        except (*DAMAGED, ValueError) as exc:
             raise _refusal(self._path, self._name, f"is damaged: {exc}") from exc
         if len(piece) > self._left:
             raise _refusal(self._path, self._name, "is larger than declared")

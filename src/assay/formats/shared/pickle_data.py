@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from assay.errors import UserError
-from assay.formats.shared.archives import compression_of, open_compressed
+from assay.formats.shared.archives import DAMAGED, compression_of, open_compressed
 
 MOST_BYTES: Final = 64 << 20
 """Bytes of a pickle, unpacked."""
@@ -28,6 +28,9 @@ MOST_OPCODES: Final = 2_000_000
 _MOST_VALUES: Final = 500_000
 """Values that are read out of one pickle."""
 _DEEPEST: Final = 60
+_LONGEST_NAME: Final = 300
+"""Characters of the name of a module, class or function: each object that is named so holds them once more."""
+_LONGEST_KEY: Final = 1_000
 _MOST_NUMBERS: Final = 16
 """Numbers of an array that are read out."""
 _MARK: Final = object()
@@ -71,7 +74,7 @@ def read_pickle(path: Path) -> Any:
     try:
         with open_compressed(path) if is_packed else path.open("rb") as stream:
             data = stream.read(MOST_BYTES + 1)
-    except (OSError, EOFError, ValueError) as exc:
+    except (*DAMAGED, ValueError) as exc:
         raise UserError(f"{path.name} is damaged: {exc}") from exc
     if len(data) > MOST_BYTES:
         raise UserError(f"{path.name} is larger than the {MOST_BYTES:,} bytes that are read at most")
@@ -179,13 +182,11 @@ class _Machine:
 
     def _global(self, argument: Any) -> None:
         module, _, name = str(argument).partition(" ")
-        self._stack.append(PickledName(module, name))
+        self._stack.append(_name(module, name))
 
     def _stack_global(self, _: Any) -> None:
         module, name = self._stack[-2:]
-        if not isinstance(module, str) or not isinstance(name, str):
-            raise TypeError("a name is not a text")
-        self._stack[-2:] = [PickledName(module, name)]
+        self._stack[-2:] = [_name(module, name)]
 
     def _call(self, _: Any) -> None:
         function, arguments = self._stack[-2:]
@@ -201,6 +202,13 @@ class _Machine:
         if not isinstance(built, PickledObject):
             raise TypeError("a state is of no object")
         built.state = state
+
+
+def _name(module: Any, name: Any) -> PickledName:
+    for part in (module, name):
+        if not isinstance(part, str) or len(part) > _LONGEST_NAME or not part.isprintable():
+            raise TypeError("a name is no text, or too long")
+    return PickledName(module, name)
 
 
 def _make(function: Any, arguments: Any) -> PickledObject:
@@ -314,7 +322,9 @@ class PlainReader:
         if isinstance(value, list | tuple):
             return [self.read(item, depth + 1) for item in value]
         if isinstance(value, dict):
-            return {self._text(str(key)[:1_000]): self.read(item, depth + 1) for key, item in value.items()}
+            return {self._text(_key_text(key)): self.read(item, depth + 1) for key, item in value.items()}
+        if not isinstance(value, PickledObject):
+            raise UserError("the pickle is damaged: a mark is no value")
         return self._read_object(value, depth)
 
     def _text(self, value: str) -> str:
@@ -323,14 +333,26 @@ class PlainReader:
             raise UserError("the pickle holds too many values, or a value that holds itself")
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
 
+    @property
+    def characters_left(self) -> int:
+        """Characters of texts that may still be read."""
+        return self._characters
+
     def _read_object(self, value: PickledObject, depth: int) -> Any:
         numbers = _numbers_of(value)
         if numbers is not None:
-            return numbers
+            return self.read(numbers, depth + 1)
         for inner in (fields_of(value), value.items, value.values):
             if inner:
                 return self.read(inner, depth + 1)
         return f"<{value.name}>"[:300]
+
+
+def _key_text(key: Any) -> str:
+    if isinstance(key, bytes):
+        key = key[:_LONGEST_KEY]  # one key may be named many times
+    is_large = isinstance(key, int) and key.bit_length() > 63
+    return "<int>" if is_large else str(key)[:_LONGEST_KEY]
 
 
 def fields_of(value: Any) -> dict[Any, Any]:

@@ -244,8 +244,9 @@ def _require_plain_path(path: str, tree: FileTree) -> None:
     if LIMITS.ignored & set(parts):
         raise CandidateError(f"{path!r} is in a folder that is no part of the code")
     above = [str(parent) for parent in PurePosixPath(path).parents]
-    if path in tree.files and any(parent in tree.files for parent in above):
-        raise CandidateError(f"{path!r} would be in a folder that is a file")
+    is_folder = any(other.startswith(f"{path}/") for other in tree.files)
+    if path in tree.files and (is_folder or any(parent in tree.files for parent in above)):
+        raise CandidateError(f"{path!r} would be both a file and a folder, or in a file")
 
 
 def _changed_paths(before: FileTree, after: FileTree) -> list[str]:

@@ -7,7 +7,10 @@ step that took its place (`assay.learning.curation.failures`). Of a mending call
 (`A-a 0` for letters and digits), or in full where it is the same in all cases. A schema becomes a rule if it was mended
 in this way at three tasks or more, and in most of all cases in which it was mended.
 
-Not covered: whether the mending call caused the success. That is what the trial decides.
+Covered: the words of errors, tools and arguments stand between backticks, in one line, bounded and printable.
+
+Not covered: whether the mending call caused the success, which the trial decides; what an environment says in its
+errors, be it an instruction or a secret that the recorder does not know: read the lines before you share them.
 """
 
 from __future__ import annotations

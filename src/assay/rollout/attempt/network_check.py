@@ -19,13 +19,13 @@ import msgspec
 from msgspec import Meta
 
 from assay.environments.browser.request_log import HIDDEN, LONGEST, MOST_FIELDS
+from assay.errors import TaskError
 from assay.formats.benchmarks.webarena_network import NetworkEvaluator, judge_network
 from assay.formats.benchmarks.webarena_patterns import Uncovered
 from assay.formats.benchmarks.webarena_trace import entries_of, read_trace
-from assay.verify._ruling import Ruling
-from assay.verify._world_check import make_result, read_parameters, refuse_workspace
 from assay.verify.cited_evidence import CitedEvidence
 from assay.verify.interface import CheckInput, CheckResult, WorldInput
+from assay.verify.world_rulings import Ruling, make_result, read_parameters, refuse_workspace
 
 NETWORK: Final = "network"
 """Kind of the check, and of its evidence."""
@@ -72,6 +72,8 @@ def _rule(parameters: NetworkParameters, requests: Mapping[str, Any]) -> Ruling:
         ]
     except Uncovered as exc:
         return Ruling("unknown", None, f"not covered: {exc}")
+    except (AttributeError, TypeError, ValueError, LookupError, RecursionError) as exc:  # the task is a stranger's
+        raise TaskError(f"an evaluator is not as WebArena-Verified writes them: {exc}"[:300]) from exc
     failed = [reason for reason in reasons if reason]
     if not failed:
         return Ruling("pass", 1.0, f"{len(reasons)} of {len(reasons)} evaluators are satisfied")

@@ -369,6 +369,8 @@ class NodeAgent:
     def _start_trials(self) -> None:
         if self._draining or self._group is None or self._spooled_bytes > self.config.spool_bytes:
             return
+        if not self._waiting:
+            return
         now = self.clock()
         while self._waiting and self._running < self.limit.allowed:
             one = self._waiting.popleft()

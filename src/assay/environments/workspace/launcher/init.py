@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from . import files, processes, seccomp
 from .observe import Observer
 from .protocol import receive, send
-from .syscalls import PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, load_listening_filter, prctl
+from .syscalls import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, load_listening_filter, prctl
 
 OOM_COMMAND = 500
 DEFAULT_SIGNALS = [signal.SIGPIPE, signal.SIGINT, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGHUP, signal.SIGTERM]
@@ -234,6 +234,7 @@ class Server:
         if self._oom is not None:
             self._oom.forget()
         os.closerange(3, 65536)
+        prctl(PR_SET_DUMPABLE, 1)  # as a program that was executed: it may open its own files in /proc
         self._command = command
 
     def _spawn_observed(

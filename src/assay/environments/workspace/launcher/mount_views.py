@@ -2,11 +2,15 @@
 
 A bind mount shows its path in the host's file system in every sandbox's mountinfo; an overlay shows its
 own layers, which are paths of the launcher. Not for writable layers.
+
+The machine's mounts, which are read here, are not left in memory: a command can be a fork of this process (`init`).
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from . import syscalls as sys_
 
@@ -51,11 +55,32 @@ def mount_file(source: str, point: str) -> bool:
 
 def names_host_folders(path: str) -> bool:
     """Returns True if the options of the mount that contains `path` list host folders, as a container's root does."""
-    best = ("", "")
-    for target, options in _mounts():
-        if (path + "/").startswith(target.rstrip("/") + "/") and len(target) >= len(best[0]):
-            best = (target, options)
-    return "dir=" in best[1]
+    parts = path.rstrip("/").split("/")
+    with _mounts() as table:
+        for count in range(len(parts), 0, -1):
+            found = _options_at("/".join(parts[:count]) or "/", table)
+            if found is not None:
+                return table.find(b"dir=", *found) >= 0
+    return False
+
+
+def _options_at(point: str, table: bytearray) -> tuple[int, int] | None:
+    """Returns the range of the options of the file system that was mounted last at a mount point; None for none."""
+    found = None
+    for at in _find_points(f"{point} ", table):
+        end = table.find(b"\n", at)
+        found = table.rfind(b" ", at, end), end
+    return found
+
+
+def _find_points(beginning: str, table: bytearray) -> Iterator[int]:
+    """Yields where a row has a mount point that begins so: its fifth field."""
+    wanted = b" " + os.fsencode(beginning)
+    at = table.find(wanted)
+    while at >= 0:
+        if table.count(b" ", table.rfind(b"\n", 0, at) + 1, at) == 3:
+            yield at
+        at = table.find(wanted, at + 1)
 
 
 def hide_in_proc(proc: str) -> None:
@@ -67,11 +92,28 @@ def hide_in_proc(proc: str) -> None:
 
 
 def _has_mounts_below(folder: str) -> bool:
-    return any(target.startswith(folder + "/") for target, _ in _mounts())
+    with _mounts() as table:
+        return any(True for _ in _find_points(f"{folder}/", table))
 
 
-def _mounts() -> list[tuple[str, str]]:
-    """Returns every mount point of this process, with the options of its file system."""
-    with open("/proc/self/mountinfo", "rb") as handle:
-        rows = handle.read().decode(errors="replace").splitlines()
-    return [(row.split(" ")[4], row.rpartition(" ")[2]) for row in rows]
+@contextmanager
+def _mounts() -> Iterator[bytearray]:
+    """Yields the rows of every mount point of this process, of which nothing is copied, and overwrites them."""
+    table, size = bytearray(1 << 16), 0
+    fd = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        while count := os.readv(fd, [memoryview(table)[size:]]):
+            size += count
+            if size == len(table):
+                table = _longer(table)
+        yield table
+    finally:
+        os.close(fd)
+        table[:] = bytes(len(table))
+
+
+def _longer(table: bytearray) -> bytearray:
+    longer = bytearray(2 * len(table))
+    longer[: len(table)] = table
+    table[:] = bytes(len(table))
+    return longer

@@ -49,6 +49,7 @@ def serve() -> None:
     _, program, separate, *words = sys.argv
     loaded = _Loaded([path for path in sys.path if path != _own_folder()], _added_variables(json.loads(words[0])))
     _load(program)
+    sys.path[:] = loaded.path  # in a sandbox another folder may have the name of this package's
     os.fchdir(TOP)
     os.chroot(".")
     os.close(TOP)
@@ -111,7 +112,6 @@ def _become_program(program: str, loaded: _Loaded, command: init.Command) -> Non
     sys.argv[:] = command.argv[command.argv.index(program) :]
     sys.orig_argv[:] = command.argv
     own = _own_folder()
-    sys.path[:] = loaded.path
     for path in [path for path in sys.path_importer_cache if path.startswith(own)]:
         del sys.path_importer_cache[path]
     package = __name__.partition(".")[0]

@@ -109,20 +109,21 @@ class Child:
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
-def _import_own(name: str) -> Any:
-    """Imports a module of this folder, and leaves none of its names, which code under test may have."""
+def _import_own(target: str) -> Any:
+    """Returns `module:name` of this folder, and leaves none of its modules' names, which code under test may have."""
+    module, _, name = target.partition(":")
     sys.path.insert(0, __file__.rpartition("/")[0])
-    module = importlib.import_module(name)
+    found = getattr(importlib.import_module(module), name)
     del sys.path[0]
     for one in ("child", "forking", "probes", "warm"):
         sys.modules.pop(one, None)
-    return module
+    return found
 
 
 def _import_pytest() -> Callable[[dict[str, Any], int], int]:
     """Imports pytest once, for all runs of this process."""
     if not _imported:  # after `prctl`, or before there is anything to read here
-        _imported.append(_import_own("child").run_tests)
+        _imported.append(_import_own("child:run_tests"))
     return _imported[0]
 
 
@@ -455,7 +456,7 @@ def main() -> int:
     if sys.argv[1:2] == ["judge"]:
         return as_judge(sys.argv[2])
     if sys.argv[1:2] == ["serve"]:
-        return int(_import_own("warm").serve(sys.argv[2]))
+        return int(_import_own("warm:serve")(sys.argv[2]))
     return as_script(sys.argv[2:])
 
 
