@@ -289,7 +289,8 @@ async def measure_resets(rounds: int, python: str | None) -> list[dict[str, Any]
         if python is not None:
             peer = _start(python, "browsergym_peer.py")
             assert peer.stdout is not None
-            await asyncio.to_thread(peer.stdout.readline)
+            if not await asyncio.to_thread(peer.stdout.readline):
+                raise SystemExit(f"BrowserGym did not start with {python}: its message is above")
         ours, theirs = list[float](), list[list[float]]()
         kept, emptied = list[float](), list[float]()
         for number in range(rounds):
