@@ -15,6 +15,7 @@ EXCEPTIONS = {
     "assay.lazy_exports": "makes the `__getattr__` of packages, while they are imported",
     "assay.agents.cheats.payload.reports.forge_once": "called by name in a source that a cheat writes into the sandbox",
     "assay.environments.workspace.launcher.init.main": "started by file in a sandbox without the launcher",
+    "assay.environments.workspace.launcher.loading": "called by name in the line that starts a template",
     "assay.environments.workspace.launcher.template.serve": "called by name in the line that starts a template",
     "assay.verify.payload.assay_supervisor.runner.preload": "called by name in a template",
     "assay.verify.payload.assay_supervisor.assay_judge": "the program `assay-judge`, mounted with its folder",

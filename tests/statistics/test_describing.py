@@ -214,3 +214,13 @@ def test_cells_agree_as_all_their_values_do() -> None:
     assert cell_agreement({"a": [1.0], "b": [0.0]}, {"a": [1.0], "b": [0.5]}).interval is None
     with pytest.raises(ValueError, match="same configurations"):
         cell_agreement({"a": [1.0]}, {"b": [1.0]})
+
+
+def test_few_configurations_that_agree_nearly_have_an_interval() -> None:
+    """With three configurations some drawn covariances are so uneven that rounding makes them indefinite."""
+    inside = {"a": [1.0, 1.0], "b": [0.0, 1.0], "c": [0.0, 0.0]}
+    outside = {"a": [0.5, 0.9], "b": [0.0, 0.9], "c": [0.0, 0.0]}
+    for seed in range(380, 400):
+        found = rank_agreement(inside, outside, seed=seed)
+        assert found.value == 1.0
+        assert found.interval is not None

@@ -145,7 +145,8 @@ def _covariances(scale: Floats, free: int, draw: np.random.Generator) -> Floats:
 
 def _positive(matrices: Floats) -> Floats:
     values, vectors = np.linalg.eigh(matrices)
-    return np.asarray((vectors * np.maximum(values, SMALL)[:, None, :]) @ vectors.swapaxes(1, 2), dtype=np.float64)
+    least = SMALL * np.maximum(values[:, -1:], 1.0)  # below that, rounding decides about the sign
+    return np.asarray((vectors * np.maximum(values, least)[:, None, :]) @ vectors.swapaxes(1, 2), dtype=np.float64)
 
 
 def _matrix(rows: Sequence[Sequence[float]]) -> Floats:

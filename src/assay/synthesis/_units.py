@@ -72,7 +72,7 @@ class TraceUnit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TraceOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the tracer wrote, once for each hash seed."""
+    """Output of the tracer, once for each hash seed."""
 
     digest: str
     replies: tuple[str, ...]

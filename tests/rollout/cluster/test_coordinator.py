@@ -392,7 +392,7 @@ def test_a_node_whose_disk_has_space_again_works_again() -> None:
         async def run_trial(lease: Lease, semaphore: asyncio.Semaphore) -> TrialOutcome:
             if is_full:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            return await node._run_trial(node._view, lease, semaphore)
+            return await node._run_trial(node._view, None, lease, semaphore)
 
         agent = NodeAgent(AgentConfig("a", slots=4), BucketView(cluster.bucket), run_trial, lambda: NODE)
         serving = asyncio.create_task(agent.serve())

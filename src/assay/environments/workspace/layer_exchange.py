@@ -18,7 +18,7 @@ LOCK_S = 0.1
 
 
 class LayerRecipe(NamedTuple):
-    """What a layer is made from. Machines with the same recipe may use each other's layer."""
+    """Inputs of a layer. Machines with the same recipe may use each other's layer."""
 
     kind: Literal["tools", "run", "root"]
     """A tool layer, the changes of a RUN, or an imported root file system."""

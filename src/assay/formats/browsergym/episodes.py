@@ -29,7 +29,7 @@ class EpisodeStep(NamedTuple):
     tree: str = ""
     """Accessibility tree as text."""
     error: str = ""
-    """What BrowserGym said of the action before."""
+    """Error of the action before, in BrowserGym's words."""
     messages: Any = None
     """Messages that the agent sent to a model for this action, as the source has them."""
     stats: Any = None

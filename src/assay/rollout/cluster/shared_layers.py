@@ -61,7 +61,7 @@ class ArchivedLayer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LayerRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a recipe gave on the machine that was first."""
+    """Layers of a recipe on the machine that was first."""
 
     schema_version: int
     recipe: str

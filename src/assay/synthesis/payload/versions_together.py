@@ -60,7 +60,7 @@ class VersionClock:
 
     def __init__(self) -> None:
         self.is_over = False
-        """Whether the last version was interrupted: its outcomes do not count."""
+        """True if the last version was interrupted: its outcomes do not count."""
         signal.signal(signal.SIGVTALRM, self._interrupt)
 
     def run(self, limit_s: float, work: Callable[[], Result]) -> Result:
@@ -83,7 +83,7 @@ class VersionsLoop:
         self._package, self._jobs, self._clock = package, jobs, VersionClock()
         self.results: dict[str, dict[str, Any]] = {}
         self.is_unharmed = False
-        """Whether the tests that ran pass on the reference afterwards."""
+        """True if the tests that ran pass on the reference afterwards."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: Any) -> bool:
