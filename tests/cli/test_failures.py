@@ -309,16 +309,6 @@ class Making:
 """
 
 
-@pytest.fixture
-def _heard_signals() -> Iterator[None]:
-    """Commands inherit what is ignored, as `nohup` ignores SIGHUP and a shell SIGINT in the background."""
-    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGHUP, signal.SIGTERM)}
-    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
-
-
 @pytest.mark.long
 @pytest.mark.usefixtures("_heard_signals")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -36,7 +36,7 @@ DAMAGED = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, NotImplementedError,
     struct.error, UnicodeDecodeError,
 )  # fmt: skip
-"""What reading a damaged archive or compressed file raises."""
+"""Exceptions of reading a damaged archive or compressed file."""
 _COMPRESSIONS = {b"\x1f\x8b\x08": "gzip", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
