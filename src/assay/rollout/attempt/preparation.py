@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Coroutine
 from pathlib import Path
 from types import NoneType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -32,6 +32,8 @@ _TRANSPORTS: Final[dict[str, Literal["http", "sse", "stdio"]]] = {
 }
 MOST_DOCKERFILE = 1 << 20
 """Bytes of a Dockerfile that is read to place attempts."""
+GPU_BACKEND = "process"
+"""The sandbox that gives GPUs: the others have no device files of the machine."""
 _UNPLAIN: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -127,7 +129,7 @@ class Preparer:
         return await self._make(parameters, loaded)
 
     async def _make(self, parameters: dict[str, Any], loaded: LoadedTask) -> WorkspaceSpec:
-        _refuse_devices(loaded.task.id, parameters)
+        _refuse_unmet_needs(loaded, parameters, self.backend.name)
         layers, masked = requirements_of(loaded)
         toolchain = await self._tool_layer(layers, masked)
         options = BuildOptions(
@@ -232,6 +234,35 @@ def _refuse_mixed_networks(loaded: LoadedTask, parameters: dict[str, Any]) -> No
             )
 
 
-def _refuse_devices(task: str, parameters: dict[str, Any]) -> None:
-    if parameters.get("gpus") or parameters.get("tpu"):
-        raise UserError(f"task {task!r} asks for an accelerator (gpus or tpu): local sandboxes have none")
+class MachineNeeds(NamedTuple):
+    """What an attempt needs of the machine where it is made."""
+
+    backend: str | None
+    """Name of a sandbox; None: any."""
+    gpus: int
+
+
+def machine_needs(loaded: LoadedTask) -> MachineNeeds:
+    """Returns what a task asks for. What is no name or number counts as nothing here, and is refused in a sandbox."""
+    parameters = loaded.task.environment.parameters
+    if loaded.task.environment.kind != "workspace":
+        return MachineNeeds(None, 0)
+    backend, gpus = parameters.get("backend"), parameters.get("gpus")
+    return MachineNeeds(backend if isinstance(backend, str) else None, gpus if type(gpus) is int and gpus > 0 else 0)
+
+
+def _refuse_unmet_needs(loaded: LoadedTask, parameters: dict[str, Any], backend: str) -> None:
+    """Raises `UserError` where a task asks for another sandbox, or for an accelerator that this one does not give."""
+    task, needed = loaded.task.id, machine_needs(loaded)
+    if parameters.get("backend") not in (None, backend):
+        raise UserError(
+            f"task {task!r} asks for the sandbox {parameters['backend']!r}, and this is {backend!r}: add --backend "
+            f"{parameters['backend']} to `assay run`, or to `assay node` on a machine that has it"
+        )
+    if parameters.get("tpu") or parameters.get("gpu_types") or (parameters.get("gpus") and not needed.gpus):
+        raise UserError(f"task {task!r} asks for accelerators of a kind (tpu, gpu_types): sandboxes here give none")
+    if needed.gpus and backend != GPU_BACKEND:
+        raise UserError(
+            f"task {task!r} asks for {needed.gpus} GPU(s), which only the sandbox {GPU_BACKEND!r} gives, to tasks that "
+            f"you trust: add --backend {GPU_BACKEND} --allow-unsafe"
+        )
