@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from urllib.parse import urlencode
 
 import pytest
@@ -104,3 +105,12 @@ def test_recorded_requests_are_judged_like_those_of_a_trace() -> None:
     assert judge("PY-2") == "POST __BANK__/bank/remove_payee: other data"
     page = NetworkEvaluator(NetworkSpec(url="__BANK__/bank"))
     assert judge_network(page, trace, {"__BANK__": (ORIGIN,)}, navigates=True) == ""
+
+
+def test_what_is_kept_of_a_large_form_takes_no_longer_than_reading_it() -> None:
+    began = time.process_time()
+    log = RequestLog()
+    for _ in range(5):
+        add(log, "/search", {"f-text": "?" * 330_000})
+    assert time.process_time() - began < 0.5
+    assert dict(log.listed[-1].data) == {"f-text": "?" * 300}

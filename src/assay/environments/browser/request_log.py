@@ -94,5 +94,6 @@ def _redacted(text: str) -> tuple[tuple[str, str], ...]:
 
 def _shorten(name: str, value: str) -> tuple[str, str]:
     """Returns a field as it is kept; a value may be an address with a secret of its own."""
+    value = value[:LONGEST]  # what is searched is bounded, too
     is_secret = _SECRET.search(name) or any(_SECRET.search(part) for part in re.findall(r"[?&;]([^=&;]{1,80})=", value))
-    return name[:LONGEST], HIDDEN if is_secret else value[:LONGEST]
+    return name[:LONGEST], HIDDEN if is_secret else value
