@@ -1,8 +1,8 @@
 """Requests that the pages of an attempt made, with their answers: the network events of its record.
 
 Covered: numbers and sizes are bounded, and what was left out is counted or named. Values of fields whose names say that
-they are secret (passwords, tokens, keys) are not kept, neither of forms nor of addresses; headers and cookies never are,
-nor are contents of files and bodies that are no form. Style sheets and other files that a page loads are left out.
+they are secret (passwords, tokens, keys) are not kept, neither of forms nor of addresses; headers and cookies never
+are, nor are contents of files and bodies that are no form. Style sheets and other files that a page loads are left out.
 """
 
 from __future__ import annotations
