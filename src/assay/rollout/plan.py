@@ -49,8 +49,6 @@ class PlannedAttempt(NamedTuple):
     """Early-stopping rule; None never stops it."""
     screened: bool = False
     """True if a judge that also judges other attempts at the task may find that it failed."""
-    devices: tuple[int, ...] = ()
-    """GPUs of the machine that its sandboxes may use; given by the node that makes it."""
 
     def chain(self, retry: int) -> str:
         """Returns the chain id of one trial."""

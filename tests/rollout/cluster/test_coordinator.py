@@ -121,23 +121,6 @@ def test_agents_refuse_a_lower_epoch_and_tell_of_the_higher() -> None:
     run_virtual(program())
 
 
-def test_an_agent_refuses_leases_beyond_its_gpus() -> None:
-    view = BucketView(_cluster().bucket)
-
-    async def run_trial(lease: Lease, _: asyncio.Semaphore) -> TrialOutcome:
-        raise AssertionError(lease)
-
-    async def program() -> None:
-        agent = NodeAgent(AgentConfig("n", slots=4), view, run_trial, lambda: NodeResources(("process",), 3))
-        leases = tuple(_lease(attempt=f"t@{number}", gpus=2 - number) for number in range(3))
-        assert (await agent.grant(GrantRequest(leases))).refused == ()
-        assert (await agent.poll(PollRequest({"fixed": 1}))).resources.gpus_used == 3
-        late = _lease(attempt="t@3", gpus=1)
-        assert (await agent.grant(GrantRequest((late,)))).refused == (late.ref,)
-
-    run_virtual(program())
-
-
 def test_a_run_that_no_node_can_run_ends_with_an_error() -> None:
     cluster = _cluster()
     cluster.runs = [cluster.runs[0]._replace(require=lambda _: Requirements("docker", 1))]

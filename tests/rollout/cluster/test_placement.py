@@ -39,16 +39,6 @@ def test_an_agent_gets_what_it_can_run() -> None:
     assert len(queue) == 0
 
 
-def test_gpus_are_given_to_one_attempt_at_a_time() -> None:
-    queue = AttemptQueue()
-    for number in range(3):
-        queue.add(f"gpu{number}", Requirements(gpus=2))
-    queue.add("any", Requirements())
-    assert queue.take(NodeResources(gpus=4, gpus_used=1), 9) == ["gpu0", "any"]
-    assert queue.take(NodeResources(gpus=1), 9) == []
-    assert queue.take(NodeResources(gpus=4), 9) == ["gpu1", "gpu2"]
-
-
 def test_an_attempt_that_no_node_could_run_is_named() -> None:
     queue = AttemptQueue()
     queue.add("any", Requirements())
@@ -58,7 +48,7 @@ def test_an_attempt_that_no_node_could_run_is_named() -> None:
     nodes = [NodeResources(("docker",)), NodeResources(("podman",), gpus=1)]
     assert queue.unplaceable(nodes) == ("waits", Requirements("docker", gpus=1))
     assert str(Requirements("docker", gpus=1)) == "the sandbox 'docker' and 1 GPU(s)"
-    assert queue.unplaceable([*nodes, NodeResources(("docker",), gpus=1, gpus_used=1)]) is None
+    assert queue.unplaceable([*nodes, NodeResources(("docker",), gpus=1)]) is None
 
 
 def test_cached_layers_go_first_and_one_kind_stays_together() -> None:

@@ -32,8 +32,6 @@ _TRANSPORTS: Final[dict[str, Literal["http", "sse", "stdio"]]] = {
 }
 MOST_DOCKERFILE = 1 << 20
 """Bytes of a Dockerfile that is read to place attempts."""
-GPU_BACKEND = "process"
-"""The sandbox that gives GPUs: the others have no device files of the machine."""
 _UNPLAIN: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -243,7 +241,7 @@ class MachineNeeds(NamedTuple):
 
 
 def machine_needs(loaded: LoadedTask) -> MachineNeeds:
-    """Returns what a task asks for. What is no name or number counts as nothing here, and is refused in a sandbox."""
+    """Returns what a task asks for. What is no name or number counts as nothing here, and is refused later."""
     parameters = loaded.task.environment.parameters
     if loaded.task.environment.kind != "workspace":
         return MachineNeeds(None, 0)
@@ -252,17 +250,12 @@ def machine_needs(loaded: LoadedTask) -> MachineNeeds:
 
 
 def _refuse_unmet_needs(loaded: LoadedTask, parameters: dict[str, Any], backend: str) -> None:
-    """Raises `UserError` where a task asks for another sandbox, or for an accelerator that this one does not give."""
-    task, needed = loaded.task.id, machine_needs(loaded)
+    """Raises `UserError` where a task asks for another sandbox, or for an accelerator."""
+    task = loaded.task.id
+    if parameters.get("gpus") or parameters.get("tpu"):
+        raise UserError(f"task {task!r} asks for an accelerator (gpus or tpu): local sandboxes have none")
     if parameters.get("backend") not in (None, backend):
         raise UserError(
             f"task {task!r} asks for the sandbox {parameters['backend']!r}, and this is {backend!r}: add --backend "
             f"{parameters['backend']} to `assay run`, or to `assay node` on a machine that has it"
-        )
-    if parameters.get("tpu") or parameters.get("gpu_types") or (parameters.get("gpus") and not needed.gpus):
-        raise UserError(f"task {task!r} asks for accelerators of a kind (tpu, gpu_types): sandboxes here give none")
-    if needed.gpus and backend != GPU_BACKEND:
-        raise UserError(
-            f"task {task!r} asks for {needed.gpus} GPU(s), which only the sandbox {GPU_BACKEND!r} gives, to tasks that "
-            f"you trust: add --backend {GPU_BACKEND} --allow-unsafe"
         )

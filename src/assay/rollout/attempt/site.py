@@ -22,10 +22,9 @@ from assay.environments.interface import (
     WorkspaceSpec,
 )
 from assay.environments.tools import WorkspaceTools
-from assay.errors import EnvironmentFailure, TaskError, UserError, boundary
+from assay.errors import EnvironmentFailure, TaskError, boundary
 from assay.records import Check, Evidence, Isolation, Task, canonical_bytes
 from assay.rollout.attempt.disturbed_workspace import disturb_workspace
-from assay.rollout.attempt.preparation import machine_needs
 from assay.rollout.attempt.recorded_attempt import LiveAttempt
 from assay.rollout.attempt.task_hooks import await_healthy, collect, put_step_files, store_artifacts
 from assay.rollout.attempt.variation import Variation, VariedBackend
@@ -90,21 +89,6 @@ class SiteOptions(NamedTuple):
     """Initial state; None is the task's unmodified image."""
     screening: ScreeningJudges | None = None
     """Judges that are shared with other attempts and find plain failures; None: there are none."""
-    devices: tuple[int, ...] = ()
-    """GPUs of the machine that its sandboxes may use."""
-
-
-def with_devices(spec: WorkspaceSpec, loaded: LoadedTask, devices: tuple[int, ...]) -> WorkspaceSpec:
-    """Shows a sandbox the GPUs of its attempt. Raises `UserError` where the task needs more."""
-    wanted = machine_needs(loaded).gpus
-    if wanted > len(devices):
-        raise UserError(
-            f"task {loaded.task.id!r} asks for {wanted} GPU(s), which nodes give to attempts: add --nodes 1 on a "
-            "machine with GPUs, or start `assay node` there"
-        )
-    if not devices:
-        return spec
-    return msgspec.structs.replace(spec, env={**spec.env, "CUDA_VISIBLE_DEVICES": ",".join(map(str, devices))})
 
 
 class AttemptSite(Protocol):
@@ -183,7 +167,7 @@ class WorkspaceSite:
         """Sealing that is pending until the live sandbox has been judged."""
 
     async def open(self, attempt: LiveAttempt, recorder: Recorder) -> None:
-        spec = with_devices(await self._preparer.spec(self._loaded), self._loaded, self._options.devices)
+        spec = await self._preparer.spec(self._loaded)
         spec = msgspec.structs.replace(spec, tmpfs=(*spec.tmpfs, *self._options.own))
         self._spec = living_spec(spec) if self._judges_as_asked else spec
         own = sandbox_spec(self._spec, self._options.agent)

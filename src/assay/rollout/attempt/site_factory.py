@@ -77,7 +77,6 @@ class SiteFactory:
             tasks=self._tasks,
             state=planned.state,
             screening=self._screening if planned.screened else None,
-            devices=planned.devices,
         )
         return WorkspaceSite(self._required_preparer(loaded), loaded, site_options)
 

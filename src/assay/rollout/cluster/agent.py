@@ -274,7 +274,7 @@ class NodeAgent:
             self._running,
             len(self._waiting),
             len(self._leases) - self._running - len(self._waiting),
-            self._used_resources(),
+            self._resources(),
             stale,
             tuple([end for end in self._ends.values() if end.run in epochs and end.run not in stale]),
             leases,
@@ -285,29 +285,21 @@ class NodeAgent:
         """Takes leases up to its capacity, and starts what has a free slot."""
         self._forget_ends(request.received)
         capacity, now, refused = self._capacity(), self.clock(), []
-        resources = self._used_resources()
-        free_gpus = resources.gpus - resources.gpus_used
         for lease in request.leases:
             ref = lease.ref
             if lease.epoch < self._epochs.get(lease.run, 0) or lease.run in self._left_runs:
                 refused.append(ref)
             elif ref in self._leases:
                 continue  # repeated: the answer to the first request was lost
-            elif capacity <= 0 or lease.gpus > free_gpus:
+            elif capacity <= 0:
                 refused.append(ref)
             else:
                 self._epochs[lease.run] = lease.epoch
-                capacity, free_gpus = capacity - 1, free_gpus - lease.gpus
+                capacity -= 1
                 one = self._leases[ref] = _LeaseState(lease, ref, now)
                 self._waiting.append(one)
         self._start_trials()
         return GrantReply(tuple(refused))
-
-    def _used_resources(self) -> NodeResources:
-        resources = self._resources()
-        if not resources.gpus:
-            return resources
-        return msgspec.structs.replace(resources, gpus_used=sum(one.lease.gpus for one in self._leases.values()))
 
     def _learn_epochs(self, epochs: dict[str, int]) -> dict[str, int]:
         """Returns the runs of which a higher epoch is known."""

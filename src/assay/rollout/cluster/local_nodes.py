@@ -140,8 +140,6 @@ class LocalNodes:
 
     async def _start(self, number: int) -> None:
         config = msgspec.structs.replace(self._orders.config, name=f"local-{number}")
-        if number:
-            config = msgspec.structs.replace(config, gpus=0)  # those of the machine are the first one's
         line = msgspec.json.encode(msgspec.structs.replace(self._orders, config=config)) + b"\n"
         with self._log(number).open("ab") as log:
             self._log_starts.setdefault(number, log.tell())

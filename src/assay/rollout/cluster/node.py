@@ -26,7 +26,6 @@ from assay.gateway.metrics import declare_gateway_metrics
 from assay.gc_tuning import raised_thresholds
 from assay.http.metrics import MetricsRegistry
 from assay.http.server import HttpServer
-from assay.rollout.attempt.preparation import GPU_BACKEND
 from assay.rollout.schedule.runner import GC_THRESHOLD
 from assay.rollout.telemetry.observer import RunObserver
 from assay.rollout.telemetry.run_metrics import RunMetrics
@@ -123,9 +122,6 @@ class _Node:
         self._runs: dict[str, OpenRun] = {}
         self._agent: NodeAgent | None = None
         self._is_open = False
-        self._gpus = _count_gpus() if config.gpus is None else config.gpus
-        self._free_gpus = list(range(self._gpus))
-        """Those that no trial uses."""
         self._folder: str | None = None
         """Where the runs were started."""
 
@@ -197,19 +193,11 @@ class _Node:
     async def _run_trial(self, lease: Lease, starting: asyncio.Semaphore) -> TrialOutcome:
         if lease.run not in self._runs:
             raise UserError(f"run {lease.run!r} is not on this node")
-        trials = self._runs[lease.run].trials
-        if not lease.gpus and not lease.devices:
-            return await trials(lease, starting)
-        devices, self._free_gpus = tuple(self._free_gpus[: lease.gpus]), self._free_gpus[lease.gpus :]
-        try:
-            return await trials(msgspec.structs.replace(lease, devices=devices), starting)
-        finally:
-            self._free_gpus = sorted([*self._free_gpus, *devices])
+        return await self._runs[lease.run].trials(lease, starting)
 
     def _resources(self) -> NodeResources:
         isolation = tuple(dict.fromkeys(name for one in self._runs.values() for name in one.isolation))
-        layers = frozenset[str]() if self._layers is None else self._layers.available()
-        return NodeResources(isolation, self._gpus if GPU_BACKEND in isolation else 0, layers)
+        return NodeResources(isolation, layers=frozenset() if self._layers is None else self._layers.available())
 
     def _observer(self, run: str) -> RunObserver | None:
         return self._runs[run].observer if run in self._runs else None
@@ -274,11 +262,6 @@ class _Node:
         if self._leave.reason == "told":
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(agent.wait_received(), LINGER_S)
-
-
-def _count_gpus() -> int:
-    """Returns the number of GPUs of this machine that have a device file of NVIDIA's driver."""
-    return sum(path.name.removeprefix("nvidia").isdigit() for path in Path("/dev").glob("nvidia*"))
 
 
 def _url(config: NodeConfig, listener: NodeListener) -> str:

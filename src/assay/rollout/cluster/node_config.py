@@ -39,7 +39,5 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     backend: str | None = None
     """The sandbox of this node's attempts in place of the run's: `namespaces`, `bubblewrap`, `podman`, `docker` or
     `process`, which the run must allow."""
-    gpus: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    """GPUs that attempts may use in the sandbox `process`, each by one at a time; default: those of this machine."""
     own_layers: bool = False
     """Make all layers of tasks' sandboxes on this machine, and share none with other machines through the place."""

@@ -1,6 +1,6 @@
 """Decides which attempts an agent gets. Pure: what agents report goes in, attempts come out.
 
-An agent gets attempts that it can run (GPUs, isolation), first those whose layers it has, and then as many as possible
+An agent gets attempts that it can run (GPU, isolation), first those whose layers it has, and then as many as possible
 of the same kind, so that a node fetches few layers. A kind that was passed over `PATIENCE` times goes first, so that
 attempts whose layers no node has are not left to the end.
 """
@@ -34,8 +34,6 @@ class NodeResources(msgspec.Struct, frozen=True):
     gpus: int = 0
     layers: frozenset[str] = frozenset()
     """Names of the layers in its cache, as `Requirements` has them."""
-    gpus_used: int = 0
-    """GPUs of the leases that it holds."""
 
 
 class Requirements(NamedTuple):
@@ -48,8 +46,7 @@ class Requirements(NamedTuple):
     """Digests of what the layers are made from (`attempt.preparation.layer_demands`)."""
 
     def fit(self, node: NodeResources) -> bool:
-        """Returns whether a node can run the attempt, once its GPUs are free. Missing layers are fetched, so they do
-        not matter here."""
+        """Returns whether a node can run the attempt. Missing layers are fetched, so they do not matter here."""
         return self.gpus <= node.gpus and (self.isolation is None or self.isolation in node.isolation)
 
     def __str__(self) -> str:
@@ -94,21 +91,19 @@ class AttemptQueue:
     def take(self, node: NodeResources, count: int) -> list[str]:
         """Removes and returns up to `count` attempts for a node."""
         chosen: list[str] = []
-        layers, free_gpus = set(node.layers), node.gpus - node.gpus_used
+        layers = set(node.layers)
         while len(chosen) < count:
-            kind = self._next_kind(node, layers, free_gpus)
+            kind = self._next_kind(node, layers)
             if kind is None:
                 break
             queue = self._queues[kind]
             layers |= kind.layers
             before = len(chosen)
-            most = min(count, before + free_gpus // kind.gpus) if kind.gpus else count
-            while queue and len(chosen) < most:
+            while queue and len(chosen) < count:
                 attempt = queue.popleft()
                 if self._pending.pop(attempt, None) is not None:
                     chosen.append(attempt)
             self._taken += len(chosen) - before
-            free_gpus -= kind.gpus * (len(chosen) - before)
             self._waits_since[kind] = self._taken
         return chosen
 
@@ -121,7 +116,7 @@ class AttemptQueue:
                     return attempt, kind
         return None
 
-    def _next_kind(self, node: NodeResources, layers: set[str], free_gpus: int) -> Requirements | None:
+    def _next_kind(self, node: NodeResources, layers: set[str]) -> Requirements | None:
         """Returns the requirements that waited too long, else those with the fewest layers to fetch; of several, those
         that wait longest."""
         best, best_order, compared = None, (True, math.inf, math.inf), 0
@@ -131,7 +126,7 @@ class AttemptQueue:
             if not queue:
                 del self._queues[kind]
                 self._waits_since.pop(kind, None)
-            elif kind.fit(node) and kind.gpus <= free_gpus:
+            elif kind.fit(node):
                 waits_since = self._waits_since.setdefault(kind, self._taken)
                 order = (self._taken - waits_since < PATIENCE, len(kind.layers - layers), self._pending[queue[0]])
                 if order < best_order:

@@ -105,7 +105,6 @@ class TrialRunner:
 
     async def run(self, planned: PlannedAttempt, lease: Lease, starting: asyncio.Semaphore) -> TrialOutcome:
         """Runs one trial of the attempt of a lease. Raises `StoreError`."""
-        planned = planned._replace(devices=lease.devices) if lease.devices else planned
         services = self._services._replace(make_site=lambda one: _BoundedSite(self._services.make_site(one), starting))
         retry, copy = self._unused_retry(planned, lease.retry), ChainCopy()
         chain = planned.chain(retry)

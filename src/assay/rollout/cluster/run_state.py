@@ -284,7 +284,6 @@ class RunState:
             may_retry=one.retry < self.run.retries,
             start_within_s=self._times.start_within_s,
             lifetime_s=wall_s + self._times.grace_s,
-            gpus=self._requirements[one.task].gpus,
         )
 
     def planned(self, attempt: str) -> PlannedAttempt | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Annotated, Literal, NamedTuple, Protocol, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -59,10 +59,6 @@ class Lease(msgspec.Struct, frozen=True, gc=False):
     """An agent gives back a lease that it could not start within this time."""
     lifetime_s: float
     """Seconds that the trial may take once it started; then it is interrupted."""
-    gpus: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """GPUs that the trial takes."""
-    devices: tuple[int, ...] = ()
-    """Which ones; chosen by the node."""
 
     @property
     def ref(self) -> LeaseRef:
