@@ -186,7 +186,8 @@ async def test_files_that_a_page_chose_itself_are_lost(pages: OpenPages) -> None
     assert "a.log6text/plain,page.html" in both.splitlines()[0]
     tab = tools.context.current_tab()
     assert "chosen files" not in tab.content["lost"]
-    assert tab.content["files"] == [[0, "a", [["a.log", 6], ["page.html", len(SCRIPT)]]]]
+    chosen = [["a.log", blake3(b"first\n").hexdigest()], ["page.html", blake3(SCRIPT.encode()).hexdigest()]]
+    assert tab.content["files"] == [[0, "a", chosen]]
     await tools.call("upload_file", {"bid": "1", "file": "a.log"})
     assert "chosen files" in tab.content["lost"]
 
@@ -221,4 +222,28 @@ async def test_a_picture_that_is_too_large_ends_no_other_attempt(monkeypatch: py
         assert not (await hostile.call("new_tab", {})).error
     finally:
         await hostile.close()
+        await other.close()
+
+
+async def test_a_chosen_file_is_in_a_fork_as_it_was_chosen() -> None:
+    async def put(text: str) -> None:
+        assert (await world.site._served.call("put_file", {"name": "mine.log", "text": text})).code is None
+
+    world, other = open_world(), open_world()
+    issue = world.service.database.connection.execute("SELECT id FROM tracker_issues").fetchone()[0]
+    try:
+        await put("first")
+        await world.call("goto", {"url": ISSUE})
+        await world.call("fill", {"bid": number_of(world, "f-issue_id"), "value": issue})
+        await world.call("upload_file", {"bid": number_of(world, "f-file"), "file": "mine.log"})
+        await put("other")  # of the same name and size
+        await world.call("read_page", {})
+        other.restore(world.snapshot())
+        for one in (world, other):
+            await one.call("read_page", {})
+            await send(one)
+        assert "chosen files" not in other.facts()["browser"]["lost"]
+        assert other.facts()["changes"] == world.facts()["changes"] != []
+    finally:
+        await world.close()
         await other.close()
