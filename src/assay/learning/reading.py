@@ -37,6 +37,7 @@ from .rows import TrainingRow
 from .rows_config import RowsConfig
 from .sampled import sampled_rows
 from .selected import read_selected
+from .turn_facts import progress_gains, set_turn_rewards
 
 OnLeftOut = Callable[[str, str, str], None]
 """Called with the attempt, the kind of data left out, and the reason."""
@@ -220,6 +221,8 @@ class RunReader:
     def rows(self, trajectory: Trajectory) -> list[TrainingRow]:
         """Returns the rows of a trajectory, aligned as configured. Raises `UserError` as `rows_of_run`."""
         found = self._rows(trajectory)
+        if self._config.turn_rewards != "world":
+            found = set_turn_rewards(found, progress_gains(trajectory))
         return align_rows(found, self._config.align, trajectory.chain) if self._config.align else found
 
     def _rows(self, trajectory: Trajectory) -> list[TrainingRow]:
