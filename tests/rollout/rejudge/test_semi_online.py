@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from assay.analysis.semi_online import PATCHED
+from assay.analysis.semi_online import PATCHED, replayed_steps_of
 from assay.cli.app import build_app
 from assay.environments.browser.chromium import find_program
 from assay.errors import UserError
 from assay.rollout.config import RunConfig
 from assay.rollout.progress import Tally
 from assay.rollout.rejudge.config import ReplayConfig
-from assay.rollout.rejudge.semi_online import replay_semi_online, replayed_steps_of
+from assay.rollout.rejudge.semi_online import replay_semi_online
 from assay.rollout.runs import start_run
 from assay.settings import Settings
 from assay.store import RunStore

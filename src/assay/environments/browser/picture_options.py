@@ -12,8 +12,9 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec.structs import asdict, replace
 
+from assay.environments.task_digest import digest_task
 from assay.errors import UserError
-from assay.records import Task, digest_record
+from assay.records import Task
 
 SITE: Final = "site"
 """Parameter of a site's environment that holds the options of the site and the browser; all others are those of the
@@ -76,5 +77,5 @@ class FamilyPictures:
         known: dict[str, Any] = task.environment.parameters
         changed = {table: {**known.get(table, {}), **self._changed}} if table else self._changed
         environment = replace(task.environment, parameters={**known, **changed})
-        digest = digest_record([task.instruction, environment, task.checks])
+        digest = digest_task(task.instruction, environment, task.checks)
         return replace(task, environment=environment, digest=digest)

@@ -17,6 +17,7 @@ from assay.agents.interface import Prior
 from assay.agents.replay import own_command
 from assay.analysis.judged_path import judged_path
 from assay.environments.solution import SOLUTION
+from assay.environments.task_digest import digest_by_path
 from assay.errors import StoreError, UserError
 from assay.records import Event, Evidence, EvidenceAdded, Step, StepAdded, Trajectory
 from assay.rollout.attempt.disturbed_tasks import disturb_tasks
@@ -114,7 +115,8 @@ class RecordedTasks:
             raise CannotRebuildError(
                 "the record does not say which version of the task it was: --check-version today takes today's"
             )
-        if self._version == "recorded" and found.task.digest != trajectory.task_digest:
+        digests = found.task.digest, digest_by_path(found.task)
+        if self._version == "recorded" and trajectory.task_digest not in digests:
             why = f" ({kept.data['left_out']})" if kept is not None else ""
             raise CannotRebuildError(
                 f"the digest of the task changed: it is {found.task.digest}, and was {trajectory.task_digest}; the "
