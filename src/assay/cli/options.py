@@ -32,6 +32,7 @@ _SINGULAR = {
     "allocate_options": "--allocate-option",
     "agents": "--agent",
     "contracts": "--contract",
+    "costs": "--cost",
     "credit_options": "--credit-option",
     "families": "--family",
     "kinds": "--kind",
@@ -41,6 +42,8 @@ _SINGULAR = {
     "renderers": "--renderer",
     "requirements": "--requirement",
     "task_folders": "--task-folder",
+    "tier_models": "--tier-model",
+    "tiers": "--tier",
 }
 
 

@@ -23,7 +23,14 @@ from assay.records import Event, Evidence, EvidenceAdded, Step, StepAdded, Traje
 from assay.rollout.attempt.disturbed_tasks import disturb_tasks
 from assay.rollout.config import RunConfig
 from assay.rollout.recording.task_archive import AGENT_SANDBOX, restore_task
-from assay.rollout.rejudge.config import MarginalsConfig, ReplayConfig, ReverifyConfig, SandboxOptions, Version
+from assay.rollout.rejudge.config import (
+    MarginalsConfig,
+    ReplayConfig,
+    ReverifyConfig,
+    SandboxOptions,
+    TiersConfig,
+    Version,
+)
 from assay.store import RunStore, decode_body, write_tree
 from assay.tasks import LoadedTask, find_tasks
 from assay.tasks.named_code import FLAG, find_code_of
@@ -78,7 +85,7 @@ class RecordedTasks:
         self._problem = ""
 
     @classmethod
-    def chosen(cls, store: RunStore, config: ReverifyConfig | ReplayConfig | MarginalsConfig) -> Self:
+    def chosen(cls, store: RunStore, config: ReverifyConfig | ReplayConfig | MarginalsConfig | TiersConfig) -> Self:
         """Returns the tasks that a configuration selects. Raises `UserError` where `tasks` names what does not exist,
         also if the store holds a copy of every task."""
         return cls(store, config.check_version, config.tasks, allow_task_code=config.allow_task_code)
