@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +23,11 @@ from assay.synthesis._units import CalledFunction, ProgramOutcome, ProgramUnit, 
 from assay.synthesis.config import SynthesisConfig
 from assay.synthesis.judging import GateOutcome, JudgingBasis, TaskCandidate
 from tests.optional import require_packages
+from tests.processes import Start, assay_processes
 from tests.store.objects.simulated import SimulatedStore
 from tests.synthesis.conftest import write_sdist
 
 require_packages("obstore")
-PROGRAM = "import sys; from assay.cli import main; sys.argv[0] = 'assay'; main()"
 WORDS = {
     "repository": ("--count", "2", "--candidates", "4", "--repetitions", "1", "--separation", "off"),
     "programs": ("--count", "2", "--language", "perl", "--mutants", "3"),
@@ -54,31 +53,21 @@ FUNCTIONS = 18
 """More than are traced in one sandbox."""
 
 
-Start = Callable[..., "subprocess.Popen[bytes]"]
-
-
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     """Starts a synthesis with a cache of its own, which has the tool layers of this machine; it is killed at the end of
     the test."""
-    started: list[subprocess.Popen[bytes]] = []
+    with assay_processes(tmp_path) as begin:
 
-    def begin(verb: str, source: Path, name: str, *more: str) -> subprocess.Popen[bytes]:
-        cache = tmp_path / f"cache-{name}"
-        if not cache.exists():
-            cache.mkdir()
-            (cache / "tools").symlink_to(Settings.from_environment().cache / "tools")
-        words = ["synth", verb, str(source), "--out", name, "--concurrency", "1", *WORDS[verb], *more]
-        env = {**os.environ, "ASSAY_CACHE": str(cache), "ASSAY_STORE": str(tmp_path / "store")}
-        with (tmp_path / f"{name}.log").open("ab") as log:
-            command = [sys.executable, "-c", PROGRAM, *words]
-            started.append(subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=log, env=env))
-        return started[-1]
+        def synthesise(verb: str, source: Path, name: str, *more: str) -> subprocess.Popen[bytes]:
+            cache = tmp_path / f"cache-{name}"
+            if not cache.exists():
+                cache.mkdir()
+                (cache / "tools").symlink_to(Settings.from_environment().cache / "tools")
+            words = ["synth", verb, str(source), "--out", name, "--concurrency", "1", *WORDS[verb], *more]
+            return begin(name, words, ASSAY_CACHE=str(cache), ASSAY_STORE=str(tmp_path / "store"))
 
-    yield begin
-    for process in started:
-        process.kill()
-        process.wait()
+        yield synthesise
 
 
 def _wait_for(folder: Path, pattern: str, command: subprocess.Popen[bytes]) -> None:

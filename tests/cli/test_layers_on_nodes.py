@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,32 +15,24 @@ from assay.settings import Settings
 from assay.store import RunStore
 from tests.admission.folders import CAREFUL, write_task
 from tests.optional import require_packages
+from tests.processes import Start, assay_processes
 
 require_packages("obstore")
-PROGRAM = "import sys; from assay.cli import main; sys.argv[0] = 'assay'; main()"
 DOCKERFILE = "FROM scratch\nRUN head -c 32 /dev/urandom > /stamp\n"
 """Gives another layer each time that it is executed."""
-Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     """Starts the program with folders of its own, and without the package index."""
-    started: list[subprocess.Popen[bytes]] = []
+    with assay_processes(tmp_path) as begin:
 
-    def begin(machine: str, *words: str) -> subprocess.Popen[bytes]:
-        (tmp_path / machine).mkdir(exist_ok=True)
-        own = {name: str(tmp_path / machine / name.lower()) for name in ("ASSAY_CACHE", "ASSAY_STORE")}
-        env = {**os.environ, **own, "PIP_NO_INDEX": "1", "ASSAY_NODE_TOKEN": "a-token-of-some-length"}
-        with (tmp_path / f"{machine}.log").open("ab") as log:
-            command = [sys.executable, "-c", PROGRAM, *words]
-            started.append(subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=log, env=env))
-        return started[-1]
+        def begin_on(machine: str, *words: str) -> subprocess.Popen[bytes]:
+            (tmp_path / machine).mkdir(exist_ok=True)
+            own = {name: str(tmp_path / machine / name.lower()) for name in ("ASSAY_CACHE", "ASSAY_STORE")}
+            return begin(machine, words, **own, PIP_NO_INDEX="1", ASSAY_NODE_TOKEN="a-token-of-some-length")
 
-    yield begin
-    for process in started:
-        process.kill()
-        process.wait()
+        yield begin_on
 
 
 def _run(start: Start, tmp_path: Path, run: str, node: str) -> list[str | None]:

@@ -6,13 +6,12 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +24,9 @@ from assay.store import RunStore, audit, later_events
 from assay.tasks import find_tasks
 from tests.admission.folders import CAREFUL, CARELESS, write_task
 from tests.optional import require_packages
+from tests.processes import Start, assay_processes, wait_for
 
 require_packages("obstore")
-PROGRAM = "import sys; from assay.cli import main; sys.argv[0] = 'assay'; main()"
 TASKS = "family:grid,n=4,size=3"
 AGENT = """
 import asyncio
@@ -65,20 +64,11 @@ def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+def start(tmp_path: Path) -> Iterator[Start]:
     """Starts the program in another process, which is killed at the end of the test."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    def begin(*words: str) -> subprocess.Popen[bytes]:
-        with (tmp_path / f"{len(started)}.log").open("wb") as log:
-            command = [sys.executable, "-c", PROGRAM, *words]
-            started.append(subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=log))
-        return started[-1]
-
-    yield begin
-    for process in started:
-        process.kill()
-        process.wait()
+    names = map(str, count())
+    with assay_processes(tmp_path) as begin:
+        yield lambda *words: begin(next(names), words)
 
 
 def _finals(run: str, root: str = ".assay") -> Finals:
@@ -87,16 +77,6 @@ def _finals(run: str, root: str = ".assay") -> Finals:
         rows = [row for row in store.attempts() if row.final]
     assert len({row.attempt for row in rows}) == len(rows)
     return {row.attempt: (row.task, row.outcome) for row in rows}
-
-
-def _wait_for(what: Callable[[], Any], within_s: float = 40.0) -> Any:
-    until = time.monotonic() + within_s
-    while time.monotonic() < until:
-        found = what()
-        if found:
-            return found
-        time.sleep(0.05)
-    raise AssertionError("it took too long")
 
 
 def _committed(run: str) -> int:
@@ -109,11 +89,11 @@ def _node_processes(command: int) -> list[int]:
 
 @pytest.mark.long
 def test_two_nodes_and_one_that_is_killed_give_the_finals_of_one_machine(
-    say: Say, start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
+    say: Say, start: Start, tmp_path: Path
 ) -> None:
     code, _, _ = say(*RUN, "--run", "one")
     command = start(*RUN, "--run", "many", "--nodes", "2", "--concurrency", "1")
-    _wait_for(lambda: _committed("many") >= 2)
+    wait_for(lambda: _committed("many") >= 2)
     os.kill(_node_processes(command.pid)[0], signal.SIGKILL)
     code, out, _ = say("status", "many", "--json")
     status = json.loads(out)
@@ -128,15 +108,13 @@ def test_two_nodes_and_one_that_is_killed_give_the_finals_of_one_machine(
 
 
 @pytest.mark.long
-def test_a_killed_command_is_resumed_and_its_nodes_leave(
-    say: Say, start: Callable[..., subprocess.Popen[bytes]]
-) -> None:
+def test_a_killed_command_is_resumed_and_its_nodes_leave(say: Say, start: Start) -> None:
     command = start(*RUN, "--run", "many", "--nodes", "2", "--concurrency", "1")
-    _wait_for(lambda: _committed("many") >= 2)
+    wait_for(lambda: _committed("many") >= 2)
     nodes = _node_processes(command.pid)
     command.kill()
     command.wait()
-    _wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in nodes))
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in nodes))
     before = _committed("many")
     assert before < 12
     code, _, err = say("resume", "many", "--nodes", "1")
@@ -150,15 +128,15 @@ def test_a_killed_command_is_resumed_and_its_nodes_leave(
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_two_commands_with_nodes_of_their_own_give_both_the_finals_of_one(
-    say: Say, start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
+    say: Say, start: Start, tmp_path: Path
 ) -> None:
     assert say(*RUN, "--run", "one")[0] == 0
     first = start(*RUN, "--run", "many", "--nodes", "1", "--concurrency", "1")
-    _wait_for(lambda: _committed("many") >= 1, within_s=120)
+    wait_for(lambda: _committed("many") >= 1, within_s=120)
     os.kill(first.pid, signal.SIGSTOP)  # it goes on when the other one has taken the run over
     place = ("--place", f"file://{tmp_path}/.assay/objects")
     second = start("resume", "many", "--store", "other", *place, "--nodes", "1")
-    _wait_for(lambda: len(list(Path(".assay/objects/runs/many/epochs").glob("*.json"))) == 2, within_s=120)
+    wait_for(lambda: len(list(Path(".assay/objects/runs/many/epochs").glob("*.json"))) == 2, within_s=120)
     os.kill(first.pid, signal.SIGCONT)
     assert first.wait(240) in (0, 2), (tmp_path / "0.log").read_text()
     assert second.wait(240) == 0, (tmp_path / "1.log").read_text()
@@ -169,9 +147,7 @@ def test_two_commands_with_nodes_of_their_own_give_both_the_finals_of_one(
 
 
 @pytest.mark.long
-def test_external_nodes_do_a_run_and_leave_when_it_is_complete(
-    say: Say, start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
-) -> None:
+def test_external_nodes_do_a_run_and_leave_when_it_is_complete(say: Say, start: Start, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("a-token-of-some-length\n")
     (tmp_path / "token").chmod(0o600)
     shared = ("--place", f"file://{tmp_path}/objects", "--token-file", "token")
@@ -192,12 +168,10 @@ def test_external_nodes_do_a_run_and_leave_when_it_is_complete(
 
 
 @pytest.mark.long
-def test_a_grid_on_nodes_gives_the_finals_of_one_machine_and_is_resumed(
-    say: Say, start: Callable[..., subprocess.Popen[bytes]]
-) -> None:
+def test_a_grid_on_nodes_gives_the_finals_of_one_machine_and_is_resumed(say: Say, start: Start) -> None:
     grid = (*RUN[:2], "--agent", "expert", *RUN[2:4], "--attempts", "2", "--nodes", "1", "--run", "both")
     command = start(*grid)
-    _wait_for(lambda: Path(".assay/objects/runs/both-1-slow/finals").exists(), within_s=120.0)
+    wait_for(lambda: Path(".assay/objects/runs/both-1-slow/finals").exists(), within_s=120.0)
     command.kill()
     command.wait()
     code, out, err = say("resume", "both", "--json")
@@ -213,12 +187,12 @@ def test_a_grid_on_nodes_gives_the_finals_of_one_machine_and_is_resumed(
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("policy", ["halving", "uncertainty"])
 def test_nodes_decide_the_rounds_of_one_machine_though_one_is_killed(
-    say: Say, start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path, policy: str
+    say: Say, start: Start, tmp_path: Path, policy: str
 ) -> None:
     words = (*RUN[:-2], "--allocate", policy, "--budget", "24", "--seed", "3")
     assert say(*words, "--run", "one")[0] == 0
     command = start(*words, "--run", "many", "--nodes", "2", "--concurrency", "1")
-    _wait_for(lambda: _committed("many") >= 10, within_s=120)  # in the second round of both policies
+    wait_for(lambda: _committed("many") >= 10, within_s=120)  # in the second round of both policies
     os.kill(_node_processes(command.pid)[0], signal.SIGKILL)
     assert command.wait(240) == 0, (tmp_path / "0.log").read_text()
     rounds = _recorded_rounds("one")
@@ -315,14 +289,12 @@ def test_nodes_judge_again_what_one_machine_judges(say: Say, tmp_path: Path) -> 
 
 
 @pytest.mark.long
-def test_a_killed_reverification_goes_on_with_what_nodes_judged(
-    say: Say, start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
-) -> None:
+def test_a_killed_reverification_goes_on_with_what_nodes_judged(say: Say, start: Start, tmp_path: Path) -> None:
     write_task(tmp_path / "tasks" / "slow", CAREFUL.replace("mkdir", "sleep 1\nmkdir", 1))
     assert say("run", "tasks/", "--agent", "random-shell", "--attempts", "4", "--run", "files")[0] in (0, 1, 3)
     words = ("verify", "files", "--again", "1", "--nodes", "1", "--concurrency", "1")
     command = start(*words)
-    _wait_for(lambda: _finals_of_work() >= 1, within_s=60)
+    wait_for(lambda: _finals_of_work() >= 1, within_s=60)
     command.kill()
     command.wait()
     assert say(*words, "--json")[0] == 0
@@ -335,16 +307,14 @@ def _finals_of_work() -> int:
 
 
 @pytest.mark.long
-def test_nodes_admit_what_one_machine_admits_though_all_is_killed(
-    say: Say, start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
-) -> None:
+def test_nodes_admit_what_one_machine_admits_though_all_is_killed(say: Say, start: Start, tmp_path: Path) -> None:
     write_task(tmp_path / "tasks" / "careful", CAREFUL)
     write_task(tmp_path / "tasks" / "careless", CARELESS)
     words = ("tasks/", "--quick", "--mutants", "4")
     code, alone, _ = say("admit", *words, "--run", "alone", "--json", "--store", "other")
     assert code == 1
     command = start("admit", *words, "--run", "many", "--nodes", "2", "--concurrency", "1")
-    _wait_for(lambda: _committed("many") >= 5, within_s=120)
+    wait_for(lambda: _committed("many") >= 5, within_s=120)
     for pid in (_node_processes(command.pid)[0], command.pid):
         os.kill(pid, signal.SIGKILL)
     command.wait()
@@ -405,9 +375,7 @@ def overloaded() -> Iterator[type[_Overloaded]]:
 
 
 @pytest.mark.long
-def test_a_node_does_less_at_once_while_its_model_server_is_overloaded(
-    say: Say, start: Callable[..., subprocess.Popen[bytes]], overloaded: Any
-) -> None:
+def test_a_node_does_less_at_once_while_its_model_server_is_overloaded(say: Say, start: Start, overloaded: Any) -> None:
     model = f"http://127.0.0.1:{overloaded.port}/v1#m"
     words = ("run", "family:grid,n=30,size=3", "--agent", "loop", "--model", model, "--max-turns", "8")
     command = start(*words, "--run", "many", "--nodes", "1", "--concurrency", "8")
@@ -417,10 +385,10 @@ def test_a_node_does_less_at_once_while_its_model_server_is_overloaded(
         nodes = json.loads(out)["nodes"] if code == 0 else []
         return next((node["allowed"] for node in nodes if node["allowed"] is not None), 0)
 
-    _wait_for(lambda: 0 < allowed() <= 4, within_s=60)
+    wait_for(lambda: 0 < allowed() <= 4, within_s=60)
     assert overloaded.answered == 0
     overloaded.refuses = False
-    _wait_for(lambda: allowed() == 8 or command.poll() is not None, within_s=60)
+    wait_for(lambda: allowed() == 8 or command.poll() is not None, within_s=60)
     assert command.wait(60) in (0, 1)
     assert overloaded.answered > 30
     assert len(_finals("many")) == 30
@@ -428,7 +396,7 @@ def test_a_node_does_less_at_once_while_its_model_server_is_overloaded(
 
 @pytest.mark.long
 @pytest.mark.usefixtures("say")
-def test_two_runs_share_a_node_by_turns(start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path) -> None:
+def test_two_runs_share_a_node_by_turns(start: Start, tmp_path: Path) -> None:
     def decided(run: str) -> int:
         return len(list(Path(f"objects/runs/{run}/finals").glob("*/*")))
 
@@ -439,11 +407,11 @@ def test_two_runs_share_a_node_by_turns(start: Callable[..., subprocess.Popen[by
     node = start("node", "long", "short", "--slots", "2", *shared)
     many = [word if word != "3" else "30" for word in RUN]
     first = start(*many, "--run", "long", "--nodes", "external", *shared)
-    _wait_for(lambda: decided("long") >= 4, within_s=60)
+    wait_for(lambda: decided("long") >= 4, within_s=60)
     second = start(*RUN, "--run", "short", "--nodes", "external", *shared, "--store", "other")
-    _wait_for(lambda: decided("short") >= 1, within_s=60)
+    wait_for(lambda: decided("short") >= 1, within_s=60)
     before = decided("long")
-    _wait_for(lambda: decided("short") == 12, within_s=60)
+    wait_for(lambda: decided("short") == 12, within_s=60)
     assert 3 <= decided("long") - before <= 24  # of 11 and as many: neither starved
     assert decided("long") < 120
     assert second.wait(60) == 0

@@ -16,12 +16,12 @@ import pytest
 from assay.cli import main
 from assay.store import audit
 from tests.optional import require_packages
+from tests.processes import ASSAY
 from tests.store.conftest import write_run
 from tests.store.objects.s3_server import S3Server, serve_s3
 
 require_packages("obstore")
 Say = Callable[..., tuple[int, str, str]]
-PROGRAM = "import sys; from assay.cli import main; sys.argv[0] = 'assay'; main()"
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,7 @@ async def test_an_interrupted_copy_goes_on(runs: Path, tmp_path: Path) -> None:
         async def copy() -> asyncio.subprocess.Process:
             words = ("store", "copy", str(runs), "s3://bucket/x", "--run", "r")
             return await asyncio.create_subprocess_exec(
-                sys.executable, "-c", PROGRAM, *words, stderr=asyncio.subprocess.PIPE, env={**os.environ, **keys}
+                *ASSAY, *words, stderr=asyncio.subprocess.PIPE, env={**os.environ, **keys}
             )
 
         server.stalls_from = 16  # 10 are of the self-test

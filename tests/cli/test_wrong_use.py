@@ -21,6 +21,7 @@ from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.store import BlobStore, RunStore, seal
 from assay.tasks import find_tasks
+from tests.processes import ASSAY
 from tests.rollout.counting import counting_task
 
 AGENT = Path(__file__).parents[1] / "rollout" / "agents.py"
@@ -263,13 +264,10 @@ def test_the_demo_without_its_library_names_the_extra(say: Say, monkeypatch: pyt
     assert (code, "pip install 'assay[demo]'" in text) == (2, True)
 
 
-PROGRAM = [sys.executable, "-c", "import sys; from assay.cli import main; sys.argv[0] = 'assay'; main()"]
-
-
 def test_a_reader_that_leaves_is_no_error(store: Path) -> None:
     environment = {**os.environ, "ASSAY_STORE": str(store)}
     words = ["query", "select repeat('x', 200) as x from range(20000)", "--limit", "20000"]
-    argv = [*PROGRAM, *words]
+    argv = [*ASSAY, *words]
     with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -281,7 +279,7 @@ def test_a_reader_that_leaves_is_no_error(store: Path) -> None:
 
 def test_an_interruption_is_answered(store: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "ASSAY_STORE": str(store), "TMPDIR": str(tmp_path)}
-    argv = [*PROGRAM, "query", "select count(*) from range(1000000000) a, range(1000000000) b where a.range+b.range=-1"]
+    argv = [*ASSAY, "query", "select count(*) from range(1000000000) a, range(1000000000) b where a.range+b.range=-1"]
     with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         until = time.monotonic() + 60
         while not list(tmp_path.glob("assay-query-*")) and time.monotonic() < until:

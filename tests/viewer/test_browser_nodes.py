@@ -6,14 +6,12 @@ import asyncio
 import json
 import re
 import subprocess
-import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -29,12 +27,12 @@ require_packages("obstore", "playwright")
 from playwright.sync_api import expect  # noqa: E402
 
 from tests.metrics_text import parse_metrics  # noqa: E402
+from tests.processes import assay_processes, wait_for  # noqa: E402
 from tests.viewer.conftest import Opened  # noqa: E402
 
 pytestmark = pytest.mark.timeout(600)
 PATIENCE_S = 240.0
 """A busy machine takes minutes to start processes."""
-PROGRAM = "import sys; from assay.cli import main; sys.argv[0] = 'assay'; main()"
 AGENT = """
 import asyncio
 from pathlib import Path
@@ -79,22 +77,8 @@ class ServedNodes:
 def running(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     (tmp_path / "held.py").write_text(AGENT)
     words = ("run", "family:grid,n=4,size=3", "--agent", "held.py:Held", "--attempts", "2", "--run", "many")
-    with (tmp_path / "log").open("wb") as log:
-        command = [sys.executable, "-c", PROGRAM, *words, "--nodes", "2", "--concurrency", "4"]
-        process = subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=log)
-    yield process
-    process.kill()
-    process.wait()
-
-
-def _wait_for(what: Any, within_s: float = PATIENCE_S) -> Any:
-    until = time.monotonic() + within_s
-    while time.monotonic() < until:
-        found = what()
-        if found:
-            return found
-        time.sleep(0.1)
-    raise AssertionError("it took too long")
+    with assay_processes(tmp_path) as begin:
+        yield begin("many", (*words, "--nodes", "2", "--concurrency", "4"))
 
 
 @pytest.mark.long
@@ -102,7 +86,7 @@ def test_the_page_follows_a_run_of_two_nodes_to_its_end(
     running: subprocess.Popen[bytes], tmp_path: Path, chromium: Browser
 ) -> None:
     finals = tmp_path / ".assay/objects/runs/many/finals"
-    _wait_for(lambda: len(list(finals.glob("*/*"))) == 4)
+    wait_for(lambda: len(list(finals.glob("*/*"))) == 4, PATIENCE_S)
     _check_metrics(tmp_path)
     with ServedNodes(tmp_path / ".assay") as url, Opened(chromium, url) as look:
         page = look.go("#/run/many")
