@@ -1,4 +1,4 @@
-"""What acts aim at, in a real Chromium: the oracle is always right, other clicks are not, and boxes hold points."""
+"""Aims of acts in a real Chromium: the oracle is always right, other clicks are not, and boxes hold points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the acts of an attempt on pages aimed at, beside what the shortest ways mean there.
+"""Compares what acts on pages aimed at with what the shortest ways mean there.
 
 Before an act on an element or at coordinates, the elements are found that any shortest way to the end of the plan may
 use next: links nearer to a form, controls that do not have their value yet, the button. The act is right if its element

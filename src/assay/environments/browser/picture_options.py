@@ -41,7 +41,7 @@ _POINTING: Final = Check("pointing", "pointing", {})
 
 
 class FamilyPictures:
-    """The options `marks`, `picture_type`, `computer` and `aims` of a task family whose tasks are in a browser.
+    """The options `marks`, `picture_type`, `computer`, `aims` and `theme` of a family whose tasks are in a browser.
 
     Args:
         family: Name of the family, for errors.
@@ -49,6 +49,7 @@ class FamilyPictures:
         picture_type: As in `PictureOptions`.
         computer: As in `PictureOptions`.
         aims: True to give tasks with a plan the check `pointing`, and to note what it judges.
+        theme: Seed of the looks of its sites; None for that of the world.
         has_pages: False for tasks without a browser, which take none of them.
 
     Raises:
@@ -62,6 +63,7 @@ class FamilyPictures:
         picture_type: object,
         computer: object,
         aims: object = False,
+        theme: object = None,
         *,
         has_pages: bool = True,
     ) -> None:
@@ -77,8 +79,9 @@ class FamilyPictures:
         self._changed = {name: value for name, value in fields.items() if value != default[name]}
         if not isinstance(aims, bool):
             raise UserError(f"aims={aims} of the family {family!r}: expected true or false")
-        if aims:
-            self._changed["aims"] = True
+        if theme is not None and (type(theme) is not int or theme < 0):
+            raise UserError(f"theme={theme} of the family {family!r}: expected a number, 0 or more")
+        self._changed |= {**({"aims": True} if aims else {}), **({} if theme is None else {"theme": theme})}
         if self._changed and not has_pages:
             raise UserError(f"{' and '.join(self._changed)} of the family {family!r} need interface=pages")
 

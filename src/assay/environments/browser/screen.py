@@ -86,4 +86,4 @@ class Screen(NamedTuple):
     marks: tuple[int, ...] | None = None
     """Numbers of the elements that are marked in the picture; None for a picture without marks."""
     aim: Aim | None = None
-    """What the act aimed at; None where aims are not judged."""
+    """Aim of the act; None where aims are not judged."""

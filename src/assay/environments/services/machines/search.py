@@ -129,7 +129,7 @@ class Reach:
         return None if isinstance(state, str) else _arrive(self.machine, state, node.seen)
 
     def follow_call(self, node: Node, action: str, arguments: object) -> tuple[Step, Node] | None:
-        """Returns the step that a call of a world's log took, and the node after it; None for a call that is none. A
+        """Returns the step that a call of a world's log took, and the node after it; None for a call that takes none. A
         code that the call gave counts as seen, although it may have been guessed."""
         transition = self.machine.by_transition.get(action)
         if transition is None or not isinstance(arguments, Mapping):
