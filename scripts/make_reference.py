@@ -50,6 +50,7 @@ from assay.analysis.interface import Quote
 from assay.analysis.replayed import Comparison, Difference, PathDifference
 from assay.analysis.semi_online import ReplayedSteps
 from assay.analysis.signals import CATEGORIES, SIGNALS, Signals
+from assay.analysis.step_routing import RouterScore
 from assay.analysis.volatile import VOLATILE, VOLATILE_PATHS
 from assay.cli.app import build_app
 from assay.environments.interface import ResourceLimits
@@ -127,6 +128,7 @@ from assay.rollout.rejudge.marginals import Marginal, MarginalsReport
 from assay.rollout.rejudge.replay import ReplayResult
 from assay.rollout.rejudge.reverify import ReverificationResult
 from assay.rollout.rejudge.semi_online import PatchedScore, SemiOnlineReport, SemiOnlineResult
+from assay.rollout.rejudge.tier_labels import LabelledStep, RoutersReport, TierLabels
 from assay.rollout.schedule.policies import ALLOCATIONS
 from assay.statistics import AtK, Estimate, GroupSummary, OutcomeBounds
 from assay.store import AttemptRow, Erasure, ErasureReport, GcReport, SealReport, StoreProblem
@@ -365,6 +367,14 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
     "marginals": (
         {name: f"see MarginalsReport.{name}" for name in MarginalsReport.__struct_fields__},
         (MarginalsReport, Marginal),
+    ),
+    "router label": (
+        {name: f"see TierLabels.{name}" for name in TierLabels.__struct_fields__},
+        (TierLabels, LabelledStep),
+    ),
+    "router score": (
+        {name: f"see RoutersReport.{name}" for name in RoutersReport.__struct_fields__},
+        (RoutersReport, RouterScore),
     ),
     "skills show": (
         {

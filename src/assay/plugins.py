@@ -52,6 +52,13 @@ def names_code(kind: str, name: str) -> bool:
     return (":" in name or name.endswith(".py")) and name not in names(kind)
 
 
+def path_in(kind: str, name: str) -> tuple[Path, str] | None:
+    """Returns the path of the Python file in a plugin's name and the attribute after it, which may be empty; None if
+    the name is that of an installed plugin or of a module."""
+    path, _, attribute = name.partition(":")
+    return (Path(path), attribute) if path.endswith(".py") and name not in names(kind) else None
+
+
 def load(kind: str, name: str) -> Any:
     """Loads a plugin's class or function.
 
@@ -65,10 +72,11 @@ def load(kind: str, name: str) -> Any:
     known = names(kind)
     if name in known:
         return _import(kind, name, known[name].value)
-    path, _, attribute = name.partition(":")
-    if path.endswith(".py"):
-        return _from_file(kind, Path(path), attribute or None)
-    if path and attribute:
+    file = path_in(kind, name)
+    if file is not None:
+        return _from_file(kind, file[0], file[1] or None)
+    module, _, attribute = name.partition(":")
+    if module and attribute:
         return _import(kind, name, name)
     near = difflib.get_close_matches(name, known, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(sorted(known)) or 'none'}"

@@ -29,13 +29,15 @@ def record(
     run: str,
     passed: dict[str, tuple[bool, ...]],
     agent: str = "loop",
-    manifest: dict[str, Any] | None = None,
+    config: dict[str, Any] | None = None,
 ) -> None:
-    with RunStore.create(root, run, manifest or {}) as store:
+    with RunStore.create(root, run, {}) as store:
         for task, outcomes in passed.items():
             for number, good in enumerate(outcomes):
                 status = "pass" if good else "fail"
-                started = AttemptStarted(run, f"{task}@{number}", task, "d", agent, None, 0, number, at=1.0)
+                started = AttemptStarted(
+                    run, f"{task}@{number}", task, "d", agent, None, 0, number, config=config or {}, at=1.0
+                )
                 verdict = Verdict("tests", "outcome", status, float(good), "")  # type: ignore[arg-type]
                 store.append(f"{task}@{number}.0", [started, VerdictAdded(verdict), AttemptEnded("done", at=2.0)])
 
@@ -133,7 +135,7 @@ def test_no_tolerance_lets_every_protected_task_be_lost(store: Path, tmp_path: P
 
 def test_a_gate_decides_on_no_semi_online_replay(store: Path) -> None:
     passed: dict[str, tuple[bool, ...]] = {f"t{n}": (True, True) for n in range(10)}
-    record(store, "replayed", passed, "loop", {"replay": {"run": "live", "semi_online": True}})
+    record(store, "replayed", passed, "loop", {"semi_online": {"run": "live"}})
     record(store, "named-so", passed, "semi-online+loop")
     refused = assay(store, "gate", "base", "replayed")
     assert (refused.exit_code, "a gate compares live runs" in " ".join(refused.stderr.split())) == (2, True)

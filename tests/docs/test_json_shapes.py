@@ -17,6 +17,7 @@ from assay.rollout import ReverificationResult, RunConfig, Tally, start_run
 from assay.rollout.rejudge.counterfactual import RewindResult
 from assay.rollout.rejudge.marginals import Marginal
 from assay.rollout.rejudge.replay import ReplayResult
+from assay.rollout.rejudge.tier_labels import TierLabels
 from assay.settings import Settings
 from assay.store import AttemptRow, GcReport, SealReport
 from scripts.make_reference import JSON
@@ -69,6 +70,17 @@ async def test_marginals_have_the_keys_of_the_reference(tmp_path: Path) -> None:
     found = await asyncio.to_thread(printed, settings.store, *words)
     assert set(found) == set(JSON["marginals"][0])
     assert [one.actor for one in msgspec.convert(found["marginals"], list[Marginal])] == ["one", "two"]
+
+
+async def test_labels_and_scores_of_routers_have_the_keys_of_the_reference(tmp_path: Path) -> None:
+    settings = Settings(cache=tmp_path / "cache", store=tmp_path / "store")
+    await start_run(RunConfig(tasks=("family:tables,n=2",), agent="expert", run="r"), settings, Tally())
+    tiers = ("--tier", "weak=null", "--cost", "weak=1", "--tier", "strong=expert", "--cost", "strong=2")
+    found = await asyncio.to_thread(printed, settings.store, "router", "label", "--run", "r", *tiers)
+    assert set(found) == set(JSON["router label"][0])
+    assert msgspec.convert(found, TierLabels).steps
+    scored = await asyncio.to_thread(printed, settings.store, "router", "score", found["labels"])
+    assert set(scored) == set(JSON["router score"][0])
 
 
 async def test_query_has_the_keys_of_the_reference(store: Path) -> None:

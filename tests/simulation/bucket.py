@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from assay.store.objects.interface import ObjectEntry, ObjectStoreError
 
+from .virtual_time import pause
+
 PAGE = 1000
 
 
@@ -33,6 +35,7 @@ class Bucket:
         self.lose_next = 0
         """This many of the next creates lose their answer."""
         self.failed = self.lost = self.refused = self.unavailable = 0
+        self._entries: dict[str, ObjectEntry] = {}
         self._sorted: list[str] = []
         self._recent: list[str] = []
 
@@ -41,11 +44,12 @@ class Bucket:
             self.refused += 1
             return False
         self.objects[key] = data
+        self._entries[key] = ObjectEntry(key, len(data))
         self._recent.append(key)
         return True
 
-    def keys_after(self, prefix: str, after: str) -> list[str]:
-        """Returns a page of keys."""
+    def entries_after(self, prefix: str, after: str) -> list[ObjectEntry]:
+        """Returns a page of a listing."""
         if self._recent:
             self._sorted += self._recent
             self._sorted.sort()
@@ -54,7 +58,7 @@ class Bucket:
         page = self._sorted[begin : begin + PAGE]
         if page and not page[-1].startswith(prefix):
             page = [key for key in page if key.startswith(prefix)]
-        return page
+        return [self._entries[key] for key in page]
 
 
 class BucketView:
@@ -92,18 +96,18 @@ class BucketView:
     async def list(self, prefix: str, *, after: str = "") -> AsyncIterator[Sequence[ObjectEntry]]:
         while True:
             await self._travel()
-            page = self._bucket.keys_after(prefix, after)
+            page = self._bucket.entries_after(prefix, after)
             if not page:
                 return
-            yield [ObjectEntry(key, len(self._bucket.objects[key])) for key in page]
-            after = page[-1]
+            yield page
+            after = page[-1].key
 
     async def delete(self, key: str) -> None:
         raise AssertionError(f"{key}: nothing deletes an object")
 
     async def _travel(self) -> None:
         bucket = self._bucket
-        await asyncio.sleep(bucket.faults.delay_s * (0.5 + bucket.rng.random()))
+        await pause(bucket.faults.delay_s * (0.5 + bucket.rng.random()))
         if self.is_dead:
             raise asyncio.CancelledError
         if bucket.outage_until > asyncio.get_running_loop().time():

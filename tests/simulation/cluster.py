@@ -121,7 +121,7 @@ SHARES = (
 
 def make_runs(attempts: int, seed: int, wall_s: float, shares: Sequence[_Share] = SHARES) -> list[ClusterRun]:
     """Returns the runs of a simulation."""
-    runs, left = [], attempts
+    runs, left, limits = [], attempts, Limits(wall_s=wall_s)
     for place, share in enumerate(shares):
         total = left if place == len(shares) - 1 else round(attempts * share.share)
         left -= total
@@ -134,7 +134,7 @@ def make_runs(attempts: int, seed: int, wall_s: float, shares: Sequence[_Share] 
                 loaded,
                 number,
                 attempt_seed(seed, task.digest, "simulated", number),
-                Limits(wall_s=wall_s),
+                limits,
             )
 
         policy = policy_named(share.policy, share.options)
@@ -363,7 +363,7 @@ def simulate(config: SimulationConfig) -> SimulationResult:
     random.seed(config.seed)
     cluster = SimulatedCluster(config)
     began = time.process_time()
-    with raised_thresholds(50_000, 50, 50):
+    with raised_thresholds(200_000, 50, 50):
         virtual_s = run_virtual(_simulate(cluster))
     cpu_s = time.process_time() - began
     return cluster.result(cpu_s, virtual_s)

@@ -28,6 +28,7 @@ from assay.store.chain import link_digest
 
 from .bucket import Bucket, BucketView
 from .decoding import Costs, Decoding, ModelServer, speculation_named
+from .virtual_time import pause
 
 UNANSWERED_S = 3600.0
 ACCEPTANCE = (0.5, 0.9)
@@ -145,7 +146,7 @@ class SimulatedNode:
         if agent is not None:
             await agent.drain(20.0)
         if self.agent is agent:
-            await asyncio.sleep(self._rng.uniform(0.0, 10.0))
+            await pause(self._rng.uniform(0.0, 10.0))
             self.kill()
 
     async def poll(self, request: PollRequest) -> AgentReport:
@@ -164,15 +165,15 @@ class SimulatedNode:
         if self.agent is None or self.is_cut or self._rng.random() < self._settings.lost_messages:
             if not self.is_cut and self._rng.random() < 0.5:
                 raise UnreachableAgentError("connection refused")
-            await asyncio.sleep(UNANSWERED_S)
+            await pause(UNANSWERED_S)
         if self.agent is None:
             raise UnreachableAgentError("connection refused")
         return self.agent
 
     async def _answer(self) -> None:
-        await asyncio.sleep(0.005 + 0.02 * self._rng.random())
+        await pause(0.005 + 0.02 * self._rng.random())
         if self.is_cut or self._rng.random() < self._settings.lost_messages:
-            await asyncio.sleep(UNANSWERED_S)
+            await pause(UNANSWERED_S)
 
     async def _run_trial(
         self, view: BucketView, server: ModelServer | None, lease: Lease, starting: asyncio.Semaphore
@@ -181,12 +182,12 @@ class SimulatedNode:
         self._tally.trials += 1
         if rng.random() < 0.1:
             async with starting:
-                await asyncio.sleep(rng.uniform(0.0, 10.0))
+                await pause(rng.uniform(0.0, 10.0))
         alone_s = settings.median_s * rng.lognormvariate(0.0, settings.spread)
         ending: Literal["final", "retry", "interrupted"] = "final"
         try:
             if server is None:
-                await asyncio.sleep(min(alone_s, settings.wall_s))
+                await pause(min(alone_s, settings.wall_s))
             else:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(settings.wall_s):

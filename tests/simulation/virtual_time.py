@@ -63,7 +63,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         super().__init__(_NoFiles())
         self._now = 0.0
-        self._timers: list[tuple[float, int, _Handle]] = []
+        self._timers: list[tuple[float, int, _Handle | asyncio.Future[None]]] = []
         self._callbacks: deque[_Handle] = deque()
         self._set_timers = 0
 
@@ -87,6 +87,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         heapq.heappush(self._timers, (when, self._set_timers, timer))
         return timer
 
+    def set_pause(self, delay: float) -> asyncio.Future[None]:
+        """Returns a future that is done after `delay` seconds, as a timer that sets its result makes it, without the
+        timer's handle."""
+        pause: asyncio.Future[None] = asyncio.Future(loop=self)
+        self._set_timers += 1
+        heapq.heappush(self._timers, (self._now + delay, self._set_timers, pause))
+        return pause
+
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> _Handle:
@@ -106,9 +114,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             if callbacks:
                 handle = callbacks.popleft()
             elif timers:
-                when, _, handle = pop(timers)
-                if when > self._now and not handle.is_cancelled:
+                when, _, timer = pop(timers)
+                if not timer.cancelled() and when > self._now:
                     self._now = when
+                if not isinstance(timer, _Handle):
+                    if not timer.done():
+                        timer.set_result(None)
+                    continue
+                handle = timer
             else:
                 raise RuntimeError("nothing is ready and no timer is set: the program would wait for ever")
             if handle.is_cancelled:
@@ -117,6 +130,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                 handle.callback(*handle.args)
             else:
                 handle.context.run(handle.callback, *handle.args)
+
+
+async def pause(delay: float) -> None:
+    """Waits as `asyncio.sleep` does, at less cost in a virtual loop."""
+    loop = asyncio.get_running_loop()
+    await (loop.set_pause(delay) if isinstance(loop, VirtualLoop) else asyncio.sleep(delay))
 
 
 def run_virtual(program: Coroutine[Any, Any, _T]) -> _T:

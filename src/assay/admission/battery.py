@@ -26,7 +26,7 @@ from assay.rollout.attempt.models import resolve_model_name
 from assay.rollout.limits.run_budget import BudgetLimits, estimate_use
 from assay.rollout.plan import PlannedAttempt
 from assay.rollout.progress import ForwardedProgress, Progress
-from assay.rollout.run_manifest import PLACE, require_same_tasks
+from assay.rollout.run_manifest import PLACE, match_tasks
 from assay.rollout.runs import RunResources, open_resources, run_attempts
 from assay.rollout.schedule.rounds import RunPlan
 from assay.settings import Settings
@@ -133,8 +133,8 @@ async def resume_admission(
             raise UserError(f"run {run!r} was begun on this machine: resume it without --nodes and --place")
         if budget is not None:
             config = msgspec.structs.replace(config, budget_usd=budget.cost_usd, budget_calls=budget.calls)
-        loaded = tuple(tasks) if tasks is not None else find_tasks(config.tasks)
-        require_same_tasks(store.manifest()["tasks"], loaded)
+        found = tuple(tasks) if tasks is not None else find_tasks(config.tasks)
+        loaded = match_tasks(store.manifest()["tasks"], found)
         async with (
             open_resources(config.as_run(), settings, loaded, make_agent(config), screening=True) as resources,
             _open_attempts(store, resources, settings, progress, nodes) as run_plan,

@@ -23,7 +23,7 @@ from assay.rollout.cluster.shared_blobs import BlobUploader
 from assay.rollout.cluster.transport import Lease
 from assay.rollout.cluster.workloads import NodeContext, NodeParts, NodeRun
 from assay.rollout.plan import PlannedAttempt
-from assay.rollout.run_manifest import require_same_tasks
+from assay.rollout.run_manifest import match_tasks
 from assay.store import RunStore
 from assay.tasks import LoadedTask, find_tasks
 
@@ -38,8 +38,8 @@ LAST_PHASE = 3
 async def load_admission(published: PublishedRun, context: NodeContext) -> NodeRun:
     """Loads a published admission. Raises `UserError` if it is of another battery, or a task is missing or differs."""
     config = parse_config(published.run, published.manifest)
-    tasks = find_tasks(config.tasks)
-    require_same_tasks(msgspec.convert(published.manifest.get("tasks"), dict[str, str]), tasks)
+    recorded = msgspec.convert(published.manifest.get("tasks"), dict[str, str])
+    tasks = match_tasks(recorded, find_tasks(config.tasks))
     bounds: dict[str, Any] = {
         "budget_usd": None,
         "budget_calls": None,

@@ -33,7 +33,6 @@ from ._context import (
     summarised_part,
 )
 from ._options import read_options
-from ._patching import PatchedTurn, PatchesActs, patch_turn
 from ._pictures import OPENING, ShowsScreens, drop_pictures, picture_message, picture_positions, shows_screens
 from ._recall import Recall, RecallOptions
 from ._skill_text import load_agent_skill
@@ -184,7 +183,6 @@ class _Conversation:
         self._screens = screens
         """World whose pages the model is shown; None to show none."""
         self._shown = None if screens is None else screens.last_screen
-        self._is_patched = isinstance(attempt.tools, PatchesActs)
 
     def recall(self, steps: Sequence[Step]) -> None:
         for step in steps:
@@ -283,13 +281,10 @@ class _Conversation:
         message = text_of(content) or None
         if acts:
             observations = await self._attempt.act(acts, message=message, reasoning=reasoning, call=call_id)
-            turned = PatchedTurn(sent, acts, observations)
-            if self._is_patched:
-                turned = await self._patch(turned, turn)
-            self._messages.append(turned.message)
-            self._append_results(turned.calls, turned.observations)
+            self._messages.append(sent)
+            self._append_results(acts, observations)
             self._append_picture(turn)
-            self._recognise_errors(turn, turned.calls, turned.observations)
+            self._recognise_errors(turn, acts, observations)
             self._check_grounding(turn, " ".join(filter(None, (message, reasoning))), acts, observations)
         elif last is not None:
             self._attempt.say(message or "", reasoning=reasoning, call=call_id)
@@ -299,15 +294,6 @@ class _Conversation:
             return False
         self._attempt.finish((last.parsed or {})["message"])
         return True
-
-    async def _patch(self, made: PatchedTurn, turn: int) -> PatchedTurn:
-        """Returns a turn as the history holds it: in a semi-online replay, with recorded steps in place of others."""
-
-        async def ask(messages: list[dict[str, Any]]) -> str:
-            asked = ModelRequest([*self._messages, *messages], [], self._sampling_params(turn))
-            return text_of((await self._attempt.ask(asked))[1].message.get("content"))
-
-        return await patch_turn(self._attempt.tools, made, ask)
 
     def _append_results(self, acts: Sequence[ToolCall], observations: Sequence[Observation]) -> None:
         limit = self._options.max_output_chars

@@ -27,13 +27,13 @@ from assay.records import Evidence, Observation, ToolCall, canonical_bytes
 
 from ._options import read_options
 from ._page_reading import Goal, confirming_click, distance, read_goal
-from ._patching import recent_patches
 from .frontier import Frontier, is_irreversible
 from .interface import Attempt
 from .memory import MemoryRecord, SelectedRecords, read_memory, select_records
 from .page_map import OWN, UNSEEN, Effect, PageMap, apply
 from .page_memory import PageKey, PageReader, RememberedAct, mask, of_site, page_moves, remember_page
 from .page_search import require_pages
+from .patched_attempt import recent_patches
 
 _STEP = 0.6
 """Cost of an act of a plan beside the estimate of what is left."""

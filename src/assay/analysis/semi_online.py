@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.records import AttemptStarted
+from assay.records import AttemptStarted, Trajectory
 
 PREFIX = "semi-online"
 MATCHED, PATCHED = "matched", "patched"
@@ -22,12 +22,6 @@ MATCHED, PATCHED = "matched", "patched"
 def is_on_recorded_pages(started: AttemptStarted) -> bool:
     """Returns whether an attempt is a semi-online replay: the page after an act may be that of another act."""
     return isinstance(started.config.get("semi_online"), dict)
-
-
-def is_run_on_recorded_pages(manifest: Mapping[str, Any]) -> bool:
-    """Returns whether the attempts of a run are semi-online replays, by its manifest."""
-    replay = manifest.get("replay")
-    return isinstance(replay, dict) and replay.get("semi_online") is True
 
 
 class ReplayedSteps(msgspec.Struct, frozen=True):
@@ -64,6 +58,13 @@ def read_replayed_steps(facts: Mapping[str, Any]) -> ReplayedSteps | None:
         return None
     known = all(one in (MATCHED, PATCHED) for one in found.outcomes)
     return found if known and found.steps > 0 and len(found.outcomes) <= found.steps and found.patches >= 0 else None
+
+
+def replayed_steps_of(trajectory: Trajectory) -> ReplayedSteps | None:
+    """Returns the facts of a semi-online replay; None for another attempt."""
+    found = (item.data.get("facts") for item in reversed(trajectory.evidence) if item.kind == "facts")
+    facts = next((one for one in found if isinstance(one, dict)), None)
+    return None if facts is None else read_replayed_steps(facts)
 
 
 def score_replay(replayed: ReplayedSteps, patches: int) -> ReplayScore:

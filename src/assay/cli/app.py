@@ -67,6 +67,7 @@ VERBS = (
     Verb("skills", "skills:app", "Distils, tries and releases skills, with their evidence."),
     Verb("evolve", "evolve:evolve", "Searches an agent's options, and gates the winner on other tasks."),
     Verb("learn-policy", "learn_policy:learn_policy", "Learns which act comes next from verified passes, for search."),
+    Verb("router", "router:app", "Scores routers on stored steps, labelled by execution."),
     Verb("workflow", "workflow:app", "Checks workflow files, and measures how far attempts follow them."),
     Verb("learn-value", "learn_value:learn_value", "Learns the value of states from verified attempts, for search."),
     Verb("memory", "memory:app", "Keeps what verified attempts showed, for later attempts."),

@@ -89,13 +89,13 @@ def gate(config: GateConfig, form: FormOption = "text", store: StoreOption = Non
 
 def _load_live(root: Path, given: str) -> tuple[TaskCount, ...]:
     """Returns the task counts of a configuration. Raises `UserError` for a semi-online replay."""
-    from assay.analysis.semi_online import is_run_on_recorded_pages
     from assay.store import RunStore
 
     from .compare import load_side
+    from .semi_online_tables import is_replay_run
 
     with RunStore.open(root, pick_run(given.partition(":")[0], settings_with(root))) as store:
-        if is_run_on_recorded_pages(store.manifest()):
+        if is_replay_run(store):
             raise UserError("a semi-online replay is no attempt at its task: a gate compares live runs")
     return load_side(root, given).counts
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from assay.analysis.semi_online import PREFIX, ReplayedSteps, is_run_on_recorded_pages, score_replay
-from assay.rollout.rejudge.semi_online import replayed_steps_of
+from assay.analysis.semi_online import PREFIX, ReplayedSteps, is_on_recorded_pages, replayed_steps_of, score_replay
+from assay.records import AttemptStarted
 from assay.statistics import RankAgreement, cell_agreement, rank_agreement
-from assay.store import RunStore, final_rows
+from assay.store import RunStore, decode_body, final_rows
 
 if TYPE_CHECKING:
     from assay.analysis.columns import AttemptMeasures
@@ -32,12 +32,20 @@ class ReplayedAttempt(NamedTuple):
     """Position of its run, as `AttemptMeasures.source`."""
 
 
+def is_replay_run(store: RunStore) -> bool:
+    """Returns whether a run is a semi-online replay, by the record of its first attempt: replays are runs of their
+    own."""
+    row = next(iter(store.attempts()), None)
+    started = None if row is None else decode_body(next(iter(store.part(row.chain, 0, 1))))
+    return isinstance(started, AttemptStarted) and is_on_recorded_pages(started)
+
+
 def read_replayed(root: Path, runs: Sequence[str], options: Sequence[str]) -> tuple[ReplayedAttempt, ...]:
     """Returns the semi-online replays of runs; `options` are the agent options of each."""
     found = []
     for source, (run, given) in enumerate(zip(runs, options, strict=True)):
         with RunStore.open(root, run) as store:
-            rows = final_rows(store.attempts()) if is_run_on_recorded_pages(store.manifest()) else []
+            rows = final_rows(store.attempts()) if is_replay_run(store) else []
             for row in rows:
                 replayed = replayed_steps_of(store.trajectory(row.chain))
                 if replayed is not None:

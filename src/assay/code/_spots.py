@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .source import AnyFunction, Program, Span
+from .source import AnyFunction, Program, Span, children
 
 _SKIPPED_FIELDS = {"annotation", "returns", "type_params", "type_comment"}
 
@@ -35,35 +35,26 @@ class Spot(NamedTuple):
     """Local names of that function, parameters first, in order of appearance."""
 
 
-def spots(program: Program) -> Iterator[Spot]:
-    """Yields every spot, in text order."""
+def spots(program: Program, *, statements: bool = False) -> Iterator[Spot]:
+    """Yields every spot, in text order, or those that are `statements`."""
     root = Spot(program.tree, program.tree, "", "", ())
-    yield from _below(root, "")
+    yield from _below(root, "", statements=statements)
 
 
-def _below(spot: Spot, prefix: str) -> Iterator[Spot]:
+def _below(spot: Spot, prefix: str, *, statements: bool) -> Iterator[Spot]:
     docstring = _docstring(spot.node)
-    for field, child in _children(spot.node):
-        if field in _SKIPPED_FIELDS or child is docstring or _ignored(child):
+    for field, child in children(spot.node):
+        is_left_out = statements and isinstance(child, ast.expr)
+        if is_left_out or field in _SKIPPED_FIELDS or child is docstring or _ignored(child):
             continue
-        inner, inner_prefix = spot._replace(node=child, parent=spot.node, field=field), prefix
+        inner, inner_prefix = Spot(child, spot.node, field, spot.function, spot.names), prefix
         if isinstance(child, AnyFunction):
             name = prefix + child.name
             inner, inner_prefix = inner._replace(function=name, names=_local_names(child)), f"{name}.<locals>."
         elif isinstance(child, ast.ClassDef):
             inner_prefix = f"{prefix}{child.name}."
         yield inner
-        yield from _below(inner, inner_prefix)
-
-
-def _children(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
-    for field, value in ast.iter_fields(node):
-        if isinstance(value, ast.AST):
-            yield field, value
-        elif isinstance(value, list):
-            for item in value:
-                if isinstance(item, ast.AST):
-                    yield field, item
+        yield from _below(inner, inner_prefix, statements=statements)
 
 
 def _docstring(node: ast.AST) -> ast.AST | None:

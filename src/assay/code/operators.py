@@ -28,6 +28,8 @@ class Operator(NamedTuple):
     find: Callable[[Spot, Program], Iterator[Replacement]]
     undone_by: tuple[str, ...]
     """Operators of the repair alphabet that can restore the text, or a program equal to it."""
+    on_statements: bool = False
+    """It acts on statements alone."""
 
 
 class Site(NamedTuple):
@@ -78,7 +80,7 @@ _ALL = (
 )
 OPERATORS: dict[str, Operator] = {o.name: o for o in _ALL}
 """Every mutation operator, by name."""
-FEATURE = _operator(statements.body_removed)
+FEATURE = _operator(statements.body_removed)._replace(on_statements=True)
 """Removes a function's body and keeps its docstring, which makes a feature task."""
 WIDER: dict[str, Operator] = {
     o.name: o
@@ -128,7 +130,7 @@ def repair_candidates(text: str, lines: Collection[int] | None = None) -> tuple[
 def _find(program: Program, chosen: Sequence[Operator], lines: Collection[int] | None) -> tuple[Site, ...]:
     wanted = None if lines is None else frozenset(lines)
     sites: dict[tuple[int, int, str], Site] = {}
-    for spot in spots(program):
+    for spot in spots(program, statements=all(operator.on_statements for operator in chosen)):
         if wanted is not None and not _on_lines(spot, wanted):
             continue
         for operator in chosen:

@@ -7,6 +7,7 @@ a pair of character offsets into the given text.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import threading
 from bisect import bisect_right
@@ -19,6 +20,8 @@ MAX_SOURCE_CHARS = 2_000_000
 _PARSING = threading.Lock()
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.IfExp, ast.ExceptHandler, ast.comprehension, ast.Assert)
+_MARKS = (ast.expr_context, ast.boolop, ast.operator, ast.unaryop, ast.cmpop)
+_OF_STATEMENTS = {"body", "orelse", "finalbody", "handlers", "cases"}
 AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -56,7 +59,7 @@ class Program:
     def __init__(self, text: str, tree: ast.Module) -> None:
         self.text = text
         self.tree = tree
-        self.lines = _LINE.findall(text)
+        self.lines = split_lines(text)
         self._starts = [0]
         for line in self.lines:
             self._starts.append(self._starts[-1] + len(line))
@@ -88,6 +91,11 @@ class Program:
         return Span(self._starts[first - 1], self._starts[min(last, len(self.lines))])
 
 
+def split_lines(text: str) -> list[str]:
+    """Returns the lines of a program with their line ends, as `ast` counts them."""
+    return _LINE.findall(text)
+
+
 def parse_tree(text: str | bytes) -> ast.Module:
     """Calls `ast.parse` under a lock: early releases of Python 3.11 count the depth of all threads together."""
     with _PARSING:
@@ -112,31 +120,55 @@ def functions(program: Program) -> tuple[FunctionInfo, ...]:
     return tuple(_functions(program.tree, ""))
 
 
+@functools.lru_cache(maxsize=1024)
+def functions_of(text: str) -> tuple[FunctionInfo, ...]:
+    """Parses a program and returns its functions, as `functions` does: one file is asked for by many of its changes.
+    Raises `SourceError`."""
+    return functions(parse(text))
+
+
 def _functions(node: ast.AST, prefix: str) -> Iterator[FunctionInfo]:
-    for child in ast.iter_child_nodes(node):
+    for field, child in children(node):
         if isinstance(child, AnyFunction):
             yield _describe(child, prefix + child.name)
             yield from _functions(child, f"{prefix}{child.name}.<locals>.")
         elif isinstance(child, ast.ClassDef):
             yield from _functions(child, f"{prefix}{child.name}.")
-        else:
+        elif field in _OF_STATEMENTS:
             yield from _functions(child, prefix)
+
+
+def children(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    """Yields the syntax nodes directly below one with the fields that hold them, in text order, without the marks of
+    operators and of loading and storing, which have no place in the text."""
+    for field in node._fields:
+        value = getattr(node, field, None)
+        if isinstance(value, list):
+            for item in value:
+                if isinstance(item, ast.AST) and not isinstance(item, _MARKS):
+                    yield field, item
+        elif isinstance(value, ast.AST) and not isinstance(value, _MARKS):
+            yield field, value
 
 
 def _describe(node: AnyFunction, name: str) -> FunctionInfo:
     first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
     documented = has_docstring(node)
     body = node.body[1:] if documented and len(node.body) > 1 else node.body
-    inner = [n for statement in body for n in ast.walk(statement)]
-    branches = sum(isinstance(n, _BRANCHES) for n in inner)
-    branches += sum(len(n.values) - 1 for n in inner if isinstance(n, ast.BoolOp))
+    statements = branches = 0
+    pending: list[ast.AST] = [*body]
+    while pending:
+        inner = pending.pop()
+        statements += isinstance(inner, ast.stmt)
+        branches += len(inner.values) - 1 if isinstance(inner, ast.BoolOp) else isinstance(inner, _BRANCHES)
+        pending += [child for _, child in children(inner)]
     return FunctionInfo(
         name=name,
         line=first,
         def_line=node.lineno,
         body_line=body[0].lineno,
         end_line=node.end_lineno or node.lineno,
-        statements=sum(isinstance(n, ast.stmt) for n in inner),
+        statements=statements,
         complexity=1 + branches,
         documented=documented,
     )

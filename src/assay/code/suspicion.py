@@ -162,21 +162,16 @@ def decode_source(data: bytes) -> tuple[str, tuple[Suspicion, ...]]:
 
 
 def _find(source: str) -> Iterator[Suspicion]:
-    tree = parse_tree(source)
-    documents = _docstrings(tree)
-    for node in ast.walk(tree):
+    documents: set[int] = set()  # standalone strings, which only document; a parent is walked before its children
+    for node in ast.walk(parse_tree(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            documents.add(id(node.value))
         line = getattr(node, "lineno", 1)
         text = node.value if isinstance(node, ast.Constant) and id(node) not in documents else None
         if isinstance(text, str) and _TEST_FILE.search(text[:10_000]):
             yield Suspicion("test_files", text[:200], line)
         for name, what in _of(node):
             yield Suspicion(name, what[:200], line)
-
-
-def _docstrings(tree: ast.Module) -> set[int]:
-    """Returns the ids of standalone strings, which only document."""
-    alone = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
-    return {id(value) for value in alone if isinstance(value, ast.Constant)}
 
 
 def _of(node: ast.AST) -> Iterator[tuple[str, str]]:

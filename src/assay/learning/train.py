@@ -124,6 +124,7 @@ class _Training:
             with_secrets=recipe.with_secrets,
             allow_task_code=recipe.allow_task_code,
             align=recipe.align,
+            turn_rewards=recipe.turn_rewards,
         )
         found = self._rows_of_runs(recipe.runs, config)
         others = [run for run in read_selected(recipe.selected) if run not in recipe.runs]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+
+import msgspec
 
 from assay.records import Step, Trajectory
 from assay.verdicts import is_imported_record
+
+from .rows import TrainingRow
 
 
 class _StepReward(NamedTuple):
@@ -50,6 +55,29 @@ def initial_state(trajectory: Trajectory) -> str:
     fork = trajectory.started.config.get("fork")
     state = fork.get("state") if isinstance(fork, dict) else None
     return str(state) if state is not None else f"beginning of {trajectory.task_digest}"
+
+
+def progress_gains(trajectory: Trajectory) -> dict[int, float]:
+    """Returns by how much each step raised the environment's report of progress, which starts at 0."""
+    found, before = {}, 0.0
+    for step, paid in sorted(_step_rewards(trajectory).items()):
+        if paid.progress is not None:
+            found[step], before = paid.progress - before, paid.progress
+    return found
+
+
+def set_turn_rewards(rows: Sequence[TrainingRow], by_step: Mapping[int, float]) -> list[TrainingRow]:
+    """Returns the rows of an attempt with the rewards of their turns by step; 0 for a step without one."""
+    return [
+        msgspec.structs.replace(
+            row,
+            turns=tuple(
+                msgspec.structs.replace(turn, reward=0.0 if turn.step is None else by_step.get(turn.step, 0.0))
+                for turn in row.turns
+            ),
+        )
+        for row in rows
+    ]
 
 
 def _step_rewards(trajectory: Trajectory) -> dict[int, _StepReward]:

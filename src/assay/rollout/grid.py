@@ -248,7 +248,7 @@ async def run_grid(
                 require_same_arguments(store, named, None if tasks is None else inputs.tasks)
             # A sealed run counts as complete.
             if not Layout(settings.store, config.run).is_sealed:
-                await resume_run(config.run, settings, shared, tasks=inputs.tasks, budget=budget, **given)
+                await resume_run(config.run, settings, shared, tasks=inputs.undisturbed, budget=budget, **given)
             summaries.append(RunSummary(config.run, settings.store))
         else:
             summaries.append(await start_run(config, settings, shared, inputs=inputs, **given))

@@ -42,14 +42,19 @@ class RunInputs:
         self.history = UseHistory(root)
 
     @cached_property
-    def tasks(self) -> tuple[LoadedTask, ...]:
-        """The tasks. Raises `UserError` if one does not load."""
+    def undisturbed(self) -> tuple[LoadedTask, ...]:
+        """The tasks as they are without the disturbances of the configuration. Raises `UserError` if one does not
+        load."""
         with _interruptible():
             if self._given is not None:
-                return disturb_tasks(self._given, self._config.disturb)
-            if self._recorded:
-                return find_recorded_tasks(self._config)
-            return disturb_tasks(find_tasks(self._config.tasks), self._config.disturb)
+                return tuple(self._given)
+            return find_recorded_tasks(self._config) if self._recorded else find_tasks(self._config.tasks)
+
+    @cached_property
+    def tasks(self) -> tuple[LoadedTask, ...]:
+        """The tasks. Raises `UserError` if one does not load or cannot be disturbed."""
+        with _interruptible():
+            return disturb_tasks(self.undisturbed, self._config.disturb)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -79,9 +84,9 @@ def resolve_models(config: RunConfig, settings: Settings) -> RunConfig:
 
 
 def find_recorded_tasks(config: RunConfig) -> tuple[LoadedTask, ...]:
-    """Returns the tasks of a run to complete. Raises `UserError` if one does not load."""
+    """Returns the tasks of a run to complete, undisturbed. Raises `UserError` if one does not load."""
     try:
-        return disturb_tasks(find_tasks(config.tasks), config.disturb)
+        return find_tasks(config.tasks)
     except UserError as exc:
         if all(t.startswith("family:") or Path(t).is_absolute() for t in config.tasks):
             raise

@@ -9,10 +9,13 @@ from typing import Any
 
 import msgspec
 
+from assay.environments.task_digest import digest_by_path
 from assay.errors import UserError
 from assay.misfits import shorten
+from assay.rollout.attempt.disturbed_tasks import disturb_tasks
 from assay.store import ADMISSION, RunStore
 from assay.tasks import LoadedTask
+from assay.tasks.named_code import find_code_of
 
 from .config import RunConfig
 
@@ -151,7 +154,33 @@ def new_run_name(agent: str) -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() // 1000 % 1_000_000:06d}-{short}"
 
 
-def require_same_tasks(recorded: dict[str, Any], found: Sequence[LoadedTask]) -> None:
+def match_tasks(
+    recorded: Mapping[str, str], tasks: Sequence[LoadedTask], disturb: str | None = None
+) -> tuple[LoadedTask, ...]:
+    """Returns the tasks of a run that is completed, under its disturbances, and further ones that were found with them.
+
+    A task whose code is in files keeps the digest that the run recorded by their paths, and its attempts their seeds.
+
+    Raises:
+        UserError: A task is missing, or has another digest.
+    """
+    found = disturb_tasks(tasks, disturb)
+    if any(recorded.get(one.task.id, one.task.digest) != one.task.digest for one in found):
+        by_path = disturb_tasks(map(_digest_by_path, tasks), disturb)
+        pairs = zip(found, by_path, strict=True)
+        found = tuple(old if recorded.get(old.task.id) == old.task.digest else new for new, old in pairs)
+    _require_same_tasks(recorded, found)
+    return found
+
+
+def _digest_by_path(loaded: LoadedTask) -> LoadedTask:
+    """Returns a task of a family with the digest that earlier versions gave it."""
+    if loaded.folder is not None or not find_code_of(loaded):
+        return loaded
+    return loaded._replace(task=msgspec.structs.replace(loaded.task, digest=digest_by_path(loaded.task)))
+
+
+def _require_same_tasks(recorded: Mapping[str, str], found: Sequence[LoadedTask]) -> None:
     present = {t.task.id: t.task.digest for t in found}
     changed = [task for task, digest in recorded.items() if present.get(task) != digest]
     renamed = {t.task.digest: t.task.id for t in found if t.task.id not in recorded}

@@ -20,7 +20,6 @@ from assay.environments.workspace.layer_exchange import LayerExchange
 from assay.errors import CheckDefinitionError, UserError
 from assay.gateway.interface import ModelBackend
 from assay.plugins import load, names_code
-from assay.rollout.attempt.disturbed_tasks import disturb_tasks
 from assay.rollout.attempt.endpoint import GatewayHandle
 from assay.rollout.attempt.models import open_model
 from assay.rollout.attempt.preparation import Preparer
@@ -56,7 +55,7 @@ from .config import RunConfig
 from .plan import PlannedAttempt, plan, require_plannable
 from .progress import Progress
 from .run_inputs import RunInputs, find_recorded_tasks, require_user_model, resolve_models
-from .run_manifest import PLACE, count_left, new_run_name, read_manifest, require_complete, require_same_tasks
+from .run_manifest import PLACE, count_left, match_tasks, new_run_name, read_manifest, require_complete
 
 if TYPE_CHECKING:
     from assay.verify.splice.screening import ScreeningJudges
@@ -226,8 +225,7 @@ async def resume_run(
         _require_same_parts(store, parts)
         if budget is not None:
             config = msgspec.structs.replace(config, budget_usd=budget.cost_usd, budget_calls=budget.calls)
-        found = find_recorded_tasks(config) if tasks is None else disturb_tasks(tasks, config.disturb)
-        require_same_tasks(recorded, found)
+        found = match_tasks(recorded, find_recorded_tasks(config) if tasks is None else tasks, config.disturb)
         found = tuple(one for one in found if one.task.id in recorded)  # a folder may hold others by now
         contracts = load_run_contracts(config, found)
         if {c.name: c.digest for c in contracts} != store.manifest().get("contracts", {}):

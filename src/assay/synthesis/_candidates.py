@@ -6,6 +6,7 @@ that fit, the ones tried least are the likeliest. Only lines that a test ran are
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from assay.code.operators import FEATURE, Site, apply_all, find_sites
-from assay.code.source import FunctionInfo, SourceError, functions, parse
+from assay.code.source import FunctionInfo, SourceError, functions_of
 from assay.code.spectra import CoverageRun, Line, covering_tests
 from assay.records import digest_record
 
@@ -91,21 +92,14 @@ def find_targets(tree: SourceTree, reference: Reference, config: SynthesisConfig
         for test, files in sorted(reference.covered.items())
     ]
     known = {line.path for run in runs for line in run.lines}
-    results: list[CoveredFunction] = []
+    found: list[tuple[str, FunctionInfo]] = []
     for path in tree.modules:
-        if path not in known:
-            continue
-        try:
-            shuffled = functions(parse(tree.files[path].decode()))
-        except (SourceError, UnicodeDecodeError):
-            continue
-        tests = covering_tests(runs, {f.name: (path, f.body_line, f.end_line) for f in shuffled})
-        results += [
-            CoveredFunction(path, f, tests[f.name])
-            for f in shuffled
-            if 1 <= len(tests[f.name]) <= config.covering_tests
-        ]
-    return tuple(results)
+        if path in known:
+            with contextlib.suppress(SourceError, UnicodeDecodeError):
+                found += [(path, f) for f in functions_of(tree.files[path].decode())]
+    tests = covering_tests(runs, {f"{path}::{f.name}": (path, f.body_line, f.end_line) for path, f in found})
+    results = (CoveredFunction(path, f, tests[f"{path}::{f.name}"]) for path, f in found)
+    return tuple(one for one in results if 1 <= len(one.tests) <= config.covering_tests)
 
 
 class _Pool:

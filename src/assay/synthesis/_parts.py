@@ -7,13 +7,12 @@ reverted alone, and the failing tests are run: a part that makes a test fail is 
 from __future__ import annotations
 
 import difflib
-import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from assay.code.batches import JobResult
-from assay.code.source import FunctionInfo, Program, SourceError, functions, parse
+from assay.code.source import SourceError, functions_of, parse, split_lines
 
 from ._reference import merge_cases
 
@@ -105,24 +104,19 @@ def partial_repairs(right: Mapping[str, str], broken: Mapping[str, str]) -> tupl
 def return_constant(text: str, name: str, constant: str) -> str:
     """Returns the text with a function's body replaced by a constant; unchanged if it is missing or one line."""
     try:
-        program, found = _parse_functions(text)
+        found = functions_of(text)
     except SourceError:
         return text
     for function in found:
         if function.name == name and function.body_line > function.def_line:
-            span = program.whole_lines(function.body_line, function.end_line)
-            first = program.lines[function.body_line - 1]
+            lines = split_lines(text)
+            first = lines[function.body_line - 1]
             indent = first[: len(first) - len(first.lstrip())]
-            new = f"{text[: span.start]}{indent}return {constant}\n{text[span.end :]}"
-            return new if _is_program(new) else text
+            head = [*lines[function.line - 1 : function.body_line - 1], f"{indent}return {constant}\n"]
+            if not _is_program("".join(["if True:\n" if head[0][:1].isspace() else "", *head])):
+                return text
+            return "".join([*lines[: function.line - 1], *head, *lines[function.end_line :]])
     return text
-
-
-@functools.lru_cache(maxsize=8)
-def _parse_functions(text: str) -> tuple[Program, tuple[FunctionInfo, ...]]:
-    """Parses a text, of which several functions are replaced one after another."""
-    program = parse(text)
-    return program, functions(program)
 
 
 def _is_program(text: str) -> bool:
@@ -135,7 +129,7 @@ def _is_program(text: str) -> bool:
 
 def _functions(text: str) -> list[tuple[str, int, int]]:
     try:
-        return [(f.name, f.line, f.end_line) for f in _parse_functions(text)[1]]
+        return [(f.name, f.line, f.end_line) for f in functions_of(text)]
     except SourceError:
         return []
 

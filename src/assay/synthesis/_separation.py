@@ -10,6 +10,7 @@ those. All other tests stay in process, with the reason. A plan does not depend 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
@@ -311,7 +312,7 @@ def _build_plan(tree: SourceTree, candidate: _CandidatePlan) -> SeparationPlan:
     guards = candidate.guards
     used = sorted({entry for test in (*carried.values(), *guards.values()) for entry in test.uses})
     deciding = sorted({entry for test in carried.values() for entry in test.uses})
-    modules = {_module_name(tree, path): path for path in tree.modules}
+    modules = {_module_name(tuple(tree.roots), path): path for path in tree.modules}
     cases = (*candidate.deciding.cases, *(case for case in candidate.deciding.passing if case in candidate.reasons))
     return SeparationPlan(
         package=deciding[0].partition(":")[0].partition(".")[0] if deciding else tree.import_names[0],
@@ -372,8 +373,16 @@ def _source_digest(tree: SourceTree, one: DecidingTests, path: str) -> str:
     return hashlib.sha256(tree.files[path] if text is None else text.encode()).hexdigest()
 
 
-def _module_name(tree: SourceTree, path: str) -> str:
-    roots = sorted((root for root in tree.roots if root in (".", "") or path.startswith(root + "/")), key=len)
-    inner = path if not roots or roots[-1] in (".", "") else path.removeprefix(roots[-1] + "/")
+def plan_on_reference(plan: SeparationPlan, tree: SourceTree) -> SeparationPlan:
+    """Returns a plan for a judge that has the unbroken tree for the task's image."""
+    modules = {_module_name(tuple(tree.roots), path): path for path in tree.modules}
+    sources = {name: hashlib.sha256(tree.files[modules[name]]).hexdigest() for name in plan.sources}
+    return msgspec.structs.replace(plan, sources=sources)
+
+
+@functools.lru_cache(maxsize=16_384)
+def _module_name(roots: tuple[str, ...], path: str) -> str:
+    around = sorted((root for root in roots if root in (".", "") or path.startswith(root + "/")), key=len)
+    inner = path if not around or around[-1] in (".", "") else path.removeprefix(around[-1] + "/")
     parts = PurePosixPath(inner).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

@@ -116,3 +116,59 @@ def test_wrong_options_are_refused() -> None:
             MiniWobWorld(parameters, 0)
     with pytest.raises(UserError, match="of the family 'miniwob'"):
         MiniWobTasks(page="nothing").tasks(1, 0)
+
+
+def without_reward(world: MiniWobWorld) -> bool:
+    facts = world.facts()
+    return (facts["raw_reward"], facts["success"]) == (0.0, False)
+
+
+@pytest.mark.parametrize("address", ["miniwob/click-test.html", "core/core.css"])
+async def test_an_episode_that_is_left_has_ended_without_a_reward(address: str) -> None:
+    world = MiniWobWorld({"page": "book-flight", "pictures": False}, 1)
+    try:
+        left = await world.call("goto", {"url": f"{HOME}{address}"})
+        assert "The episode has ended with the reward 0." in left.content
+        assert (await world.call("mouse_click", {"x": 80, "y": 100})).error  # which would begin an easier episode
+        assert world.facts()["done"]
+        assert without_reward(world)
+    finally:
+        await world.close()
+
+
+async def test_an_episode_of_another_tab_does_not_count() -> None:
+    world = MiniWobWorld({"page": "click-test", "pictures": False}, 1)
+    try:
+        await world.call("new_tab", {})
+        shown = (await world.call("mouse_click", {"x": 80, "y": 100})).content
+        assert "10 / 10sec" in shown  # the page of the tab began an episode of its own
+        await world.call("click", {"bid": number(shown, 'button "Click Me!"')})
+        assert without_reward(world)
+        shown = (await world.call("tab_focus", {"index": 0})).content
+        await world.call("click", {"bid": number(shown, 'button "Click Me!"')})
+        assert world.facts()["success"]
+    finally:
+        await world.close()
+
+
+async def test_a_wrong_answer_is_not_undone_by_the_second_click_of_two() -> None:
+    world = MiniWobWorld({"page": "click-test-2", "pictures": False}, 1)
+    try:
+        tree = (await world.call("read_page", {})).content
+        assert world.utterance == "Click button ONE."
+        await world.call("dblclick", {"bid": number(tree, 'button "TWO"')})  # the second one begins another episode
+        assert world.facts()["done"]
+        assert without_reward(world)
+    finally:
+        await world.close()
+
+
+async def test_acts_that_no_record_can_hold_are_errors_of_the_agent() -> None:
+    world = MiniWobWorld({"page": "click-test", "pictures": False}, 1)
+    try:
+        for value in ("\ud800", "\0", "x" * 300_000):
+            assert (await world.call("fill", {"bid": "1", "value": value})).error
+        assert world.episode()["errors"] == [True] * 3
+        assert await world.digest()
+    finally:
+        await world.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from urllib.parse import urlencode
 
 import pytest
@@ -104,3 +105,55 @@ def test_recorded_requests_are_judged_like_those_of_a_trace() -> None:
     assert judge("PY-2") == "POST __BANK__/bank/remove_payee: other data"
     page = NetworkEvaluator(NetworkSpec(url="__BANK__/bank"))
     assert judge_network(page, trace, {"__BANK__": (ORIGIN,)}, navigates=True) == ""
+
+
+def test_what_is_kept_of_a_large_form_takes_no_longer_than_reading_it() -> None:
+    began = time.process_time()
+    log = RequestLog()
+    for _ in range(5):
+        add(log, "/search", {"f-text": "?" * 330_000})
+    assert time.process_time() - began < 0.5
+    assert dict(log.listed[-1].data) == {"f-text": "?" * 299 + "…"}
+
+
+@pytest.mark.parametrize("target", ["/" * 300 + "bank/close_account", "/bank?" + "&".join(["q=1"] * 40)])
+def test_an_address_that_is_not_whole_may_be_any(target: str) -> None:
+    log = RequestLog()
+    add(log, "/bank")
+    add(log, target)
+    trace = read_trace(entries_of(log.facts()))
+    absent = NetworkEvaluator(NetworkSpec(url="__BANK__/bank/close_account"), should_not_exist=True)
+    for evaluator in (absent, NetworkEvaluator(NetworkSpec(url="__BANK__/bank"))):
+        with pytest.raises(Uncovered):
+            judge_network(evaluator, trace, {"__BANK__": (ORIGIN,)}, navigates=False)
+
+
+def test_of_fields_with_one_name_the_last_counts_as_for_the_site() -> None:
+    log = RequestLog()
+    add(log, "/bank?q=a&q=z")
+    body = b"f-payee=PY-1&f-payee=PY-2"
+    head = RequestHead("POST", "/bank/pay", {"content-type": "application/x-www-form-urlencoded"})
+    log.add(ORIGIN, head, body, Response(303, b"", {}))
+    trace = read_trace(entries_of(log.facts()))
+
+    def judge(spec: NetworkSpec) -> str:
+        return judge_network(NetworkEvaluator(spec), trace, {"__BANK__": (ORIGIN,)}, navigates=False)
+
+    for value, is_sent in (("a", False), ("z", True)):
+        assert (judge(NetworkSpec(url=f"__BANK__/bank?q={value}")) == "") is is_sent
+    for payee, is_sent in (("PY-1", False), ("PY-2", True)):
+        spec = NetworkSpec(
+            url="__BANK__/bank/pay", http_method="POST", post_data={"f-payee": payee}, response_status=303
+        )
+        assert (judge(spec) == "") is is_sent
+
+
+def test_a_shortened_value_is_none_that_was_sent() -> None:
+    log = RequestLog()
+    add(log, "/bank/note", {"f-text": "x" * 300 + "y"}, status=303)
+    add(log, "/bank/rows", {f"f-{at}": "1" for at in range(31)}, status=303)
+    trace = read_trace(entries_of(log.facts()))
+    for path, data in (("note", {"f-text": "x" * 300}), ("rows", {"f-0": "1"})):
+        spec = NetworkSpec(url=f"__BANK__/bank/{path}", http_method="POST", post_data=data, response_status=303)
+        reason = judge_network(NetworkEvaluator(spec), trace, {"__BANK__": (ORIGIN,)}, navigates=False)
+        assert reason.endswith("other data")

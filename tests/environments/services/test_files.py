@@ -193,6 +193,9 @@ def test_many_marks_are_read_in_the_time_of_their_size() -> None:
     for filler in (b"\r\n--" * 200_000, b'name="' * 150_000, b"\\" * 900_000):
         with pytest.raises(ValueError, match="form"):
             read_multipart(TYPE, b"------x\r\nContent-Disposition: form-data; " + filler)
+    for filler in (b" ", b'a="', b"a", b"\\"):
+        head = b'------x\r\nContent-Disposition: form-data; name="a"' + (filler * 4_000)[:4_000] + b"\r\n\r\n\r\n"
+        assert len(read_multipart(TYPE, head * 240 + b"------x--").pairs) == 240
     assert time.process_time() - began < 2
 
 

@@ -72,13 +72,13 @@ async def test_a_script_passes_under_looks_that_choose_and_confirm_otherwise(
 @pytest.mark.long
 @pytest.mark.timeout(600)
 async def test_numbers_and_names_alone_do_not_carry_over(settings: Settings) -> None:
-    (named,) = (await carry(settings, "site", f"{SITE},theme={unlike()}", carry="names")).results
+    (named,) = (await carry(settings, "shop", f"{SHOP},theme={unlike()}", carry="names")).results
     assert named.carried is not None
     assert named.carried.outcome == ("pass", "fail")
     assert named.carried.matched < named.carried.acts
     assert named.carried.problem.startswith("no element of the page corresponds")
     assert not named.agrees
-    (numbered,) = (await carry(settings, "site", f"{SITE},theme={unlike()}")).results
+    (numbered,) = (await carry(settings, "shop", f"{SHOP},theme={unlike()}")).results
     assert numbered.comparison is not None
     assert numbered.comparison.outcome == ("pass", "fail")
 

@@ -53,19 +53,25 @@ def read_router(spelled: str, agents: Sequence[Agent], kind: str) -> Router:
     programs = [agent.name for agent in agents if needs_sandbox(agent)]
     if programs:
         raise OptionError(f"agent {kind}: route: {programs[0]} is a program in the sandbox: it cannot be led by step")
-    if spelled == AFTER_ERROR:
-        return is_after_error
-    function = load("agents", spelled) if Path(spelled.partition(":")[0]).suffix == ".py" else None
-    if not callable(function):
-        raise OptionError(f"agent {kind}: route is {spelled!r}: take {AFTER_ERROR}, or path/to/file.py:function")
+    route = load_route(spelled, f"agent {kind}")
 
     def decide(prefix: StepPrefix) -> bool:
-        chosen = call(f"router {spelled}", function, prefix)
+        chosen = route(prefix)
         if not isinstance(chosen, bool):
             raise AgentError(f"router {spelled} returned {chosen!r:.100}: True for the expensive agent, else False")
         return chosen
 
     return decide
+
+
+def load_route(spelled: str, user: str) -> Callable[[StepPrefix], object]:
+    """Returns the function that a route names. Raises `OptionError`, and `PluginLoadError` for a missing function."""
+    if spelled == AFTER_ERROR:
+        return is_after_error
+    function = load("agents", spelled) if Path(spelled.partition(":")[0]).suffix == ".py" else None
+    if not callable(function):
+        raise OptionError(f"{user}: route is {spelled!r}: take {AFTER_ERROR}, or path/to/file.py:function")
+    return lambda prefix: call(f"router {spelled}", function, prefix)
 
 
 class _StepMadeError(Exception):

@@ -12,8 +12,9 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec.structs import asdict, replace
 
+from assay.environments.task_digest import digest_task
 from assay.errors import UserError
-from assay.records import Check, Task, digest_record
+from assay.records import Check, Task
 
 SITE: Final = "site"
 """Parameter of a site's environment that holds the options of the site and the browser; all others are those of the
@@ -96,5 +97,5 @@ class FamilyPictures:
         changed = {table: {**known.get(table, {}), **options}} if table else options
         environment = replace(task.environment, parameters={**known, **changed})
         checks = (*task.checks, _POINTING) if "aims" in options else task.checks
-        digest = digest_record([task.instruction, environment, checks])
+        digest = digest_task(task.instruction, environment, checks)
         return replace(task, environment=environment, checks=checks, digest=digest)

@@ -1,15 +1,15 @@
 """Requests that the pages of an attempt made, with their answers: the network events of its record.
 
-Covered: numbers and sizes are bounded, and what was left out is counted. Values of fields whose names say that they are
-secret (passwords, tokens, keys) are not kept, neither of forms nor of addresses; headers and cookies never are, nor are
-contents of files and bodies that are no form. Style sheets and other files that a page loads are left out.
+Covered: numbers and sizes are bounded, and what was left out is counted or named. Values of fields whose names say that
+they are secret (passwords, tokens, keys) are not kept, neither of forms nor of addresses; headers and cookies never
+are, nor are contents of files and bodies that are no form. Style sheets and other files that a page loads are left out.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
@@ -44,6 +44,8 @@ class RecordedRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """Type of the answer."""
     data: tuple[tuple[str, str], ...] = ()
     """Fields of the form that was sent, in their order; files last, by their names."""
+    lacks: tuple[Literal["url", "data"], ...] = ()
+    """Parts that are not kept whole: what they name is not known. A text that was shortened ends with `…`."""
 
 
 class RequestLog:
@@ -65,8 +67,14 @@ class RequestLog:
             data = _redacted(body.decode("utf-8", "replace"))
         elif head.method != "GET" and sent == MULTIPART:
             data = _fields_of(head.headers.get("content-type", ""), body)
+        lacks: list[Literal["url", "data"]] = []
+        if len(address) > LONGEST or query.count("&") >= MOST_FIELDS:
+            lacks.append("url")
+        if len(data) > MOST_FIELDS:
+            lacks.append("data")
         self.count += 1
-        self.listed.append(RecordedRequest(head.method, address[:LONGEST], response.status, kind, data))
+        kept = RecordedRequest(head.method, _cut(address), response.status, kind, data[:MOST_FIELDS], tuple(lacks))
+        self.listed.append(kept)
         del self.listed[:-MOST_REQUESTS]
 
     def facts(self) -> dict[str, Any]:
@@ -75,13 +83,13 @@ class RequestLog:
 
 
 def _fields_of(content_type: str, body: bytes) -> tuple[tuple[str, str], ...]:
-    """Returns the fields of a form with files; of a file, its name."""
+    """Returns the fields of a form with files, and one more than are kept; of a file, its name."""
     try:
         form = read_multipart(content_type, body)
     except ValueError:
         return ()
     pairs = [*form.pairs, *((upload.field, upload.name) for upload in form.uploads)]
-    return tuple(_shorten(name, value) for name, value in pairs[:MOST_FIELDS])
+    return tuple(_shorten(name, value) for name, value in pairs[: MOST_FIELDS + 1])
 
 
 def _redacted(text: str) -> tuple[tuple[str, str], ...]:
@@ -89,10 +97,15 @@ def _redacted(text: str) -> tuple[tuple[str, str], ...]:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=10_000)
     except ValueError:
         return ()
-    return tuple(_shorten(name, value) for name, value in pairs[:MOST_FIELDS])
+    return tuple(_shorten(name, value) for name, value in pairs[: MOST_FIELDS + 1])
 
 
 def _shorten(name: str, value: str) -> tuple[str, str]:
     """Returns a field as it is kept; a value may be an address with a secret of its own."""
+    value = _cut(value)  # before it is searched
     is_secret = _SECRET.search(name) or any(_SECRET.search(part) for part in re.findall(r"[?&;]([^=&;]{1,80})=", value))
-    return name[:LONGEST], HIDDEN if is_secret else value[:LONGEST]
+    return _cut(name), HIDDEN if is_secret else value
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

@@ -15,10 +15,11 @@ from typing import Any, ClassVar, Literal
 import msgspec
 from blake3 import blake3
 
+from assay.environments.task_digest import digest_task
 from assay.environments.wrapping import WRAP, parse_wrappers
 from assay.errors import OptionError, UserError
 from assay.misfits import nearest
-from assay.records import Check, EnvironmentSpec, Task, digest_record
+from assay.records import Check, EnvironmentSpec, Task
 
 from .opening import text_world, world_kind
 
@@ -140,7 +141,7 @@ class WorldTasks:
             instruction=instruction,
             environment=spec,
             checks=checks,
-            digest=digest_record([instruction, spec, checks]),
+            digest=digest_task(instruction, spec, checks),
             split=None if self._part == "all" else self._part,
             tags=(self._short,) if solvable else (self._short, "unsolvable"),
             source=f"family {self._short}, seed {seed}",

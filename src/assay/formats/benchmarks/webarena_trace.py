@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
-from urllib.parse import SplitResult, parse_qs, unquote, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qs, parse_qsl, unquote, urlencode, urlsplit
 
 MOST_EVENTS: Final = 20_000
 """Entries of a trace; more are not judged."""
@@ -69,16 +69,24 @@ def entries_of(requests: Mapping[str, Any]) -> list[dict[str, Any] | None]:
 
     Args:
         requests: `facts["browser"]["requests"]` of the attempt. Each page counts as one that the agent went to. Where
-            requests were left out, the first entry is a damaged one, so that their absence proves nothing.
+            requests were left out, the first entry is a damaged one, so that their absence proves nothing; so is a
+            request whose address is not whole. Of fields with one name the last one counts, as for the site.
     """
     listed = requests["last"]
     entries: list[dict[str, Any] | None] = [None] if requests["count"] > len(listed) else []
     for one in listed:
+        lacks = one.get("lacks") or ()
+        if "url" in lacks:
+            entries.append(None)
+            continue
         kind = str(one.get("kind", "text/html"))
         headers = [{"name": "accept", "value": kind}]
-        request = {"method": one["method"], "url": one["url"], "headers": headers}
-        if one.get("data"):
-            request["postData"] = {"mimeType": _FORM, "text": urlencode([tuple(pair) for pair in one["data"]])}
+        base, mark, query = one["url"].partition("?")
+        url = base + mark + urlencode(dict(parse_qsl(query, keep_blank_values=True)))
+        request = {"method": one["method"], "url": url, "headers": headers}
+        if one.get("data") and "data" not in lacks:
+            text = urlencode({name: value for name, value in one["data"]})
+            request["postData"] = {"mimeType": _FORM, "text": text}
         response = {"status": one["status"], "redirectURL": "", "headers": [], "cookies": [], "content": {}}
         entries.append({"request": request, "response": response})
     return entries

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -15,8 +16,10 @@ import numpy as np
 
 from assay.learning.rows import TrainingRow, TurnSpan, spread_credit
 
+from .actor_weights import ActorWeight, Attempt, multiply_by_weight, weights_of_rows
 from .compose import CreditConfig, compute_credit
-from .interface import BROKE, NOT_JUDGED, OUTCOMES, UNKNOWN, Batch, Credit, make_batch
+from .evidence import exclusion_reasons
+from .interface import BROKE, FAIL, NOT_JUDGED, OUTCOMES, UNKNOWN, Batch, Credit, make_batch
 
 _NUMBER = re.compile(r"(?:(?:v|version|step|iteration|iter|policy)[-_ ]?)?(\d{1,15})", re.IGNORECASE)
 
@@ -218,6 +221,8 @@ class CreditedRows(NamedTuple):
     rows: list[TrainingRow]
     credit: Credit
     batch: Batch
+    actors: Mapping[tuple[str, str], ActorWeight] = MappingProxyType({})
+    """Weights by group and actor; empty unless they were asked for."""
 
 
 def assign_credit(
@@ -235,4 +240,21 @@ def assign_credit(
     config = config or CreditConfig()
     made = build_batch(listed, columns or Columns(sub_agents=config.method == "m-grpo"), **extra)
     credit = compute_credit(made.batch, config)
-    return CreditedRows(apply_credit(listed, made, credit), credit, made.batch)
+    if config.actors == "equal":
+        return CreditedRows(apply_credit(listed, made, credit), credit, made.batch)
+    weights = weights_of_rows(listed, _counted_outcomes(made, config))
+    of_turns = [(listed[number].group, listed[number].actor) for number, _ in made.positions]
+    weighed = multiply_by_weight(credit.advantage.astype(np.float64), of_turns, weights).astype(np.float32)
+    credit = credit._replace(advantage=weighed)
+    return CreditedRows(apply_credit(listed, made, credit), credit, made.batch, weights)
+
+
+def _counted_outcomes(made: RowBatch, config: CreditConfig) -> dict[Attempt, float]:
+    """Returns the rewards of the attempts that count, as the method sees them: of a dishonest one at most 0."""
+    batch, aware = made.batch, config.evidence == "aware"
+    left_out = np.isnan(batch.reward)
+    if aware:
+        left_out |= exclusion_reasons(batch, dishonest=config.dishonest, need_integrity=config.need_integrity) != ""
+    reward = np.where(aware & (batch.integrity == FAIL), np.minimum(batch.reward, 0.0), batch.reward)
+    named = zip(made.attempts, reward.tolist(), left_out.tolist(), strict=True)
+    return {key[:2]: value for key, value, is_out in named if not is_out}

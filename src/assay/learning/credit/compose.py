@@ -43,6 +43,9 @@ class CreditConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Leaves out passes without an integrity verdict."""
     masks: tuple[MaskStage, ...] = ()
     """Masks, applied in order."""
+    actors: Literal["equal", "rank-consistency"] = "equal"
+    """Weights of a team's actors. `rank-consistency`: the larger, the better the rewards of an actor's own turns order
+    the attempts of a group as their outcomes do; see the page about credit."""
 
 
 _UNRECORDED = {

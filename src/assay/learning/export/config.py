@@ -50,6 +50,9 @@ class WriteConfig(RowsConfig, frozen=True, forbid_unknown_fields=True, kw_only=T
     """Credit method for targets with advantages, as in `assay plugins`; default: grpo."""
     credit_options: dict[str, Any] = msgspec.field(default_factory=dict)
     """Options of the method, as key=value."""
+    credit_actors: Literal["equal", "rank-consistency"] = "equal"
+    """Weights of a team's actors in the credit. `rank-consistency`: the larger, the better the rewards of an actor's
+    own turns (`--turn-rewards`) order the attempts of a group as their outcomes do."""
     length: int = 0
     """Tokens of a packed sequence, for packing targets; 0: as long as the longest row."""
     split: str = "train"

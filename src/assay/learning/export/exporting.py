@@ -285,7 +285,7 @@ class _RunSource:
 
 
 def _credit_of(config: WriteConfig) -> CreditConfig:
-    return CreditConfig(method=config.credit or "grpo", options=config.credit_options)
+    return CreditConfig(method=config.credit or "grpo", options=config.credit_options, actors=config.credit_actors)
 
 
 def _informative_fields(row: TrainingRow) -> set[str]:

@@ -36,7 +36,7 @@ from assay.rollout.cluster.workloads import PUBLISHED_CONCURRENCY, WORKLOAD
 from assay.rollout.config import RunConfig
 from assay.rollout.plan import PlannedAttempt
 from assay.rollout.progress import Progress, SpokenTally, Tally
-from assay.rollout.run_manifest import read_manifest, require_same_tasks
+from assay.rollout.run_manifest import match_tasks, read_manifest
 from assay.rollout.runs import prepare_run
 from assay.settings import Settings
 from assay.store import RunStore, final_rows, list_runs
@@ -81,8 +81,7 @@ def plan_part(config: RunConfig, agent: str, tasks: Sequence[LoadedTask]) -> lis
 
 def find_part_tasks(found: Sequence[LoadedTask], recorded: dict[str, str]) -> tuple[LoadedTask, ...]:
     """Returns the tasks of a part among those of its sources. Raises `UserError` if one is missing or has changed."""
-    require_same_tasks(recorded, found)
-    return tuple(loaded for loaded in found if loaded.task.id in recorded)
+    return tuple(loaded for loaded in match_tasks(recorded, found) if loaded.task.id in recorded)
 
 
 @contextlib.asynccontextmanager

@@ -18,7 +18,7 @@ from urllib.parse import quote_plus
 import msgspec
 from msgspec import Meta
 
-from assay.environments.browser.request_log import HIDDEN, LONGEST, MOST_FIELDS
+from assay.environments.browser.request_log import HIDDEN, LONGEST
 from assay.errors import TaskError
 from assay.formats.benchmarks.webarena_network import NetworkEvaluator, judge_network
 from assay.formats.benchmarks.webarena_patterns import Uncovered
@@ -90,6 +90,6 @@ def _is_cut(requests: Mapping[str, Any]) -> bool:
         data = one.get("data") or ()
         texts = [one["url"], *(value for _, value in data)]
         hidden = (HIDDEN, quote_plus(HIDDEN))
-        if len(data) >= MOST_FIELDS or any(len(text) >= LONGEST or any(h in text for h in hidden) for text in texts):
+        if one.get("lacks") or any(len(text) >= LONGEST or any(h in text for h in hidden) for text in texts):
             return True
     return False

@@ -60,9 +60,6 @@ SLOW_SHARE = 0.25
 """Share of the slots that slow answers leave."""
 MOST_AHEAD = 4096
 """Leases that wait at an agent at most, beyond its slots."""
-SCAN_S = 30.0
-"""From one look for trials that outlived their leases to the next, in polls."""
-
 CRASHES_IN_A_ROW = 3
 """Trials without a record after which an agent rests."""
 FIRST_REST_S, LONGEST_REST_S = 5.0, 60.0
@@ -100,10 +97,10 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _LeaseState:
     """A lease and its phase. The task is that of its trial, once that runs."""
 
-    __slots__ = ("ended_at", "is_cut", "lease", "phase", "received_at", "started_at", "task")
+    __slots__ = ("ended_at", "is_cut", "lease", "phase", "received_at", "ref", "started_at", "task")
 
-    def __init__(self, lease: Lease, received_at: float) -> None:
-        self.lease, self.received_at, self.started_at, self.ended_at = lease, received_at, 0.0, 0.0
+    def __init__(self, lease: Lease, ref: LeaseRef, received_at: float) -> None:
+        self.lease, self.ref, self.received_at, self.started_at, self.ended_at = lease, ref, received_at, 0.0, 0.0
         self.is_cut = False
         self.phase: Literal["waiting", "starting", "running", "uploading"] = "waiting"
         self.task: asyncio.Task[None] | None = None
@@ -164,7 +161,8 @@ class NodeAgent:
         self._polled_at: float | None = None
         self.endings: Counter[Ending] = Counter()
         """Number of leases that ended, by ending."""
-        self._scan_at = -math.inf
+        self._late_at = math.inf
+        """No running trial outlives its lease before."""
         self._stopped = asyncio.Event()
         self._idle = asyncio.Event()
         self._received = asyncio.Event()
@@ -298,7 +296,7 @@ class NodeAgent:
             else:
                 self._epochs[lease.run] = lease.epoch
                 capacity -= 1
-                one = self._leases[ref] = _LeaseState(lease, now)
+                one = self._leases[ref] = _LeaseState(lease, ref, now)
                 self._waiting.append(one)
         self._start_trials()
         return GrantReply(tuple(refused))
@@ -360,9 +358,10 @@ class NodeAgent:
             one.phase == "uploading" and now - one.ended_at > LAG_S for one in self._leases.values()
         ):
             self.on_overload()
-        if now >= self._scan_at:
-            self._scan_at = now + SCAN_S
+        if now > self._late_at:
             self._cut_trials(late_only=True)
+            left = [one for one in self._leases.values() if one.phase in ("starting", "running") and not one.is_cut]
+            self._late_at = min((one.started_at + one.lease.lifetime_s for one in left), default=math.inf)
         while self._waiting and now - self._waiting[0].received_at > self._waiting[0].lease.start_within_s:
             self._report_end(self._waiting.popleft(), self._make_token(), "returned")
 
@@ -371,22 +370,20 @@ class NodeAgent:
             return
         if not self._waiting:
             return
-        now = self.clock()
-        while self._waiting and self._running < self.limit.allowed:
+        now, allowed = self.clock(), self.limit.allowed
+        while self._waiting and self._running < allowed:
             one = self._waiting.popleft()
             one.phase, one.started_at = "starting", now
+            self._late_at = min(self._late_at, now + one.lease.lifetime_s)
             self._running += 1
-            one.task = self._group.create_task(self._run_lease(one))
-
-    async def _run_lease(self, one: _LeaseState) -> None:
-        if self._is_draining(one.lease):
-            self._running -= 1
-            self._report_end(one, self._make_token(), "returned")
-        else:
-            await self._run_and_upload(one)
+            one.task = self._group.create_task(self._run_and_upload(one))
 
     async def _run_and_upload(self, one: _LeaseState) -> None:
         token = self._make_token()
+        if self._is_draining(one.lease):
+            self._running -= 1
+            self._report_end(one, token, "returned")
+            return
         one.phase = "running"
         outcome = None
         try:
@@ -450,8 +447,10 @@ class NodeAgent:
                 ending, result = await self._commit(lease, token, outcome)
             self.on_reply()
         finally:
+            was_full = self._spooled_bytes > self.config.spool_bytes
             self._spooled_bytes -= size
-            self._start_trials()
+            if was_full:
+                self._start_trials()
         observer = self._observers(lease.run)
         if observer is not None:
             observer.on_upload(outcome.body.chain, started, ending)
@@ -482,7 +481,7 @@ class NodeAgent:
         use: ModelUse = NO_USE,
     ) -> None:
         lease = one.lease
-        del self._leases[lease.ref]
+        del self._leases[one.ref]
         self.endings[ending] += 1
         self._ends[token] = TrialEnd(lease.run, lease.attempt, token, ending, result, use)
         if self._draining or self._left_runs or not self._leases:

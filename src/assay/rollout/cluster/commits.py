@@ -26,7 +26,7 @@ import msgspec
 from assay.errors import StoreError
 from assay.records import DIGEST_PREFIX, GENESIS
 from assay.rollout.attempt.trial import TrialResult
-from assay.store.chain import link_digest
+from assay.store.chain import link_digests
 from assay.store.objects.interface import ObjectStore
 
 from .objects import create_or_read, cut_key, final_key, list_pages, read_object, run_prefix
@@ -179,17 +179,24 @@ async def keep_cut(
 
 async def list_finals(objects: ObjectStore, run: str, patience_s: float | None = None) -> set[str]:
     """Returns the names (`object_name`) of a run's attempts that have a final object. Raises `ObjectStoreError`."""
-    return set(await list_final_sizes(objects, run, patience_s))
+    names: set[str] = set()
+    begin = len(_finals_prefix(run)) + len("hh/")
+    async for page in list_pages(objects, _finals_prefix(run), patience_s):
+        names.update([entry.key[begin:] for entry in page])
+    return names
 
 
 async def list_final_sizes(objects: ObjectStore, run: str, patience_s: float | None = None) -> dict[str, int]:
     """Returns the bytes of each object that `list_finals` names. Raises `ObjectStoreError`."""
     sizes: dict[str, int] = {}
-    prefix = f"{run_prefix(run)}finals/"
-    begin = len(prefix) + len("hh/")
-    async for page in list_pages(objects, prefix, patience_s):
+    begin = len(_finals_prefix(run)) + len("hh/")
+    async for page in list_pages(objects, _finals_prefix(run), patience_s):
         sizes.update([(entry.key[begin:], entry.size) for entry in page])
     return sizes
+
+
+def _finals_prefix(run: str) -> str:
+    return f"{run_prefix(run)}finals/"
 
 
 async def read_final(objects: ObjectStore, run: str, attempt: str, size: int | None = None) -> TrialRecord:
@@ -263,9 +270,7 @@ def encode_input(run: str, body: TrialBody) -> bytes:
 
 def head_of(chain: str, events: Sequence[bytes]) -> str:
     """Returns the head of a chain of these events."""
-    head = GENESIS
-    for index, event in enumerate(events):
-        head = link_digest(chain, index, head, event)
+    *_, head = GENESIS, *link_digests(chain, 0, GENESIS, events)
     return head
 
 

@@ -16,7 +16,7 @@ from assay.errors import UserError
 from assay.rollout.attempt.preparation import layer_demands
 from assay.rollout.limits.contract_guards import ActiveContracts
 from assay.rollout.run_inputs import find_recorded_tasks
-from assay.rollout.run_manifest import parse_manifest, require_same_tasks
+from assay.rollout.run_manifest import match_tasks, parse_manifest
 from assay.rollout.runs import RunResources, load_run_contracts, make_services, open_resources
 from assay.rollout.telemetry.observer import RunObserver
 from assay.rollout.telemetry.opening import TraceIdentity, open_telemetry
@@ -49,7 +49,10 @@ async def load_published(published: PublishedRun, context: NodeContext) -> NodeR
     load = find_workload(published)
     if Path(published.folder).is_dir():
         os.chdir(published.folder)
-    return load_run(published, context.slots) if load is None else await load(published, context)
+    run = load_run(published, context.slots) if load is None else await load(published, context)
+    if context.backend is None:
+        return run
+    return run._replace(config=msgspec.structs.replace(run.config, backend=context.backend))
 
 
 def load_run(published: PublishedRun, slots: int) -> NodeRun:
@@ -68,7 +71,7 @@ def load_run(published: PublishedRun, slots: int) -> NodeRun:
             f"{exc}\n(nodes read tasks from the paths of the machine where the run was started, in {published.folder}: "
             "mount them at the same paths)"
         ) from exc
-    require_same_tasks(recorded, tasks)
+    tasks = match_tasks(recorded, tasks, config.disturb)
     contracts = load_run_contracts(config, tasks)
     if {c.name: c.digest for c in contracts} != manifest.get("contracts", {}):
         raise UserError(f"the contracts of run {published.run!r} differ on this node: copy the files again")

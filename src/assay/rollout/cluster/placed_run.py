@@ -20,7 +20,7 @@ from assay.rollout.config import RunConfig
 from assay.rollout.limits.run_budget import BudgetLimits
 from assay.rollout.progress import Progress
 from assay.rollout.run_inputs import find_recorded_tasks
-from assay.rollout.run_manifest import PLACE, read_manifest, require_same_tasks
+from assay.rollout.run_manifest import PLACE, match_tasks, read_manifest
 from assay.rollout.runs import RunParts, RunSummary, load_run_contracts, prepare_run
 from assay.rollout.schedule.policies import policy_named
 from assay.rollout.schedule.runner import GC_THRESHOLD
@@ -130,8 +130,7 @@ async def resume_placed_run(
         config, recorded = read_manifest(store)
         if budget is not None:
             config = msgspec.structs.replace(config, budget_usd=budget.cost_usd, budget_calls=budget.calls)
-        tasks = find_recorded_tasks(config)
-        require_same_tasks(recorded, tasks)
+        tasks = match_tasks(recorded, find_recorded_tasks(config), config.disturb)
         if {c.name: c.digest for c in load_run_contracts(config, tasks)} != manifest.get("contracts", {}):
             raise UserError("the contracts of the run have changed since it began: put them back, or start a new run")
         options = options or PlacedRunOptions(label.url, label.nodes)

@@ -49,13 +49,18 @@ class Requirements(NamedTuple):
         """Returns whether a node can run the attempt. Missing layers are fetched, so they do not matter here."""
         return self.gpus <= node.gpus and (self.isolation is None or self.isolation in node.isolation)
 
+    def __str__(self) -> str:
+        needs = [] if self.isolation is None else [f"the sandbox {self.isolation!r}"]
+        return " and ".join([*needs, *([f"{self.gpus} GPU(s)"] if self.gpus else [])])
+
 
 class AttemptQueue:
     """Attempts that wait for an agent, by their requirements."""
 
     def __init__(self) -> None:
-        self._queues: dict[Requirements, deque[tuple[int, str]]] = {}
-        self._pending: set[str] = set()
+        self._queues: dict[Requirements, deque[str]] = {}
+        self._pending: dict[str, int] = {}
+        """Attempts that wait, with their places in the order in which they were added; 0 for one that was put back."""
         self._added = self._taken = 0
         self._waits_since: dict[Requirements, int] = {}
         """How many attempts had been handed out when a kind began to wait, or was served last."""
@@ -67,18 +72,21 @@ class AttemptQueue:
         """Adds an attempt at the end; does nothing if it waits already."""
         if attempt not in self._pending:
             self._added += 1
-            self._pending.add(attempt)
-            self._queues.setdefault(requirements, deque()).append((self._added, attempt))
+            self._pending[attempt] = self._added
+            queue = self._queues.get(requirements)
+            if queue is None:
+                queue = self._queues[requirements] = deque()
+            queue.append(attempt)
 
     def put_back(self, attempt: str, requirements: Requirements) -> None:
         """Adds an attempt at the front; does nothing if it waits already."""
         if attempt not in self._pending:
-            self._pending.add(attempt)
-            self._queues.setdefault(requirements, deque()).appendleft((0, attempt))
+            self._pending[attempt] = 0
+            self._queues.setdefault(requirements, deque()).appendleft(attempt)
 
     def discard(self, attempt: str) -> None:
         """Removes an attempt, if it waits."""
-        self._pending.discard(attempt)
+        self._pending.pop(attempt, None)
 
     def take(self, node: NodeResources, count: int) -> list[str]:
         """Removes and returns up to `count` attempts for a node."""
@@ -92,27 +100,35 @@ class AttemptQueue:
             layers |= kind.layers
             before = len(chosen)
             while queue and len(chosen) < count:
-                _, attempt = queue.popleft()
-                if attempt in self._pending:
-                    self._pending.discard(attempt)
+                attempt = queue.popleft()
+                if self._pending.pop(attempt, None) is not None:
                     chosen.append(attempt)
             self._taken += len(chosen) - before
             self._waits_since[kind] = self._taken
         return chosen
+
+    def unplaceable(self, nodes: Sequence[NodeResources]) -> tuple[str, Requirements] | None:
+        """Returns a waiting attempt that none of these nodes could ever run, and its requirements; None without one."""
+        for kind, queue in self._queues.items():
+            if not any(kind.fit(node) for node in nodes):
+                attempt = next((one for one in queue if one in self._pending), None)
+                if attempt is not None:
+                    return attempt, kind
+        return None
 
     def _next_kind(self, node: NodeResources, layers: set[str]) -> Requirements | None:
         """Returns the requirements that waited too long, else those with the fewest layers to fetch; of several, those
         that wait longest."""
         best, best_order, compared = None, (True, math.inf, math.inf), 0
         for kind, queue in list(self._queues.items()):
-            while queue and queue[0][1] not in self._pending:
+            while queue and queue[0] not in self._pending:
                 queue.popleft()
             if not queue:
                 del self._queues[kind]
                 self._waits_since.pop(kind, None)
             elif kind.fit(node):
                 waits_since = self._waits_since.setdefault(kind, self._taken)
-                order = (self._taken - waits_since < PATIENCE, len(kind.layers - layers), queue[0][0])
+                order = (self._taken - waits_since < PATIENCE, len(kind.layers - layers), self._pending[queue[0]])
                 if order < best_order:
                     best, best_order = kind, order
                 compared += 1

@@ -6,8 +6,10 @@ that starts anew rebuilds it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from assay.errors import StoreError, UserError
 from assay.rollout.attempt.trial import TrialResult
@@ -78,18 +80,17 @@ class LeaseTimes(NamedTuple):
     """Beyond an attempt's wall limit, for its sandbox and its verification."""
 
 
-class _OpenAttempt:
-    """An attempt of the current round without a known final record."""
+class _OpenAttempt(msgspec.Struct, eq=False, gc=False):
+    """An attempt of the current round without a known final record. The garbage collector does not scan it: a round may
+    have 100,000, and none is part of a cycle."""
 
-    __slots__ = ("crashes", "holder", "number", "planned", "retry", "task")
-
-    def __init__(self, task: int, number: int) -> None:
-        self.task, self.number = task, number
-        self.holder: str | None = None
-        self.planned: PlannedAttempt | None = None
-        """Known while it is leased."""
-        self.retry = 0
-        self.crashes = 0
+    task: int
+    number: int
+    holder: str | None = None
+    planned: PlannedAttempt | None = None
+    """Known while it is leased."""
+    retry: int = 0
+    crashes: int = 0
 
 
 class RunState:
@@ -109,9 +110,13 @@ class RunState:
         self._used_tokens: set[str] = set()
         self._requirements = [run.require(task) for task in run.tasks]
         self._next_numbers = [0] * len(run.tasks)
-        self._histories: list[list[tuple[float | None, int]]] = [[] for _ in run.tasks]
-        self._current: list[tuple[int, int]] = []
-        """The attempts of the current round in order, by task and number."""
+        self._past_scores: list[list[float | None]] = [[] for _ in run.tasks]
+        self._past_rounds: list[list[int]] = [[] for _ in run.tasks]
+        """Of each task's attempts of earlier rounds: their scores, and the rounds that granted them."""
+        self._current: list[int] = []
+        """The tasks of the attempts of the current round, in their order."""
+        self._current_numbers: list[int] = []
+        """The numbers of these attempts at their tasks; empty for a round that only leads to a later one."""
         self._open: dict[str, _OpenAttempt] = {}
         self._scores: dict[str, float | None] = {}
 
@@ -155,13 +160,15 @@ class RunState:
         Raises:
             StoreError: The record does not follow from the rounds before.
         """
+        next_numbers = list(self._next_numbers)
         self._enter_round(record)
-        if finals:
-            names = [object_name_maker(loaded.task.id) for loaded in self.run.tasks]
-            remaining = [(task, number) for task, number in self._current if names[task](number) not in finals]
-        else:
-            remaining = self._current
-        for task, number in remaining:
+        final_names = [object_name_maker(loaded.task.id) for loaded in self.run.tasks] if finals else []
+        for task in self._current:
+            number = next_numbers[task]
+            next_numbers[task] += 1
+            self._current_numbers.append(number)
+            if finals and final_names[task](number) in finals:
+                continue
             attempt = self._name(task, number)
             self._open[attempt] = _OpenAttempt(task, number)
             self.queue.add(attempt, self._requirements[task])
@@ -175,12 +182,14 @@ class RunState:
             or any(not 0 <= grant.task < len(self.run.tasks) or grant.attempts < 1 for grant in record.grants)
         ):
             raise StoreError(f"round {record.round} of run {self.run.name!r} does not follow from the rounds before")
-        for (task, _), score in zip(self._current, record.scores, strict=True):
-            self._histories[task].append((score, self.rounds - 1))
-        self._current, self._open, self._scores, self.queue = [], {}, {}, AttemptQueue()
-        for grant in interleave_grants(record.grants):
-            self._current.append((grant.task, self._next_numbers[grant.task]))
-            self._next_numbers[grant.task] += 1
+        for task, score in zip(self._current, record.scores, strict=True):
+            self._past_scores[task].append(score)
+            self._past_rounds[task].append(self.rounds - 1)
+        self._open, self._scores, self.queue = {}, {}, AttemptQueue()
+        self._current = [grant.task for grant in interleave_grants(record.grants)]
+        self._current_numbers = []
+        for grant in record.grants:
+            self._next_numbers[grant.task] += grant.attempts
         self.leased = 0
         self.left -= granted
         self.rounds += 1
@@ -212,8 +221,7 @@ class RunState:
 
     def unread_finals(self) -> list[str]:
         """Returns the attempts of the current round that are closed and whose scores are unknown."""
-        names = (self._name(*one) for one in self._current)
-        return [name for name in names if name not in self._open and name not in self._scores]
+        return [name for name in self._current_names() if name not in self._open and name not in self._scores]
 
     def add_score(self, attempt: str, result: TrialResult | None) -> None:
         """Records the score of a final record."""
@@ -221,19 +229,19 @@ class RunState:
 
     def scores(self) -> tuple[float | None, ...]:
         """Returns the scores of the current round, which is finished and read."""
-        return tuple(self._scores[self._name(*one)] for one in self._current)
+        return tuple([self._scores[name] for name in self._current_names()])
+
+    def _current_names(self) -> Iterator[str]:
+        return map(self._name, self._current, self._current_numbers)
 
     def decide(self) -> list[Grant]:
         """Returns the grants of the next round, by the policy."""
-        scores = self.scores()
-        histories = [list(history) for history in self._histories]
-        for (task, _), score in zip(self._current, scores, strict=True):
-            histories[task].append((score, self.rounds - 1))
-        levels = self.run.levels or [0] * len(histories)
-        tasks = [
-            TaskHistory(tuple(score for score, _ in history), tuple(number for _, number in history), level)
-            for history, level in zip(histories, levels, strict=True)
-        ]
+        scores, rounds = [list(past) for past in self._past_scores], [list(past) for past in self._past_rounds]
+        for task, score in zip(self._current, self.scores(), strict=True):
+            scores[task].append(score)
+            rounds[task].append(self.rounds - 1)
+        levels = self.run.levels or [0] * len(scores)
+        tasks = [TaskHistory(tuple(a), tuple(b), level) for a, b, level in zip(scores, rounds, levels, strict=True)]
         return list(self.run.policy.grants(tasks, self.left))
 
     def adopt(self, attempt: str, agent: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -133,3 +134,54 @@ class MarginalsConfig(SandboxOptions, frozen=True, forbid_unknown_fields=True, k
     """Folders or families of today's tasks; default: where the run found them."""
     concurrency: Annotated[int, msgspec.Meta(ge=1)] = 2
     """Continuations under way at once."""
+
+
+class TiersConfig(SandboxOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Configuration of labels of steps: the cheapest of several agents that finishes the task from there."""
+
+    attempts: tuple[str, ...] = ()
+    """Attempt names (task@number), or prefixes; default: all attempts of the run."""
+    run: str | None = None
+    """Run of the attempts; default: the newest run."""
+    tiers: dict[str, str]
+    """A tier, as `NAME=AGENT`; at least two. Their order is that of their costs."""
+    costs: dict[str, float]
+    """Cost of one step by a tier, as `NAME=NUMBER`, in any unit; no two are equal."""
+    tier_models: dict[str, str] = {}
+    """Model of a tier, as `NAME=MODEL`, if its agent asks one."""
+    agent_options: dict[str, Any] = msgspec.field(default_factory=dict)
+    """Option of a tier's agent, as `NAME.OPTION=VALUE`."""
+    forks: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 4
+    """Tries of a tier at a step; all tiers use the same seeds."""
+    need: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
+    """Share of its tries that must pass for a tier to suffice."""
+    every: Annotated[int, msgspec.Meta(ge=1)] = 1
+    """Label every so many steps of an attempt, from the first on."""
+    check_version: Version = "recorded"
+    """Version of the task: `recorded` (the archived copy, or a folder with the same digest) or `today`."""
+    tasks: tuple[str, ...] = ()
+    """Folders or families of today's tasks; default: where the run found them."""
+    concurrency: Annotated[int, msgspec.Meta(ge=1)] = 2
+    """Tries under way at once."""
+
+    def __post_init__(self) -> None:
+        """Rejects invalid values before anything starts."""
+        costs = list(self.costs.values())
+        if len(self.tiers) < 2 or self.tiers.keys() != self.costs.keys():
+            raise UserError("name at least two tiers, each with its cost: --tier NAME=AGENT --cost NAME=NUMBER")
+        if len(set(costs)) < len(costs) or not all(0 < cost < math.inf for cost in costs):
+            raise UserError("the costs of tiers must be above 0 and differ: their order is that of the costs")
+        named = {*self.tier_models, *(name.partition(".")[0] for name in self.agent_options)}
+        unknown = sorted(named - self.tiers.keys())
+        if unknown:
+            raise UserError(f"no tier is called {unknown[0]!r}; there are {', '.join(self.tiers)}")
+
+    @property
+    def ordered(self) -> dict[str, float]:
+        """Returns the costs by tier, from the cheapest."""
+        return dict(sorted(self.costs.items(), key=lambda one: one[1]))
+
+    def options_of(self, tier: str) -> dict[str, Any]:
+        """Returns the options of a tier's agent."""
+        pairs = ((name.partition("."), value) for name, value in self.agent_options.items())
+        return {option: value for (name, _, option), value in pairs if name == tier}

@@ -17,12 +17,20 @@ from assay.agents.interface import Prior
 from assay.agents.replay import own_command
 from assay.analysis.judged_path import judged_path
 from assay.environments.solution import SOLUTION
+from assay.environments.task_digest import digest_by_path
 from assay.errors import StoreError, UserError
 from assay.records import Event, Evidence, EvidenceAdded, Step, StepAdded, Trajectory
 from assay.rollout.attempt.disturbed_tasks import disturb_tasks
 from assay.rollout.config import RunConfig
 from assay.rollout.recording.task_archive import AGENT_SANDBOX, restore_task
-from assay.rollout.rejudge.config import MarginalsConfig, ReplayConfig, ReverifyConfig, SandboxOptions, Version
+from assay.rollout.rejudge.config import (
+    MarginalsConfig,
+    ReplayConfig,
+    ReverifyConfig,
+    SandboxOptions,
+    TiersConfig,
+    Version,
+)
 from assay.store import RunStore, decode_body, write_tree
 from assay.tasks import LoadedTask, find_tasks
 from assay.tasks.named_code import FLAG, find_code_of
@@ -77,7 +85,7 @@ class RecordedTasks:
         self._problem = ""
 
     @classmethod
-    def chosen(cls, store: RunStore, config: ReverifyConfig | ReplayConfig | MarginalsConfig) -> Self:
+    def chosen(cls, store: RunStore, config: ReverifyConfig | ReplayConfig | MarginalsConfig | TiersConfig) -> Self:
         """Returns the tasks that a configuration selects. Raises `UserError` where `tasks` names what does not exist,
         also if the store holds a copy of every task."""
         return cls(store, config.check_version, config.tasks, allow_task_code=config.allow_task_code)
@@ -107,7 +115,8 @@ class RecordedTasks:
             raise CannotRebuildError(
                 "the record does not say which version of the task it was: --check-version today takes today's"
             )
-        if self._version == "recorded" and found.task.digest != trajectory.task_digest:
+        digests = found.task.digest, digest_by_path(found.task)
+        if self._version == "recorded" and trajectory.task_digest not in digests:
             why = f" ({kept.data['left_out']})" if kept is not None else ""
             raise CannotRebuildError(
                 f"the digest of the task changed: it is {found.task.digest}, and was {trajectory.task_digest}; the "

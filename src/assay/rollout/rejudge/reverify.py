@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.agents.null import NullAgent
+from assay.environments.task_digest import name_task_by_content
 from assay.errors import StoreError, UserError
 from assay.records import Body, Evidence, EvidenceAdded, Trajectory, Verdict, VerdictAdded, VerdictStatus, digest_record
 from assay.rollout.rejudge.config import ReverifyConfig
@@ -288,7 +289,7 @@ class _Reverification:
 def basis_of(loaded: LoadedTask, config: ReverifyConfig) -> str:
     """Returns the digest of a task's checks and of what judges by them."""
     fresh = ("fresh",) if config.fresh else ()
-    return digest_record([loaded.task, config.check_version, code_digest(), *fresh])
+    return digest_record([name_task_by_content(loaded.task), config.check_version, code_digest(), *fresh])
 
 
 def _earlier_reverifications(bodies: Sequence[Body]) -> list[Evidence]:

@@ -2,8 +2,7 @@
 
 Each recorded attempt that passed becomes a task whose environment plays its pages (`environments.browser.recorded`).
 The replays are an ordinary, judged run: a replay passes if the agent does all recorded steps itself, without a patch,
-and stops there. Manifest and attempts say that it is a semi-online replay: such an attempt is no sample of the live
-task's.
+and stops there. Each attempt records that it is a semi-online replay: it is no sample of the live task's attempts.
 """
 
 from __future__ import annotations
@@ -15,8 +14,9 @@ import msgspec
 from assay import __version__
 from assay.agents.fork import DelegatingAgent
 from assay.agents.interface import Agent, Attempt
+from assay.agents.patched_attempt import PatchedAttempt
 from assay.analysis.judged_path import judged_path
-from assay.analysis.semi_online import PREFIX, ReplayedSteps, ReplayScore, read_replayed_steps, score_replay
+from assay.analysis.semi_online import PREFIX, ReplayedSteps, ReplayScore, replayed_steps_of, score_replay
 from assay.environments.browser.recorded.record import RecordedCall, read_pages
 from assay.environments.browser.recorded.site import KIND
 from assay.errors import UserError
@@ -80,7 +80,7 @@ class SemiOnlineAgent(DelegatingAgent):
         super().__init__(PREFIX, then)
 
     async def run(self, attempt: Attempt) -> None:
-        await self._then.run(attempt)
+        await self._then.run(PatchedAttempt(attempt))
 
 
 class _Source(NamedTuple):
@@ -113,8 +113,10 @@ async def replay_semi_online(
         )
         plans = {one.row.chain: _plans(one, agent, config, base.limits) for one in sources if one.loaded is not None}
         async with open_resources(base, settings, loaded, agent) as resources:
-            with RunStore.create(settings.store, name, _manifest(run, agent, config, loaded)) as made:
-                await run_attempts(made, resources, [plan for some in plans.values() for plan in some], progress)
+            planned = [plan for some in plans.values() for plan in some]
+            manifest = {**_manifest(run, agent, config, loaded), "planned": len(planned)}
+            with RunStore.create(settings.store, name, manifest) as made:
+                await run_attempts(made, resources, planned, progress)
                 results = [result for one in sources for result in _results(made, one, plans.get(one.row.chain, []))]
     return SemiOnlineReport(run, name, made_agent.name, config.patch_strategy, tuple(results), score_all(results))
 
@@ -188,7 +190,7 @@ def _manifest(run: str, agent: Agent, config: ReplayConfig, loaded: list[LoadedT
         "agent": agent.name,
         "assay_version": __version__,
         "config": {"agent_options": config.agent_options, "model": config.model},
-        "replay": {"run": run, **msgspec.to_builtins(config), "semi_online": True},
+        "replay": {"run": run, **msgspec.to_builtins(config)},
         "tasks": {one.task.id: one.task.digest for one in loaded},
     }
 
@@ -205,13 +207,6 @@ def _results(made: RunStore, source: _Source, plans: list[PlannedAttempt]) -> li
         replayed = None if broke else replayed_steps_of(trajectory)
         found.append(msgspec.structs.replace(first, replay=trajectory.chain, problem=broke, replayed=replayed))
     return found
-
-
-def replayed_steps_of(trajectory: Trajectory) -> ReplayedSteps | None:
-    """Returns the facts of a semi-online replay; None for another attempt."""
-    found = (item.data.get("facts") for item in reversed(trajectory.evidence) if item.kind == "facts")
-    facts = next((one for one in found if isinstance(one, dict)), None)
-    return None if facts is None else read_replayed_steps(facts)
 
 
 def score_all(results: list[SemiOnlineResult]) -> tuple[PatchedScore, ...]:

@@ -110,9 +110,7 @@ def spread_evenly(attempts: int, tasks: Sequence[int]) -> list[Grant]:
 def interleave_grants(grants: Sequence[Grant]) -> Iterator[Grant]:
     """Yields a grant for each of its attempts; each grant's first attempt precedes any second one."""
     for place in range(max((grant.attempts for grant in grants), default=0)):
-        for grant in grants:
-            if place < grant.attempts:
-                yield grant
+        yield from [grant for grant in grants if place < grant.attempts]
 
 
 class UniformOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

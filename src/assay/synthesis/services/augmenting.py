@@ -17,8 +17,9 @@ from msgspec.structs import replace
 from assay.environments.services.disturbances.world import DisturbedWorld
 from assay.environments.services.plans import PlannedCall, play
 from assay.environments.services.world import ServiceWorld
+from assay.environments.task_digest import digest_task
 from assay.environments.wrapping import WRAP
-from assay.records import Task, canonical_bytes, digest_record
+from assay.records import Task, canonical_bytes
 
 from .planned import PlannedTask, UnsuitableError, derive_task, keeps_policy
 from .variants_config import AugmentConfig
@@ -99,7 +100,7 @@ def _renamed(planned: PlannedTask, rate: float, seed: int) -> _Variant:
     parameters: dict[str, Any] = {**made.environment.parameters, WRAP: wrap}
     environment = replace(made.environment, parameters=parameters)
     instruction = disturbed.rewrite(planned.instruction)
-    digest = digest_record([instruction, environment, made.checks])
+    digest = digest_task(instruction, environment, made.checks)
     return _Variant(RENAMED, replace(made, environment=environment, instruction=instruction, digest=digest), "", key)
 
 

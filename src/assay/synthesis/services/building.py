@@ -16,8 +16,9 @@ from assay.environments.services.plans import PlannedCall, outcome_key, play
 from assay.environments.services.plans import writes as written_at
 from assay.environments.services.ticket import ANSWERS, ticket
 from assay.environments.services.world import ServiceWorld
+from assay.environments.task_digest import digest_task
 from assay.environments.wrapping import WRAP
-from assay.records import Check, EnvironmentSpec, Task, digest_record
+from assay.records import Check, EnvironmentSpec, Task
 
 from .days import WAIT
 from .instruction import Level, UserMode, Wording
@@ -86,7 +87,7 @@ def build_task(shared: TaskSet, planned: Planned, world: ServiceWorld, done: Ser
         instruction=instruction,
         environment=environment,
         checks=checks,
-        digest=digest_record([instruction, environment, list(checks)]),
+        digest=digest_task(instruction, environment, checks),
         tags=("services", level, *more, *names),
         source=f"family services, {'+'.join(names)}, seed {planned.seed}",
         metadata={

@@ -17,10 +17,11 @@ from assay.environments.services.plans import PlannedCall, outcome_key, play
 from assay.environments.services.plans import writes as written_at
 from assay.environments.services.ticket import answer_question, decline_request
 from assay.environments.services.world import ServiceWorld
+from assay.environments.task_digest import digest_task
 from assay.environments.worlds.opening import SANDBOX
 from assay.environments.wrapping import WRAP
 from assay.errors import PluginLoadError
-from assay.records import Check, Task, digest_record
+from assay.records import Check, Task
 from assay.verify.logged_calls import calls_of_plan
 from assay.verify.service_checks import keeps_consents, rule_results
 
@@ -165,7 +166,7 @@ def derive_task(
         instruction=text,
         environment=environment,
         checks=checks,
-        digest=digest_record([text, environment, checks]),
+        digest=digest_task(text, environment, checks),
         metadata={**task.metadata, "derived_from": task.digest, **(metadata or {})},
     )
 

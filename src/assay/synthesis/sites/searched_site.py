@@ -15,7 +15,8 @@ from assay.environments.services.machines.search import Reach, Step
 from assay.environments.services.outcome import ExpectedChange, as_json, expected_changes
 from assay.environments.services.plans import PlannedCall, play
 from assay.environments.services.world import ServiceWorld
-from assay.records import Check, EnvironmentSpec, Task, digest_record
+from assay.environments.task_digest import digest_task
+from assay.records import Check, EnvironmentSpec, Task
 
 from .domains import Domain
 from .drawing import draw_machine
@@ -134,7 +135,7 @@ class SearchedSite:
             instruction=instruction,
             environment=environment,
             checks=checks,
-            digest=digest_record([instruction, environment, checks]),
+            digest=digest_task(instruction, environment, checks),
             tags=(place.tag, place.interface, machine.name),
             source=place.source,
             metadata={

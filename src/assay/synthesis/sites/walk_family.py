@@ -16,8 +16,9 @@ import msgspec
 
 from assay.environments.browser.picture_options import FamilyPictures
 from assay.environments.services.outcome import as_json
+from assay.environments.task_digest import digest_task
 from assay.errors import UserError
-from assay.records import Check, Task, digest_record
+from assay.records import Check, Task
 
 from .page_client import PageClient, PageReader
 from .reward_writer import Unreadable, gate
@@ -150,7 +151,7 @@ class WalkTasks:
             task,
             id=f"walks-{task.id.partition('-')[2]}",
             checks=checks,
-            digest=digest_record([task.instruction, task.environment, checks]),
+            digest=digest_task(task.instruction, task.environment, checks),
             tags=("walks", *task.tags[1:]),
             source=f"family walks, {'+'.join(self._worlds.names)}, seed {named[0]}",
             metadata={**task.metadata, "wrong_states": tried},

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from assay.environments.browser.picture_options import FamilyPictures
+from assay.environments.task_digest import digest_task
 from assay.errors import UserError
-from assay.records import Check, EnvironmentSpec, Task, digest_record
+from assay.records import Check, EnvironmentSpec, Task
 
 from .solvers import SCRIPTS
 from .world import list_pages
@@ -68,7 +69,7 @@ def _task(parameters: dict[str, Any], seed: int) -> Task:
         instruction=_INSTRUCTION,
         environment=environment,
         checks=checks,
-        digest=digest_record([_INSTRUCTION, environment, checks]),
+        digest=digest_task(_INSTRUCTION, environment, checks),
         tags=("miniwob", page),
         source=f"MiniWoB++, {page}",
     )

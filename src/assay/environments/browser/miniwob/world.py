@@ -5,7 +5,9 @@ protocol with the seed of the world; the reward is the raw one, without the disc
 exactly 1: about twenty pages pay a part of it for a part of the work, which is no success here.
 
 Covered: pages are answered from the package's folder alone, and have no network. An episode that has ended takes no
-further acts. Not covered: pages that move by themselves (twelve of 130) show what their timers made of them.
+further acts. The reward is that of the episode that was begun, in its tab and document: an episode that is left for
+another page, or by beginning another episode, has ended without a reward. Not covered: pages that move by themselves
+(twelve of 130) show what their timers made of them.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import random
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 from urllib.parse import unquote
 
 import msgspec
@@ -27,9 +29,10 @@ from assay.environments.browser.page_reuse import PageKey, keep_page, take_page
 from assay.environments.browser.picture_options import PictureOptions
 from assay.environments.browser.random_acts import random_act
 from assay.environments.browser.screen import Screen
-from assay.environments.browser.tab import ActProblem
+from assay.environments.browser.tab import ActProblem, Tab
 from assay.environments.browser.tools import BrowserTools
 from assay.environments.interface import ToolSpec
+from assay.environments.services.arguments import readable_arguments
 from assay.errors import EnvironmentFailure, UserError, boundary
 from assay.http.messages import RequestHead, Response
 from assay.records import Observation, ToolCall, canonical_bytes, digest_bytes
@@ -62,6 +65,8 @@ _BEGIN: Final = """(() => {
   return typeof said === 'string' ? said : said.utterance;
 })()"""
 _STATE: Final = "[WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL, String(WOB_REWARD_REASON || ''), WOB_EPISODE_ID]"
+"""Ends of an episode, and how many have ended in this document."""
+_LEFT: Final = "the episode was left"
 
 
 class MiniWobOptions(PictureOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -89,6 +94,13 @@ def find_pages() -> Path:
 def list_pages() -> tuple[str, ...]:
     """Returns the names of all pages. Raises `UserError`."""
     return tuple(sorted(path.stem for path in (find_pages() / "miniwob").glob("*.html")))
+
+
+class _FirstEpisode(NamedTuple):
+    """Where an episode was begun."""
+
+    tab: Tab
+    document: int
 
 
 class MiniWobWorld:
@@ -123,6 +135,7 @@ class MiniWobWorld:
         self.last_screen: Screen | None = None
         """The page after the last act."""
         self._tools: BrowserTools | None = None
+        self._begun: _FirstEpisode | None = None
         self._done, self._reward, self._reason = False, 0.0, ""
         self._steps: list[int] = []
         self._rewards: list[float] = []
@@ -136,29 +149,36 @@ class MiniWobWorld:
         return BrowserTools.specs(self.options)
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
-        tools = await self.open()
-        if self._done:
+        tools, begun = await self.open(), self._begun
+        if self._done or begun is None:
             return Observation("The episode has ended; no further act is possible.", error=True)
         with boundary(EnvironmentFailure, "the browser"):
             observation = await tools.call(name, arguments)
-            has_ended = await self._look(tools)
+            has_ended = await self._look(begun)
         if (arguments.get("action") if name == computer.NAME else name) not in ("read_page", "screenshot"):
             self._steps.append(self.step)
             self._rewards.append(self._reward if has_ended else 0.0)
             self._errors.append(observation.error)
-            self._acts.append(canonical_bytes([name, arguments]).decode())
+            self._acts.append(canonical_bytes(readable_arguments({name: arguments})[0]).decode())
         if has_ended:
             text = f"{observation.content}\nThe episode has ended with the reward {self._reward:g}."
             return Observation(text, error=observation.error)
         return observation
 
-    async def _look(self, tools: BrowserTools) -> bool:
-        """Reads the reward off the page, the first that an episode ends with; returns whether it has ended."""
-        found = await _evaluate(tools, _STATE)
-        if isinstance(found, list) and len(found) == 4 and found[0] is True:
-            self._done, self._reason = True, str(found[2])[:500]
+    async def _look(self, begun: _FirstEpisode) -> bool:
+        """Reads the reward of the episode that was begun off its page; returns whether it has ended."""
+        tab, document = begun
+        found: Any = None
+        if not tab.is_closed and tab.document == document:
+            found = await _evaluate(tab, _STATE)
+        is_read = isinstance(found, list) and len(found) == 4
+        if is_read and found[0] is False and found[3] == 0:
+            return False
+        self._done, self._reward, self._reason = True, 0.0, _LEFT
+        if is_read and found[0] is True and found[3] == 1:
             self._reward = float(found[1]) if isinstance(found[1], int | float) else 0.0
-        return self._done
+            self._reason = str(found[2])[:500]
+        return True
 
     async def digest(self) -> str | None:
         """Returns the digest of page, seed and acts: the page itself has no state that is reported."""
@@ -219,8 +239,9 @@ class MiniWobWorld:
             try:
                 begin = _BEGIN.replace("SEED", f"'{self.seed}'").replace("LENGTH", str(EPISODE_MS))
                 tab = tools.context.current_tab()
+                self._begun = _FirstEpisode(tab, tab.document)
                 # The page runs both in this order, so that reading costs no further round trip.
-                said, _ = await asyncio.gather(_evaluate(tools, begin), tab.read())
+                said, _ = await asyncio.gather(_evaluate(tab, begin), tab.read())
                 self.utterance = str(said)
                 if tab.is_busy:
                     await tab.settle(frames=0)
@@ -287,9 +308,9 @@ class MiniWobWorld:
         return None if self._done else random_act(None if self._tools is None else self._tools.context.current, draw)
 
 
-async def _evaluate(tools: BrowserTools, expression: str) -> Any:
+async def _evaluate(tab: Tab, expression: str) -> Any:
     """Returns the value of an expression of ours in the page."""
-    result = await tools.context.current_tab().call("Runtime.evaluate", expression=expression, returnByValue=True)
+    result = await tab.call("Runtime.evaluate", expression=expression, returnByValue=True)
     if "exceptionDetails" in result:
         raise EnvironmentFailure(f"the page failed: {str(result['exceptionDetails'].get('text'))[:200]}")
     return (result.get("result") or {}).get("value")

@@ -17,7 +17,7 @@ _MOST_HEAD: Final = 4_096
 """Bytes before the content of a part."""
 _BOUNDARY: Final = re.compile(r"""boundary=(?:"([!#-~ ]{1,70})"|([!#-:<-~]{1,70}))""", re.ASCII | re.IGNORECASE)
 _DISPOSITION: Final = re.compile(r"content-disposition:\s*form-data\s*;(.*)", re.IGNORECASE)
-_PARAMETER: Final = re.compile(r';?\s*([a-z]{1,20})="((?:[^"\\\r\n]|\\.)*)"', re.IGNORECASE)
+_PARAMETER: Final = re.compile(r'([a-z]{1,20})="((?:[^"\\\r\n]|\\.)*)"', re.IGNORECASE)
 _ESCAPED: Final = {"%22": '"', "%0D": "\r", "%0A": "\n"}
 """Characters that browsers write so in names (HTML, 4.10.21.8)."""
 

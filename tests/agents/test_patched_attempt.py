@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 
+from assay.agents._calls import render_observation
 from assay.agents.loop import LoopAgent
 from assay.agents.page_walker import PageWalkerAgent
+from assay.agents.patched_attempt import PatchedAttempt
 from assay.agents.testing import FakeAttempt, fake_task
 from assay.environments.browser.recorded.site import RecordedSite
 from assay.gateway.backends.scripted import Reply, ScriptedBackend, ScriptedCall
 from assay.gateway.interface import ModelRequest
-from tests.environments.recorded_pages import CALLS, HALL
+from assay.records import Observation
+from tests.environments.recorded_pages import ASKED, CALLS, HALL
 
 pytestmark = pytest.mark.quick
 DONE = Reply(tool_calls=(ScriptedCall("finish", {"message": "done"}),))
@@ -33,7 +36,7 @@ async def history(strategy: str, thought: str = "") -> tuple[list[dict[str, Any]
 
     site = RecordedSite({"calls": CALLS, "patches": 1, "strategy": strategy}, 1)
     attempt = FakeAttempt(backend=ScriptedBackend(answer), tools=site, task=fake_task("Go."))
-    await LoopAgent().run(attempt)
+    await LoopAgent().run(PatchedAttempt(attempt))
     messages: list[dict[str, Any]] = attempt.calls[-1].request["messages"]
     return messages, attempt
 
@@ -59,18 +62,25 @@ async def test_the_history_holds_the_recorded_step(strategy: str, asked: str, th
         assert '`click {"bid":"2"}`' in attempt.calls[2].request["messages"][-1]["content"]
 
 
-async def test_a_form_takes_the_place_with_all_its_calls() -> None:
-    site = RecordedSite({"calls": CALLS, "patches": 1}, 1)
+@pytest.mark.parametrize("limit", [16_000, 100])
+async def test_a_form_takes_the_place_with_all_its_calls(limit: int) -> None:
+    long = f"{ASKED}\n  paragraph {'long ' * 100}"
+    calls = [{**one, "page": long if one["page"] == ASKED else one["page"]} for one in CALLS]
+    site = RecordedSite({"calls": calls, "patches": 1}, 1)
     replies = [
         Reply(tool_calls=(ScriptedCall("click", {"bid": "2"}), ScriptedCall("click", {"bid": "9"}))),
         DONE,
     ]
     attempt = FakeAttempt(backend=ScriptedBackend(replies), tools=site, task=fake_task("Go."))
-    await LoopAgent().run(attempt)
+    await LoopAgent(max_output_chars=limit).run(PatchedAttempt(attempt))
     messages: list[dict[str, Any]] = attempt.calls[-1].request["messages"]
     named = [one["function"]["name"] for one in messages[-6]["tool_calls"]]
     assert named == ["click", "click", "select_option", "fill", "click"]
-    assert [one["role"] for one in messages[-5:]] == ["tool"] * 5
+    results = [one["content"] for one in messages[-5:] if one["role"] == "tool"]
+    first, *between, last = results
+    assert [first, last] == [render_observation(Observation(page), limit) for page in (HALL, long)]
+    pages = [call.page for call in site.steps[1].calls[:-1]]
+    assert between == (pages if last == long else ["[The page after the last of these calls follows.]"] * 3)
     assert site.facts()["outcomes"] == ["matched", "patched"]
 
 

@@ -1,0 +1,124 @@
+"""An attempt in a semi-online replay: in a model's history, recorded steps take the place of acts that diverged.
+
+Three strategies, after UI-S1 (Advancing GUI Automation via Semi-online Reinforcement Learning): `thought-free`, the
+recorded step alone; `off-policy`, with the thought that was recorded with it, which is another agent's; `on-policy`,
+with a thought that the agent's own model is asked for, given the recorded step.
+
+The agent itself knows nothing of it: it keeps its conversation as on the live site, and the requests that it makes are
+rewritten on their way to the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+
+from msgspec.structs import replace
+
+from assay.gateway.interface import ModelReply, ModelRequest
+from assay.records import Observation, ToolCall, canonical_bytes
+
+from ._calls import assistant_message, text_of
+from .interface import Attempt
+
+if TYPE_CHECKING:
+    from assay.environments.browser.recorded.site import Patch
+
+_ASK: Final = (
+    "The next act is not the one that you chose, but {acts}. Write, in one or two sentences and in the first person, "
+    "the thought that leads to this act. Call no tool."
+)
+_SHORTENED: Final = "[The page after the last of these calls follows.]"
+"""Page between the calls of a recorded step whose last page the agent no longer sends whole."""
+
+
+@runtime_checkable
+class PatchesActs(Protocol):
+    """World that may put a recorded step in the place of an act."""
+
+    patches: list[Patch | None]
+    """For each call, the recorded step that took its place; None where none did."""
+
+
+def recent_patches(tools: object, calls: Sequence[ToolCall]) -> list[Patch | None]:
+    """Returns the patch of each of the calls that were executed last; None for each without one."""
+    made = [call.error is None and call.parsed is not None for call in calls]
+    if not isinstance(tools, PatchesActs) or not any(made):
+        return [None] * len(calls)
+    recent = iter(tools.patches[-sum(made) :])
+    return [next(recent, None) if was_made else None for was_made in made]
+
+
+class PatchedAttempt:
+    """An attempt whose requests hold the recorded steps; everything else is the attempt's own."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._asked: ModelRequest | None = None
+        """The last request."""
+        self._patches: dict[str, Patch] = {}
+        """By the call that a recorded step took the place of."""
+        self._thoughts: dict[str, str] = {}
+        """Thought beside the recorded steps of a turn, by each of its calls that diverged."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._attempt, name)
+
+    async def act(self, calls: Sequence[ToolCall], **said: Any) -> tuple[Observation, ...]:
+        """Executes calls, and remembers which of them recorded steps took the place of."""
+        observations = await self._attempt.act(calls, **said)
+        patches = recent_patches(self._attempt.tools, calls)
+        found = {call.id: patch for call, patch in zip(calls, patches, strict=True) if patch is not None}
+        if found and self._asked is not None:
+            thought = await self._find_thought(next(iter(found.values())), self._asked)
+            self._patches |= found
+            self._thoughts |= dict.fromkeys(found, thought)
+        return observations
+
+    async def ask(self, request: ModelRequest) -> tuple[str, ModelReply]:
+        """Queries the model with the history as the replay has it."""
+        if self._patches:
+            request = replace(request, messages=[*self._rewrite(request.messages)])
+        self._asked = request
+        return await self._attempt.ask(request)
+
+    async def _find_thought(self, patch: Patch, asked: ModelRequest) -> str:
+        if patch.strategy != "on-policy":
+            return patch.thought
+        acts = " then ".join(f"`{one.name} {canonical_bytes(one.arguments).decode()}`" for one in patch.calls)
+        messages = [*asked.messages, {"role": "user", "content": _ASK.format(acts=acts)}]
+        _, reply = await self._attempt.ask(ModelRequest(messages, [], asked.sampling))
+        return text_of(reply.message.get("content"))
+
+    def _rewrite(self, messages: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        for message in messages:
+            answered = self._patches.get(message.get("tool_call_id", ""))
+            if answered is not None:
+                yield from _results(message, answered)
+                continue
+            calls = [(one, self._patches.get(one["id"])) for one in message.get("tool_calls") or ()]
+            thoughts = [self._thoughts[one["id"]] for one, patch in calls if patch is not None]
+            yield _recorded_turn(calls, thoughts[0]) if thoughts else message
+
+
+def _recorded_turn(calls: Sequence[tuple[dict[str, Any], Patch | None]], thought: str) -> dict[str, Any]:
+    """Returns an assistant's message with recorded calls in place of those that diverged."""
+    made: list[dict[str, Any]] = []
+    for call, patch in calls:
+        made += [call] if patch is None else assistant_message(None, _recorded_calls(call["id"], patch))["tool_calls"]
+    return {"role": "assistant", "content": thought or None, "tool_calls": made}
+
+
+def _recorded_calls(call_id: str, patch: Patch) -> list[ToolCall]:
+    return [
+        ToolCall(f"{call_id}_p{number}", one.name, canonical_bytes(one.arguments).decode(), one.arguments)
+        for number, one in enumerate(patch.calls)
+    ]
+
+
+def _results(message: dict[str, Any], patch: Patch) -> Iterator[dict[str, Any]]:
+    """Yields the results of recorded calls; the last of them is the one that the agent was shown and sends."""
+    shown, last = message["content"], patch.calls[-1]
+    for call, recorded in zip(_recorded_calls(message["tool_call_id"], patch), patch.calls, strict=True):
+        between = recorded.page if shown == last.page else _SHORTENED
+        yield {"role": "tool", "tool_call_id": call.id, "content": shown if recorded is last else between}

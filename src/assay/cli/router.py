@@ -1,0 +1,129 @@
+"""`assay router`: scores routers on stored steps, before one leads a run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Annotated
+
+import typer
+
+from assay.rollout.rejudge.config import TiersConfig
+
+from .options import takes_config
+from .output import INTERRUPTED, console, emit_json, plain, say
+from .plain_typer import plain_typer
+from .shared import JsonOption, RequireOption, StoreOption, parse_grade, pick_run, settings_with
+from .tables import print_rows
+
+_HELP = """Scores routers on stored steps: which agent is cheap and still good enough for the next step?
+
+`label` finds out by execution; `score` compares routers with that, and starts no agent.
+
+Examples:
+
+  assay router label --run recorded --config tiers.toml
+
+  assay router score LABELS --route after-error --route mine.py:pick"""
+app = plain_typer(help=_HELP, no_args_is_help=True)
+
+
+@app.command("label")
+@takes_config(TiersConfig, arguments=("attempts",))
+def label(config: TiersConfig, store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Labels recorded steps with the cheapest tier that finishes the task from there.
+
+    The cheapest tier continues from the state before each step; where its tries fail, the next one does. The tries are
+    an ordinary run, from which `score` reads the labels.
+
+    Examples:
+
+      assay router label --run recorded --config tiers.toml
+
+      assay router label --tier weak=random-world --cost weak=1 --tier strong=expert --cost strong=20 --json
+    """
+    from assay.rollout.rejudge.tier_labels import label_tiers
+
+    from .live import display
+
+    settings = settings_with(store)
+    run = pick_run(config.run, settings)
+    try:
+        with display() as progress:
+            found = asyncio.run(label_tiers(run, config, settings, progress))
+    except KeyboardInterrupt:
+        say("interrupted. Completed tries are stored as a run of their own; repeat the command for all")
+        raise typer.Exit(INTERRUPTED) from None
+    if as_json:
+        emit_json(found)
+        return
+    counts = Counter(one.tier for one in found.steps)
+    print_rows(
+        [
+            {
+                "tier": "(no tier)" if name is None else name,
+                "agent": "-" if name is None else config.tiers[name],
+                "cost of a step": "-" if name is None else f"{found.tiers[name]:g}",
+                "steps": str(counts[name]),
+                "share": f"{counts[name] / len(found.steps):.3f}",
+            }
+            for name in (*found.tiers, *([None] if None in counts else []))
+        ],
+        empty="no state could be rebuilt",
+    )
+    if found.untried:
+        console().print(f"{found.untried} further steps have no state that could be rebuilt")
+    console().print(plain(f"{found.tries:,} tries, {found.turns:,} turns; they are the run {found.labels}"))
+
+
+@app.command("score")
+def score(
+    labels: Annotated[str, typer.Argument(help="Run that `assay router label` made.")],
+    route: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--route",
+            help="Router, as the option `route` of a cascade: after-error, or path/to/file.py:function of a "
+            "`StepPrefix` that returns a tier's name, True (dearest) or False (cheapest); repeatable.",
+        ),
+    ] = None,
+    require: RequireOption = "unknown",
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Scores routers on labelled steps, beside each tier at every step and the labels themselves.
+
+    `right`: the cheapest tier that suffices; `under`: a cheaper one; `over`: a dearer one. `with cascade` is the cost
+    if each step that was routed too low is made again by each dearer tier up to the one that suffices, and `saved`
+    what this saves of the dearest tier at every step.
+
+    Examples:
+
+      assay router score LABELS --route after-error
+
+      assay router score LABELS --route mine.py:pick --json
+    """
+    from assay.rollout.rejudge.tier_labels import score_routes
+
+    settings = settings_with(store)
+    report = score_routes(pick_run(labels, settings), route or [], settings.store, parse_grade(require))
+    if as_json:
+        emit_json(report)
+        return
+    print_rows(
+        [
+            {
+                "router": one.router,
+                "steps": str(one.steps),
+                "right [95%]": f"{one.right:.3f}" + ("" if one.low is None else f" [{one.low:.3f}, {one.high:.3f}]"),
+                "under": f"{one.under:.3f}",
+                "over": f"{one.over:.3f}",
+                "cost": f"{one.cost:.2f}",
+                "with cascade": f"{one.cascade_cost:.2f}",
+                "saved": f"{one.saved:+.3f}",
+            }
+            for one in report.scores
+        ]
+    )
+    if report.unlabelled:
+        console().print(f"{report.unlabelled} further steps, at which no tier suffices, count for none")

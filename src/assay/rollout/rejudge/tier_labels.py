@@ -1,0 +1,313 @@
+"""Labels recorded steps with the cheapest of several agents that suffices there, and scores routers on them.
+
+A tier suffices at a step if its attempts that continue from the recorded state before that step pass, with no other
+agent's help. The cheapest tier is tried first, and only steps where it fails go to the next. Every try is an ordinary,
+judged attempt of an ordinary run; the labels are read from the verdicts as they stand, so that a pass that is doubted
+later is none.
+
+After the downgrade and cascade of TwinRouterBench, catalogued from its abstract alone; that a tier must finish the task
+by itself is our choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+
+from assay import __version__
+from assay.agents.branches import uses_branches
+from assay.agents.building import build_agent
+from assay.agents.combinators.routing import StepPrefix, load_route
+from assay.agents.fork import ForkAgent
+from assay.agents.interface import Agent, Prior
+from assay.analysis.columns import measure_attempts
+from assay.analysis.judged_path import opens_branches
+from assay.analysis.step_routing import RouterScore, SufficientTier, cheapest_sufficient, score_routers
+from assay.errors import StoreError, UserError
+from assay.records import TEAM, Separation, Step, Trajectory
+from assay.rollout.plan import PlannedAttempt, attempt_seed, merge_limits
+from assay.rollout.progress import Progress
+from assay.rollout.rejudge.config import ReplayConfig, TiersConfig, sandbox_fields
+from assay.rollout.rejudge.recorded_task import RecordedTasks, recorded_config
+from assay.rollout.rejudge.replay import replay_obstacle, select_attempts
+from assay.rollout.run_manifest import new_run_name
+from assay.rollout.runs import RunResources, open_resources, run_attempts
+from assay.rollout.schedule.allocation import Anchor
+from assay.rollout.schedule.fork_states import ForkOrigin, fork_states
+from assay.settings import Settings
+from assay.store import RunStore, current_verdicts_by_chain, final_rows
+from assay.tasks import LoadedTask
+
+MOST_TRIES = 200_000
+_KEY = "tier_label"
+
+
+class LabelledStep(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of a recorded attempt."""
+
+    attempt: str
+    chain: str
+    task: str
+    step: int
+    """Number of the agent's steps before it."""
+    tier: str | None
+    """The cheapest tier that suffices; None if all fail, or if no try of a cheaper one was judged."""
+    tries: dict[str, tuple[int, int]]
+    """Passed and judged tries by tier; a dearer tier than the label was not tried."""
+
+
+class TierLabels(msgspec.Struct, frozen=True, kw_only=True):
+    """The labelled steps of a run."""
+
+    run: str
+    """The recorded run."""
+    labels: str
+    """Run of the tries."""
+    tiers: dict[str, float]
+    """Cost of a step by tier, from the cheapest."""
+    need: float
+    steps: tuple[LabelledStep, ...]
+    untried: int
+    """Further steps, whose state could not be rebuilt, or which an interrupted command did not reach."""
+    tries: int
+    turns: int
+    """Turns of all tries."""
+
+
+class RoutersReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Scores of routers on the labelled steps of a run."""
+
+    labels: str
+    unlabelled: int
+    """Steps at which no tier suffices; they count for no router."""
+    scores: tuple[RouterScore, ...]
+
+
+class _Tier(NamedTuple):
+    """One agent of the comparison, and what its tries need."""
+
+    name: str
+    resources: RunResources
+
+
+class _Unit(NamedTuple):
+    """A step to be labelled."""
+
+    trajectory: Trajectory
+    loaded: LoadedTask
+    steps: tuple[Step, ...]
+    """Recorded steps before it."""
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.trajectory.chain, len(self.steps)
+
+    @property
+    def anchor(self) -> Anchor | None:
+        """Returns the state before the step; the start of the task is no anchor."""
+        return Anchor(self.trajectory.chain, len(self.steps), self.steps[-1].state or "") if self.steps else None
+
+
+async def label_tiers(run: str, config: TiersConfig, settings: Settings, progress: Progress) -> TierLabels:
+    """Labels the steps of attempts.
+
+    Raises:
+        UserError: An attempt does not exist or cannot be forked, or a tier cannot continue; nothing was started.
+        StoreError: The run is damaged, or nothing can be written.
+    """
+    replay = ReplayConfig(attempts=config.attempts, all=not config.attempts, **sandbox_fields(config))
+    with RunStore.open(settings.store, run) as store, RecordedTasks.chosen(store, config) as tasks:
+        agents = {name: _build(name, config) for name in config.ordered}
+        trajectories = [store.trajectory(row.chain) for row in select_attempts(store, replay)]
+        units = [unit for one in trajectories for unit in _units(one, tasks.of(one), config.every)]
+        if not units:
+            raise UserError(f"no attempt of run {run!r} has a step")
+        most = len(units) * len(agents) * config.forks
+        if most > MOST_TRIES:
+            raise UserError(f"up to {most:,} tries are more than {MOST_TRIES:,}: name attempts, or set --every")
+        base = msgspec.structs.replace(recorded_config(store, config), concurrency=config.concurrency)
+        loaded = list({unit.loaded.task.id: unit.loaded for unit in units}.values())
+        async with AsyncExitStack() as stack:
+            tiers = []
+            for name, agent in agents.items():
+                own = msgspec.structs.replace(base, model=config.tier_models.get(name))
+                opened = await stack.enter_async_context(open_resources(own, settings, loaded, agent))
+                tiers.append(_Tier(name, opened))
+            with RunStore.create(settings.store, new_run_name("tiers"), _manifest(store, config, units)) as made:
+                for tier in tiers:
+                    labelled = {(one.chain, one.step) for one in read_labels(made).steps if one.tier is not None}
+                    left = [unit for unit in units if unit.key not in labelled]
+                    await _try_tier(store, made, tier, left, config.forks, progress)
+                return read_labels(made)
+
+
+def _build(name: str, config: TiersConfig) -> Agent:
+    model = config.tier_models.get(name)
+    try:
+        agent = build_agent(config.tiers[name], config.options_of(name), model=model)
+    except UserError as exc:
+        raise UserError(f"tier {name}: {exc}; a tier's model is --tier-model {name}=MODEL") from exc
+    if uses_branches(agent):
+        raise UserError(f"tier {name}: {agent.name} tries several times, and cannot continue in the middle")
+    return agent
+
+
+def _units(trajectory: Trajectory, loaded: LoadedTask, every: int) -> list[_Unit]:
+    problem = replay_obstacle(trajectory)
+    if opens_branches(trajectory) or any(item.kind == TEAM for item in trajectory.evidence):
+        problem = "its steps are of several tries, or of several actors"
+    if problem is not None:
+        raise UserError(f"{trajectory.attempt} cannot be labelled: {problem}")
+    steps = tuple(step for step in trajectory.steps if step.actor == "agent")
+    return [_Unit(trajectory, loaded, steps[:at]) for at in range(0, len(steps), every)]
+
+
+async def _try_tier(
+    store: RunStore, made: RunStore, tier: _Tier, units: Sequence[_Unit], forks: int, progress: Progress
+) -> None:
+    """Lets one tier continue from each step that is left; a state that cannot be rebuilt is not tried."""
+    anchors = [(unit.loaded, unit.anchor) for unit in units if unit.anchor is not None]
+    async with fork_states(store, anchors, tier.resources.preparer) as origins:
+        planned = []
+        for unit in units:
+            origin = ForkOrigin(Prior()) if unit.anchor is None else origins[unit.anchor]
+            if origin is not None:
+                planned += [_plan(unit, number, tier, origin) for number in range(forks)]
+        await run_attempts(made, tier.resources, planned, progress)
+
+
+def _plan(unit: _Unit, number: int, tier: _Tier, origin: ForkOrigin) -> PlannedAttempt:
+    attempt, step = unit.trajectory.attempt, len(unit.steps)
+    data = {"chain": unit.trajectory.chain, "attempt": attempt, "step": step, "tier": tier.name}
+    return PlannedAttempt(
+        id=f"{attempt}+step-{step}+{tier.name}@{number}",
+        loaded=unit.loaded,
+        number=number,
+        seed=attempt_seed(unit.trajectory.started.seed, unit.loaded.task.digest, f"{attempt}+{step}", number),
+        limits=merge_limits(tier.resources.config.limits, unit.loaded.task.limits),
+        agent=ForkAgent(tier.resources.agent) if unit.steps else tier.resources.agent,
+        extra_config={_KEY: data},
+        prior=(origin.prior,) if unit.steps else (),
+        state=origin.snapshot,
+        world_state=origin.world,
+    )
+
+
+def _manifest(store: RunStore, config: TiersConfig, units: Sequence[_Unit]) -> dict[str, Any]:
+    return {
+        "agent": " < ".join(config.ordered),
+        "assay_version": __version__,
+        "config": {"base": recorded_config(store, config).base},
+        _KEY: {"run": store.run, "tiers": config.ordered, "need": config.need, "steps": len(units)},
+        "tasks": {unit.loaded.task.id: unit.loaded.task.digest for unit in units},
+    }
+
+
+class _ManifestPart(msgspec.Struct, frozen=True):
+    run: str
+    tiers: dict[str, Annotated[float, msgspec.Meta(gt=0)]]
+    need: Annotated[float, msgspec.Meta(gt=0, le=1)]
+    steps: int
+
+
+class _RecordedTry(msgspec.Struct, frozen=True):
+    chain: str
+    attempt: str
+    step: int
+    tier: str
+
+
+def read_labels(store: RunStore, require: Separation = "unknown") -> TierLabels:
+    """Returns the labels that the tries of a run give. `require` is the least grade of separation of a pass that
+    counts; a doubted pass is a fail, and unjudged tries count as neither. Raises `StoreError` for another run."""
+    rows = final_rows(store.attempts())
+    try:
+        part = msgspec.convert(store.manifest().get(_KEY), _ManifestPart)
+        made = [msgspec.convert(store.trajectory(row.chain).started.config.get(_KEY), _RecordedTry) for row in rows]
+    except msgspec.ValidationError as exc:
+        raise StoreError(f"run {store.run!r} holds no labels of steps: `assay router label` makes some") from exc
+    measured = measure_attempts(rows, current_verdicts_by_chain(store, rows), require=require)
+    tiers = dict(sorted(part.tiers.items(), key=lambda one: one[1]))
+    if len(set(tiers.values())) < len(tiers):
+        raise StoreError(f"run {store.run!r} names tiers of equal cost")
+    counts: dict[tuple[str, int], dict[str, tuple[int, int]]] = {}
+    about: dict[tuple[str, int], tuple[str, str]] = {}
+    for row, one, tried in zip(rows, measured, made, strict=True):
+        key, status = (tried.chain, tried.step), one.outcome.status
+        about[key] = (tried.attempt, row.task)
+        passed, judged = counts.setdefault(key, {}).get(tried.tier, (0, 0))
+        is_pass, is_judged = status == "pass" and not one.outcome.doubtful, status in ("pass", "fail")
+        counts[key][tried.tier] = (passed + is_pass, judged + is_judged)
+    steps = []
+    for key, tries in counts.items():
+        label = cheapest_sufficient([tries.get(name, (0, 0)) for name in tiers], part.need)
+        tier = None if label is None else list(tiers)[label]
+        attempt, task = about[key]
+        steps.append(LabelledStep(attempt=attempt, chain=key[0], task=task, step=key[1], tier=tier, tries=tries))
+    return TierLabels(
+        run=part.run,
+        labels=store.run,
+        tiers=tiers,
+        need=part.need,
+        steps=tuple(sorted(steps, key=lambda one: (one.attempt, one.step))),
+        untried=part.steps - len(steps),
+        tries=len(rows),
+        turns=int(sum(row.metrics.get("turns", row.steps) for row in rows)),
+    )
+
+
+def score_routes(labels_run: str, routes: Sequence[str], root: Path, require: Separation = "unknown") -> RoutersReport:
+    """Scores routers on the labelled steps of a run. Executes no agent and no task.
+
+    Raises:
+        UserError: No step is labelled, or a router chooses what is no tier.
+        StoreError: The run holds no labels, or the recorded run is missing.
+    """
+    with RunStore.open(root, labels_run) as made:
+        found = read_labels(made, require)
+    labelled = [one for one in found.steps if one.tier is not None]
+    if not labelled:
+        raise UserError(f"no step of run {labels_run!r} is labelled: at none of them a tier suffices")
+    names = list(found.tiers)
+    with RunStore.open(root, found.run) as store, RecordedTasks(store, "recorded") as tasks:
+        prefixes = _read_prefixes(store, tasks, labelled)
+    choices = {one: _choose(one, load_route(one, "router"), prefixes, names) for one in dict.fromkeys(routes)}
+    labels = [SufficientTier(one.task, names.index(one.tier)) for one in labelled if one.tier is not None]
+    return RoutersReport(
+        labels=labels_run,
+        unlabelled=len(found.steps) - len(labelled),
+        scores=tuple(score_routers(choices, labels, found.tiers)),
+    )
+
+
+def _read_prefixes(store: RunStore, tasks: RecordedTasks, labelled: Sequence[LabelledStep]) -> list[StepPrefix]:
+    """Returns what a router may see before each step, as in a live run."""
+    trajectories = {chain: store.trajectory(chain) for chain in dict.fromkeys(one.chain for one in labelled)}
+    found = []
+    for one in labelled:
+        trajectory = trajectories[one.chain]
+        steps = tuple(step for step in trajectory.steps if step.actor == "agent")
+        found.append(StepPrefix(tasks.to_read(trajectory).task, steps[: one.step]))
+    return found
+
+
+def _choose(
+    route: str, router: Callable[[StepPrefix], object], prefixes: Sequence[StepPrefix], names: Sequence[str]
+) -> list[int]:
+    chosen = []
+    for prefix in prefixes:
+        found = router(prefix)
+        if isinstance(found, bool):
+            chosen.append(len(names) - 1 if found else 0)
+        elif isinstance(found, str) and found in names:
+            chosen.append(names.index(found))
+        else:
+            raise UserError(
+                f"router {route} returned {found!r:.100}: expected a tier ({', '.join(names)}), or True for the "
+                "dearest and False for the cheapest"
+            )
+    return chosen

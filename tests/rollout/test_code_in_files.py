@@ -1,0 +1,95 @@
+"""Tasks whose code is in a file: the same in every folder, while runs that recorded its path are completed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from assay.environments.task_digest import digest_task, name_by_content
+from assay.records import Check, EnvironmentSpec, digest_record
+from assay.rollout import RunConfig, Tally, start_run
+from assay.rollout.grid import GridCell, run_grid
+from assay.rollout.plan import attempt_seed
+from assay.rollout.run_manifest import match_tasks
+from assay.rollout.runs import RunParts, prepare_run, resume_run
+from assay.settings import Settings
+from assay.store import RunStore
+from assay.tasks import LoadedTask, find_tasks
+
+pytestmark = pytest.mark.quick
+JUGS = Path(__file__).parents[2] / "docs_src" / "jugs_world.py"
+
+
+def copy_world(folder: Path, comment: str = "") -> Path:
+    folder.mkdir()
+    path = folder / "jugs_copy.py"
+    path.write_text(JUGS.read_text() + comment)
+    return path
+
+
+def name_tasks(path: Path) -> tuple[str, ...]:
+    return (f"family:{path}:JugsTasks,n=2,seed=1",)
+
+
+def name_by_path(loaded: LoadedTask) -> LoadedTask:
+    """Returns a task as versions had it that digested the path."""
+    task = loaded.task
+    return loaded._replace(task=replace(task, digest=digest_record([task.instruction, task.environment, task.checks])))
+
+
+def read_attempts(root: Path, run: str) -> set[tuple[str, str, int]]:
+    with RunStore.open(root, run) as store:
+        assert all(row.final for row in store.attempts())
+        return {(row.task, row.task_digest, row.seed) for row in store.attempts()}
+
+
+async def test_attempts_in_a_world_of_a_file_have_the_same_seeds_in_every_folder(tmp_path: Path) -> None:
+    settings, made = Settings(tmp_path / "cache", tmp_path), []
+    for name in ("one", "two"):
+        path = copy_world(tmp_path / name)
+        tasks = name_tasks(path)
+        await start_run(RunConfig(tasks=tasks, agent="random-world", run=f"run-{name}"), settings, Tally())
+        made.append(read_attempts(tmp_path, f"run-{name}"))
+        assert {one.task.environment.kind for one in find_tasks(tasks)} == {f"{path}:Jugs"}
+    assert made[0] == made[1]
+    changed = find_tasks(name_tasks(copy_world(tmp_path / "three", "# changed\n")))
+    assert not {one.task.digest for one in changed} & {digest for _, digest, _ in made[0]}
+
+
+def test_files_of_services_and_checks_count_by_their_content_too(tmp_path: Path) -> None:
+    one, two = copy_world(tmp_path / "one"), copy_world(tmp_path / "two")
+    three = copy_world(tmp_path / "three", "#")
+
+    def digest(path: Path) -> str:
+        environment = EnvironmentSpec("services", {"services": ["mail", f"{path}:app"]})
+        return digest_task("Do it.", environment, (Check("c", f"{path}:Right"),))
+
+    assert digest(one) == digest(two) != digest(three)
+    plain = EnvironmentSpec("services", {"services": ["mail"]}), (Check("c", "module:Right"),)
+    assert digest_task("Do it.", *plain) == digest_record(["Do it.", *plain])
+    missing = Check("c", str(tmp_path / "missing.py"))
+    assert name_by_content(missing) == missing
+
+
+@pytest.mark.parametrize("disturb", [None, "failures:rate=0.5"])
+@pytest.mark.parametrize("by_grid", [False, True])
+async def test_a_run_that_recorded_paths_is_completed_with_its_seeds(
+    tmp_path: Path, disturb: str | None, *, by_grid: bool
+) -> None:
+    settings = Settings(tmp_path / "cache", tmp_path / "store")
+    tasks = name_tasks(copy_world(tmp_path / "one"))
+    older = [*map(name_by_path, find_tasks(tasks))]
+    config = RunConfig(tasks=tasks, agent="random-world", run="r", seed=3, disturb=disturb)
+    prepared = prepare_run(config, settings, Tally(), tasks=older)
+    with RunStore.create(settings.store, "r", prepared.manifest):
+        pass
+    if by_grid:
+        await run_grid([GridCell(prepared.config, RunParts())], settings, Tally(), resume=True)
+    else:
+        await resume_run("r", settings, Tally())
+    seeds = {one.task.id: attempt_seed(3, one.task.digest, "random-world", 0) for one in older}
+    digests = prepared.manifest["tasks"]
+    assert digests != {one.task.id: one.task.digest for one in match_tasks({}, find_tasks(tasks), disturb)}
+    assert read_attempts(settings.store, "r") == {(name, digests[name], seed) for name, seed in seeds.items()}
