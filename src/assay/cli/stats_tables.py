@@ -26,6 +26,7 @@ from .capability_table import capability_rows, sum_capabilities
 from .context_table import context_rows, sum_context_cuts
 from .evidence_table import evidence_rows, sum_evidence
 from .pick_table import pick_rows, sum_picks
+from .pointing_table import pointing_rows, sum_pointing
 from .refusal_table import refusal_rows
 from .route_table import route_rows, sum_routes
 from .table_input import TableInput
@@ -284,6 +285,11 @@ TABLES: dict[str, Table] = {
         lambda data: sum_routes(data.routes),
         route_rows,
         "no attempt was judged by the check `route`, as those of family:sites are",
+    ),
+    "pointing": Table(
+        lambda data: sum_pointing(data.pointing),
+        pointing_rows,
+        "no attempt was judged by the check `pointing` (aims=true of a family with pages)",
     ),
     "capabilities": Table(
         lambda data: sum_capabilities(data.attempts, data.needed),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .context_table import ContextCut
     from .evidence_table import EvidenceAttempt
     from .pick_table import Pick
+    from .pointing_table import PointedAttempt
     from .route_table import RouteLoss
     from .semi_online_tables import ReplayedAttempt
     from .service_tables import ServedAttempt
@@ -66,6 +67,13 @@ class TableInput:
         from .route_table import read_routes
 
         return read_routes(self.root, self.runs)
+
+    @cached_property
+    def pointing(self) -> tuple[PointedAttempt, ...]:
+        """Findings of the check `pointing`, one for each attempt."""
+        from .pointing_table import read_pointing
+
+        return read_pointing(self.root, self.runs)
 
     @cached_property
     def picks(self) -> tuple[Pick, ...]:

@@ -287,6 +287,17 @@ class RunReader:
                 self._described[record] = read_task_record(self._store.blobs, record)
         return self._described.setdefault(record, None)
 
+    def task(self, trajectory: Trajectory) -> Task | None:
+        """Returns the recorded task of an attempt; None if it is not available, or names code that is not permitted."""
+        try:
+            return self._tasks.of(trajectory).task
+        except CannotRebuildError:
+            return None
+
+    def blob(self, digest: str) -> bytes:
+        """Returns what is stored under a digest. Raises `StoreError`."""
+        return self._store.blobs.get(digest)
+
     def instruction(self, trajectory: Trajectory) -> str | None:
         """Returns the text of an attempt's task, by the record of the task in the store, so that no code of the task is
         executed; None if that is missing, erased or of another version."""

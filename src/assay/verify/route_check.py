@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from assay.environments.services.machines.machine import Machine, Start, read_machine
-from assay.environments.services.machines.search import Node, Reach, Step, TooLarge, explore
+from assay.environments.services.machines.machine import Machine, Start
+from assay.environments.services.machines.search import Node, Reach, TooLarge, WaysBack, explore
+from assay.environments.services.ways import only_machine
 from assay.errors import TaskError
 from assay.verify._ruling import Ruling
 from assay.verify._world_check import make_result, read_parameters, refuse_workspace
@@ -87,15 +88,13 @@ class RouteCheck:
 
 def _machine_of(parameters: Mapping[str, Any]) -> tuple[Machine, Start]:
     """Returns the only machine of a world, and its start. Raises `TaskError`."""
-    machines = parameters.get("machines")
-    if not isinstance(machines, list | tuple) or len(machines) != 1:
-        raise TaskError(f"the check {ROUTE!r} is for worlds of one state machine")
     try:
-        machine = read_machine(machines[0])
-        knobs = parameters.get("knobs", {}).get(machine.name, {})
-        return machine, msgspec.convert(knobs.get("start", {}), Start)
-    except (ValueError, AttributeError) as exc:
+        only = only_machine(parameters)
+    except ValueError as exc:
         raise TaskError(f"the check {ROUTE!r}: {exc}") from exc
+    if only is None:
+        raise TaskError(f"the check {ROUTE!r} is for worlds of one state machine")
+    return only
 
 
 def follow(machine: Machine, start: Start, goal: Start, calls: Iterable[Any]) -> Course:
@@ -128,17 +127,14 @@ def follow(machine: Machine, start: Start, goal: Start, calls: Iterable[Any]) ->
     return Course(shortest, taken, left, back[nearest][0], lost, dict(sorted(astray.items())), dict(needed), done)
 
 
-_Back = Mapping[Node, tuple[int, Step | None]]
-
-
-def _lost(back: _Back, nodes: list[Node]) -> str:
+def _lost(back: WaysBack, nodes: list[Node]) -> str:
     """Returns the skill of the step that was due where the attempt ended, or where its last way was cut off."""
     last = next(node for node in reversed(nodes) if node in back)
     due = back[last][1]
     return STOP if due is None else due.transition.skill
 
 
-def _skills(reach: Reach, back: _Back, node: Node) -> Counter[str]:
+def _skills(reach: Reach, back: WaysBack, node: Node) -> Counter[str]:
     """Returns the steps of a shortest way from a node by skill."""
     found: Counter[str] = Counter()
     while (step := back[node][1]) is not None:
@@ -149,23 +145,15 @@ def _skills(reach: Reach, back: _Back, node: Node) -> Counter[str]:
     return found
 
 
-def _nodes(reach: Reach, calls: Iterable[Any]) -> Iterable[Node]:
+def _nodes(reach: Reach, calls: Iterable[Any]) -> Iterator[Node]:
     """Yields the nodes after the steps that the calls of a log took."""
     node = reach.start
     for call in calls:
-        if not isinstance(call, Mapping) or call.get("code") is not None:
-            continue
-        transition = reach.machine.by_transition.get(str(call.get("action")))
-        arguments = call.get("arguments")
-        if transition is None or not isinstance(arguments, Mapping):
-            continue
-        if transition.code and transition.code not in node.seen:  # it was guessed
-            node = node._replace(seen=node.seen | {transition.code})
-        given = tuple((name, arguments[name]) for name in transition.asks if name in arguments)
-        after = reach.follow(node, Step(transition, given)) if len(given) == len(transition.asks) else None
-        if after is not None:
-            node = after
-            yield node
+        if isinstance(call, Mapping) and call.get("code") is None:
+            found = reach.follow_call(node, str(call.get("action")), call.get("arguments"))
+            if found is not None:
+                node = found[1]
+                yield node
 
 
 def _rule(course: Course) -> Ruling:

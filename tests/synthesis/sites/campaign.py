@@ -5,7 +5,8 @@
 Per task: the reference plan by links and forms passes, with the calls, the changes and the digest of the same plan by
 tools; an untouched world does not pass, and neither does a random walker. Of every fourth task the walker and the plan
 are forked at a drawn act: the state goes through bytes into a new world in a new context, and both go on with the same
-acts, which must be shown the same pages and end in the same state.
+acts, which must be shown the same pages and end in the same state. The results name the user who ran it (`uid`) and
+those of the browser's processes (`browser_uids`).
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import random
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -192,20 +194,41 @@ async def measure(group: str, seed: int, share: int) -> dict[str, Any]:
     }
 
 
+def find_users() -> dict[str, Any]:
+    """Returns the user who runs this, and those of the browser's processes, as this process sees them."""
+    statuses: dict[int, dict[str, str]] = {}
+    for file in Path("/proc").glob("[0-9]*/status"):
+        with suppress(OSError):  # it ended meanwhile
+            statuses[int(file.parent.name)] = dict(
+                line.split(":", 1) for line in file.read_text().splitlines() if ":" in line
+            )
+    ours = {os.getpid()}
+    while more := {pid for pid, status in statuses.items() if int(status["PPid"]) in ours} - ours:
+        ours |= more
+    found = set[int]()
+    for pid in ours & statuses.keys():
+        with suppress(OSError):
+            if b"--remote-debugging-pipe" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                found.add(int(statuses[pid]["Uid"].split()[0]))
+    return {"uid": os.getuid(), "browser_uids": sorted(found)}
+
+
 async def run(groups: tuple[str, ...], seed: int, share: int, out: Path) -> bool:
     """Plays all groups and writes the results; returns whether every bar is met."""
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
     names = ("tasks", "oracle", "null", "walker", "forks", "acts", "seconds")
     sys.stdout.write(f"{'site':10}" + "".join(f"{name:>9}" for name in names) + "\n")
     rows: list[dict[str, Any]] = []
+    users: dict[str, Any] = {}
     try:
         for group in groups:
             rows.append(await measure(group, seed, share))
+            users = users or find_users()
             sys.stdout.write(f"{group:10}" + "".join(f"{rows[-1][name]:>9}" for name in names) + "\n")
             sys.stdout.writelines(f"  {failure}\n" for failure in rows[-1]["failures"])
             sys.stdout.flush()
             sums = {name: round(sum(row[name] for row in rows), 1) for name in names}
-            found = {"commit": commit, "seed": seed, "share": share, "all": sums, "groups": rows}
+            found = {"commit": commit, "seed": seed, "share": share, **users, "all": sums, "groups": rows}
             out.write_text(json.dumps(found, indent=1) + "\n")
     finally:
         await close_browsers()

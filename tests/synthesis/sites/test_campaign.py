@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from assay.environments.browser.chromium import find_program
@@ -9,7 +11,7 @@ from assay.environments.browser.pool import close_browsers
 from assay.errors import UserError
 from assay.synthesis.sites.domains import DOMAINS
 from tests.sampling import draw_sample
-from tests.synthesis.sites.campaign import APPS, FORK_EVERY, play_trial, trials
+from tests.synthesis.sites.campaign import APPS, FORK_EVERY, find_users, play_trial, trials
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -24,7 +26,11 @@ async def test_a_task_of_the_campaign_keeps_its_promises(group: str) -> None:
     assert trial.has_fork
     try:
         found = await play_trial(trial, seed=FORK_EVERY, walked=8)
+        users = find_users()
     finally:
         await close_browsers()
     assert found["failures"] == []
+    assert users["uid"] == os.getuid()
+    assert users["browser_uids"]
+    assert 0 not in users["browser_uids"]
     assert (found["oracle"], found["null"], found["forks"]) == (True, False, 2)

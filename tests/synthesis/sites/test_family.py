@@ -184,6 +184,9 @@ def test_the_route_of_other_worlds_is_an_error(tasks: Sequence[Task]) -> None:
         {"marks": "yes"},
         {"marks": True, "interface": "tools"},
         {"picture_type": "gif"},
+        {"aims": "yes"},
+        {"aims": True, "interface": "tools"},
+        {"theme": -1},
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any]) -> None:

@@ -47,6 +47,17 @@ class _Control(NamedTuple):
         return self.element.node.attributes.get("value", "")
 
 
+class FormAct(NamedTuple):
+    """An act on a form."""
+
+    name: str
+    arguments: dict[str, Any]
+    path: str = ""
+    """Name of the control that it fills in; empty for a button."""
+    label: str = ""
+    text: str = ""
+
+
 class FormFiller:
     """Fills in and sends one form of a site, act by act, read off the page that is shown."""
 
@@ -65,24 +76,35 @@ class FormFiller:
         Raises:
             EnvironmentFailure: A control does not take its text, or the form has no button.
         """
+        act = next(self.due_acts(tool, texts, tab), None)
+        if act is None:
+            return None
+        if act.path:
+            self._fills[act.path] = self._fills.get(act.path, 0) + 1
+            if self._fills[act.path] > _MOST_FILLS:
+                raise EnvironmentFailure(f"the field {act.label!r} of the page does not take {act.text[:80]!r}")
+        return act.name, act.arguments
+
+    def due_acts(self, tool: PageTool, texts: Mapping[str, str], tab: Tab) -> Iterator[FormAct]:
+        """Yields the acts on a form of which any may be the next one: an entry is added where one is missing, else
+        controls are filled in, else the form is sent. Raises `EnvironmentFailure` if the form has no button."""
         address = self._site.tool_address(tool)
         form = [one for one in _controls(tab) if one.element.node.attributes.get("form") == address]
-        return self._on_form(tool, texts, form) if form else None
-
-    def _on_form(self, tool: PageTool, texts: Mapping[str, str], form: list[_Control]) -> tuple[str, dict[str, Any]]:
-        fields = self._site.fields(tool.name)
         by_name: dict[str, list[_Control]] = {}
         for one in form:
             by_name.setdefault(one.name, []).append(one)
         inputs = [name for name in by_name if name.startswith(PREFIX)]
-        if inputs:
-            if missing := self._missing_entry(texts, by_name):
-                return "click", {"bid": str(missing.number)}
-            for path, field in _leaves(fields, PREFIX, inputs):
-                act = self._fill(field, path, texts.get(path, ""), by_name[path])
-                if act is not None:
-                    return act
-        return "click", {"bid": str(_submit_button(form).number)}
+        if inputs and (missing := self._missing_entry(texts, by_name)):
+            yield FormAct("click", {"bid": str(missing.number)})
+            return
+        is_filled = True
+        for path, field in _leaves(self._site.fields(tool.name), PREFIX, inputs):
+            act = self._difference(field, path, texts.get(path, ""), by_name[path])
+            if act is not None:
+                is_filled = False
+                yield FormAct(*act, path, field.label, texts.get(path, ""))
+        if form and is_filled:
+            yield FormAct("click", {"bid": str(_submit_button(form).number)})
 
     def _missing_entry(self, texts: Mapping[str, str], by_name: dict[str, list[_Control]]) -> _Control | None:
         """Returns the button that adds an entry to a list which needs another one; None if none does."""
@@ -93,15 +115,6 @@ class FormFiller:
                 if path.startswith(f"{button.value}/"):
                     return button
         return None
-
-    def _fill(self, field: Field, path: str, text: str, controls: list[_Control]) -> tuple[str, dict[str, Any]] | None:
-        """Returns the act that brings a control to its text; None if it has it."""
-        act = self._difference(field, path, text, controls)
-        if act is not None:
-            self._fills[path] = self._fills.get(path, 0) + 1
-            if self._fills[path] > _MOST_FILLS:
-                raise EnvironmentFailure(f"the field {field.label!r} of the page does not take {text[:80]!r}")
-        return act
 
     def _difference(
         self, field: Field, path: str, text: str, controls: list[_Control]
@@ -182,12 +195,34 @@ class PlanGuide:
 
     def _follow(self, tool: PageTool, address: str, controls: list[_Control]) -> tuple[str, dict[str, Any]]:
         """Returns the click on the link that leads nearer to a page."""
-        wanted = (address, self._site.application_address(tool.application), self._site.base + "/")
-        links = {one.element.node.attributes.get("href", ""): one for one in reversed(controls)}
-        link = next((links[href] for href in wanted if href in links), None)
-        if link is None:
+        links = links_towards(self._site, tool, controls)
+        if not links:
             raise EnvironmentFailure(f"no link of the page leads to {address}")
-        return "click", {"bid": str(link.number)}
+        return "click", {"bid": str(links[0].number)}
+
+
+def links_towards(site: Site, tool: PageTool, controls: list[_Control]) -> list[_Control]:
+    """Returns the links that lead to the page of a tool, or else nearer to it; all of them have one address."""
+    for address in (site.tool_address(tool), site.application_address(tool.application), site.base + "/"):
+        found = [one for one in controls if one.element.node.attributes.get("href") == address]
+        if found:
+            return found
+    return []
+
+
+def due_elements(site: Site, planned: PlannedCall, tab: Tab) -> frozenset[int]:
+    """Returns the numbers of the elements of a page of which any may be used next to make a call; empty where the page
+    offers no way to it."""
+    tool = site.catalog.tools.get(planned.action)
+    if tool is None or tab.last is None:
+        return frozenset()
+    texts = write_texts(site.fields(tool.name), planned.arguments)
+    try:
+        acts = [int(act.arguments["bid"]) for act in FormFiller(site).due_acts(tool, texts, tab)]
+    except EnvironmentFailure:  # a form without a button
+        return frozenset()
+    links = [] if acts or tab.last.tree.dialog else links_towards(site, tool, _controls(tab))
+    return frozenset(acts or [one.number for one in links])
 
 
 def _controls(tab: Tab) -> list[_Control]:

@@ -14,7 +14,7 @@ from msgspec.structs import asdict, replace
 
 from assay.environments.task_digest import digest_task
 from assay.errors import UserError
-from assay.records import Task
+from assay.records import Check, Task
 
 SITE: Final = "site"
 """Parameter of a site's environment that holds the options of the site and the browser; all others are those of the
@@ -38,14 +38,19 @@ class PictureOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 DEFAULT_PICTURES: Final = PictureOptions()
 
 
+_POINTING: Final = Check("pointing", "pointing", {})
+
+
 class FamilyPictures:
-    """The options `marks`, `picture_type` and `computer` of a task family whose tasks are in a browser.
+    """The options `marks`, `picture_type`, `computer`, `aims` and `theme` of a family whose tasks are in a browser.
 
     Args:
         family: Name of the family, for errors.
         marks: As in `PictureOptions`.
         picture_type: As in `PictureOptions`.
         computer: As in `PictureOptions`.
+        aims: True to give tasks with a plan the check `pointing`, and to note what it judges.
+        theme: Seed of the looks of its sites; None for that of the world.
         has_pages: False for tasks without a browser, which take none of them.
 
     Raises:
@@ -53,7 +58,15 @@ class FamilyPictures:
     """
 
     def __init__(
-        self, family: str, marks: object, picture_type: object, computer: object, *, has_pages: bool = True
+        self,
+        family: str,
+        marks: object,
+        picture_type: object,
+        computer: object,
+        aims: object = False,
+        theme: object = None,
+        *,
+        has_pages: bool = True,
     ) -> None:
         given = {"marks": marks, "picture_type": picture_type, "computer": computer}
         try:
@@ -65,6 +78,11 @@ class FamilyPictures:
         fields = asdict(options)
         default = asdict(DEFAULT_PICTURES)
         self._changed = {name: value for name, value in fields.items() if value != default[name]}
+        if not isinstance(aims, bool):
+            raise UserError(f"aims={aims} of the family {family!r}: expected true or false")
+        if theme is not None and (type(theme) is not int or theme < 0):
+            raise UserError(f"theme={theme} of the family {family!r}: expected a number, 0 or more")
+        self._changed |= {**({"aims": True} if aims else {}), **({} if theme is None else {"theme": theme})}
         if self._changed and not has_pages:
             raise UserError(f"{' and '.join(self._changed)} of the family {family!r} need interface=pages")
 
@@ -75,7 +93,9 @@ class FamilyPictures:
 
     def _apply(self, task: Task, table: str) -> Task:
         known: dict[str, Any] = task.environment.parameters
-        changed = {table: {**known.get(table, {}), **self._changed}} if table else self._changed
+        options = {name: value for name, value in self._changed.items() if name != "aims" or known.get("plan")}
+        changed = {table: {**known.get(table, {}), **options}} if table else options
         environment = replace(task.environment, parameters={**known, **changed})
-        digest = digest_task(task.instruction, environment, task.checks)
-        return replace(task, environment=environment, digest=digest)
+        checks = (*task.checks, _POINTING) if "aims" in options else task.checks
+        digest = digest_task(task.instruction, environment, checks)
+        return replace(task, environment=environment, checks=checks, digest=digest)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import msgspec
+
 
 class Point(NamedTuple):
     """A point of the viewport, in pixels."""
@@ -46,6 +48,26 @@ class PagePicture(NamedTuple):
     elements: tuple[ControlBox, ...]
 
 
+class Target(msgspec.Struct, frozen=True):
+    """An element that a shortest way may use next."""
+
+    bid: str
+    role: str
+    name: str
+    box: tuple[int, int, int, int] | None = None
+    """Left, top, width and height in pixels of the picture before the act; None where it was not seen."""
+
+
+class Aim(msgspec.Struct, frozen=True):
+    """An act, and what it aimed at."""
+
+    valid: bool
+    """True for a known tool with valid arguments."""
+    right: bool | None = None
+    """True if it aimed at a target; None for acts that aim at no element, such as a key."""
+    targets: tuple[Target, ...] = ()
+
+
 class Screen(NamedTuple):
     """A page after an act."""
 
@@ -63,3 +85,5 @@ class Screen(NamedTuple):
     """Element that a click at coordinates hit; None for other acts, and where no element of the tree was."""
     marks: tuple[int, ...] | None = None
     """Numbers of the elements that are marked in the picture; None for a picture without marks."""
+    aim: Aim | None = None
+    """Aim of the act; None where aims are not judged."""

@@ -11,6 +11,7 @@ facts.
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final
@@ -29,6 +30,7 @@ from assay.errors import EnvironmentFailure, boundary
 from assay.http.messages import RequestHead, Response
 from assay.records import Isolation, Observation, ToolCall
 
+from .aims import MOST_ACTS, Aims
 from .guide import PlanGuide
 from .page_picture import take_page_picture
 from .page_reuse import PageKey, keep_page, take_page
@@ -36,7 +38,7 @@ from .page_snapshot import PageSnapshot, restore_pages, take_snapshot
 from .picture_options import SITE, PictureOptions
 from .random_acts import random_act
 from .request_log import RecordedRequest, RequestLog
-from .screen import PagePicture, Screen
+from .screen import Aim, PagePicture, Screen
 from .tab import ActProblem
 from .tools import BrowserTools, Observe
 
@@ -59,6 +61,8 @@ class SiteOptions(PictureOptions, frozen=True, forbid_unknown_fields=True, kw_on
     """True for a browser of its own, so that a renderer that is compromised meets no other attempt."""
     reuse_page: bool = False
     """True to begin in a page that an earlier attempt left, emptied, if one is there."""
+    aims: bool = False
+    """True to note what acts aimed at, beside what the shortest ways mean (`aims`), and to report progress."""
 
     def __post_init__(self) -> None:
         if self.reuse_page and self.browser_per_attempt:
@@ -83,10 +87,13 @@ class _State(msgspec.Struct, frozen=True):
     """Calls that had been made when the reference plan was begun; None before that."""
     requested: int = 0
     requests: tuple[RecordedRequest, ...] = ()
+    aims: tuple[Aim, ...] = ()
 
 
 class SiteWorld:
     """Implements `World`, `KeepsStates` and the advice that the agents `oracle`, `expert` and `random-world` follow.
+
+    With the option `aims` it is also `Episodic`; its rewards decide no outcome.
 
     Args:
         parameters: Fields of `WorldOptions` of the services, and `site`, the fields of `SiteOptions`.
@@ -128,6 +135,16 @@ class SiteWorld:
         """Parts that could not be restored; None for an attempt from the start."""
         self._version = ""
         self._isolation: Isolation | None = None
+        self.step = 0
+        """Index of the current step, set by the recorder."""
+        self.terminated = self.truncated = False
+        self._aims: Aims | None = None
+        self._noted: list[Aim] = []
+        self._last_aim: Aim | None = None
+        if self.options.aims:
+            if not self.service.plan:
+                raise ValueError("The option aims of a site is for tasks with a plan")
+            self.episode = self._episode
 
     def _fail(self, failure: Exception) -> None:
         self._failure = failure
@@ -141,6 +158,8 @@ class SiteWorld:
         tools = await self.open()
         with boundary(EnvironmentFailure, "the browser"):
             observation = await tools.call(name, arguments)
+        if self._aims is not None and self._last_aim is not None:
+            self._aims.reward(self._last_aim, self.step, error=observation.error)
         if self._failure is not None:
             raise EnvironmentFailure(f"the site is broken: {self._failure}") from self._failure
         return observation
@@ -174,6 +193,10 @@ class SiteWorld:
         }
         if self._lost is not None:
             browser["lost"] = list(self._lost)
+        if self.options.aims:
+            browser["aims"] = [
+                {"valid": aim.valid, "right": aim.right, "targets": len(aim.targets)} for aim in self._noted
+            ]
         return {**self.service.facts(), "browser": browser}
 
     async def close(self) -> None:
@@ -202,6 +225,9 @@ class SiteWorld:
             tools.context.files = FileStore(self.service)
             self._tools = tools
             await self._start(tools)
+            if self.options.aims:
+                self._aims = await asyncio.to_thread(Aims, self._given[0], self.service, self.site)
+                tools.before_act = self._judge_aim
         return self._tools
 
     def _page_key(self) -> PageKey:
@@ -266,7 +292,27 @@ class SiteWorld:
             raise EnvironmentFailure(f"the site is broken: {self._failure}")
         return response
 
+    async def _judge_aim(self, act: msgspec.Struct | None) -> None:
+        if self._aims is None or self._tools is None:
+            return
+        self._last_aim = await self._aims.judge(act, self._tools.context.current)
+        if len(self._noted) < MOST_ACTS:
+            self._noted.append(self._last_aim)
+
+    def _episode(self) -> dict[str, Any]:
+        """Returns the rewards of acts, and the progress after each."""
+        rewards = [] if self._aims is None else self._aims.rewards
+        columns = zip(*rewards, strict=True) if rewards else ((), (), (), ())
+        names = ("steps", "rewards", "progress", "errors")
+        return {
+            "terminated": False,
+            "truncated": False,
+            "reward": sum(one.reward for one in rewards),
+            **{name: list(column) for name, column in zip(names, columns, strict=True)},
+        }
+
     def _show(self, screen: Screen) -> None:
+        screen = screen._replace(aim=self._last_aim)
         self.last_screen = screen
         if self.on_screen is not None:
             self.on_screen(screen)
@@ -289,7 +335,9 @@ class SiteWorld:
         """Returns the state after the last act."""
         began = None if self._guide is None else self._guide.began
         state = _State(self.service.snapshot(), dict(self.site.results), self.site.count, None, plan_began=began)
-        state = replace(state, requested=self._requests.count, requests=tuple(self._requests.listed))
+        state = replace(
+            state, requested=self._requests.count, requests=tuple(self._requests.listed), aims=tuple(self._noted)
+        )
         if self._resumed is not None:
             former = self._resumed
             state = replace(
@@ -323,6 +371,7 @@ class SiteWorld:
         self.service.restore(stored.service)
         self.site.results, self.site.count = dict(stored.results), stored.count
         self._requests = RequestLog(stored.requested, stored.requests)
+        self._noted = list(stored.aims)
         self._resumed = stored
         if stored.plan_began is not None:
             self._guide = PlanGuide(self.service, self.site, stored.plan_began)

@@ -109,6 +109,8 @@ class BrowserTools:
         self.messages: list[tuple[str, str]] = []
         """Messages of the agent: kind and text."""
         self.on_screen: Callable[[Screen], None] | None = None
+        self.before_act: Callable[[msgspec.Struct | None], Awaitable[None]] | None = None
+        """Awaited with the arguments of each call before it is done; None for a call that is not well formed."""
         self._observe, self._pictures = observe, pictures
         self._point: Point | None = None
         self._hit: PointedElement | None = None
@@ -162,22 +164,12 @@ class BrowserTools:
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
         """Calls a tool. Raises `EnvironmentFailure` if the browser is gone."""
-        if name == computer.NAME and self._pictures.computer:
-            try:
-                name, arguments = computer.translate(arguments)
-            except (msgspec.ValidationError, ValueError, RecursionError) as exc:
-                return Observation(f"Wrong arguments for {computer.NAME}: {exc}.", error=True)
-        if name not in _TOOLS:
-            return Observation(f"Unknown tool {name[:80]!r}; there are {', '.join(_TOOLS)}.", error=True)
-        kind, act = _TOOLS[name]
-        try:
-            parsed = msgspec.convert(arguments, kind)
-        except (msgspec.ValidationError, RecursionError) as exc:
-            takes = ", ".join(kind.__struct_fields__) or "nothing"
-            return Observation(f"Wrong arguments for {name}: {exc}; it takes {takes}.", error=True)
-        _, _, problem = readable_arguments(arguments)
-        if problem:
-            return Observation(f"Wrong arguments for {name}: {problem}", error=True)
+        read = _read_call(name, arguments, self._pictures)
+        if self.before_act is not None:
+            await self.before_act(None if isinstance(read, str) else read[2])
+        if isinstance(read, str):
+            return Observation(read, error=True)
+        name, act, parsed = read
         self._point, self._hit, self._acted_on = None, None, self.context.current
         try:
             text = await act(self, parsed)
@@ -226,11 +218,7 @@ class BrowserTools:
         shown = None
         if self._observe == "changes" and before is not None and before.tree.title == state.tree.title:
             shown = render_changes(before.lines, state.lines)
-        if self.on_screen is not None:
-            tree = "\n".join(state.lines)
-            self.on_screen(
-                Screen(name, state.tree.url, state.tree.title, tree, image.image, self._point, self._hit, image.marks)
-            )
+        self._show(name, state, image)
         return "\n".join([*self._heading(tab, state.tree), render_tree(state.lines) if shown is None else shown])
 
     async def _read_drawn(self) -> _Reading:
@@ -291,12 +279,15 @@ class BrowserTools:
 
     async def _picture(self, tab: Tab) -> PageImage:
         """Returns a picture of a page; none if none is wanted, or none can be taken."""
-        if self.on_screen is None or not self._pictures.pictures:
-            return NO_IMAGE
-        try:
-            return await take_image(tab, self.context, self._pictures)
-        except ActProblem:
-            return NO_IMAGE
+        if self.on_screen is not None and self._pictures.pictures:
+            with suppress(ActProblem):
+                return await take_image(tab, self.context, self._pictures)
+        return NO_IMAGE
+
+    def _show(self, name: str, state: PageState, image: PageImage) -> None:
+        if self.on_screen is not None:
+            tree, lines = state.tree, "\n".join(state.lines)
+            self.on_screen(Screen(name, tree.url, tree.title, lines, image.image, self._point, self._hit, image.marks))
 
     async def _read(self, asked: ReadPage) -> str:
         tab = self.context.current_tab()
@@ -312,10 +303,8 @@ class BrowserTools:
         tab = self.context.current_tab()
         await tab.settle()
         state = await tab.read()
-        image, marks = await take_image(tab, self.context, self._pictures)
-        if self.on_screen is not None:
-            url, title, tree = state.tree.url, state.tree.title, "\n".join(state.lines)
-            self.on_screen(Screen("screenshot", url, title, tree, image, None, marks=marks))
+        image, marks = taken = await take_image(tab, self.context, self._pictures)
+        self._show("screenshot", state, taken)
         size = f"{self.context.width} x {self.context.height} pixels"
         marked = "" if marks is None else f" Marked elements: {', '.join(map(str, marks)) or 'none'}."
         return f"A picture of {size} was taken ({len(image or b'')} bytes).{marked}"
@@ -450,6 +439,26 @@ class BrowserTools:
 
 
 _Act = Callable[[BrowserTools, Any], Awaitable[str | None]]
+
+
+def _read_call(
+    name: str, arguments: dict[str, Any], pictures: PictureOptions
+) -> tuple[str, _Act, msgspec.Struct] | str:
+    """Returns a call with its arguments; where it is not well formed, what is wrong."""
+    try:
+        if name == computer.NAME and pictures.computer:
+            name, arguments = computer.translate(arguments)
+        if name not in _TOOLS:
+            return f"Unknown tool {name[:80]!r}; there are {', '.join(_TOOLS)}."
+        kind, act = _TOOLS[name]
+        parsed = msgspec.convert(arguments, kind)
+    except (msgspec.ValidationError, ValueError, RecursionError) as exc:
+        takes = f"; it takes {', '.join(_TOOLS[name][0].__struct_fields__) or 'nothing'}" if name in _TOOLS else ""
+        return f"Wrong arguments for {name}: {exc}{takes}."
+    _, _, problem = readable_arguments(arguments)
+    return f"Wrong arguments for {name}: {problem}" if problem else (name, act, parsed)
+
+
 _TOOLS: Final[dict[str, tuple[type[msgspec.Struct], _Act]]] = {
     "click": (Click, BrowserTools._click),
     "dblclick": (DblClick, BrowserTools._click),

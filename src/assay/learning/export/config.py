@@ -24,6 +24,7 @@ TARGETS = {
     "openai": "openai:OpenAi",
     "openai-dpo": "openai:OpenAiDpo",
     "hf-dataset": "hf_dataset:HfDataset",
+    "swapped-instructions": "swapped_instructions:SwappedInstructions",
     "rows": "rows_file:RowsFile",
 }
 """Target name to module and class, loaded on demand."""
@@ -36,7 +37,8 @@ class WriteConfig(RowsConfig, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     to: str
     """A format out of `assay formats`, or a target for trainers: trl-sft, trl-chat, trl-dpo, trl-grpo,
-    verl, prime-rl, tinker, skyrl, openai, openai-dpo, hf-dataset, rows."""
+    verl, prime-rl, tinker, skyrl, openai, openai-dpo, hf-dataset,
+    swapped-instructions, rows."""
     out: str
     """File or folder to create; losses are listed in OUT.losses.json."""
     include: IncludeOption = "default"

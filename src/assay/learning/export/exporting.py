@@ -23,7 +23,7 @@ from assay.learning.credit import CreditConfig, assign_credit
 from assay.learning.credit.compose import require_usable
 from assay.learning.reading import STEERED_TOKENS, RunReader, TaskSource
 from assay.learning.rows import UNKNOWN, TrainingRow
-from assay.records import Trajectory
+from assay.records import Task, Trajectory
 from assay.rollout.exchange.exporting import (
     FAILED_INTEGRITY,
     AttemptStatus,
@@ -179,6 +179,15 @@ class _RunSource:
                 self._unsupported.update(_non_message_counts(trajectory))
             for transcript in conversations(trajectory, self._reader.opening(trajectory)):
                 yield AttemptConversation(trajectory, transcript)
+
+    def trajectories(self) -> Iterator[Trajectory]:
+        return self._trajectories()
+
+    def task(self, trajectory: Trajectory) -> Task | None:
+        return self._reader.task(trajectory)
+
+    def blob(self, digest: str) -> bytes:
+        return self._reader.blob(digest)
 
     def task_source(self, trajectory: Trajectory) -> TaskSource:
         """Returns the origin of an attempt's task."""

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, NamedTuple, Protocol
 from assay.learning.conversation import Transcript
 from assay.learning.reading import TaskSource
 from assay.learning.rows import TrainingRow
-from assay.records import Trajectory
+from assay.records import Task, Trajectory
 from assay.settings import Settings
 
 from .config import WriteConfig
@@ -41,6 +41,18 @@ class ExportSource(Protocol):
 
     def conversations(self) -> Iterator[AttemptConversation]:
         """Yields the transcripts of the selected attempts."""
+        ...
+
+    def trajectories(self) -> Iterator[Trajectory]:
+        """Yields the selected attempts, for targets that take neither rows nor transcripts."""
+        ...
+
+    def task(self, trajectory: Trajectory) -> Task | None:
+        """Returns the recorded task of an attempt; None if it is missing, or names code that is not permitted."""
+        ...
+
+    def blob(self, digest: str) -> bytes:
+        """Returns what is stored under a digest. Raises `StoreError`."""
         ...
 
     def task_source(self, trajectory: Trajectory) -> TaskSource:

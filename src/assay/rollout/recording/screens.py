@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, Protocol, TypeGuard
 
+import msgspec
+
 from assay.environments.browser.screen import Screen
 from assay.environments.interface import World
 from assay.rollout.recording.recorder import Recorder
@@ -54,6 +56,8 @@ class ScreenRecorder:
             data["hit"] = {"bid": str(screen.hit.number), "role": screen.hit.role, "name": screen.hit.name[:500]}
         if screen.marks is not None:
             data["marks"] = [str(number) for number in screen.marks]
+        if screen.aim is not None:
+            data["aim"] = {"right": screen.aim.right, "targets": msgspec.to_builtins(screen.aim.targets)}
         stored: tuple[str, ...] = (tree,)
         if screen.image is not None:
             data["image"] = image = self._blobs.put(screen.image)

@@ -85,6 +85,9 @@ class ReplayConfig(SandboxOptions, frozen=True, forbid_unknown_fields=True, kw_o
     patch_strategy: Literal["thought-free", "off-policy", "on-policy"] = "thought-free"
     """With --semi-online, the thought beside such a step in the history of a model: none, the recorded one, or one that
     the agent's model is asked for."""
+    carry: Literal["no", "names", "elements"] = "no"
+    """Carry attempts in a browser over to the same tasks under other looks (`--tasks` with another `theme`): the
+    element of each act is matched by role and name alone, or also by label, form, texts around it and rank."""
     agent: str = "oracle"
     """With --from-each-prefix, the continuing agent: as in `assay run`, or `attempt:NAME` for the rest of that
     attempt. With --semi-online, the acting one."""
@@ -105,6 +108,8 @@ class ReplayConfig(SandboxOptions, frozen=True, forbid_unknown_fields=True, kw_o
             raise UserError("times and concurrency must be at least 1")
         if self.semi_online and self.from_each_prefix:
             raise UserError("semi_online and from_each_prefix are two kinds of replay: give one of them")
+        if self.carry != "no" and (self.semi_online or self.from_each_prefix):
+            raise UserError("carry is a replay of whole attempts: leave out semi_online and from_each_prefix")
 
 
 class MarginalsConfig(SandboxOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):

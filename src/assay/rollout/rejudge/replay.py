@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay import __version__
+from assay.agents.carried_script import CARRIED, CarryAgent
 from assay.agents.replay import ReplayAgent
 from assay.analysis.causes import Cause, DivergenceFacts, Signature, cause_of, signature
 from assay.analysis.judged_path import has_branches, judged_path
@@ -50,6 +51,19 @@ KIND = "replay"
 HASH_SEED = "20261"
 
 
+class CarriedScript(msgspec.Struct, frozen=True):
+    """The result of carrying an attempt over to other looks."""
+
+    acts: int
+    """Recorded acts on elements."""
+    matched: int
+    """Those whose element was found and acted on."""
+    outcome: tuple[str | None, str | None]
+    """Recorded, and now."""
+    problem: str = ""
+    """Reason why it ended before its last act; empty if it did not."""
+
+
 class ReplayResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """The result of one replay of one attempt."""
 
@@ -68,10 +82,15 @@ class ReplayResult(msgspec.Struct, frozen=True, omit_defaults=True):
     cause: Cause | None = None
     experiments: tuple[str, ...] = ()
     """Variations under which it was repeated to find the cause."""
+    carried: CarriedScript | None = None
+    """With `carry`, in place of a comparison."""
 
     @property
     def agrees(self) -> bool:
-        """Returns whether the replay matches the record, ignoring volatile differences."""
+        """Returns whether the replay matches the record, ignoring volatile differences; of a script that was carried
+        over, whether all of it was done with the same outcome."""
+        if self.carried is not None:
+            return not self.carried.problem and self.carried.outcome[0] == self.carried.outcome[1]
         return self.comparison is not None and self.comparison.agrees
 
 
@@ -86,7 +105,7 @@ class ReplayReport(msgspec.Struct, frozen=True):
     def counts(self) -> dict[str, int]:
         """Numbers of agreeing, differing and unreplayable attempts."""
         agree = sum(one.agrees for one in self.results)
-        failed = sum(one.comparison is None for one in self.results)
+        failed = sum(one.comparison is None and one.carried is None for one in self.results)
         return {"agree": agree, "differ": len(self.results) - agree - failed, "cannot": failed}
 
     @property
@@ -198,7 +217,7 @@ def plan_replay(store: RunStore, row: AttemptRow, loaded: LoadedTask, config: Re
         number=row.number,
         seed=row.seed,
         limits=limits,
-        agent=ReplayAgent(),
+        agent=ReplayAgent() if config.carry == "no" else CarryAgent(config.carry),
         verification="as_asked" if as_asked else "default",
         extra_config={"replay": {"run": row.run, "chain": row.chain, "head": row.head, "agent": row.agent}},
         brings_solution=was_given_solution(_started(store, row.chain)),
@@ -320,6 +339,9 @@ class _Replay:
                 problem = f"{broke} failed: {error}"
                 yield msgspec.structs.replace(first, replay=again.chain, problem=problem)
                 continue
+            if self._config.carry != "no":
+                yield msgspec.structs.replace(first, replay=again.chain, carried=_carried(known.trajectory, again))
+                continue
             finals = (_final_manifest(known.trajectory, made.blobs), _final_manifest(again, made.blobs))
             compared = compare(known.trajectory, again, finals=finals, volatile=volatile_of(known.loaded))
             missing = tuple(str(m) for e in again.evidence if e.kind == "replayed" for m in e.data["missing"])
@@ -369,6 +391,12 @@ class _Replay:
         told = {one.replay: [_evidence(one, self._store.run)] for one in results if one.replay is not None}
         if told:
             annotate_all(self._settings.store, self._name, told)
+
+
+def _carried(recorded: Trajectory, again: Trajectory) -> CarriedScript:
+    data = next((item.data for item in again.evidence if item.kind == CARRIED), {})
+    outcome = recorded.outcome, again.outcome
+    return CarriedScript(data.get("acts", 0), data.get("matched", 0), outcome, data.get("problem", "it was cut"))
 
 
 def _completed_trajectory(made: RunStore, plan: PlannedAttempt) -> Trajectory | None:

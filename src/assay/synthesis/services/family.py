@@ -120,6 +120,8 @@ class ServiceTasks:
         marks: True for pictures of pages in which elements are marked with their numbers.
         picture_type: Form of pictures of pages: `webp` or `png`.
         computer: True to offer the tool `computer` of computer-use models in a browser, too.
+        aims: True to note what acts on pages aim at, and to judge it by the check `pointing`.
+        theme: Seed of the looks of the pages; default: the world's own.
         **harder: Fields of `Harder`.
     """
 
@@ -137,6 +139,8 @@ class ServiceTasks:
         marks: bool = False,
         picture_type: str = "webp",
         computer: bool = False,
+        aims: bool = False,
+        theme: int | None = None,
         **harder: Any,
     ) -> None:
         require_types(
@@ -167,7 +171,9 @@ class ServiceTasks:
             harder, level=level, kind=kind, user=user, changed=changed, pages=interface == "pages"
         )
         self._has_pages = interface == "pages"
-        self._pictures = FamilyPictures("services", marks, picture_type, computer, has_pages=self._has_pages)
+        self._pictures = FamilyPictures(
+            "services", marks, picture_type, computer, aims, theme, has_pages=self._has_pages
+        )
         self._kind = kind
         self._user: UserMode = next(mode for mode in USER_MODES if mode == user)
         self._writes = writes

@@ -45,6 +45,8 @@ class SiteTasks:
         marks: True for pictures of pages in which elements are marked with their numbers.
         picture_type: Form of pictures: `webp` or `png`.
         computer: True to offer the tool `computer` of computer-use models, too.
+        aims: True to note what acts on pages aim at, and to judge it by the check `pointing`.
+        theme: Seed of the looks of the pages; default: the world's own.
     """
 
     def __init__(
@@ -59,6 +61,8 @@ class SiteTasks:
         marks: bool = False,
         picture_type: str = "webp",
         computer: bool = False,
+        aims: bool = False,
+        theme: int | None = None,
     ) -> None:
         known = {domain.name: domain for domain in DOMAINS}
         names = [name for name in str(site).split("+") if name] or list(known)
@@ -75,7 +79,9 @@ class SiteTasks:
         drawn = tuple(_draws(known[name]) for name in dict.fromkeys(names))
         self._sites = (_recovers(read_site_file(Path(machine)).machine),) if machine else drawn
         self._interface, self._start, self._lengths = interface, start, range(least, most + 1)
-        self._pictures = FamilyPictures("sites", marks, picture_type, computer, has_pages=interface == "pages")
+        self._pictures = FamilyPictures(
+            "sites", marks, picture_type, computer, aims, theme, has_pages=interface == "pages"
+        )
 
     def tasks(self, n: int, seed: int) -> tuple[Task, ...]:
         made: list[Task] = []

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from assay.environments.services.database import RowChange
-from assay.environments.services.machines.compile import CODE, compile_machine
+from assay.environments.services.machines.compile import CODE, compile_machine, read_codes
 from assay.environments.services.machines.machine import Machine, Start, State
 from assay.environments.services.machines.search import Reach, Step
 from assay.environments.services.outcome import ExpectedChange, as_json, expected_changes
@@ -97,11 +97,7 @@ class SearchedSite:
 
     def _plan(self, world: ServiceWorld, way: Sequence[Step]) -> list[PlannedCall]:
         """Returns the calls of a way, with the codes of a world."""
-        codes: dict[str, str] = {}
-        if names := ", ".join(self.machine.codes):
-            row = world.database.connection.execute(f"SELECT {names} FROM {self.machine.name}_codes").fetchone()
-            codes = dict(zip(self.machine.codes, row, strict=True))
-        calls = []
+        codes, calls = read_codes(world.database, self.machine), []
         for transition, given in way:
             code = {CODE: codes[transition.code]} if transition.code else {}
             calls.append(PlannedCall(transition.name, {**dict(given), **code}))

@@ -71,6 +71,8 @@ class WalkTasks:
         marks: True for pictures of pages in which elements are marked with their numbers.
         picture_type: Form of pictures: `webp` or `png`.
         computer: True to offer the tool `computer` of computer-use models, too.
+        aims: True to note what acts on pages aim at, and to judge it by the check `pointing`.
+        theme: Seed of the looks of the pages; default: the world's own.
     """
 
     def __init__(
@@ -83,6 +85,8 @@ class WalkTasks:
         marks: bool = False,
         picture_type: str = "webp",
         computer: bool = False,
+        aims: bool = False,
+        theme: int | None = None,
     ) -> None:
         if bool(app) == bool(site):
             raise UserError("app and site of the family 'walks': give one of them, such as app=shop or site=bakery")
@@ -90,7 +94,9 @@ class WalkTasks:
             raise UserError(f"walks={walks} of the family 'walks': expected 1 to 100000")
         self._worlds: Walkable = ServiceWalks(app, interface) if app else SiteWalks(site, interface)
         self._count = walks
-        self._pictures = FamilyPictures("walks", marks, picture_type, computer, has_pages=interface == "pages")
+        self._pictures = FamilyPictures(
+            "walks", marks, picture_type, computer, aims, theme, has_pages=interface == "pages"
+        )
 
     def tasks(self, n: int, seed: int) -> tuple[Task, ...]:
         return self.make(n, seed)[0]

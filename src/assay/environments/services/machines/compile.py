@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from assay.environments.services.database import Database
 from assay.environments.services.declaration import Scene, Service
 from assay.environments.services.schema import identifier
 from assay.environments.services.transaction import Generator, Transaction
@@ -63,6 +64,14 @@ def _compiled(data: bytes) -> Service:
 
     service.generator(fill)
     return service
+
+
+def read_codes(database: Database, machine: Machine) -> dict[str, str]:
+    """Returns the codes of a machine in a world, by name."""
+    if not machine.codes:
+        return {}
+    row = database.connection.execute(f"SELECT {', '.join(machine.codes)} FROM {machine.name}_codes").fetchone()
+    return dict(zip(machine.codes, row, strict=True))
 
 
 class _Rows:

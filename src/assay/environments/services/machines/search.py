@@ -40,6 +40,10 @@ class Step(NamedTuple):
     given: tuple[tuple[str, Value], ...]
 
 
+WaysBack = Mapping[Node, tuple[int, Step | None]]
+"""How many steps each node is from a state, and the first of them."""
+
+
 class TooLarge(ValueError):
     """A machine with more nodes than are searched."""
 
@@ -107,7 +111,7 @@ class Reach:
             way.append(step)
         return tuple(reversed(way))
 
-    def ways_back(self, goal: State) -> Mapping[Node, tuple[int, Step | None]]:
+    def ways_back(self, goal: State) -> WaysBack:
         """Returns how many steps each node is from a state, and the first one; nodes without a way are absent."""
         found: dict[Node, tuple[int, Step | None]] = {one: (0, None) for one in self.distances if one.state == goal}
         waiting = deque(found)
@@ -123,6 +127,26 @@ class Reach:
         """Returns the node after a step; None if it is refused."""
         state = self.machine.step(node.state, step.transition, dict(step.given))
         return None if isinstance(state, str) else _arrive(self.machine, state, node.seen)
+
+    def follow_call(self, node: Node, action: str, arguments: object) -> tuple[Step, Node] | None:
+        """Returns the step that a call of a world's log took, and the node after it; None for a call that takes none. A
+        code that the call gave counts as seen, although it may have been guessed."""
+        transition = self.machine.by_transition.get(action)
+        if transition is None or not isinstance(arguments, Mapping):
+            return None
+        if transition.code and transition.code not in node.seen:
+            node = node._replace(seen=node.seen | {transition.code})
+        step = Step(transition, tuple((name, arguments[name]) for name in transition.asks if name in arguments))
+        after = self.follow(node, step) if len(step.given) == len(transition.asks) else None
+        return None if after is None else (step, after)
+
+    def due_steps(self, node: Node, back: WaysBack) -> Iterator[tuple[Step, Node]]:
+        """Yields the steps of shortest ways from a node, and where they lead; `back` is of `ways_back`."""
+        left = back[node][0] if node in back else 0
+        if left:
+            for step, after in steps_from(self.machine, node):
+                if after in back and back[after][0] == left - 1:
+                    yield step, after
 
 
 def explore(machine: Machine, start: Start) -> Reach:
