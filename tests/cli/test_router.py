@@ -34,5 +34,6 @@ def test_the_example_of_the_page_labels_and_scores(tmp_path: Path) -> None:
     scores = {one["router"]: one for one in found["scores"]}
     assert scores[route]["cost"] < scores["always strong"]["cost"]
     assert scores["the labels"]["right"] == 1
-    again = json.loads(assay(store, "router", "label", "--run", "recorded", "--config", tiers, "--json").stdout)
+    again = json.loads(assay(store, "router", "label", "--config", tiers, "--json").stdout)
+    assert again["run"] == "recorded"  # not the newer run, which holds tries
     assert scores[route]["steps"] == len(again["steps"])

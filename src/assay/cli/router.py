@@ -13,7 +13,7 @@ from assay.rollout.rejudge.config import TiersConfig
 from .options import takes_config
 from .output import INTERRUPTED, console, emit_json, plain, say
 from .plain_typer import plain_typer
-from .shared import JsonOption, RequireOption, StoreOption, parse_grade, pick_run, settings_with
+from .shared import JsonOption, RequireOption, StoreOption, parse_grade, pick_recorded, pick_run, settings_with
 from .tables import print_rows
 
 _HELP = """Scores routers on stored steps: which agent is cheap and still good enough for the next step?
@@ -42,12 +42,12 @@ def label(config: TiersConfig, store: StoreOption = None, as_json: JsonOption = 
 
       assay router label --tier weak=random-world --cost weak=1 --tier strong=expert --cost strong=20 --json
     """
-    from assay.rollout.rejudge.tier_labels import label_tiers
+    from assay.rollout.rejudge.tier_labels import TIER_LABEL, label_tiers
 
     from .live import display
 
     settings = settings_with(store)
-    run = pick_run(config.run, settings)
+    run = pick_recorded(config.run, TIER_LABEL, settings)
     try:
         with display() as progress:
             found = asyncio.run(label_tiers(run, config, settings, progress))

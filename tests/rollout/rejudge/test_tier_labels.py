@@ -10,8 +10,11 @@ import msgspec
 import pytest
 
 from assay.errors import OptionError, StoreError, UserError
+from assay.learning.sampled import group_name
+from assay.learning.turn_facts import initial_state
 from assay.rollout import RunConfig, Tally, start_run
 from assay.rollout.rejudge.config import TiersConfig
+from assay.rollout.rejudge.replay import replay_obstacle
 from assay.rollout.rejudge.tier_labels import label_tiers, read_labels, score_routes
 from assay.settings import Settings
 from assay.store import RunStore, final_rows
@@ -59,6 +62,23 @@ async def test_a_step_is_labelled_with_the_cheapest_tier_whose_tries_pass(tmp_pa
         assert msgspec.to_builtins(read_labels(store)) == msgspec.to_builtins(found)
     again = await label_tiers("r", config, settings, Tally())
     assert [(one.step, one.tries) for one in again.steps] == [(one.step, one.tries) for one in found.steps]
+
+
+async def test_a_try_is_recorded_as_a_fork_of_the_state_before_its_step(tmp_path: Path) -> None:
+    settings = await record(tmp_path)
+    found = await label_tiers("r", TiersConfig(**TIERS, forks=1), settings, Tally())
+    with RunStore.open(settings.store, "r") as store:
+        states = {row.chain: [one.state for one in store.trajectory(row.chain).steps] for row in store.attempts()}
+    with RunStore.open(settings.store, found.labels) as store:
+        tries = [store.trajectory(row.chain) for row in store.attempts()]
+    for one in tries:
+        label = one.started.config["tier_label"]
+        state = states[label["chain"]][label["step"] - 1] if label["step"] else None
+        assert initial_state(one) == (state or f"beginning of {one.task_digest}")
+        assert group_name(one).endswith(f"|{state or ''}")
+        assert ("began in the middle" in (replay_obstacle(one) or "")) is (label["step"] > 0)
+    with pytest.raises(UserError, match="holds tries of `assay router label`"):
+        await label_tiers(found.labels, TiersConfig(**TIERS), settings, Tally())
 
 
 async def test_routers_are_scored_on_the_prefixes_that_a_live_router_sees(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ class MarginalsConfig(SandboxOptions, frozen=True, forbid_unknown_fields=True, k
     attempts: tuple[str, ...] = ()
     """Attempt names (task@number), or prefixes; default: all attempts of the run."""
     run: str | None = None
-    """Run of the attempts; default: the newest run."""
+    """Run of the attempts; default: the newest run that holds no continuations of this command."""
     units: Literal["acts", "actors"] = "acts"
     """`acts`: each act of an actor against passing its turn, on forks of the state in which it acted. `actors`: each
     actor against a team without it, from the start."""
@@ -137,7 +137,7 @@ class TiersConfig(SandboxOptions, frozen=True, forbid_unknown_fields=True, kw_on
     attempts: tuple[str, ...] = ()
     """Attempt names (task@number), or prefixes; default: all attempts of the run."""
     run: str | None = None
-    """Run of the attempts; default: the newest run."""
+    """Run of the attempts; default: the newest run that holds no tries of this command."""
     tiers: dict[str, str]
     """A tier, as `NAME=AGENT`; at least two. Their order is that of their costs."""
     costs: dict[str, float]

@@ -37,13 +37,14 @@ from assay.rollout.rejudge.replay import replay_obstacle, select_attempts
 from assay.rollout.run_manifest import new_run_name
 from assay.rollout.runs import open_resources, run_attempts
 from assay.rollout.schedule.allocation import Anchor
-from assay.rollout.schedule.fork_states import ForkOrigin, fork_states
+from assay.rollout.schedule.fork_states import ForkOrigin, anchor_after, fork_config, fork_states
 from assay.settings import Settings
 from assay.store import RunStore, current_verdicts_by_chain, final_rows
 from assay.tasks import LoadedTask
 
 MOST_TRIES = 200_000
-_KEY = "tier_label"
+TIER_LABEL = "tier_label"
+"""Key of the manifest of a run of tries, and of what the first event of a try says of its step."""
 
 
 class LabelledStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,20 +100,23 @@ class _Unit(NamedTuple):
 
     @property
     def anchor(self) -> Anchor | None:
-        """Returns the state before the step; the start of the task is no anchor."""
-        return Anchor(self.trajectory.chain, len(self.steps), self.steps[-1].state or "") if self.steps else None
+        """Returns the state before the step; None for the start of the task."""
+        return anchor_after(self.trajectory.chain, self.steps)
 
 
 async def label_tiers(run: str, config: TiersConfig, settings: Settings, progress: Progress) -> TierLabels:
     """Labels the steps of attempts.
 
     Raises:
-        UserError: An attempt does not exist or cannot be forked, or a tier cannot continue; nothing was started.
+        UserError: An attempt does not exist or cannot be forked, a tier cannot continue, or the run holds tries of
+            another labelling; nothing was started.
         StoreError: The run is damaged, or nothing can be written.
     """
     replay = ReplayConfig(attempts=config.attempts, all=not config.attempts, **sandbox_fields(config))
     agents = {tier: _build(tier, config) for tier in config.ordered}
     with RunStore.open(settings.store, run) as store, RecordedTasks.chosen(store, config) as tasks:
+        if TIER_LABEL in store.manifest():
+            raise UserError(f"run {run!r} holds tries of `assay router label`: name the run whose steps it labelled")
         trajectories = [store.trajectory(row.chain) for row in select_attempts(store, replay)]
         units = [unit for one in trajectories for unit in _units(one, tasks.of(one), config.every)]
         if not units:
@@ -188,7 +192,7 @@ def _plan(unit: _Unit, number: int, start: tuple[str, Agent, ForkOrigin], config
         seed=attempt_seed(unit.trajectory.started.seed, unit.loaded.task.digest, f"{attempt}+{step}", number),
         limits=merge_limits(config.limits, unit.loaded.task.limits),
         agent=agent,
-        extra_config={_KEY: data},
+        extra_config={TIER_LABEL: data} | fork_config(unit.anchor),
         prior=(origin.prior,) if unit.steps else (),
         state=origin.snapshot,
         world_state=origin.world,
@@ -200,7 +204,7 @@ def _manifest(store: RunStore, config: TiersConfig, loaded: Mapping[str, LoadedT
         "agent": " < ".join(config.ordered),
         "assay_version": __version__,
         "config": {"base": recorded_config(store, config).base},
-        _KEY: {"run": store.run, "tiers": config.ordered, "need": config.need},
+        TIER_LABEL: {"run": store.run, "tiers": config.ordered, "need": config.need},
         "tasks": {name: one.task.digest for name, one in loaded.items()},
     }
 
@@ -223,8 +227,8 @@ def read_labels(store: RunStore, require: Separation = "unknown") -> TierLabels:
     counts; a doubted pass is a fail, and unjudged tries count as neither. Raises `StoreError` for another run."""
     rows = final_rows(store.attempts())
     try:
-        part = msgspec.convert(store.manifest().get(_KEY), _ManifestPart)
-        made = [msgspec.convert(store.trajectory(row.chain).started.config.get(_KEY), _RecordedTry) for row in rows]
+        part = msgspec.convert(store.manifest().get(TIER_LABEL), _ManifestPart)
+        made = [msgspec.convert(store.trajectory(row.chain).started.config.get(TIER_LABEL), _RecordedTry) for row in rows]
     except msgspec.ValidationError as exc:
         raise StoreError(f"run {store.run!r} holds no labels of steps: `assay router label` makes some") from exc
     measured = measure_attempts(rows, current_verdicts_by_chain(store, rows), require=require)
