@@ -68,9 +68,11 @@ def label(config: TiersConfig, store: StoreOption = None, as_json: JsonOption = 
                 "share": f"{counts[name] / len(found.steps):.3f}",
             }
             for name in (*found.tiers, *([None] if None in counts else []))
-        ],
-        empty="no state could be rebuilt",
+        ]
     )
+    if found.untried:
+        why = "have no state that could be rebuilt, and no label"
+        console().print(plain(f"{len(found.untried):,} further steps {why}: {found.untried[0]}"))
     console().print(plain(f"{found.tries:,} tries, {found.turns:,} turns; they are the run {found.labels}"))
 
 
@@ -124,4 +126,6 @@ def score(
         ]
     )
     if report.unlabelled:
-        console().print(f"{report.unlabelled} further steps, at which no tier suffices, count for none")
+        console().print(f"{report.unlabelled} further steps, at which no tier suffices, count for no router")
+    if report.untried:
+        console().print(f"{report.untried} further steps were not tried, and count for no router")

@@ -20,6 +20,7 @@ from assay.settings import Settings
 from assay.store import RunStore, final_rows
 from tests.rollout.attempt.test_branches import TRYING
 
+COUNTER = Path(__file__).parents[3] / "docs_src" / "counter_world.py"
 TASKS = "family:tables,n=4"
 TIERS: dict[str, Any] = {"tiers": {"weak": "random-world", "strong": "expert"}, "costs": {"weak": 1.0, "strong": 9.0}}
 ROUTERS = """
@@ -71,8 +72,11 @@ async def test_a_try_is_recorded_as_a_fork_of_the_state_before_its_step(tmp_path
         states = {row.chain: [one.state for one in store.trajectory(row.chain).steps] for row in store.attempts()}
     with RunStore.open(settings.store, found.labels) as store:
         tries = [store.trajectory(row.chain) for row in store.attempts()]
+        assert store.manifest()["tier_label"]["config"]["tiers"] == TIERS["tiers"]
     for one in tries:
         label = one.started.config["tier_label"]
+        fork = "fork+" if label["step"] else ""
+        assert one.agent == f"{label['tier']}+{fork}{TIERS['tiers'][label['tier']]}"
         state = states[label["chain"]][label["step"] - 1] if label["step"] else None
         assert initial_state(one) == (state or f"beginning of {one.task_digest}")
         assert group_name(one).endswith(f"|{state or ''}")
@@ -120,6 +124,18 @@ async def test_steps_at_which_no_tier_suffices_count_for_no_router(tmp_path: Pat
     assert report.scores[0].steps == len(found.steps) - len(unlabelled)
 
 
+async def test_steps_whose_state_cannot_be_rebuilt_are_counted(tmp_path: Path) -> None:
+    settings, agent = Settings(tmp_path / "cache", tmp_path / "store"), f"{Path(__file__).parents[1] / 'agents.py'}:Solver"
+    tasks = (f"family:{COUNTER}:CounterTasks,n=1",)  # its world cannot be saved in the middle
+    await start_run(RunConfig(tasks=tasks, run="r", agent=agent), settings, Tally())
+    tiers = {"tiers": {"none": "null", "adds": agent}, "costs": {"none": 1.0, "adds": 2.0}}
+    found = await label_tiers("r", TiersConfig(**tiers, forks=1, allow_task_code=True), settings, Tally())
+    assert [(one.step, one.tier) for one in found.steps] == [(0, "adds")]
+    assert found.untried == ("count-from-0@0:1",)
+    report = score_routes(found.labels, [], settings.store)
+    assert (report.untried, report.unlabelled, report.scores[0].steps) == (1, 0, 1)
+
+
 async def test_what_cannot_continue_is_refused(tmp_path: Path) -> None:
     settings = await record(tmp_path, "best-of:2:expert", judge="verdict")
     with pytest.raises(UserError, match="of several tries"):
@@ -153,6 +169,7 @@ async def test_each_tier_has_a_model_of_its_own(tmp_path: Path) -> None:
         ({"costs": {"weak": 1.0, "strong": 1.0}}, "differ"),
         ({"costs": {"weak": 0.0, "strong": 1.0}}, "above 0"),
         ({"agent_options": {"mid.noise": 1}}, "no tier is called 'mid'"),
+        ({"agent_options": {"weak": {"noise": 1}}}, "a tier without an option"),
         ({"tier_models": {"mid": "x"}}, "no tier is called 'mid'"),
     ],
 )

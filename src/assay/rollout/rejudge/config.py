@@ -170,6 +170,12 @@ class TiersConfig(SandboxOptions, frozen=True, forbid_unknown_fields=True, kw_on
         unknown = sorted(named - self.tiers.keys())
         if unknown:
             raise UserError(f"no tier is called {unknown[0]!r}; there are {', '.join(self.tiers)}")
+        bare = next((name for name in self.agent_options if not name.partition(".")[2]), None)
+        if bare is not None:
+            raise UserError(
+                f"{bare!r} names a tier without an option: write --agent-option {bare}.OPTION=VALUE, in a file "
+                f'"{bare}.OPTION" = VALUE below [agent_options]'
+            )
 
     @property
     def ordered(self) -> dict[str, float]:

@@ -11,7 +11,7 @@ by itself is our choice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -21,12 +21,12 @@ from assay import __version__
 from assay.agents.branches import uses_branches
 from assay.agents.building import build_agent
 from assay.agents.combinators.routing import StepPrefix, load_route
-from assay.agents.fork import ForkAgent
-from assay.agents.interface import Agent, Prior
+from assay.agents.fork import DelegatingAgent, ForkAgent
+from assay.agents.interface import Agent, Attempt, Prior
 from assay.analysis.columns import measure_attempts
 from assay.analysis.judged_path import opens_branches
 from assay.analysis.step_routing import RouterScore, StepLabel, cheapest_sufficient, score_routers
-from assay.errors import StoreError, UserError
+from assay.errors import MissingModelError, StoreError, UserError
 from assay.records import TEAM, Separation, Step, Trajectory
 from assay.rollout.config import RunConfig
 from assay.rollout.plan import PlannedAttempt, attempt_seed, merge_limits
@@ -75,6 +75,8 @@ class TierLabels(msgspec.Struct, frozen=True, kw_only=True):
     tries: int
     turns: int
     """Turns of all tries."""
+    untried: tuple[str, ...] = ()
+    """Steps without a try, as ATTEMPT:STEP: their state could not be rebuilt, or the labelling was interrupted."""
 
 
 class RoutersReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +85,16 @@ class RoutersReport(msgspec.Struct, frozen=True, kw_only=True):
     labels: str
     unlabelled: int
     """Steps at which no tier suffices; they count for no router."""
+    untried: int
+    """Steps without a try; they count for no router either."""
     scores: tuple[RouterScore, ...]
+
+
+class _TierAgent(DelegatingAgent):
+    """Acts under a name with its tier, which tells apart tiers that are one agent with other options."""
+
+    async def run(self, attempt: Attempt) -> None:
+        await self._then.run(attempt)
 
 
 class _Unit(NamedTuple):
@@ -125,8 +136,7 @@ async def label_tiers(run: str, config: TiersConfig, settings: Settings, progres
         if most > MOST_TRIES:
             raise UserError(f"up to {most:,} tries are more than {MOST_TRIES:,}: name attempts, or set --every")
         name = new_run_name("tiers")
-        loaded = {unit.loaded.task.id: unit.loaded for unit in units}
-        with RunStore.create(settings.store, name, _manifest(store, config, loaded)) as made:
+        with RunStore.create(settings.store, name, _manifest(store, config, units)) as made:
             for tier, agent in agents.items():
                 labelled = {(one.chain, one.step) for one in read_labels(made).steps if one.tier is not None}
                 left = [unit for unit in units if unit.key not in labelled]
@@ -138,8 +148,10 @@ def _build(tier: str, config: TiersConfig) -> Agent:
     model = config.tier_models.get(tier)
     try:
         agent = build_agent(config.tiers[tier], config.options_of(tier), model=model)
-    except UserError as exc:
+    except MissingModelError as exc:
         raise UserError(f"tier {tier}: {exc}; a tier's model is --tier-model {tier}=MODEL") from exc
+    except UserError as exc:
+        raise UserError(f"tier {tier}: {exc}") from exc
     if uses_branches(agent):
         raise UserError(f"tier {tier}: {agent.name} tries several times, and cannot continue in the middle")
     return agent
@@ -176,7 +188,7 @@ async def _try_tier(
             for unit in units:
                 origin = ForkOrigin(Prior()) if unit.anchor is None else origins[unit.anchor]
                 if origin is not None:
-                    by = agent if unit.anchor is None else ForkAgent(agent)
+                    by = _TierAgent(tier, agent if unit.anchor is None else ForkAgent(agent))
                     planned += [_plan(unit, n, (tier, by, origin), run_config) for n in range(config.forks)]
             await run_attempts(made, resources, planned, progress)
 
@@ -199,13 +211,22 @@ def _plan(unit: _Unit, number: int, start: tuple[str, Agent, ForkOrigin], config
     )
 
 
-def _manifest(store: RunStore, config: TiersConfig, loaded: Mapping[str, LoadedTask]) -> dict[str, Any]:
+def _manifest(store: RunStore, config: TiersConfig, units: Sequence[_Unit]) -> dict[str, Any]:
+    steps: dict[str, list[int]] = {}
+    for unit in units:
+        steps.setdefault(unit.trajectory.attempt, []).append(len(unit.steps))
     return {
         "agent": " < ".join(config.ordered),
         "assay_version": __version__,
         "config": {"base": recorded_config(store, config).base},
-        TIER_LABEL: {"run": store.run, "tiers": config.ordered, "need": config.need},
-        "tasks": {name: one.task.digest for name, one in loaded.items()},
+        TIER_LABEL: {
+            "run": store.run,
+            "tiers": config.ordered,
+            "need": config.need,
+            "steps": steps,
+            "config": msgspec.to_builtins(config),
+        },
+        "tasks": {unit.loaded.task.id: unit.loaded.task.digest for unit in units},
     }
 
 
@@ -213,6 +234,8 @@ class _ManifestPart(msgspec.Struct, frozen=True):
     run: str
     tiers: dict[str, Annotated[float, msgspec.Meta(gt=0)]]
     need: Annotated[float, msgspec.Meta(gt=0, le=1)]
+    steps: dict[str, tuple[int, ...]] = {}
+    """Steps to be labelled by attempt."""
 
 
 class _RecordedTry(msgspec.Struct, frozen=True):
@@ -228,7 +251,8 @@ def read_labels(store: RunStore, require: Separation = "unknown") -> TierLabels:
     rows = final_rows(store.attempts())
     try:
         part = msgspec.convert(store.manifest().get(TIER_LABEL), _ManifestPart)
-        made = [msgspec.convert(store.trajectory(row.chain).started.config.get(TIER_LABEL), _RecordedTry) for row in rows]
+        configs = (store.trajectory(row.chain).started.config for row in rows)
+        made = [msgspec.convert(one.get(TIER_LABEL), _RecordedTry) for one in configs]
     except msgspec.ValidationError as exc:
         raise StoreError(f"run {store.run!r} holds no labels of steps: `assay router label` makes some") from exc
     measured = measure_attempts(rows, current_verdicts_by_chain(store, rows), require=require)
@@ -255,7 +279,13 @@ def read_labels(store: RunStore, require: Separation = "unknown") -> TierLabels:
         steps=tuple(sorted(steps, key=lambda one: (one.attempt, one.step))),
         tries=len(rows),
         turns=int(sum(row.metrics.get("turns", row.steps) for row in rows)),
+        untried=_find_untried(part, {(tried.attempt, tried.step) for tried in made}),
     )
+
+
+def _find_untried(part: _ManifestPart, tried: Container[tuple[str, int]]) -> tuple[str, ...]:
+    planned = ((attempt, step) for attempt, steps in part.steps.items() for step in steps)
+    return tuple(f"{attempt}:{step}" for attempt, step in planned if (attempt, step) not in tried)
 
 
 def score_routes(labels_run: str, routes: Sequence[str], root: Path, require: Separation = "unknown") -> RoutersReport:
@@ -278,6 +308,7 @@ def score_routes(labels_run: str, routes: Sequence[str], root: Path, require: Se
     return RoutersReport(
         labels=labels_run,
         unlabelled=len(found.steps) - len(labelled),
+        untried=len(found.untried),
         scores=tuple(score_routers(choices, labels, found.tiers)),
     )
 
