@@ -45,8 +45,9 @@ class RowsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     are dropped at random, missing ones filled with copies that train nothing; 0 keeps the rows as they are."""
     turn_rewards: TurnRewards = "world"
     """Rewards of single turns. `world`: what the environment reports. `progress`: by how much a turn raised the share
-    of the goal that the environment reports, whoever acted before. They are the local rewards of a team's actors
-    (`actors` of the credit); methods of credit count them only where they say so."""
+    of the goal that the environment reports, from whichever actor's turn came before; nothing at the first report of a
+    fork, which starts with the progress of its prefix. They are the local rewards of a team's actors (`actors` of the
+    credit); methods of credit count them only where they say so."""
     with_secrets: bool = False
     """Also take attempts that hold a known credential or key-shaped text; by default they are left out and listed."""
 

@@ -29,7 +29,8 @@ from assay.learning.sampled import sampled_rows
 from assay.learning.service.config import BatchRequest, PolicyRequest
 from assay.learning.service.groups import Group, GroupBuilder, GroupFile, count_groups
 from assay.learning.service.ledger import LedgerBatch
-from assay.records import AttemptStarted, Body, SpanProof, Trajectory, WeightSpan
+from assay.learning.turn_facts import progress_gains
+from assay.records import AttemptStarted, Body, Evidence, SpanProof, Trajectory, WeightSpan
 from assay.settings import Settings
 from tests.learning.recorded import store_run
 
@@ -149,6 +150,15 @@ def test_a_fork_competes_with_attempts_from_the_same_state(trajectory: Make) -> 
         for name, config in (("a", {}), ("b", {}), ("c", {"fork": {"state": "s1"}}), ("d", {"fork": {"state": "s1"}}))
     }
     assert len(groups) == 2
+
+
+def test_a_fork_gains_nothing_by_the_progress_that_it_starts_with(trajectory: Make) -> None:
+    columns = {"steps": [0, 1], "rewards": [0.0, 0.0], "progress": [0.5, 0.75], "errors": [False, False]}
+    made = trajectory("a", "up", "right")
+    made = msgspec.structs.replace(made, evidence=(Evidence("episode", "state", "episode", columns),))
+    started = msgspec.structs.replace(made.started, config={"fork": {"chain": "b", "prefix": 3, "state": "s1"}})
+    assert progress_gains(made) == {0: 0.5, 1: 0.25}
+    assert progress_gains(msgspec.structs.replace(made, started=started)) == {0: 0.0, 1: 0.25}
 
 
 def test_rows_of_one_attempt_train_and_count_each_token_once(trajectory: Make, renderer: Any) -> None:
