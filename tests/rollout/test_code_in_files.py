@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from assay.environments.task_digest import digest_task, name_by_content
-from assay.records import Check, EnvironmentSpec, digest_record
+from assay.records import Check, EnvironmentSpec, Task, digest_record
 from assay.rollout import RunConfig, Tally, start_run
 from assay.rollout.grid import GridCell, run_grid
 from assay.rollout.plan import attempt_seed
@@ -17,6 +17,8 @@ from assay.rollout.runs import RunParts, prepare_run, resume_run
 from assay.settings import Settings
 from assay.store import RunStore
 from assay.tasks import LoadedTask, find_tasks
+from assay.verify import WorldRequest, judge_facts, verify_world
+from assay.verify.unjudgeable import unjudgeable_state
 
 pytestmark = pytest.mark.quick
 JUGS = Path(__file__).parents[2] / "docs_src" / "jugs_world.py"
@@ -71,6 +73,18 @@ def test_files_of_services_and_checks_count_by_their_content_too(tmp_path: Path)
     assert digest_task("Do it.", *plain) == digest_record(["Do it.", *plain])
     missing = Check("c", str(tmp_path / "missing.py"))
     assert name_by_content(missing) == missing
+
+
+async def test_verdicts_name_a_check_of_a_file_by_its_content(tmp_path: Path) -> None:
+    verifiers = set()
+    for name in ("one", "two"):
+        check = Check("c", f"{copy_world(tmp_path / name)}:Missing")
+        task = Task("t", "Do it.", EnvironmentSpec("jugs"), (check,), "blake3:0")
+        (cannot_judge,) = judge_facts(task, {})
+        (cannot_load,) = await verify_world(WorldRequest(task, {}, None))
+        verifiers |= {cannot_judge.verdict.verifier, cannot_load.verdict.verifier}
+        verifiers.add(unjudgeable_state(check, "a file of it is a device").verifier)
+    assert len(verifiers) == 1
 
 
 @pytest.mark.parametrize("disturb", [None, "failures:rate=0.5"])

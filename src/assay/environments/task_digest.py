@@ -31,6 +31,11 @@ def name_by_content(check: Check) -> Check:
     return replace(check, kind=_content_name("checks", check.kind))
 
 
+def digest_check(check: Check) -> str:
+    """Returns the digest that names a check as the verifier of a verdict: the same in every folder."""
+    return digest_record(name_by_content(check))
+
+
 def name_task_by_content(task: Task) -> Task:
     """Returns a task with digests in place of the paths of its code, to be digested and not to be run."""
     checks = tuple(map(name_by_content, task.checks))
