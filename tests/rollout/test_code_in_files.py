@@ -12,12 +12,15 @@ from assay.records import Check, EnvironmentSpec, Task, digest_record
 from assay.rollout import RunConfig, Tally, start_run
 from assay.rollout.grid import GridCell, run_grid
 from assay.rollout.plan import attempt_seed
+from assay.rollout.rejudge.config import Version
+from assay.rollout.rejudge.recorded_task import RecordedTasks
 from assay.rollout.run_manifest import match_tasks
 from assay.rollout.runs import RunParts, prepare_run, resume_run
 from assay.settings import Settings
 from assay.store import RunStore
 from assay.tasks import LoadedTask, find_tasks
 from assay.verify import WorldRequest, judge_facts, verify_world
+from assay.verify.reverification import CannotRebuildError
 from assay.verify.unjudgeable import unjudgeable_state
 
 pytestmark = pytest.mark.quick
@@ -107,3 +110,27 @@ async def test_a_run_that_recorded_paths_is_completed_with_its_seeds(
     digests = prepared.manifest["tasks"]
     assert digests != {one.task.id: one.task.digest for one in match_tasks({}, find_tasks(tasks), disturb)}
     assert read_attempts(settings.store, "r") == {(name, digests[name], seed) for name, seed in seeds.items()}
+    with RunStore.open(settings.store, "r") as store, RecordedTasks(store, "recorded", allow_task_code=True) as found:
+        without_copy = [replace(store.trajectory(row.chain), evidence=()) for row in store.attempts()]
+        assert {found.of(one).task.id for one in without_copy} == set(digests)
+
+
+async def test_an_archived_task_is_not_executed_with_other_code(tmp_path: Path) -> None:
+    settings, path = Settings(tmp_path / "cache", tmp_path / "store"), copy_world(tmp_path / "one")
+    await start_run(RunConfig(tasks=name_tasks(path), agent="random-world", run="r"), settings, Tally())
+    with RunStore.open(settings.store, "r") as store:
+        made = store.trajectory(store.attempts()[0].chain)
+
+        def find(version: Version = "recorded", *, by_chain: bool = False) -> LoadedTask:
+            with RecordedTasks(store, version, allow_task_code=True) as tasks:
+                return tasks.of_chain(made.chain) if by_chain else tasks.of(made)
+
+        assert find().task.digest == find(by_chain=True).task.digest == made.task_digest
+        path.write_text(JUGS.read_text() + "# changed\n")
+        for by_chain in (False, True):
+            with pytest.raises(CannotRebuildError, match="the task's code changed"):
+                find(by_chain=by_chain)
+        assert find("today").task.digest != made.task_digest
+        path.unlink()
+        with pytest.raises(CannotRebuildError, match="the task's code is missing"):
+            find()

@@ -7,7 +7,7 @@ loaded. Not covered: modules that the file imports.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -24,6 +24,16 @@ def digest_task(instruction: str | tuple[Message, ...], environment: Environment
 def digest_by_path(task: Task) -> str:
     """Returns the digest of such a task with files of code by their paths, as older stores have it."""
     return digest_record([task.instruction, task.environment, task.checks])
+
+
+def digest_code(environment: EnvironmentSpec, checks: Iterable[Check]) -> dict[str, str]:
+    """Returns the digests of the files of code that an environment and checks name, by name; without files that cannot
+    be read."""
+    services = environment.parameters.get("services")
+    named = [("environments", environment.kind), *(("checks", check.kind) for check in checks)]
+    named += [("services", str(name)) for name in services] if isinstance(services, list | tuple) else []
+    found = {name: _content_name(kind, name) for kind, name in named}
+    return {name: content for name, content in found.items() if content != name}
 
 
 def name_by_content(check: Check) -> Check:
