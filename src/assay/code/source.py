@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 MAX_SOURCE_CHARS = 2_000_000
 """Longer texts are refused: the parser's memory grows by a factor of several hundred."""
+MAX_CACHED_CHARS = 200_000
+"""Longest text whose functions are kept in memory with it."""
 _PARSING = threading.Lock()
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.IfExp, ast.ExceptHandler, ast.comprehension, ast.Assert)
@@ -120,11 +122,24 @@ def functions(program: Program) -> tuple[FunctionInfo, ...]:
     return tuple(_functions(program.tree, ""))
 
 
-@functools.lru_cache(maxsize=1024)
 def functions_of(text: str) -> tuple[FunctionInfo, ...]:
-    """Parses a program and returns its functions, as `functions` does: one file is asked for by many of its changes.
-    Raises `SourceError`."""
-    return functions(parse(text))
+    """Parses a program and returns its functions, as `functions` does. Raises `SourceError`.
+
+    Cached, because many candidates change the same file; longer texts than `MAX_CACHED_CHARS` are parsed every time.
+    """
+    found = _try_functions(text) if len(text) <= MAX_CACHED_CHARS else _try_functions.__wrapped__(text)
+    if isinstance(found, str):
+        raise SourceError(found)
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def _try_functions(text: str) -> tuple[FunctionInfo, ...] | str:
+    """Returns the functions of a program, or what is wrong with its text."""
+    try:
+        return functions(parse(text))
+    except SourceError as exc:
+        return str(exc)
 
 
 def _functions(node: ast.AST, prefix: str) -> Iterator[FunctionInfo]:
