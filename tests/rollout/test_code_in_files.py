@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from assay.environments.browser.picture_options import FamilyPictures
 from assay.environments.task_digest import digest_task, name_by_content
 from assay.records import Check, EnvironmentSpec, Task, digest_record
 from assay.rollout import RunConfig, Tally, start_run
@@ -76,6 +77,16 @@ def test_files_of_services_and_checks_count_by_their_content_too(tmp_path: Path)
     assert digest_task("Do it.", *plain) == digest_record(["Do it.", *plain])
     missing = Check("c", str(tmp_path / "missing.py"))
     assert name_by_content(missing) == missing
+
+
+def test_options_of_pictures_keep_the_digest_of_a_check_of_a_file_the_same(tmp_path: Path) -> None:
+    made = []
+    for name in ("one", "two"):
+        check = Check("c", f"{copy_world(tmp_path / name)}:Right")
+        task = Task("t", "Do it.", EnvironmentSpec("sites", {"services": ["mail"]}), (check,), "blake3:0")
+        made += FamilyPictures("sites", True, "webp", False).apply([task])
+    assert made[0].environment.parameters["site"] == {"marks": True}
+    assert made[0].digest == made[1].digest != "blake3:0"
 
 
 async def test_verdicts_name_a_check_of_a_file_by_its_content(tmp_path: Path) -> None:
