@@ -222,7 +222,11 @@ class RunReader:
         """Returns the rows of a trajectory, aligned as configured. Raises `UserError` as `rows_of_run`."""
         found = self._rows(trajectory)
         if self._config.turn_rewards != "world":
-            found = set_turn_rewards(found, progress_gains(trajectory))
+            gains = progress_gains(trajectory)
+            if not gains and any(turn.reward for row in found for turn in row.turns):
+                why = "its world reports no progress: what it rewarded is not in turn_rewards=progress"
+                self.on_left_out(trajectory.attempt, "reward", why)
+            found = set_turn_rewards(found, gains)
         return align_rows(found, self._config.align, trajectory.chain) if self._config.align else found
 
     def _rows(self, trajectory: Trajectory) -> list[TrainingRow]:
