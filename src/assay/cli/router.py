@@ -88,14 +88,22 @@ def score(
         ),
     ] = None,
     require: RequireOption = "unknown",
+    allow_task_code: Annotated[
+        bool,
+        typer.Option(
+            "--allow-task-code",
+            help="Allow families of tasks to be Python code where today's tasks were labelled; it runs in this process.",
+        ),
+    ] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Scores routers on labelled steps, beside each tier at every step and the labels themselves.
 
-    `right`: the cheapest tier that suffices; `under`: a cheaper one; `over`: a dearer one. `with cascade` is the cost
-    if each step that was routed too low is made again by each dearer tier up to the one that suffices, and `saved`
-    what this saves of the dearest tier at every step.
+    `right`: the cheapest tier that suffices, as a share of steps, and `by task` as the mean over tasks of that share;
+    `under`: a cheaper one; `over`: a dearer one. `with cascade` is the cost if each step that was routed too low is
+    made again by each dearer tier up to the one that suffices, and `saved` what this saves of the dearest tier at every
+    step. Routers read the version of the tasks that was labelled.
 
     Examples:
 
@@ -106,7 +114,13 @@ def score(
     from assay.rollout.rejudge.tier_labels import score_routes
 
     settings = settings_with(store)
-    report = score_routes(pick_run(labels, settings), route or [], settings.store, parse_grade(require))
+    report = score_routes(
+        pick_run(labels, settings),
+        route or [],
+        settings.store,
+        parse_grade(require),
+        allow_task_code=allow_task_code,
+    )
     if as_json:
         emit_json(report)
         return
@@ -115,7 +129,9 @@ def score(
             {
                 "router": one.router,
                 "steps": str(one.steps),
-                "right [95%]": f"{one.right:.3f}" + ("" if one.low is None else f" [{one.low:.3f}, {one.high:.3f}]"),
+                "right": f"{one.right:.3f}",
+                "by task [95%]": f"{one.right_of_tasks:.3f}"
+                + ("" if one.low is None else f" [{one.low:.3f}, {one.high:.3f}]"),
                 "under": f"{one.under:.3f}",
                 "over": f"{one.over:.3f}",
                 "cost": f"{one.cost:.2f}",

@@ -18,6 +18,7 @@ from assay.rollout.rejudge.replay import replay_obstacle
 from assay.rollout.rejudge.tier_labels import label_tiers, read_labels, score_routes
 from assay.settings import Settings
 from assay.store import RunStore, final_rows
+from assay.verify.reverification import CannotRebuildError
 from tests.rollout.attempt.test_branches import TRYING
 
 COUNTER = Path(__file__).parents[3] / "docs_src" / "counter_world.py"
@@ -134,6 +135,22 @@ async def test_steps_whose_state_cannot_be_rebuilt_are_counted(tmp_path: Path) -
     assert found.untried == ("count-from-0@0:1",)
     report = score_routes(found.labels, [], settings.store)
     assert (report.untried, report.unlabelled, report.scores[0].steps) == (1, 0, 1)
+
+
+async def test_routers_read_the_version_of_the_tasks_that_was_labelled(tmp_path: Path) -> None:
+    settings, agent = Settings(tmp_path / "cache", tmp_path / "store"), f"{Path(__file__).parents[1] / 'agents.py'}:Solver"
+    world, router = tmp_path / "world.py", tmp_path / "router.py"
+    world.write_text(COUNTER.read_text())
+    router.write_text('def pick(prefix):\n    return "none" if "Reach" in prefix.task.instruction else "adds"\n')
+    await start_run(RunConfig(tasks=(f"family:{world}:CounterTasks,n=1",), run="r", agent=agent), settings, Tally())
+    world.write_text(COUNTER.read_text().replace("Bring the counter to 10.", "Reach 10."))
+    tiers = {"tiers": {"none": "null", "adds": agent}, "costs": {"none": 1.0, "adds": 2.0}}
+    config = TiersConfig(**tiers, forks=1, every=2, check_version="today", allow_task_code=True)
+    found = await label_tiers("r", config, settings, Tally())
+    report = score_routes(found.labels, [f"{router}:pick"], settings.store, allow_task_code=True)
+    assert report.scores[0].under == 1
+    with pytest.raises(CannotRebuildError, match="names Python code"):
+        score_routes(found.labels, [f"{router}:pick"], settings.store)
 
 
 async def test_what_cannot_continue_is_refused(tmp_path: Path) -> None:

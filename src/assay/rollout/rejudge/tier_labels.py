@@ -31,7 +31,7 @@ from assay.records import TEAM, Separation, Step, Trajectory
 from assay.rollout.config import RunConfig
 from assay.rollout.plan import PlannedAttempt, attempt_seed, merge_limits
 from assay.rollout.progress import Progress
-from assay.rollout.rejudge.config import ReplayConfig, TiersConfig, sandbox_fields
+from assay.rollout.rejudge.config import ReplayConfig, TiersConfig, Version, sandbox_fields
 from assay.rollout.rejudge.recorded_task import RecordedTasks, recorded_config
 from assay.rollout.rejudge.replay import replay_obstacle, select_attempts
 from assay.rollout.run_manifest import new_run_name
@@ -41,6 +41,8 @@ from assay.rollout.schedule.fork_states import ForkOrigin, anchor_after, fork_co
 from assay.settings import Settings
 from assay.store import RunStore, current_verdicts_by_chain, final_rows
 from assay.tasks import LoadedTask
+from assay.tasks.named_code import FLAG
+from assay.tasks.sources import names_family_code
 
 MOST_TRIES = 200_000
 TIER_LABEL = "tier_label"
@@ -230,12 +232,20 @@ def _manifest(store: RunStore, config: TiersConfig, units: Sequence[_Unit]) -> d
     }
 
 
+class _TaskVersion(msgspec.Struct, frozen=True):
+    """Which tasks were labelled, of the configuration."""
+
+    check_version: Version = "recorded"
+    tasks: tuple[str, ...] = ()
+
+
 class _ManifestPart(msgspec.Struct, frozen=True):
     run: str
     tiers: dict[str, Annotated[float, msgspec.Meta(gt=0)]]
     need: Annotated[float, msgspec.Meta(gt=0, le=1)]
     steps: dict[str, tuple[int, ...]] = {}
     """Steps to be labelled by attempt."""
+    config: _TaskVersion = _TaskVersion()
 
 
 class _RecordedTry(msgspec.Struct, frozen=True):
@@ -249,12 +259,12 @@ def read_labels(store: RunStore, require: Separation = "unknown") -> TierLabels:
     """Returns the labels that the tries of a run give. `require` is the least grade of separation of a pass that
     counts; a doubted pass is a fail, and unjudged tries count as neither. Raises `StoreError` for another run."""
     rows = final_rows(store.attempts())
+    part = _read_manifest(store)
     try:
-        part = msgspec.convert(store.manifest().get(TIER_LABEL), _ManifestPart)
         configs = (store.trajectory(row.chain).started.config for row in rows)
         made = [msgspec.convert(one.get(TIER_LABEL), _RecordedTry) for one in configs]
     except msgspec.ValidationError as exc:
-        raise StoreError(f"run {store.run!r} holds no labels of steps: `assay router label` makes some") from exc
+        raise StoreError(f"run {store.run!r} holds an attempt without a label of its step: {exc}") from exc
     measured = measure_attempts(rows, current_verdicts_by_chain(store, rows), require=require)
     tiers = dict(sorted(part.tiers.items(), key=lambda one: one[1]))
     counts: dict[tuple[str, int], dict[str, tuple[int, int]]] = {}
@@ -283,25 +293,47 @@ def read_labels(store: RunStore, require: Separation = "unknown") -> TierLabels:
     )
 
 
+def _read_manifest(store: RunStore) -> _ManifestPart:
+    try:
+        return msgspec.convert(store.manifest().get(TIER_LABEL), _ManifestPart)
+    except msgspec.ValidationError as exc:
+        raise StoreError(f"run {store.run!r} holds no labels of steps: `assay router label` makes some") from exc
+
+
 def _find_untried(part: _ManifestPart, tried: Container[tuple[str, int]]) -> tuple[str, ...]:
     planned = ((attempt, step) for attempt, steps in part.steps.items() for step in steps)
     return tuple(f"{attempt}:{step}" for attempt, step in planned if (attempt, step) not in tried)
 
 
-def score_routes(labels_run: str, routes: Sequence[str], root: Path, require: Separation = "unknown") -> RoutersReport:
-    """Scores routers on the labelled steps of a run. Executes no agent and no task.
+def score_routes(
+    labels_run: str,
+    routes: Sequence[str],
+    root: Path,
+    require: Separation = "unknown",
+    *,
+    allow_task_code: bool = False,
+) -> RoutersReport:
+    """Scores routers on the labelled steps of a run. Executes no agent and no task; with `allow_task_code` families of
+    tasks may be Python code where today's tasks were labelled.
 
     Raises:
         UserError: No step is labelled, or a router chooses what is no tier.
+        CannotRebuildError: The tasks that were labelled are not available.
         StoreError: The run holds no labels, or the recorded run is missing.
     """
     with RunStore.open(root, labels_run) as made:
-        found = read_labels(made, require)
+        found, version = read_labels(made, require), _read_manifest(made).config
     labelled = [one for one in found.steps if one.tier is not None]
     if not labelled:
         raise UserError(f"no step of run {labels_run!r} is labelled: at none of them a tier suffices")
     names = list(found.tiers)
-    with RunStore.open(root, found.run) as store, RecordedTasks(store, "recorded") as tasks:
+    code = [one for one in version.tasks if names_family_code(one)]
+    if code and not allow_task_code:
+        raise UserError(f"the labels are of tasks of a family that is Python code, {code[0]}: {FLAG} permits it")
+    with (
+        RunStore.open(root, found.run) as store,
+        RecordedTasks(store, version.check_version, version.tasks, allow_task_code=allow_task_code) as tasks,
+    ):
         prefixes = _read_prefixes(store, tasks, labelled)
     choices = {one: _choose(one, load_route(one, "router"), prefixes, names) for one in dict.fromkeys(routes)}
     labels = [StepLabel(one.task, names.index(one.tier)) for one in labelled if one.tier is not None]
