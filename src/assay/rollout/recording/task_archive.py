@@ -58,10 +58,11 @@ class TaskArchive:
         return await asyncio.shield(self._archived[key])
 
     def _keep(self, loaded: LoadedTask, record: bytes) -> EvidenceData:
-        code = digest_code_of(loaded)
-        data: dict[str, object] = {"digest": loaded.task.digest} | ({"code": code} if code else {})
+        data: dict[str, object] = {"digest": loaded.task.digest}
         try:
             self._look(record)
+            code = digest_code_of(loaded)
+            data |= {"code": code} if code else {}
             data["record"] = record_digest = self._blobs.put(record)
             if loaded.folder is None:
                 return EvidenceData(data, (record_digest,))
