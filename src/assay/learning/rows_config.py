@@ -10,6 +10,7 @@ from assay.errors import UserError
 from assay.records import Separation
 
 TurnRewards = Literal["world", "progress"]
+ActorWeighting = Literal["equal", "rank-consistency"]
 
 
 class RowsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
