@@ -92,7 +92,8 @@ def score(
         bool,
         typer.Option(
             "--allow-task-code",
-            help="Allow families of tasks to be Python code where today's tasks were labelled; it runs in this process.",
+            help="Allow families of tasks to be Python code where today's tasks were labelled; it runs in this "
+            "process.",
         ),
     ] = False,
     store: StoreOption = None,

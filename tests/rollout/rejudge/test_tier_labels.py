@@ -126,7 +126,10 @@ async def test_steps_at_which_no_tier_suffices_count_for_no_router(tmp_path: Pat
 
 
 async def test_steps_whose_state_cannot_be_rebuilt_are_counted(tmp_path: Path) -> None:
-    settings, agent = Settings(tmp_path / "cache", tmp_path / "store"), f"{Path(__file__).parents[1] / 'agents.py'}:Solver"
+    settings, agent = (
+        Settings(tmp_path / "cache", tmp_path / "store"),
+        f"{Path(__file__).parents[1] / 'agents.py'}:Solver",
+    )
     tasks = (f"family:{COUNTER}:CounterTasks,n=1",)  # its world cannot be saved in the middle
     await start_run(RunConfig(tasks=tasks, run="r", agent=agent), settings, Tally())
     tiers = {"tiers": {"none": "null", "adds": agent}, "costs": {"none": 1.0, "adds": 2.0}}
@@ -138,7 +141,10 @@ async def test_steps_whose_state_cannot_be_rebuilt_are_counted(tmp_path: Path) -
 
 
 async def test_routers_read_the_version_of_the_tasks_that_was_labelled(tmp_path: Path) -> None:
-    settings, agent = Settings(tmp_path / "cache", tmp_path / "store"), f"{Path(__file__).parents[1] / 'agents.py'}:Solver"
+    settings, agent = (
+        Settings(tmp_path / "cache", tmp_path / "store"),
+        f"{Path(__file__).parents[1] / 'agents.py'}:Solver",
+    )
     world, router = tmp_path / "world.py", tmp_path / "router.py"
     world.write_text(COUNTER.read_text())
     router.write_text('def pick(prefix):\n    return "none" if "Reach" in prefix.task.instruction else "adds"\n')

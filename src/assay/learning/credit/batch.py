@@ -249,9 +249,7 @@ def assign_credit(
     return CreditedRows(apply_credit(listed, made, credit), credit, made.batch, weights)
 
 
-def _weights(
-    rows: Sequence[TrainingRow], made: RowBatch, config: CreditConfig
-) -> dict[tuple[str, str], ActorWeight]:
+def _weights(rows: Sequence[TrainingRow], made: RowBatch, config: CreditConfig) -> dict[tuple[str, str], ActorWeight]:
     """Returns the weights of actors by the attempts that count, with their rewards as the method sees them."""
     batch, cheated, used = made.batch, np.zeros(len(made.attempts), dtype=bool), ~np.isnan(made.batch.reward)
     if config.evidence == "aware":

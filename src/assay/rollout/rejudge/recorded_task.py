@@ -1,8 +1,8 @@
 """Recorded attempts in a form that can be judged or replayed: task, checks, acts.
 
 Invariant: a task replaces the recorded one only if its digest is equal, or one that earlier versions gave it, and files
-of code are executed only as they were recorded, unless today's version was requested. Records of earlier versions do not
-say how the code of an archived task was: it is executed as it is.
+of code are executed only as they were recorded, unless today's version was requested. Records of earlier versions do
+not say how the code of an archived task was: it is executed as it is.
 """
 
 from __future__ import annotations
