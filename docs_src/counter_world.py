@@ -6,6 +6,7 @@ from typing import Any
 
 from assay.agents.interface import Attempt
 from assay.environments.interface import ToolSpec
+from assay.environments.task_digest import digest_task
 from assay.records import Check, EnvironmentSpec, Observation, Task, ToolCall, digest_record
 from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
@@ -62,13 +63,11 @@ class CounterTasks:
         return tuple(self._task(start=seed + i) for i in range(n))
 
     def _task(self, start: int) -> Task:
-        return Task(
-            id=f"count-from-{start}",
-            instruction="Bring the counter to 10.",
-            environment=EnvironmentSpec(f"{__file__}:CounterWorld", {"start": start}),
-            checks=(Check("ten", "facts", {"expected": {"value": 10}}),),
-            digest=digest_record(["counter", start]),
-        )
+        instruction = "Bring the counter to 10."
+        environment = EnvironmentSpec(f"{__file__}:CounterWorld", {"start": start})
+        checks = (Check("ten", "facts", {"expected": {"value": 10}}),)
+        digest = digest_task(instruction, environment, checks)
+        return Task(f"count-from-{start}", instruction, environment, checks, digest)
 
 
 class AddFive:

@@ -21,11 +21,13 @@ pytestmark = pytest.mark.quick
 DONE = Reply(tool_calls=(ScriptedCall("finish", {"message": "done"}),))
 
 
-async def history(strategy: str, thought: str = "") -> tuple[list[dict[str, Any]], FakeAttempt]:
+async def history(
+    strategy: str, thought: str = "", call_id: str | None = None
+) -> tuple[list[dict[str, Any]], FakeAttempt]:
     """Returns the messages of the last request after a wrong act, which a patch replaces."""
     turns = [
-        Reply(content="I look.", tool_calls=(ScriptedCall("read_page", {}),)),
-        Reply(content="The clock may help.", tool_calls=(ScriptedCall("click", {"bid": "3"}),)),
+        Reply(content="I look.", tool_calls=(ScriptedCall("read_page", {}, call_id),)),
+        Reply(content="The clock may help.", tool_calls=(ScriptedCall("click", {"bid": "3"}, call_id),)),
         DONE,
     ]
 
@@ -60,6 +62,15 @@ async def test_the_history_holds_the_recorded_step(strategy: str, asked: str, th
     assert attempt.steps[1].tool_calls[0].parsed == {"bid": "3"}
     if asked:
         assert '`click {"bid":"2"}`' in attempt.calls[2].request["messages"][-1]["content"]
+
+
+async def test_a_turn_whose_call_has_the_id_of_a_patched_one_stays() -> None:
+    messages, _ = await history("thought-free", call_id="call_0")
+    looked, page, acted, result = messages[-4:]
+    assert (looked["content"], looked["tool_calls"][0]["function"]["name"]) == ("I look.", "read_page")
+    assert page["tool_call_id"] == looked["tool_calls"][0]["id"] == "call_0"
+    assert acted["tool_calls"][0]["function"] == {"name": "click", "arguments": '{"bid":"2"}'}
+    assert (result["content"], result["tool_call_id"]) == (HALL, acted["tool_calls"][0]["id"])
 
 
 @pytest.mark.parametrize("limit", [16_000, 100])

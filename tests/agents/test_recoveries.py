@@ -92,11 +92,12 @@ def test_other_items_are_no_recoveries_and_an_unknown_error_is_not_recognised() 
 
 
 async def test_repeated_errors_of_a_world_are_recovered_from_and_a_placebo_does_not_help(tmp_path: Path) -> None:
-    # The seeds follow from the content of the world's file, so that every checkout makes the same attempts.
+    # The seeds follow from the content of the world's file: every checkout makes the same attempts, and any edit of the
+    # file draws others. Margins: three standard errors of a difference between 30 tasks.
     found = await run_seed(1, Settings(tmp_path / "cache", tmp_path), held_out=30)
     rates = {arm: fmean(outcomes) for arm, outcomes in found.items()}
     assert rates["recover"] > rates["none"] + 0.25
-    assert rates["placebo"] < rates["none"] + 0.1
+    assert rates["placebo"] < rates["none"] + 0.25
     records = read_memory(tmp_path / "m-1.jsonl")
     kinds = {record.passed: {item.kind for item in record.items} for record in records}
     assert "recovery" in kinds[True]

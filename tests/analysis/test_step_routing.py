@@ -31,6 +31,14 @@ def test_a_router_is_scored_by_hand() -> None:
     assert found.low < 0.5 < (found.high or 0)  # each task has one right of two
 
 
+def test_the_interval_is_of_the_mean_over_tasks_of_unequal_length() -> None:
+    labels = [*[StepLabel("long", 0)] * 18, StepLabel("short", 1), StepLabel("brief", 1)]
+    found = score_router("r", [0] * 20, labels, list(COSTS.values()))
+    assert (found.right, found.right_of_tasks) == (0.9, pytest.approx(1 / 3))
+    assert found.low is not None
+    assert found.low <= found.right_of_tasks <= (found.high or 0)
+
+
 def test_the_baselines_are_each_tier_and_the_labels() -> None:
     found = {one.router: one for one in score_routers({}, LABELS, COSTS)}
     assert list(found) == ["always weak", "always mid", "always strong", "the labels"]

@@ -36,6 +36,8 @@ def test_the_table_of_actors_the_steps_and_the_marginals_name_them(store: Path) 
     measured = assay(store, "marginals", attempt, "--run", "pair", "--forks", "2", "--actors", "reader").stdout
     assert "team_send" in measured
     assert "4 continuations" in measured
+    again = assay(store, "marginals", attempt, "--forks", "2", "--actors", "reader", "--json").stdout
+    assert json.loads(again)["run"] == "pair"  # not the newer run, which holds continuations
 
 
 def test_the_table_of_evidence_says_who_told_what_the_others_need(store: Path) -> None:

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from assay.code.source import SourceError, equivalent, functions, parse
+from assay.code.source import MAX_CACHED_CHARS, SourceError, _try_functions, equivalent, functions, functions_of, parse
 
 pytestmark = pytest.mark.quick
 TEXT = 'def é(a):\n    """D."""\n    return "ü" + a\n\n\n'
@@ -41,3 +41,17 @@ def test_layout_and_docstrings_make_no_other_program() -> None:
 def test_what_does_not_compile_is_refused() -> None:
     with pytest.raises(SourceError, match="compile"):
         equivalent("x = 1\n", "return 1\n")
+
+
+def test_functions_of_short_texts_are_kept_and_those_of_long_ones_are_not() -> None:
+    _try_functions.cache_clear()
+    text, broken = "def f():\n    return 1\n", "def f(:\n"
+    assert [one.name for one in functions_of(text)] == [one.name for one in functions_of(text)] == ["f"]
+    for _ in range(2):
+        with pytest.raises(SourceError, match="not a Python program"):
+            functions_of(broken)
+    long = text + "#" * MAX_CACHED_CHARS
+    assert functions_of(long) == functions_of(text)
+    found = _try_functions.cache_info()
+    assert (found.hits, found.misses, found.currsize) == (3, 2, 2)
+    assert (found.maxsize or 0) * MAX_CACHED_CHARS < 2**26

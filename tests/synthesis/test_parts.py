@@ -43,6 +43,12 @@ def test_a_constant_takes_the_place_of_a_body_and_leaves_the_docstring() -> None
     assert return_constant(text, "A.g", "True") == return_constant(text, "A.h", "True") == text
 
 
+@pytest.mark.parametrize("head", ["@(\n    staticmethod\n)\ndef f():\n", "\x0cdef f():\n"])
+def test_a_constant_takes_the_place_of_a_body_below_a_rare_head(head: str) -> None:
+    text = f"A = 1\n{head}    x = 1\n    return x\n\nB = 2\n"
+    assert return_constant(text, "f", "None") == f"A = 1\n{head}    return None\n\nB = 2\n"
+
+
 @given(LINES, LINES)
 def test_a_change_of_one_part_is_the_whole_change(right: list[str], broken: list[str]) -> None:
     parts = separate_parts({"m.py": "".join(right)}, {"m.py": "".join(broken)})

@@ -10,8 +10,9 @@ rewritten on their way to the model.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from msgspec.structs import replace
 
@@ -49,6 +50,14 @@ def recent_patches(tools: object, calls: Sequence[ToolCall]) -> list[Patch | Non
     return [next(recent, None) if was_made else None for was_made in made]
 
 
+class _Repair(NamedTuple):
+    """A recorded step in the place of a call."""
+
+    patch: Patch
+    thought: str
+    """Thought beside the recorded steps of the turn."""
+
+
 class PatchedAttempt:
     """An attempt whose requests hold the recorded steps; everything else is the attempt's own."""
 
@@ -56,10 +65,8 @@ class PatchedAttempt:
         self._attempt = attempt
         self._asked: ModelRequest | None = None
         """The last request."""
-        self._patches: dict[str, Patch] = {}
-        """By the call that a recorded step took the place of."""
-        self._thoughts: dict[str, str] = {}
-        """Thought beside the recorded steps of a turn, by each of its calls that diverged."""
+        self._repairs: dict[str, list[_Repair | None]] = {}
+        """By the id of calls, for each turn that used it: some servers begin their ids anew in every reply."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._attempt, name)
@@ -68,17 +75,18 @@ class PatchedAttempt:
         """Executes calls, and remembers which of them recorded steps took the place of."""
         observations = await self._attempt.act(calls, **said)
         patches = recent_patches(self._attempt.tools, calls)
-        found = {call.id: patch for call, patch in zip(calls, patches, strict=True) if patch is not None}
-        if found and self._asked is not None:
-            thought = await self._find_thought(next(iter(found.values())), self._asked)
-            self._patches |= found
-            self._thoughts |= dict.fromkeys(found, thought)
+        first, thought = next((patch for patch in patches if patch is not None), None), None
+        if first is not None and self._asked is not None:
+            thought = await self._find_thought(first, self._asked)
+        for call, patch in zip(calls, patches, strict=True):
+            repair = None if patch is None or thought is None else _Repair(patch, thought)
+            self._repairs.setdefault(call.id, []).append(repair)
         return observations
 
     async def ask(self, request: ModelRequest) -> tuple[str, ModelReply]:
         """Queries the model with the history as the replay has it."""
-        if self._patches:
-            request = replace(request, messages=[*self._rewrite(request.messages)])
+        if any(repair is not None for uses in self._repairs.values() for repair in uses):
+            request = replace(request, messages=self._rewrite(request.messages))
         self._asked = request
         return await self._attempt.ask(request)
 
@@ -90,23 +98,39 @@ class PatchedAttempt:
         _, reply = await self._attempt.ask(ModelRequest(messages, [], asked.sampling))
         return text_of(reply.message.get("content"))
 
-    def _rewrite(self, messages: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        for message in messages:
-            answered = self._patches.get(message.get("tool_call_id", ""))
+    def _rewrite(self, messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Returns the messages with the recorded steps. The uses of an id are counted from the end of the history,
+        whose beginning may be recorded steps of another attempt, or a summary."""
+        later: Counter[str] = Counter()
+        reversed_messages: list[dict[str, Any]] = []
+        for message in reversed([*messages]):
+            answered = self._find_repair(message.get("tool_call_id", ""), later)
             if answered is not None:
-                yield from _results(message, answered)
+                reversed_messages += reversed([*_results(message, answered.patch)])
                 continue
-            calls = [(one, self._patches.get(one["id"])) for one in message.get("tool_calls") or ()]
-            thoughts = [self._thoughts[one["id"]] for one, patch in calls if patch is not None]
-            yield _recorded_turn(calls, thoughts[0]) if thoughts else message
+            calls = [(one, self._find_repair(one["id"], later)) for one in message.get("tool_calls") or ()]
+            is_patched = any(repair is not None for _, repair in calls)
+            reversed_messages.append(_recorded_turn(calls) if is_patched else message)
+            later.update(one["id"] for one, _ in calls)
+        return reversed_messages[::-1]
+
+    def _find_repair(self, call_id: str, later: Counter[str]) -> _Repair | None:
+        """Returns the repair of a call whose id so many later turns use too."""
+        uses = self._repairs.get(call_id, ())
+        return uses[-1 - later[call_id]] if later[call_id] < len(uses) else None
 
 
-def _recorded_turn(calls: Sequence[tuple[dict[str, Any], Patch | None]], thought: str) -> dict[str, Any]:
+def _recorded_turn(calls: Sequence[tuple[dict[str, Any], _Repair | None]]) -> dict[str, Any]:
     """Returns an assistant's message with recorded calls in place of those that diverged."""
     made: list[dict[str, Any]] = []
-    for call, patch in calls:
-        made += [call] if patch is None else assistant_message(None, _recorded_calls(call["id"], patch))["tool_calls"]
-    return {"role": "assistant", "content": thought or None, "tool_calls": made}
+    thoughts: list[str] = []
+    for call, repair in calls:
+        if repair is None:
+            made.append(call)
+        else:
+            made += assistant_message(None, _recorded_calls(call["id"], repair.patch))["tool_calls"]
+            thoughts.append(repair.thought)
+    return {"role": "assistant", "content": thoughts[0] or None, "tool_calls": made}
 
 
 def _recorded_calls(call_id: str, patch: Patch) -> list[ToolCall]:

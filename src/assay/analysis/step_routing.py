@@ -30,8 +30,10 @@ class RouterScore(msgspec.Struct, frozen=True, kw_only=True):
     steps: int
     right: float
     """Share of steps with the cheapest sufficient tier."""
+    right_of_tasks: float
+    """Mean over tasks of that share, of which the interval is: a task with many steps counts as one with few."""
     low: float | None
-    """95% interval of the mean over tasks of that share; None for fewer than two tasks."""
+    """95% interval of the mean over tasks; None for fewer than two tasks."""
     high: float | None
     under: float
     """Share with a cheaper tier, which did not suffice."""
@@ -76,12 +78,14 @@ def score_router(
     right_by_task: dict[str, list[float]] = {}
     for tier, label in pairs:
         right_by_task.setdefault(label.task, []).append(float(tier == label.tier))
-    interval: Interval | None = mean_interval([fmean(one) for one in right_by_task.values()])
+    shares = [fmean(one) for one in right_by_task.values()]
+    interval: Interval | None = mean_interval(shares)
     cascade_cost = fmean(sum(costs[tier : max(tier, label.tier) + 1]) for tier, label in pairs)
     return RouterScore(
         router=name,
         steps=len(pairs),
         right=fmean(tier == label.tier for tier, label in pairs),
+        right_of_tasks=fmean(shares),
         low=None if interval is None else interval.low,
         high=None if interval is None else interval.high,
         under=fmean(tier < label.tier for tier, label in pairs),

@@ -10,7 +10,7 @@ from assay.rollout.rejudge.config import MarginalsConfig
 
 from .options import takes_config
 from .output import INTERRUPTED, console, emit_json, plain, say
-from .shared import JsonOption, StoreOption, pick_run, settings_with
+from .shared import JsonOption, StoreOption, pick_recorded, settings_with
 from .tables import print_rows
 
 _SHOWN = 60
@@ -30,12 +30,12 @@ def marginals(config: MarginalsConfig, store: StoreOption = None, as_json: JsonO
 
       assay marginals split-constraints-0-1@0 --run team --units actors --json
     """
-    from assay.rollout.rejudge.marginals import measure_marginals
+    from assay.rollout.rejudge.marginals import MARGINALS, measure_marginals
 
     from .live import display
 
     settings = settings_with(store)
-    run = pick_run(config.run, settings)
+    run = pick_recorded(config.run, MARGINALS, settings)
     try:
         with display() as progress:
             report = asyncio.run(measure_marginals(run, config, settings, progress))

@@ -14,7 +14,7 @@ from assay.rollout.rejudge.config import ReplayConfig
 from .cluster import NodesOption, PlaceOption, TokenFileOption, read_placement
 from .options import takes_config
 from .output import INTERRUPTED, console, emit_json, plain, say
-from .shared import JsonOption, StoreOption, pick_run, settings_with
+from .shared import JsonOption, StoreOption, pick_recorded, settings_with
 from .tables import print_rows
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def replay(
 def _replay_attempts(
     config: ReplayConfig, settings: Settings, options: PlacedRunOptions | None, *, as_json: bool
 ) -> None:
-    run = pick_run(config.run, settings) if config.run is not None else _newest(settings)
+    run = pick_recorded(config.run, "replay", settings)
     if config.from_each_prefix:
         _rewind(run, config, settings, as_json=as_json)
         return
@@ -98,16 +98,6 @@ def _replay_attempts(
         _print(report)
     if report.counts["differ"]:
         raise typer.Exit(1)
-
-
-def _newest(settings: Settings) -> str:
-    from assay.store import RunStore, list_runs
-
-    for name in reversed(list_runs(settings.store)):
-        with RunStore.open(settings.store, name) as opened:
-            if "replay" not in opened.manifest():
-                return name
-    return pick_run(None, settings)
 
 
 def _run_replay(run: str, config: ReplayConfig, settings: Settings, options: PlacedRunOptions | None) -> ReplayReport:

@@ -13,7 +13,7 @@ from assay.rollout.rejudge.config import TiersConfig
 from .options import takes_config
 from .output import INTERRUPTED, console, emit_json, plain, say
 from .plain_typer import plain_typer
-from .shared import JsonOption, RequireOption, StoreOption, parse_grade, pick_run, settings_with
+from .shared import JsonOption, RequireOption, StoreOption, parse_grade, pick_recorded, pick_run, settings_with
 from .tables import print_rows
 
 _HELP = """Scores routers on stored steps: which agent is cheap and still good enough for the next step?
@@ -42,12 +42,12 @@ def label(config: TiersConfig, store: StoreOption = None, as_json: JsonOption = 
 
       assay router label --tier weak=random-world --cost weak=1 --tier strong=expert --cost strong=20 --json
     """
-    from assay.rollout.rejudge.tier_labels import label_tiers
+    from assay.rollout.rejudge.tier_labels import TIER_LABEL, label_tiers
 
     from .live import display
 
     settings = settings_with(store)
-    run = pick_run(config.run, settings)
+    run = pick_recorded(config.run, TIER_LABEL, settings)
     try:
         with display() as progress:
             found = asyncio.run(label_tiers(run, config, settings, progress))
@@ -68,11 +68,11 @@ def label(config: TiersConfig, store: StoreOption = None, as_json: JsonOption = 
                 "share": f"{counts[name] / len(found.steps):.3f}",
             }
             for name in (*found.tiers, *([None] if None in counts else []))
-        ],
-        empty="no state could be rebuilt",
+        ]
     )
     if found.untried:
-        console().print(f"{found.untried} further steps have no state that could be rebuilt")
+        why = "have no state that could be rebuilt, and no label"
+        console().print(plain(f"{len(found.untried):,} further steps {why}: {found.untried[0]}"))
     console().print(plain(f"{found.tries:,} tries, {found.turns:,} turns; they are the run {found.labels}"))
 
 
@@ -88,14 +88,23 @@ def score(
         ),
     ] = None,
     require: RequireOption = "unknown",
+    allow_task_code: Annotated[
+        bool,
+        typer.Option(
+            "--allow-task-code",
+            help="Allow families of tasks to be Python code where today's tasks were labelled; it runs in this "
+            "process.",
+        ),
+    ] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Scores routers on labelled steps, beside each tier at every step and the labels themselves.
 
-    `right`: the cheapest tier that suffices; `under`: a cheaper one; `over`: a dearer one. `with cascade` is the cost
-    if each step that was routed too low is made again by each dearer tier up to the one that suffices, and `saved`
-    what this saves of the dearest tier at every step.
+    `right`: the cheapest tier that suffices, as a share of steps, and `by task` as the mean over tasks of that share;
+    `under`: a cheaper one; `over`: a dearer one. `with cascade` is the cost if each step that was routed too low is
+    made again by each dearer tier up to the one that suffices, and `saved` what this saves of the dearest tier at every
+    step. Routers read the version of the tasks that was labelled.
 
     Examples:
 
@@ -106,7 +115,13 @@ def score(
     from assay.rollout.rejudge.tier_labels import score_routes
 
     settings = settings_with(store)
-    report = score_routes(pick_run(labels, settings), route or [], settings.store, parse_grade(require))
+    report = score_routes(
+        pick_run(labels, settings),
+        route or [],
+        settings.store,
+        parse_grade(require),
+        allow_task_code=allow_task_code,
+    )
     if as_json:
         emit_json(report)
         return
@@ -115,7 +130,9 @@ def score(
             {
                 "router": one.router,
                 "steps": str(one.steps),
-                "right [95%]": f"{one.right:.3f}" + ("" if one.low is None else f" [{one.low:.3f}, {one.high:.3f}]"),
+                "right": f"{one.right:.3f}",
+                "by task [95%]": f"{one.right_of_tasks:.3f}"
+                + ("" if one.low is None else f" [{one.low:.3f}, {one.high:.3f}]"),
                 "under": f"{one.under:.3f}",
                 "over": f"{one.over:.3f}",
                 "cost": f"{one.cost:.2f}",
@@ -126,4 +143,6 @@ def score(
         ]
     )
     if report.unlabelled:
-        console().print(f"{report.unlabelled} further steps, at which no tier suffices, count for none")
+        console().print(f"{report.unlabelled} further steps, at which no tier suffices, count for no router")
+    if report.untried:
+        console().print(f"{report.untried} further steps were not tried, and count for no router")

@@ -75,6 +75,18 @@ def pick_run(run: str | None, settings: Settings) -> str:
     return run
 
 
+def pick_recorded(run: str | None, key: str, settings: Settings) -> str:
+    """Returns the named run, or the newest without `key` in its manifest, by which a command marks the runs that it
+    makes of others. Raises as `pick_run`."""
+    from assay.store import RunStore, list_runs
+
+    for name in reversed(list_runs(settings.store)) if run is None else ():
+        with RunStore.open(settings.store, name) as opened:
+            if key not in opened.manifest():
+                return name
+    return pick_run(run, settings)
+
+
 def pick_runs(names: Sequence[str], settings: Settings) -> tuple[str, ...]:
     """Returns the named runs, each once, with a grid's runs in place of its name; without names the newest run. Raises
     `UserError` for an unknown name or an empty store."""

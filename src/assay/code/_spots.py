@@ -36,7 +36,7 @@ class Spot(NamedTuple):
 
 
 def spots(program: Program, *, statements: bool = False) -> Iterator[Spot]:
-    """Yields every spot, in text order, or those that are `statements`."""
+    """Yields every spot, or those that are `statements`; a parent first, and fields in the order of the grammar."""
     root = Spot(program.tree, program.tree, "", "", ())
     yield from _below(root, "", statements=statements)
 

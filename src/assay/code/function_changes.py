@@ -7,9 +7,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from .source import SourceError, parse_tree, split_lines
-
-AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
+from .source import AnyFunction, SourceError, first_line, parse_tree, split_lines
 
 
 class ChangedFunction(NamedTuple):
@@ -45,23 +43,19 @@ def compare_functions(first: str, second: str) -> FunctionChanges:
     before, after = dict(_top_functions(one)), dict(_top_functions(two))
     lines, other_lines = split_lines(first), split_lines(second)
     changed = [
-        ChangedFunction(name, _first_line(node))
+        ChangedFunction(name, first_line(node))
         for name, node in before.items()
         if name not in after
         or (
-            # Functions of equal text are equal, which is told faster.
+            # Comparing text is cheaper than dumping the trees.
             _text(node, lines) != _text(after[name], other_lines) and ast.dump(node) != ast.dump(after[name])
         )
     ]
     return FunctionChanges(tuple(changed), ast.dump(_Skeleton().visit(one)) != ast.dump(_Skeleton().visit(two)))
 
 
-def _first_line(node: AnyFunction) -> int:
-    return min([node.lineno, *(d.lineno for d in node.decorator_list)])
-
-
 def _text(node: AnyFunction, lines: Sequence[str]) -> Sequence[str]:
-    return lines[_first_line(node) - 1 : node.end_lineno]
+    return lines[first_line(node) - 1 : node.end_lineno]
 
 
 def _top_functions(tree: ast.Module) -> Iterator[tuple[str, AnyFunction]]:

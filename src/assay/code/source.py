@@ -17,11 +17,13 @@ from typing import NamedTuple
 
 MAX_SOURCE_CHARS = 2_000_000
 """Longer texts are refused: the parser's memory grows by a factor of several hundred."""
+MAX_CACHED_CHARS = 200_000
+"""Longest text whose functions are kept in memory with it."""
 _PARSING = threading.Lock()
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.IfExp, ast.ExceptHandler, ast.comprehension, ast.Assert)
-_MARKS = (ast.expr_context, ast.boolop, ast.operator, ast.unaryop, ast.cmpop)
-_OF_STATEMENTS = {"body", "orelse", "finalbody", "handlers", "cases"}
+_OPERATORS_AND_CONTEXTS = (ast.expr_context, ast.boolop, ast.operator, ast.unaryop, ast.cmpop)
+_STATEMENT_FIELDS = {"body", "orelse", "finalbody", "handlers", "cases"}
 AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -120,11 +122,24 @@ def functions(program: Program) -> tuple[FunctionInfo, ...]:
     return tuple(_functions(program.tree, ""))
 
 
-@functools.lru_cache(maxsize=1024)
 def functions_of(text: str) -> tuple[FunctionInfo, ...]:
-    """Parses a program and returns its functions, as `functions` does: one file is asked for by many of its changes.
-    Raises `SourceError`."""
-    return functions(parse(text))
+    """Parses a program and returns its functions, as `functions` does. Raises `SourceError`.
+
+    Cached, because many candidates change the same file; longer texts than `MAX_CACHED_CHARS` are parsed every time.
+    """
+    found = _try_functions(text) if len(text) <= MAX_CACHED_CHARS else _try_functions.__wrapped__(text)
+    if isinstance(found, str):
+        raise SourceError(found)
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def _try_functions(text: str) -> tuple[FunctionInfo, ...] | str:
+    """Returns the functions of a program, or what is wrong with its text."""
+    try:
+        return functions(parse(text))
+    except SourceError as exc:
+        return str(exc)
 
 
 def _functions(node: ast.AST, prefix: str) -> Iterator[FunctionInfo]:
@@ -134,25 +149,24 @@ def _functions(node: ast.AST, prefix: str) -> Iterator[FunctionInfo]:
             yield from _functions(child, f"{prefix}{child.name}.<locals>.")
         elif isinstance(child, ast.ClassDef):
             yield from _functions(child, f"{prefix}{child.name}.")
-        elif field in _OF_STATEMENTS:
+        elif field in _STATEMENT_FIELDS:
             yield from _functions(child, prefix)
 
 
 def children(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
-    """Yields the syntax nodes directly below one with the fields that hold them, in text order, without the marks of
-    operators and of loading and storing, which have no place in the text."""
+    """Yields the syntax nodes directly below one with the fields that hold them, in the order of the grammar's fields,
+    without operators and contexts (load, store, delete), which have no position in the text."""
     for field in node._fields:
         value = getattr(node, field, None)
         if isinstance(value, list):
             for item in value:
-                if isinstance(item, ast.AST) and not isinstance(item, _MARKS):
+                if isinstance(item, ast.AST) and not isinstance(item, _OPERATORS_AND_CONTEXTS):
                     yield field, item
-        elif isinstance(value, ast.AST) and not isinstance(value, _MARKS):
+        elif isinstance(value, ast.AST) and not isinstance(value, _OPERATORS_AND_CONTEXTS):
             yield field, value
 
 
 def _describe(node: AnyFunction, name: str) -> FunctionInfo:
-    first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
     documented = has_docstring(node)
     body = node.body[1:] if documented and len(node.body) > 1 else node.body
     statements = branches = 0
@@ -164,7 +178,7 @@ def _describe(node: AnyFunction, name: str) -> FunctionInfo:
         pending += [child for _, child in children(inner)]
     return FunctionInfo(
         name=name,
-        line=first,
+        line=first_line(node),
         def_line=node.lineno,
         body_line=body[0].lineno,
         end_line=node.end_lineno or node.lineno,
@@ -172,6 +186,11 @@ def _describe(node: AnyFunction, name: str) -> FunctionInfo:
         complexity=1 + branches,
         documented=documented,
     )
+
+
+def first_line(node: AnyFunction) -> int:
+    """Returns the line of the first decorator, or of the definition."""
+    return min([node.lineno, *(d.lineno for d in node.decorator_list)])
 
 
 def has_docstring(node: AnyFunction | ast.ClassDef | ast.Module) -> bool:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from .source import Program, SourceError, functions, parse
-
-AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
+from .source import AnyFunction, Program, SourceError, functions, parse
 
 
 def find_function(program: Program, name: str) -> AnyFunction | None:

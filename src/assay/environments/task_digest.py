@@ -7,7 +7,7 @@ loaded. Not covered: modules that the file imports.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -26,9 +26,24 @@ def digest_by_path(task: Task) -> str:
     return digest_record([task.instruction, task.environment, task.checks])
 
 
+def digest_code(environment: EnvironmentSpec, checks: Iterable[Check]) -> dict[str, str]:
+    """Returns the digests of the files of code that an environment and checks name, by name; without files that cannot
+    be read."""
+    services = environment.parameters.get("services")
+    named = [("environments", environment.kind), *(("checks", check.kind) for check in checks)]
+    named += [("services", str(name)) for name in services] if isinstance(services, list | tuple) else []
+    found = {name: _content_name(kind, name) for kind, name in named}
+    return {name: content for name, content in found.items() if content != name}
+
+
 def name_by_content(check: Check) -> Check:
     """Returns a check with the digest of its file of code in place of the path, to be digested and not to be run."""
     return replace(check, kind=_content_name("checks", check.kind))
+
+
+def digest_check(check: Check) -> str:
+    """Returns the digest that names a check as the verifier of a verdict: the same in every folder."""
+    return digest_record(name_by_content(check))
 
 
 def name_task_by_content(task: Task) -> Task:

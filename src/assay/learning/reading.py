@@ -225,7 +225,11 @@ class RunReader:
         """Returns the rows of a trajectory, aligned as configured. Raises `UserError` as `rows_of_run`."""
         found = self._rows(trajectory)
         if self._config.turn_rewards == "progress":
-            found = set_turn_rewards(found, progress_gains(trajectory))
+            gains = progress_gains(trajectory)
+            if not gains and any(turn.reward for row in found for turn in row.turns):
+                why = "its world reports no progress: what it rewarded is not in turn_rewards=progress"
+                self.on_left_out(trajectory.attempt, "reward", why)
+            found = set_turn_rewards(found, gains)
         elif self._config.turn_rewards == "coverage":
             found = set_turn_rewards(found, coverage_gains(trajectory, self._needed_facts(trajectory)))
         return align_rows(found, self._config.align, trajectory.chain) if self._config.align else found

@@ -58,11 +58,14 @@ def initial_state(trajectory: Trajectory) -> str:
 
 
 def progress_gains(trajectory: Trajectory) -> dict[int, float]:
-    """Returns by how much each step raised the environment's report of progress, which starts at 0."""
-    found, before = {}, 0.0
+    """Returns by how much each step raised the environment's report of progress, which starts at 0. A fork starts where
+    the steps before it had come, which it does not report: its first report is no gain."""
+    found: dict[int, float] = {}
+    before = None if "fork" in trajectory.started.config else 0.0
     for step, paid in sorted(_step_rewards(trajectory).items()):
         if paid.progress is not None:
-            found[step], before = paid.progress - before, paid.progress
+            found[step] = 0.0 if before is None else paid.progress - before
+            before = paid.progress
     return found
 
 

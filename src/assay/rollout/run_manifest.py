@@ -166,14 +166,14 @@ def match_tasks(
     """
     found = disturb_tasks(tasks, disturb)
     if any(recorded.get(one.task.id, one.task.digest) != one.task.digest for one in found):
-        by_path = disturb_tasks(map(_digest_by_path, tasks), disturb)
+        by_path = disturb_tasks(map(name_by_path, tasks), disturb)
         pairs = zip(found, by_path, strict=True)
         found = tuple(old if recorded.get(old.task.id) == old.task.digest else new for new, old in pairs)
     _require_same_tasks(recorded, found)
     return found
 
 
-def _digest_by_path(loaded: LoadedTask) -> LoadedTask:
+def name_by_path(loaded: LoadedTask) -> LoadedTask:
     """Returns a task of a family with the digest that earlier versions gave it."""
     if loaded.folder is not None or not find_code_of(loaded):
         return loaded

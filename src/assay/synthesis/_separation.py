@@ -382,7 +382,7 @@ def plan_on_reference(plan: SeparationPlan, tree: SourceTree) -> SeparationPlan:
 
 @functools.lru_cache(maxsize=16_384)
 def _module_name(roots: tuple[str, ...], path: str) -> str:
-    around = sorted((root for root in roots if root in (".", "") or path.startswith(root + "/")), key=len)
-    inner = path if not around or around[-1] in (".", "") else path.removeprefix(around[-1] + "/")
+    enclosing = sorted((root for root in roots if root in (".", "") or path.startswith(root + "/")), key=len)
+    inner = path if not enclosing or enclosing[-1] in (".", "") else path.removeprefix(enclosing[-1] + "/")
     parts = PurePosixPath(inner).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from assay.records import Check, Evidence, Task, Verdict, VerdictStatus, canonical_bytes, digest_record
+from assay.environments.task_digest import digest_check
+from assay.records import Check, Evidence, Task, Verdict, VerdictStatus, canonical_bytes
 
 from .interface import CheckResult
 
@@ -16,7 +17,7 @@ def judge_facts(task: Task, facts: dict[str, Any]) -> tuple[CheckResult, ...]:
 
 
 def _judge(check: Check, facts: dict[str, Any], evidence_id: str) -> CheckResult:
-    verifier = digest_record(check)
+    verifier = digest_check(check)
     expected = check.parameters.get("expected")
     if check.kind != "facts" or not isinstance(expected, dict) or not expected:
         what = "names no fact in 'expected'" if check.kind == "facts" else "cannot judge an in-process world"

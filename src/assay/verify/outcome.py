@@ -19,9 +19,9 @@ import msgspec
 
 from assay import plugins
 from assay.environments.interface import Backend, Snapshot, SpillTarget, WorkspaceSpec
-from assay.environments.task_digest import name_by_content
+from assay.environments.task_digest import digest_check
 from assay.errors import AssayError, BoundaryError, EnvironmentFailure, HostFailure, StoreError, VerifierError, boundary
-from assay.records import Check, Evidence, Task, Verdict, VerdictStatus, digest_record
+from assay.records import Check, Evidence, Task, Verdict, VerdictStatus
 from assay.verdicts import FLAKY, HOST_FAILED, NO_RESULT, weakest, worst_outcome
 from assay.verify.altered import (
     AlterableFile,
@@ -325,9 +325,7 @@ def _unjudged(check: Check, exc: AssayError) -> CheckResult:
     where = exc.name if isinstance(exc, BoundaryError) else "verifier"
     reason = f"{where}: {str(exc)[:1000]}"
     marks = exc.marks if isinstance(exc, NotIsolated) else (_mark_of(exc),)
-    verdict = Verdict(
-        check.name, "outcome", "error", None, reason, verifier=digest_record(name_by_content(check)), marks=marks
-    )
+    verdict = Verdict(check.name, "outcome", "error", None, reason, verifier=digest_check(check), marks=marks)
     return CheckResult(verdict, ())
 
 

@@ -22,7 +22,8 @@ from typing import NamedTuple
 import msgspec
 
 from assay.environments.interface import Change
-from assay.records import Check, Evidence, Verdict, VerdictStatus, digest_record
+from assay.environments.task_digest import digest_check
+from assay.records import Check, Evidence, Verdict, VerdictStatus
 from assay.verdicts import AGENT_MADE_UNJUDGEABLE, HOST_BUSY, NO_RESULT, REWARD_OVERRULED, TIME_LIMITS
 
 from .host_load import MAX_PATIENCE, HostLoad
@@ -228,4 +229,4 @@ def unjudgeable_state(check: Check, why: str, cited: tuple[str, ...] = ()) -> Ve
     """Returns the verdict on an attempt whose final state could not be sealed although the host worked."""
     reason = f"the agent left a state that cannot be sealed, while the host works: {why[:1000]}"
     marks = (AGENT_MADE_UNJUDGEABLE,)
-    return Verdict(check.name, "outcome", "fail", 0.0, reason, cited, digest_record(check), marks=marks)
+    return Verdict(check.name, "outcome", "fail", 0.0, reason, cited, digest_check(check), marks=marks)

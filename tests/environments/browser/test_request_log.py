@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from assay.environments.browser.request_log import MOST_REQUESTS, RequestLog
+from assay.environments.browser.request_log import HIDDEN, LONGEST, MOST_REQUESTS, RecordedRequest, RequestLog
 from assay.formats.benchmarks.webarena_network import (
     NetworkEvaluator,
     NetworkSpec,
@@ -67,8 +67,13 @@ def test_requests_that_were_left_out_prove_no_absence() -> None:
     for number in range(MOST_REQUESTS + 1):
         add(log, "/bank/close_account" if number == 0 else "/bank")
     absent = NetworkEvaluator(NetworkSpec(url="__BANK__/bank/close_account"), should_not_exist=True)
-    with pytest.raises(Uncovered):
-        judge_network(absent, read_trace(entries_of(log.facts())), {"__BANK__": (ORIGIN,)}, navigates=False)
+    older = RecordedRequest(
+        "GET", f"{ORIGIN}/{'a' * (LONGEST - len(ORIGIN) - 1)}", 200
+    )  # says not that it lacks a part
+    for one in (log, RequestLog(1, [older])):
+        trace = read_trace(entries_of(one.facts(), hidden=HIDDEN, longest=LONGEST))
+        with pytest.raises(Uncovered):
+            judge_network(absent, trace, {"__BANK__": (ORIGIN,)}, navigates=False)
 
 
 def test_numbers_and_sizes_are_bounded() -> None:
@@ -94,7 +99,7 @@ def test_recorded_requests_are_judged_like_those_of_a_trace() -> None:
     log = RequestLog()
     add(log, "/bank")
     add(log, "/bank/remove_payee", {"f-payee_id": "PY-1"}, status=303)
-    trace = read_trace(entries_of(log.facts()))
+    trace = read_trace(entries_of(log.facts(), hidden=HIDDEN, longest=LONGEST))
 
     def judge(payee: str) -> str:
         url, data = "__BANK__/bank/remove_payee", {"f-payee_id": payee}
@@ -121,7 +126,7 @@ def test_an_address_that_is_not_whole_may_be_any(target: str) -> None:
     log = RequestLog()
     add(log, "/bank")
     add(log, target)
-    trace = read_trace(entries_of(log.facts()))
+    trace = read_trace(entries_of(log.facts(), hidden=HIDDEN, longest=LONGEST))
     absent = NetworkEvaluator(NetworkSpec(url="__BANK__/bank/close_account"), should_not_exist=True)
     for evaluator in (absent, NetworkEvaluator(NetworkSpec(url="__BANK__/bank"))):
         with pytest.raises(Uncovered):
@@ -134,7 +139,7 @@ def test_of_fields_with_one_name_the_last_counts_as_for_the_site() -> None:
     body = b"f-payee=PY-1&f-payee=PY-2"
     head = RequestHead("POST", "/bank/pay", {"content-type": "application/x-www-form-urlencoded"})
     log.add(ORIGIN, head, body, Response(303, b"", {}))
-    trace = read_trace(entries_of(log.facts()))
+    trace = read_trace(entries_of(log.facts(), hidden=HIDDEN, longest=LONGEST))
 
     def judge(spec: NetworkSpec) -> str:
         return judge_network(NetworkEvaluator(spec), trace, {"__BANK__": (ORIGIN,)}, navigates=False)
@@ -148,12 +153,16 @@ def test_of_fields_with_one_name_the_last_counts_as_for_the_site() -> None:
         assert (judge(spec) == "") is is_sent
 
 
-def test_a_shortened_value_is_none_that_was_sent() -> None:
+def test_a_shortened_value_is_not_compared_and_fields_that_are_left_out_are_missing() -> None:
     log = RequestLog()
     add(log, "/bank/note", {"f-text": "x" * 300 + "y"}, status=303)
     add(log, "/bank/rows", {f"f-{at}": "1" for at in range(31)}, status=303)
-    trace = read_trace(entries_of(log.facts()))
-    for path, data in (("note", {"f-text": "x" * 300}), ("rows", {"f-0": "1"})):
+    trace = read_trace(entries_of(log.facts(), hidden=HIDDEN, longest=LONGEST))
+
+    def judge(path: str, data: dict[str, str]) -> str:
         spec = NetworkSpec(url=f"__BANK__/bank/{path}", http_method="POST", post_data=data, response_status=303)
-        reason = judge_network(NetworkEvaluator(spec), trace, {"__BANK__": (ORIGIN,)}, navigates=False)
-        assert reason.endswith("other data")
+        return judge_network(NetworkEvaluator(spec), trace, {"__BANK__": (ORIGIN,)}, navigates=False)
+
+    with pytest.raises(Uncovered, match="values of f-text were not kept whole"):
+        judge("note", {"f-text": "x" * 300})
+    assert judge("rows", {"f-0": "1"}).endswith("other data")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scipy.stats import kendalltau
 
 from assay.learning.credit import CreditConfig, assign_credit
@@ -102,6 +103,26 @@ def test_only_attempts_that_count_are_ranked() -> None:
     cheated = team_rows(["fail", "fail", "fail", "pass"], integrity="fail")
     found = assign_credit(cheated, config).actors["g", "good"]
     assert (found.tau, found.weight) == (None, 1.0)  # a dishonest pass is a fail: all outcomes are equal
+
+
+def test_what_a_dishonest_attempt_earned_on_the_way_ranks_no_actor() -> None:
+    rows = team_rows(["pass", "pass", "fail", "pass"])
+    rows[6:] = [replace(one, integrity="fail") for one in rows[6:]]  # the last attempt cheated
+    found = assign_credit(rows, CreditConfig(actors="rank-consistency")).actors
+    # The bad one's rewards are .1, .2, .8 and 0, of which the last was .9: two pairs of four agree with the outcomes.
+    assert found["g", "bad"].tau == pytest.approx(0)
+    assert found["g", "good"].tau == pytest.approx(TAU)
+    ignoring = assign_credit(rows, CreditConfig(actors="rank-consistency", evidence="ignore")).actors
+    assert ignoring["g", "good"].tau == pytest.approx(1 / math.sqrt(6 * 3))  # two pairs of three, one against
+
+
+def test_an_actor_of_attempts_that_do_not_count_has_no_weight() -> None:
+    rows = team_rows(["pass", "pass", "fail", "unknown"])
+    plain = assign_credit(rows, CreditConfig(actors="rank-consistency"))
+    late = row("3", 1, actor="late", branch="late", outcome="unknown")
+    found = assign_credit([*rows, late], CreditConfig(actors="rank-consistency"))
+    assert found.actors == plain.actors
+    assert sum(one.weight for one in found.actors.values()) == pytest.approx(2)
 
 
 def test_rows_without_an_actor_keep_their_advantage() -> None:

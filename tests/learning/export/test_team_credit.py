@@ -64,9 +64,12 @@ def test_weights_of_actors_reach_the_exported_rows(attempt: Callable[..., list[B
 
     def exported(name: str, **options: Any) -> dict[str, Any]:
         out = tmp_path / name
-        export_for_training("r", WriteConfig(to="rows", out=str(out), credit="grpo", **options), settings)
+        config = {"to": "rows", "out": str(out), "credit": "grpo"} | options
+        export_for_training("r", WriteConfig(**config), settings)
         return {f"{row.attempt}/{row.actor}": row for row in read_rows(out)}
 
+    with pytest.raises(UserError, match="--credit-actors has no effect"):
+        exported("none.parquet", credit=None, credit_actors="rank-consistency")
     plain = exported("plain.parquet")
     weighed = exported("weighed.parquet", credit_actors="rank-consistency", turn_rewards="progress")
     assert len(plain) == 8

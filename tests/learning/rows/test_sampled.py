@@ -29,7 +29,8 @@ from assay.learning.sampled import sampled_rows
 from assay.learning.service.config import BatchRequest, PolicyRequest
 from assay.learning.service.groups import Group, GroupBuilder, GroupFile, count_groups
 from assay.learning.service.ledger import LedgerBatch
-from assay.records import AttemptStarted, Body, SpanProof, Trajectory, WeightSpan
+from assay.learning.turn_facts import progress_gains
+from assay.records import AttemptStarted, Body, Evidence, EvidenceAdded, SpanProof, Trajectory, WeightSpan
 from assay.settings import Settings
 from tests.learning.recorded import store_run
 
@@ -151,6 +152,15 @@ def test_a_fork_competes_with_attempts_from_the_same_state(trajectory: Make) -> 
     assert len(groups) == 2
 
 
+def test_a_fork_gains_nothing_by_the_progress_that_it_starts_with(trajectory: Make) -> None:
+    columns = {"steps": [0, 1], "rewards": [0.0, 0.0], "progress": [0.5, 0.75], "errors": [False, False]}
+    made = trajectory("a", "up", "right")
+    made = msgspec.structs.replace(made, evidence=(Evidence("episode", "state", "episode", columns),))
+    started = msgspec.structs.replace(made.started, config={"fork": {"chain": "b", "prefix": 3, "state": "s1"}})
+    assert progress_gains(made) == {0: 0.5, 1: 0.25}
+    assert progress_gains(msgspec.structs.replace(made, started=started)) == {0: 0.0, 1: 0.25}
+
+
 def test_rows_of_one_attempt_train_and_count_each_token_once(trajectory: Make, renderer: Any) -> None:
     made = trajectory("a", "up", "right")
     again = msgspec.structs.replace(made.calls[1], id="again", branch="again", cause="resample",
@@ -201,6 +211,20 @@ def test_a_tampered_run_gives_no_row(attempt: Callable[..., list[Body]], tmp_pat
 
 
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4
+
+
+def test_rewards_of_a_world_without_progress_are_listed_as_lost(
+    attempt: Callable[..., list[Body]], tmp_path: Path
+) -> None:
+    columns = {"steps": [0, 1], "rewards": [0.5, 0.5], "progress": [None, None], "errors": [False, False]}
+    episode = EvidenceAdded(Evidence("episode", "state", "episode", columns))
+    made = [episode if isinstance(one, EvidenceAdded) else one for one in attempt("a", "up", "right")]
+    root, lost = store_run(tmp_path, [made]), list[tuple[str, str, str]]()
+    config = RowsConfig(turn_rewards="progress")
+    rows = [*rows_of_run(Settings(root, root), "r", config, lambda *what: lost.append(what))]
+    assert {turn.reward for row in rows for turn in row.turns} == {0.0}
+    assert [one[:2] for one in lost] == [("a", "reward")]
+    assert {turn.reward for row in rows_of_run(Settings(root, root), "r") for turn in row.turns} == {0.5}
 
 
 def test_rows_of_an_attempt_with_a_secret_are_left_out(attempt: Callable[..., list[Body]], tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -19,7 +20,7 @@ ORIGIN = "http://bank.test"
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
-def sends(data: dict[str, str], **more: Any) -> dict[str, Any]:
+def sends(data: Mapping[str, str | None], **more: Any) -> dict[str, Any]:
     url = "__BANK__/bank/remove_payee"
     expected = {"url": url, "http_method": "POST", "post_data": data, "response_status": 303}
     return {"evaluator": "NetworkEventEvaluator", "expected": expected, **more}
@@ -51,14 +52,28 @@ def judge(log: RequestLog | None, *evaluators: dict[str, Any], **more: Any) -> V
         (logged({"f-note": "x" * 400}), {"f-note": "x" * 400}, "unknown", "were not kept whole"),
         (logged({}, "/bank/remove_payee?token=1"), {"f-payee_id": "PY-1"}, "unknown", "were not kept whole"),
         (logged({f"f{at}": "1" for at in range(40)}), {"f39": "1"}, "unknown", "were not kept whole"),
+        (logged({"f-note": "x" * 400}), {"f-note": "^.*$"}, "unknown", "values of f-note were not kept whole"),
+        (logged({"f-note": "x" * 400}), {"$.^f-n.*$": "^x.*$"}, "unknown", "were not kept whole"),
+        (logged({"f-pin": "refund"}), {"f-pin": "^(?!refund).*$"}, "unknown", "values of f-pin were not kept whole"),
+        (logged({"f-pin": "1234"}), {"f-pin": None}, "unknown", "values of f-pin were not kept whole"),
+        (logged({"f-to": "5", "f-pin": "1234"}), {"f-to": "^.*$"}, "pass", "evaluators are satisfied"),
     ],
 )
 def test_requests_are_judged_where_the_record_holds_them(
-    log: RequestLog | None, data: dict[str, str], status: str, reason: str
+    log: RequestLog | None, data: dict[str, str | None], status: str, reason: str
 ) -> None:
     verdict = judge(log, sends(data))
     assert verdict.status == status
     assert reason in verdict.reason
+
+
+@pytest.mark.parametrize(("name", "status"), [("token", "unknown"), ("to", "pass")])
+def test_a_hidden_parameter_of_an_address_matches_no_pattern(name: str, status: str) -> None:
+    wanted = sends({})
+    wanted["expected"]["query_params"] = {name: "^.*$"}
+    verdict = judge(logged({}, f"/bank/remove_payee?{name}=1"), wanted)
+    assert verdict.status == status
+    assert (f"values of {name} were not kept whole" in verdict.reason) is (status == "unknown")
 
 
 def test_requests_that_were_left_out_are_neither_pass_nor_fail() -> None:

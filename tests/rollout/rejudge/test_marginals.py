@@ -40,8 +40,13 @@ async def test_marginals_of_acts_are_near_the_exact_ones_and_the_cost_is_counted
         assert one.marginal is not None
         assert one.pairs == 24
         assert abs(one.marginal - exact[one.step or 0]) < 0.35
+    acts = [step.index for step in made.steps if step.actor == "agent"]
     with RunStore.open(settings.store, report.forks) as store:
         assert {row.agent for row in store.attempts()} == {f"fork+{made.agent}"}
+        for started in [store.trajectory(row.chain).started for row in store.attempts() if row.number == 0]:
+            side = started.config["marginal"]
+            prefix = acts.index(side["step"]) + (side["side"] == "with")
+            assert started.config.get("fork", {"prefix": 0})["prefix"] == prefix
 
 
 async def test_an_actor_without_whom_nothing_is_assigned_is_worth_the_whole_success(tmp_path: Path) -> None:

@@ -10,13 +10,18 @@ import msgspec
 import pytest
 
 from assay.errors import OptionError, StoreError, UserError
+from assay.learning.sampled import group_name
+from assay.learning.turn_facts import initial_state
 from assay.rollout import RunConfig, Tally, start_run
 from assay.rollout.rejudge.config import TiersConfig
+from assay.rollout.rejudge.replay import replay_obstacle
 from assay.rollout.rejudge.tier_labels import label_tiers, read_labels, score_routes
 from assay.settings import Settings
 from assay.store import RunStore, final_rows
+from assay.verify.reverification import CannotRebuildError
 from tests.rollout.attempt.test_branches import TRYING
 
+COUNTER = Path(__file__).parents[3] / "docs_src" / "counter_world.py"
 TASKS = "family:tables,n=4"
 TIERS: dict[str, Any] = {"tiers": {"weak": "random-world", "strong": "expert"}, "costs": {"weak": 1.0, "strong": 9.0}}
 ROUTERS = """
@@ -62,6 +67,26 @@ async def test_a_step_is_labelled_with_the_cheapest_tier_whose_tries_pass(tmp_pa
     assert [(one.step, one.tries) for one in again.steps] == [(one.step, one.tries) for one in found.steps]
 
 
+async def test_a_try_is_recorded_as_a_fork_of_the_state_before_its_step(tmp_path: Path) -> None:
+    settings = await record(tmp_path)
+    found = await label_tiers("r", TiersConfig(**TIERS, forks=1), settings, Tally())
+    with RunStore.open(settings.store, "r") as store:
+        states = {row.chain: [one.state for one in store.trajectory(row.chain).steps] for row in store.attempts()}
+    with RunStore.open(settings.store, found.labels) as store:
+        tries = [store.trajectory(row.chain) for row in store.attempts()]
+        assert store.manifest()["tier_label"]["config"]["tiers"] == TIERS["tiers"]
+    for one in tries:
+        label = one.started.config["tier_label"]
+        fork = "fork+" if label["step"] else ""
+        assert one.agent == f"{label['tier']}+{fork}{TIERS['tiers'][label['tier']]}"
+        state = states[label["chain"]][label["step"] - 1] if label["step"] else None
+        assert initial_state(one) == (state or f"beginning of {one.task_digest}")
+        assert group_name(one).endswith(f"|{state or ''}")
+        assert ("began in the middle" in (replay_obstacle(one) or "")) is (label["step"] > 0)
+    with pytest.raises(UserError, match="holds tries of `assay router label`"):
+        await label_tiers(found.labels, TiersConfig(**TIERS), settings, Tally())
+
+
 async def test_routers_are_scored_on_the_prefixes_that_a_live_router_sees(tmp_path: Path) -> None:
     settings = await record(tmp_path)
     found = await label_tiers("r", TiersConfig(**TIERS, forks=2), settings, Tally())
@@ -101,6 +126,40 @@ async def test_steps_at_which_no_tier_suffices_count_for_no_router(tmp_path: Pat
     assert report.scores[0].steps == len(found.steps) - len(unlabelled)
 
 
+async def test_steps_whose_state_cannot_be_rebuilt_are_counted(tmp_path: Path) -> None:
+    settings, agent = (
+        Settings(tmp_path / "cache", tmp_path / "store"),
+        f"{Path(__file__).parents[1] / 'agents.py'}:Solver",
+    )
+    tasks = (f"family:{COUNTER}:CounterTasks,n=1",)  # its world cannot be saved in the middle
+    await start_run(RunConfig(tasks=tasks, run="r", agent=agent), settings, Tally())
+    tiers = {"tiers": {"none": "null", "adds": agent}, "costs": {"none": 1.0, "adds": 2.0}}
+    found = await label_tiers("r", TiersConfig(**tiers, forks=1, allow_task_code=True), settings, Tally())
+    assert [(one.step, one.tier) for one in found.steps] == [(0, "adds")]
+    assert found.untried == ("count-from-0@0:1",)
+    report = score_routes(found.labels, [], settings.store)
+    assert (report.untried, report.unlabelled, report.scores[0].steps) == (1, 0, 1)
+
+
+async def test_routers_read_the_version_of_the_tasks_that_was_labelled(tmp_path: Path) -> None:
+    settings, agent = (
+        Settings(tmp_path / "cache", tmp_path / "store"),
+        f"{Path(__file__).parents[1] / 'agents.py'}:Solver",
+    )
+    world, router = tmp_path / "world.py", tmp_path / "router.py"
+    world.write_text(COUNTER.read_text())
+    router.write_text('def pick(prefix):\n    return "none" if "Reach" in prefix.task.instruction else "adds"\n')
+    await start_run(RunConfig(tasks=(f"family:{world}:CounterTasks,n=1",), run="r", agent=agent), settings, Tally())
+    world.write_text(COUNTER.read_text().replace("Bring the counter to 10.", "Reach 10."))
+    tiers = {"tiers": {"none": "null", "adds": agent}, "costs": {"none": 1.0, "adds": 2.0}}
+    config = TiersConfig(**tiers, forks=1, every=2, check_version="today", allow_task_code=True)
+    found = await label_tiers("r", config, settings, Tally())
+    report = score_routes(found.labels, [f"{router}:pick"], settings.store, allow_task_code=True)
+    assert report.scores[0].under == 1
+    with pytest.raises(CannotRebuildError, match="names Python code"):
+        score_routes(found.labels, [f"{router}:pick"], settings.store)
+
+
 async def test_what_cannot_continue_is_refused(tmp_path: Path) -> None:
     settings = await record(tmp_path, "best-of:2:expert", judge="verdict")
     with pytest.raises(UserError, match="of several tries"):
@@ -134,6 +193,7 @@ async def test_each_tier_has_a_model_of_its_own(tmp_path: Path) -> None:
         ({"costs": {"weak": 1.0, "strong": 1.0}}, "differ"),
         ({"costs": {"weak": 0.0, "strong": 1.0}}, "above 0"),
         ({"agent_options": {"mid.noise": 1}}, "no tier is called 'mid'"),
+        ({"agent_options": {"weak": {"noise": 1}}}, "a tier without an option"),
         ({"tier_models": {"mid": "x"}}, "no tier is called 'mid'"),
     ],
 )

@@ -45,7 +45,8 @@ class RecordedRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     data: tuple[tuple[str, str], ...] = ()
     """Fields of the form that was sent, in their order; files last, by their names."""
     lacks: tuple[Literal["url", "data"], ...] = ()
-    """Parts that are not kept whole: what they name is not known. A text that was shortened ends with `…`."""
+    """Parts of which something is missing: the end of an address, or fields. Any text that was shortened has 300
+    characters and ends with `…`; single values are not listed here."""
 
 
 class RequestLog:

@@ -128,6 +128,7 @@ class _Judge:
             return f"status {event.status} in place of {wanted.response_status}"
         if event.method != wanted.http_method:
             return f"method {event.method}"
+        self._require_known(event)
         if not any(self._same(one, self._address(event.url)) for one in self._urls):
             return "other parameters of the address"
         for name, value in (wanted.headers or {}).items():
@@ -141,6 +142,16 @@ class _Judge:
             if name not in event.cookies or not equal_values("string", value, event.cookies[name]):
                 return f"another cookie {name}"
         return ""
+
+    def _require_known(self, event: NetworkEvent) -> None:
+        """Raises `Uncovered` if a value is wanted of which the record holds a part only, or nothing."""
+        skip = self._config.ignored_post_data_params_patterns
+        named = {name for one in self._urls for name in one.query} & event.unknown_parameters
+        for name in map(str.strip, (self._wanted.post_data or {}) if event.unknown_data else ()):
+            if not _any_matches(skip, name) and (name in event.unknown_data or name.startswith(("$", "^"))):
+                named.add(name)
+        if named:
+            raise Uncovered(f"values of {', '.join(sorted(named))[:100]} were not kept whole")
 
     # Addresses.
 

@@ -15,6 +15,8 @@ MOST_EVENTS: Final = 20_000
 """Entries of a trace; more are not judged."""
 _STATIC: Final = (".css", ".js", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".woff", ".woff2", ".ttf", ".ico", ".webp")
 _MOST_BODY: Final = 4 << 20
+_UNKNOWN: Final = "_unknown"
+"""Key of an entry of ours: names of the parameters, and of the fields, whose values are not whole."""
 _FORM: Final = "application/x-www-form-urlencoded"
 
 
@@ -30,6 +32,10 @@ class NetworkEvent(NamedTuple):
     content: Mapping[str, Any] | None
     """Body of the answer, where it is a JSON object or a form."""
     cookies: Mapping[str, str]
+    unknown_parameters: frozenset[str] = frozenset()
+    """Parameters of the address whose values the record does not hold whole."""
+    unknown_data: frozenset[str] = frozenset()
+    """Fields of the data likewise."""
 
     @property
     def is_page(self) -> bool:
@@ -64,31 +70,37 @@ def read_trace(entries: Iterable[Any]) -> Trace:
     return Trace(tuple(events), damaged)
 
 
-def entries_of(requests: Mapping[str, Any]) -> list[dict[str, Any] | None]:
+def entries_of(requests: Mapping[str, Any], *, hidden: str, longest: int) -> list[dict[str, Any] | None]:
     """Returns requests that a browser attempt of Assay recorded as entries of a HAR file.
 
     Args:
         requests: `facts["browser"]["requests"]` of the attempt. Each page counts as one that the agent went to. Where
             requests were left out, the first entry is a damaged one, so that their absence proves nothing; so is a
             request whose address is not whole. Of fields with one name the last one counts, as for the site.
+        hidden: What stands in the record for a value that is not kept.
+        longest: Characters from which on an address or a value may have been shortened.
     """
     listed = requests["last"]
     entries: list[dict[str, Any] | None] = [None] if requests["count"] > len(listed) else []
     for one in listed:
         lacks = one.get("lacks") or ()
-        if "url" in lacks:
+        if "url" in lacks or len(one["url"]) >= longest:
             entries.append(None)
             continue
         kind = str(one.get("kind", "text/html"))
         headers = [{"name": "accept", "value": kind}]
         base, mark, query = one["url"].partition("?")
-        url = base + mark + urlencode(dict(parse_qsl(query, keep_blank_values=True)))
+        parameters, data = dict(parse_qsl(query, keep_blank_values=True)), dict(one.get("data") or ())
+        url = base + mark + urlencode(parameters)
         request = {"method": one["method"], "url": url, "headers": headers}
-        if one.get("data") and "data" not in lacks:
-            text = urlencode({name: value for name, value in one["data"]})
-            request["postData"] = {"mimeType": _FORM, "text": text}
+        if data and "data" not in lacks:
+            request["postData"] = {"mimeType": _FORM, "text": urlencode(data)}
         response = {"status": one["status"], "redirectURL": "", "headers": [], "cookies": [], "content": {}}
-        entries.append({"request": request, "response": response})
+        unknown = [
+            [name for name, value in fields.items() if value == hidden or len(value) >= longest]
+            for fields in (parameters, data)
+        ]
+        entries.append({"request": request, "response": response, _UNKNOWN: unknown})
     return entries
 
 
@@ -101,9 +113,9 @@ def _read_event(entry: Any) -> NetworkEvent | None:
         urlsplit_of(url)
         headers = {str(one["name"]).lower(): str(one["value"]) for one in request.get("headers") or ()}
         cookies = {str(one["name"]): unquote(str(one.get("value", ""))) for one in response.get("cookies") or ()}
-        return NetworkEvent(
-            method, url, status, headers, _body(request.get("postData")), _body(response.get("content")), cookies
-        )
+        bodies = _body(request.get("postData")), _body(response.get("content"))
+        parameters, data = (frozenset(map(str, names)) for names in entry.get(_UNKNOWN) or ((), ()))
+        return NetworkEvent(method, url, status, headers, *bodies, cookies, parameters, data)
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
         return None
 

@@ -14,7 +14,7 @@ advantages of an actor's turns in the group are multiplied by its weight, whatev
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -72,27 +72,29 @@ def rank_consistency_weights(local: Mapping[str, Sequence[float]], outcome: Sequ
 
 
 def weights_of_rows(
-    rows: Sequence[TrainingRow], outcomes: Mapping[Attempt, float]
+    rows: Sequence[TrainingRow], outcomes: Mapping[Attempt, float], dishonest: Container[Attempt] = ()
 ) -> dict[tuple[str, str], ActorWeight]:
-    """Returns the weights by group and actor, from the rewards of the actors' turns.
+    """Returns the weights by group and actor, from the rewards of the trained turns of the actors.
 
     Args:
         rows: Of any attempts; those without an actor have no weight.
-        outcomes: Rewards of the attempts that count; others are in no ranking.
+        outcomes: Rewards of the attempts that count; others are in no ranking, and an actor without one has no weight.
+        dishonest: Those of them whose integrity failed: of the rewards of their turns only losses count.
     """
     local: dict[str, dict[str, dict[Attempt, float]]] = {}
     attempts: dict[str, dict[Attempt, None]] = {}
     for row in rows:
-        if row.actor is None:
-            continue
         key = (row.run, row.chain)
+        if row.actor is None or key not in outcomes:
+            continue
+        attempts.setdefault(row.group, {})[key] = None
         of_group = local.setdefault(row.group, {}).setdefault(row.actor, {})
-        if key in outcomes:
-            attempts.setdefault(row.group, {})[key] = None
-            of_group[key] = of_group.get(key, 0.0) + math.fsum(turn.reward for turn in row.turns if turn.trained)
+        rewards = [turn.reward for turn in row.turns if turn.trained]
+        earned = [min(reward, 0.0) for reward in rewards] if key in dishonest else rewards
+        of_group[key] = of_group.get(key, 0.0) + math.fsum(earned)
     found = {}
     for group, actors in local.items():
-        counted = list(attempts.get(group, ()))
+        counted = list(attempts[group])
         columns = {actor: [rewards.get(key, 0.0) for key in counted] for actor, rewards in actors.items()}
         for actor, weight in rank_consistency_weights(columns, [outcomes[key] for key in counted]).items():
             found[group, actor] = weight
@@ -102,7 +104,8 @@ def weights_of_rows(
 def multiply_by_weight(
     advantage: Floats, actors: Sequence[tuple[str, str | None]], weights: Mapping[tuple[str, str], ActorWeight]
 ) -> Floats:
-    """Returns the advantages [T] times the weight of each turn's group and actor; a turn without an actor keeps its
-    own."""
-    factors = [1.0 if actor is None else weights[group, actor].weight for group, actor in actors]
+    """Returns the advantages [T] times the weight of each turn's group and actor; a turn without an actor, or of an
+    actor without a weight, keeps its own."""
+    found = [None if actor is None else weights.get((group, actor)) for group, actor in actors]
+    factors = [1.0 if one is None else one.weight for one in found]
     return advantage * np.asarray(factors, dtype=np.float64)

@@ -16,10 +16,10 @@ import numpy as np
 
 from assay.learning.rows import TrainingRow, TurnSpan, spread_credit
 
-from .actor_weights import ActorWeight, Attempt, multiply_by_weight, weights_of_rows
+from .actor_weights import ActorWeight, multiply_by_weight, weights_of_rows
 from .compose import CreditConfig, compute_credit
-from .evidence import exclusion_reasons
-from .interface import BROKE, FAIL, NOT_JUDGED, OUTCOMES, UNKNOWN, Batch, Credit, make_batch
+from .evidence import count_attempts
+from .interface import BROKE, NOT_JUDGED, OUTCOMES, UNKNOWN, Batch, Credit, make_batch
 
 _NUMBER = re.compile(r"(?:(?:v|version|step|iteration|iter|policy)[-_ ]?)?(\d{1,15})", re.IGNORECASE)
 
@@ -242,19 +242,20 @@ def assign_credit(
     credit = compute_credit(made.batch, config)
     if config.actors == "equal":
         return CreditedRows(apply_credit(listed, made, credit), credit, made.batch)
-    weights = weights_of_rows(listed, _counted_outcomes(made, config))
+    weights = _weights(listed, made, config)
     of_turns = [(listed[number].group, listed[number].actor) for number, _ in made.positions]
     weighed = multiply_by_weight(credit.advantage.astype(np.float64), of_turns, weights).astype(np.float32)
     credit = credit._replace(advantage=weighed)
     return CreditedRows(apply_credit(listed, made, credit), credit, made.batch, weights)
 
 
-def _counted_outcomes(made: RowBatch, config: CreditConfig) -> dict[Attempt, float]:
-    """Returns the rewards of the attempts that count, as the method sees them: of a dishonest one at most 0."""
-    batch, aware = made.batch, config.evidence == "aware"
-    left_out = np.isnan(batch.reward)
-    if aware:
-        left_out |= exclusion_reasons(batch, dishonest=config.dishonest, need_integrity=config.need_integrity) != ""
-    reward = np.where(aware & (batch.integrity == FAIL), np.minimum(batch.reward, 0.0), batch.reward)
-    named = zip(made.attempts, reward.tolist(), left_out.tolist(), strict=True)
-    return {key[:2]: value for key, value, is_out in named if not is_out}
+def _weights(rows: Sequence[TrainingRow], made: RowBatch, config: CreditConfig) -> dict[tuple[str, str], ActorWeight]:
+    """Returns the weights of actors by the attempts that count, with their rewards as the method sees them."""
+    batch, cheated, used = made.batch, np.zeros(len(made.attempts), dtype=bool), ~np.isnan(made.batch.reward)
+    if config.evidence == "aware":
+        batch, reasons, cheated = count_attempts(
+            batch, dishonest=config.dishonest, need_integrity=config.need_integrity
+        )
+        used &= reasons == ""
+    outcomes = {made.attempts[at][:2]: float(batch.reward[at]) for at in np.flatnonzero(used)}
+    return weights_of_rows(rows, outcomes, {made.attempts[at][:2] for at in np.flatnonzero(cheated)})

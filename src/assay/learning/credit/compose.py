@@ -16,6 +16,7 @@ import msgspec
 from assay import plugins
 from assay.errors import UserError
 from assay.learning.options import convert_options
+from assay.learning.rows_config import ActorWeighting
 
 from .evidence import evidence_aware
 from .interface import Batch, Credit
@@ -43,7 +44,7 @@ class CreditConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Leaves out passes without an integrity verdict."""
     masks: tuple[MaskStage, ...] = ()
     """Masks, applied in order."""
-    actors: Literal["equal", "rank-consistency"] = "equal"
+    actors: ActorWeighting = "equal"
     """Weights of a team's actors. `rank-consistency`: the larger, the better the rewards of an actor's own turns order
     the attempts of a group as their outcomes do; see the page about credit."""
 

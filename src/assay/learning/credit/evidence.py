@@ -16,13 +16,24 @@ Turns are masked by attempt, so reasons count turns.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from .interface import FAIL, NOT_JUDGED, PASS, UNKNOWN, Batch, Bools, Credit, Ints, Method
 
 _OF_ATTEMPTS = ("group", "reward", "outcome", "integrity", "final_value", "final_state")
+
+
+class CountedAttempts(NamedTuple):
+    """How the attempts of a batch count."""
+
+    batch: Batch
+    """The batch without what dishonest attempts earned."""
+    reasons: Any
+    """Why each attempt is left out, as strings [A]; empty for used ones."""
+    cheated: Bools
+    """[A] used attempts whose integrity failed."""
 
 
 def evidence_aware(
@@ -42,9 +53,9 @@ def evidence_aware(
     """
 
     def aware(batch: Batch, /, **options: Any) -> Credit:
-        reasons_by_attempt = exclusion_reasons(batch, dishonest=dishonest, need_integrity=need_integrity)
-        cheated = (batch.integrity == FAIL) & (reasons_by_attempt == "")
-        adjusted = _without_reward(batch, cheated, failed_reward) if cheated.any() else batch
+        adjusted, reasons_by_attempt, cheated = count_attempts(
+            batch, dishonest=dishonest, need_integrity=need_integrity, failed_reward=failed_reward
+        )
         included, turns = subset(adjusted, reasons_by_attempt == "")
         estimated = method(included, **options)
         advantage = np.zeros(len(batch.attempt), dtype=np.float32)
@@ -60,6 +71,20 @@ def evidence_aware(
         return Credit(advantage, mask, reasons)
 
     return aware
+
+
+def count_attempts(
+    batch: Batch,
+    *,
+    dishonest: Literal["fail", "mask"] = "fail",
+    need_integrity: bool = False,
+    failed_reward: float = 0.0,
+) -> CountedAttempts:
+    """Returns how attempts count before baselines are formed; the arguments are those of `evidence_aware`."""
+    reasons = exclusion_reasons(batch, dishonest=dishonest, need_integrity=need_integrity)
+    cheated = (batch.integrity == FAIL) & (reasons == "")
+    adjusted = _without_reward(batch, cheated, failed_reward) if cheated.any() else batch
+    return CountedAttempts(adjusted, reasons, cheated)
 
 
 def _without_reward(batch: Batch, cheated: Bools, failed_reward: float) -> Batch:

@@ -9,7 +9,7 @@ import msgspec
 
 from assay import plugins
 from assay.errors import UserError
-from assay.learning.rows_config import RowsConfig
+from assay.learning.rows_config import ActorWeighting, RowsConfig
 from assay.rollout.exchange.config import ExportConfig
 
 TARGETS = {
@@ -50,7 +50,7 @@ class WriteConfig(RowsConfig, frozen=True, forbid_unknown_fields=True, kw_only=T
     """Credit method for targets with advantages, as in `assay plugins`; default: grpo."""
     credit_options: dict[str, Any] = msgspec.field(default_factory=dict)
     """Options of the method, as key=value."""
-    credit_actors: Literal["equal", "rank-consistency"] = "equal"
+    credit_actors: ActorWeighting = "equal"
     """Weights of a team's actors in the credit. `rank-consistency`: the larger, the better the rewards of an actor's
     own turns (`--turn-rewards`) order the attempts of a group as their outcomes do."""
     length: int = 0

@@ -62,6 +62,9 @@ def export_for_training(run: str, config: WriteConfig, settings: Settings, progr
     target, out = load_target(config.to), Path(config.out)
     if target.credit or config.credit is not None:
         require_usable(_credit_of(config))
+    elif config.credit_options or config.credit_actors != "equal":
+        option = "--credit-option" if config.credit_options else "--credit-actors"
+        raise UserError(f"{option} has no effect: --to {target.name} holds no advantages; name a method with --credit")
     refuse_existing(out)
     with RunReader.open(settings, run, config) as reader, new_file(sidecar_of(out)) as stream:
         check = None if config.with_secrets else SecretCheck([reader.manifest], settings)

@@ -65,7 +65,7 @@ class NetworkCheck:
 
 
 def _rule(parameters: NetworkParameters, requests: Mapping[str, Any]) -> Ruling:
-    trace = read_trace(entries_of(requests))
+    trace = read_trace(entries_of(requests, hidden=HIDDEN, longest=LONGEST))
     try:
         reasons = [
             judge_network(one, trace, parameters.sites, navigates=parameters.navigates) for one in parameters.evaluators
@@ -88,7 +88,7 @@ def _is_cut(requests: Mapping[str, Any]) -> bool:
         return True
     for one in requests["last"]:
         data = one.get("data") or ()
-        texts = [one["url"], *(value for _, value in data)]
+        texts = [one["url"], *(text for field in data for text in field)]
         hidden = (HIDDEN, quote_plus(HIDDEN))
         if one.get("lacks") or any(len(text) >= LONGEST or any(h in text for h in hidden) for text in texts):
             return True

@@ -162,7 +162,7 @@ class NodeAgent:
         self.endings: Counter[Ending] = Counter()
         """Number of leases that ended, by ending."""
         self._late_at = math.inf
-        """No running trial outlives its lease before."""
+        """Earliest time at which a running trial outlives its lease."""
         self._stopped = asyncio.Event()
         self._idle = asyncio.Event()
         self._received = asyncio.Event()

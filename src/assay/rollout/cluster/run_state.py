@@ -116,7 +116,7 @@ class RunState:
         self._current: list[int] = []
         """The tasks of the attempts of the current round, in their order."""
         self._current_numbers: list[int] = []
-        """The numbers of these attempts at their tasks; empty for a round that only leads to a later one."""
+        """The numbers of these attempts at their tasks; empty for replayed rounds."""
         self._open: dict[str, _OpenAttempt] = {}
         self._scores: dict[str, float | None] = {}
 

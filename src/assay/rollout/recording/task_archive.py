@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.environments.interface import WorkspaceSpec
+from assay.environments.task_digest import digest_code
 from assay.environments.workspace.toolchain import HOME
 from assay.errors import StoreError, UserError
 from assay.records import Evidence, Task, canonical_bytes, digest_bytes
@@ -49,7 +50,7 @@ class TaskArchive:
 
     async def keep(self, loaded: LoadedTask) -> EvidenceData:
         """Returns the data of the `task` evidence: `record` and `listing` are blobs; `left_out` is the reason for a
-        missing one."""
+        missing one; `code` are the digests of the files of code that the task names, of which nothing is archived."""
         record = canonical_bytes(loaded.task)
         key = f"{digest_bytes(record)} {loaded.folder}"
         if key not in self._archived:
@@ -60,6 +61,8 @@ class TaskArchive:
         data: dict[str, object] = {"digest": loaded.task.digest}
         try:
             self._look(record)
+            code = digest_code_of(loaded)
+            data |= {"code": code} if code else {}
             data["record"] = record_digest = self._blobs.put(record)
             if loaded.folder is None:
                 return EvidenceData(data, (record_digest,))
@@ -108,6 +111,11 @@ def restore_task(evidence: Evidence, blobs: BlobStore, folder: Path) -> LoadedTa
             f"the kept copy of the task has the digest {loaded.task.digest}, and its record says {expected}"
         )
     return loaded._replace(task=task)
+
+
+def digest_code_of(loaded: LoadedTask) -> dict[str, str]:
+    """Returns the digests of the files of code that a task and its steps name, by name."""
+    return digest_code(loaded.task.environment, (*loaded.task.checks, *(step.check for step in loaded.steps)))
 
 
 def undisturbed_digest(task: Task) -> str:

@@ -118,7 +118,7 @@ class MarginalsConfig(SandboxOptions, frozen=True, forbid_unknown_fields=True, k
     attempts: tuple[str, ...] = ()
     """Attempt names (task@number), or prefixes; default: all attempts of the run."""
     run: str | None = None
-    """Run of the attempts; default: the newest run."""
+    """Run of the attempts; default: the newest run that holds no continuations of this command."""
     units: Literal["acts", "actors"] = "acts"
     """`acts`: each act of an actor against passing its turn, on forks of the state in which it acted. `actors`: each
     actor against a team without it, from the start."""
@@ -142,7 +142,7 @@ class TiersConfig(SandboxOptions, frozen=True, forbid_unknown_fields=True, kw_on
     attempts: tuple[str, ...] = ()
     """Attempt names (task@number), or prefixes; default: all attempts of the run."""
     run: str | None = None
-    """Run of the attempts; default: the newest run."""
+    """Run of the attempts; default: the newest run that holds no tries of this command."""
     tiers: dict[str, str]
     """A tier, as `NAME=AGENT`; at least two. Their order is that of their costs."""
     costs: dict[str, float]
@@ -175,6 +175,12 @@ class TiersConfig(SandboxOptions, frozen=True, forbid_unknown_fields=True, kw_on
         unknown = sorted(named - self.tiers.keys())
         if unknown:
             raise UserError(f"no tier is called {unknown[0]!r}; there are {', '.join(self.tiers)}")
+        bare = next((name for name in self.agent_options if not name.partition(".")[2]), None)
+        if bare is not None:
+            raise UserError(
+                f"{bare!r} names a tier without an option: write --agent-option {bare}.OPTION=VALUE, in a file "
+                f'"{bare}.OPTION" = VALUE below [agent_options]'
+            )
 
     @property
     def ordered(self) -> dict[str, float]:

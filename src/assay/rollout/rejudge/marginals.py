@@ -34,13 +34,17 @@ from assay.rollout.rejudge.replay import replay_obstacle, select_attempts
 from assay.rollout.run_manifest import new_run_name
 from assay.rollout.runs import RunResources, open_resources, run_attempts
 from assay.rollout.schedule.allocation import Anchor
-from assay.rollout.schedule.fork_states import ForkOrigin, fork_states
+from assay.rollout.schedule.fork_states import ForkOrigin, anchor_after, fork_config, fork_states
 from assay.settings import Settings
 from assay.statistics import difference_interval
 from assay.store import AttemptRow, RunStore, final_rows
 from assay.tasks import LoadedTask
 
 MOST_CONTINUATIONS = 200_000
+MARGINALS = "marginals"
+"""Key of the manifest of a run of continuations."""
+Side = Literal["with", "without"]
+_SIDES: tuple[Side, ...] = ("with", "without")
 _SHOWN = 80
 
 
@@ -192,7 +196,8 @@ class _Measuring:
         self, made: RunStore, resources: RunResources, whole: Agent, progress: Progress
     ) -> dict[str, tuple[list[PlannedAttempt], list[PlannedAttempt]]]:
         """Runs the continuations; returns their plans with and without each unit."""
-        anchors = [(unit.loaded, anchor) for unit in self._units for anchor in _anchors(unit)]
+        found = [(unit.loaded, _anchor(unit, side)) for unit in self._units for side in _SIDES]
+        anchors = [(loaded, anchor) for loaded, anchor in found if anchor is not None]
         plans: dict[str, tuple[list[PlannedAttempt], list[PlannedAttempt]]] = {}
         async with fork_states(self._store, anchors, resources.preparer) as origins:
             for unit in self._units:
@@ -212,18 +217,20 @@ class _Measuring:
 
     def _origins(self, unit: _Unit, origins: dict[Anchor, ForkOrigin | None]) -> tuple[ForkOrigin, ForkOrigin] | None:
         """Returns where the two sides of a unit begin; None if a state could not be rebuilt."""
-        if unit.step is None:
-            return ForkOrigin(Prior()), ForkOrigin(Prior())
-        after, *before = [origins[anchor] for anchor in _anchors(unit)]
-        begin = before[0] if before else ForkOrigin(Prior())
+        after, begin = (
+            ForkOrigin(Prior()) if anchor is None else origins[anchor]
+            for anchor in (_anchor(unit, side) for side in _SIDES)
+        )
         if after is None or begin is None:
             return None
+        if unit.step is None:
+            return after, begin
         passed = msgspec.structs.replace(
             unit.step, message=None, reasoning=None, tool_calls=(), observations=(), call=None
         )
         return after, begin._replace(prior=Prior(acts=(*unit.steps, passed)))
 
-    def _plan(self, unit: _Unit, side: str, number: int, agent: Agent, origin: ForkOrigin) -> PlannedAttempt:
+    def _plan(self, unit: _Unit, side: Side, number: int, agent: Agent, origin: ForkOrigin) -> PlannedAttempt:
         data: dict[str, Any] = {"run": self._store.run, "chain": unit.chain, "side": side, "actor": unit.actor}
         if unit.step is not None:
             data["step"] = unit.step.index
@@ -234,7 +241,7 @@ class _Measuring:
             seed=attempt_seed(unit.seed, unit.loaded.task.digest, unit.name, number),
             limits=merge_limits(self._limits, unit.loaded.task.limits),
             agent=agent,
-            extra_config={"marginal": data},
+            extra_config={"marginal": data} | fork_config(_anchor(unit, side)),
             prior=(origin.prior,) if unit.step is not None else (),
             state=origin.snapshot,
             world_state=origin.world,
@@ -275,19 +282,16 @@ class _Measuring:
             "agent": agent.name,
             "assay_version": __version__,
             "config": {"base": recorded_config(self._store, self._config).base},
-            "marginals": {"run": self._store.run, **msgspec.to_builtins(self._config)},
+            MARGINALS: {"run": self._store.run, **msgspec.to_builtins(self._config)},
             "tasks": {name: one.task.digest for name, one in loaded.items()},
         }
 
 
-def _anchors(unit: _Unit) -> list[Anchor]:
-    """Returns the states after and before an act; the start of the task is no anchor."""
+def _anchor(unit: _Unit, side: Side) -> Anchor | None:
+    """Returns the state in which a side begins: after the act, or before it; None for the start of the task."""
     if unit.step is None:
-        return []
-    found = [Anchor(unit.chain, len(unit.steps) + 1, unit.step.state or "")]
-    if unit.steps:
-        found.append(Anchor(unit.chain, len(unit.steps), unit.steps[-1].state or ""))
-    return found
+        return None
+    return anchor_after(unit.chain, (*unit.steps, unit.step) if side == "with" else unit.steps)
 
 
 def _score(row: AttemptRow) -> float | None:

@@ -1,15 +1,17 @@
 """Recorded attempts in a form that can be judged or replayed: task, checks, acts.
 
-Invariant: a task replaces the recorded one only if its digest is equal, unless today's version was requested.
+Invariant: a task replaces the recorded one only if its digest is equal, or one that earlier versions gave it, and files
+of code are executed only as they were recorded, unless today's version was requested. Records of earlier versions do
+not say how the code of an archived task was: it is executed as it is.
 """
 
 from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
@@ -17,12 +19,11 @@ from assay.agents.interface import Prior
 from assay.agents.replay import own_command
 from assay.analysis.judged_path import judged_path
 from assay.environments.solution import SOLUTION
-from assay.environments.task_digest import digest_by_path
 from assay.errors import StoreError, UserError
 from assay.records import Event, Evidence, EvidenceAdded, Step, StepAdded, Trajectory
 from assay.rollout.attempt.disturbed_tasks import disturb_tasks
 from assay.rollout.config import RunConfig
-from assay.rollout.recording.task_archive import AGENT_SANDBOX, restore_task
+from assay.rollout.recording.task_archive import AGENT_SANDBOX, digest_code_of, restore_task
 from assay.rollout.rejudge.config import (
     MarginalsConfig,
     ReplayConfig,
@@ -31,6 +32,7 @@ from assay.rollout.rejudge.config import (
     TiersConfig,
     Version,
 )
+from assay.rollout.run_manifest import name_by_path
 from assay.store import RunStore, decode_body, write_tree
 from assay.tasks import LoadedTask, find_tasks
 from assay.tasks.named_code import FLAG, find_code_of
@@ -64,6 +66,13 @@ def recorded_config(store: RunStore, more: SandboxOptions) -> RunConfig:
     return msgspec.structs.replace(past, base={**past.base, **more.base})
 
 
+class _Sources(NamedTuple):
+    """Today's tasks, and the disturbances of the run."""
+
+    tasks: tuple[LoadedTask, ...]
+    disturb: str | None = None
+
+
 class RecordedTasks:
     """The tasks of a run, as recorded or as they are today. Use as a context manager, which removes restored files.
 
@@ -79,7 +88,9 @@ class RecordedTasks:
         self._version = version
         self._allow_task_code = allow_task_code
         self._is_import = store.manifest().get("kind") == "import"
-        self._today = {one.task.id: one for one in find_tasks(folders)} if folders else None
+        self._sources = _Sources(find_tasks(folders)) if folders else None
+        self._today: dict[str, LoadedTask] | None = None
+        self._digests_by_path: dict[str, str] | None = None
         self._scratch = tempfile.TemporaryDirectory(prefix="assay-past-")
         self._kept: dict[tuple[object, object], LoadedTask] = {}
         self._problem = ""
@@ -91,7 +102,7 @@ class RecordedTasks:
         return cls(store, config.check_version, config.tasks, allow_task_code=config.allow_task_code)
 
     def of(self, trajectory: Trajectory) -> LoadedTask:
-        """Returns the task of an attempt. Raises `CannotRebuildError` if it is unavailable."""
+        """Returns the task of an attempt. Raises `CannotRebuildError` if it is unavailable, or its code changed."""
         is_import = self._is_import or is_imported_record(trajectory.started)
         kept = None if is_import else next((e for e in trajectory.evidence if e.kind == "task"), None)
         code = ""
@@ -99,6 +110,7 @@ class RecordedTasks:
             restored = self._restore(kept)
             code = "" if self._allow_task_code else ", ".join(find_code_of(restored))
             if not code:
+                _require_same_code(kept, restored)
                 return restored
         found = self._find_today(trajectory.task)
         if found is None and code:
@@ -115,8 +127,7 @@ class RecordedTasks:
             raise CannotRebuildError(
                 "the record does not say which version of the task it was: --check-version today takes today's"
             )
-        digests = found.task.digest, digest_by_path(found.task)
-        if self._version == "recorded" and trajectory.task_digest not in digests:
+        if self._version == "recorded" and trajectory.task_digest not in self._digests_of(found):
             why = f" ({kept.data['left_out']})" if kept is not None else ""
             raise CannotRebuildError(
                 f"the digest of the task changed: it is {found.task.digest}, and was {trajectory.task_digest}; the "
@@ -143,6 +154,7 @@ class RecordedTasks:
         """Returns the task of an attempt as `of`. Where the store holds a copy of the task, nothing else is read."""
         kept = self._find_archived(chain) if self._version == "recorded" and not self._is_import else None
         if kept is not None and (self._allow_task_code or not find_code_of(self._restore(kept))):
+            _require_same_code(kept, self._restore(kept))
             return self._restore(kept)
         return self.of(self._store.trajectory(chain))
 
@@ -169,25 +181,42 @@ class RecordedTasks:
 
     def _find_today(self, task: str) -> LoadedTask | None:
         if self._today is None:
-            self._today = {one.task.id: one for one in self._find_folder_tasks()}
+            self._sources = self._sources or self._find_sources()
+            self._today = {one.task.id: one for one in self._disturb(self._sources)}
         short = task.rpartition("/")[2]
         near = [one for name, one in self._today.items() if name.rpartition("/")[2] == short]
         return self._today.get(task) or (near[0] if len(near) == 1 else None)
 
-    def _find_folder_tasks(self) -> tuple[LoadedTask, ...]:
-        config: Any = self._store.manifest().get("config")
-        named = config.get("tasks") if isinstance(config, dict) else None
-        if not isinstance(named, list | tuple):
-            return ()
-        code = [one for one in map(str, named) if names_family_code(one)]
-        if code and not self._allow_task_code:
-            self._problem = f"the run's manifest names Python code, {', '.join(code)}: --tasks or {FLAG} permits it"
-            return ()
+    def _digests_of(self, found: LoadedTask) -> Iterator[str]:
+        """Yields the digest of one of today's tasks, and the one by which earlier versions recorded it."""
+        yield found.task.digest
+        if self._digests_by_path is None and self._sources is not None:
+            older = self._sources._replace(tasks=tuple(map(name_by_path, self._sources.tasks)))
+            self._digests_by_path = {one.task.id: one.task.digest for one in self._disturb(older)}
+        yield (self._digests_by_path or {}).get(found.task.id, found.task.digest)
+
+    def _disturb(self, sources: _Sources) -> tuple[LoadedTask, ...]:
         try:
-            return disturb_tasks(find_tasks([str(one) for one in named]), config.get("disturb"))
+            return disturb_tasks(sources.tasks, sources.disturb)
         except UserError as exc:
             self._problem = str(exc)
             return ()
+
+    def _find_sources(self) -> _Sources:
+        """Returns the tasks in the folders and families of the run."""
+        config: Any = self._store.manifest().get("config")
+        named = config.get("tasks") if isinstance(config, dict) else None
+        if not isinstance(named, list | tuple):
+            return _Sources(())
+        code = [one for one in map(str, named) if names_family_code(one)]
+        if code and not self._allow_task_code:
+            self._problem = f"the run's manifest names Python code, {', '.join(code)}: --tasks or {FLAG} permits it"
+            return _Sources(())
+        try:
+            return _Sources(find_tasks([str(one) for one in named]), config.get("disturb"))
+        except UserError as exc:
+            self._problem = str(exc)
+            return _Sources(())
 
     def __enter__(self) -> RecordedTasks:
         """Opens the context."""
@@ -197,6 +226,17 @@ class RecordedTasks:
         """Removes restored files."""
         with contextlib.suppress(OSError):
             self._scratch.cleanup()
+
+
+def _require_same_code(kept: Evidence, restored: LoadedTask) -> None:
+    """Raises `CannotRebuildError` if a file of code that an archived task names is not as it was recorded."""
+    recorded, now = kept.data.get("code"), digest_code_of(restored)
+    for name, digest in recorded.items() if isinstance(recorded, dict) else ():
+        if now.get(name) != digest:
+            what = "changed" if name in now else "is missing"
+            raise CannotRebuildError(
+                f"the file of the task's code {what}: {name} was {digest}; --check-version today uses the current one"
+            )
 
 
 def variation_of(trajectory: Trajectory) -> str | None:

@@ -11,7 +11,7 @@ by itself is our choice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -22,28 +22,31 @@ from assay import __version__
 from assay.agents.branches import uses_branches
 from assay.agents.building import build_agent
 from assay.agents.combinators.routing import StepPrefix, load_route
-from assay.agents.fork import ForkAgent
-from assay.agents.interface import Agent, Prior
+from assay.agents.fork import DelegatingAgent, ForkAgent
+from assay.agents.interface import Agent, Attempt, Prior
 from assay.analysis.columns import measure_attempts
 from assay.analysis.judged_path import opens_branches
 from assay.analysis.step_routing import RouterScore, SufficientTier, cheapest_sufficient, score_routers
-from assay.errors import StoreError, UserError
+from assay.errors import MissingModelError, StoreError, UserError
 from assay.records import TEAM, Separation, Step, Trajectory
 from assay.rollout.plan import PlannedAttempt, attempt_seed, merge_limits
 from assay.rollout.progress import Progress
-from assay.rollout.rejudge.config import ReplayConfig, TiersConfig, sandbox_fields
+from assay.rollout.rejudge.config import ReplayConfig, TiersConfig, Version, sandbox_fields
 from assay.rollout.rejudge.recorded_task import RecordedTasks, recorded_config
 from assay.rollout.rejudge.replay import replay_obstacle, select_attempts
 from assay.rollout.run_manifest import new_run_name
 from assay.rollout.runs import RunResources, open_resources, run_attempts
 from assay.rollout.schedule.allocation import Anchor
-from assay.rollout.schedule.fork_states import ForkOrigin, fork_states
+from assay.rollout.schedule.fork_states import ForkOrigin, anchor_after, fork_config, fork_states
 from assay.settings import Settings
 from assay.store import RunStore, current_verdicts_by_chain, final_rows
 from assay.tasks import LoadedTask
+from assay.tasks.named_code import FLAG
+from assay.tasks.sources import names_family_code
 
 MOST_TRIES = 200_000
-_KEY = "tier_label"
+TIER_LABEL = "tier_label"
+"""Key of the manifest of a run of tries, and of what the first event of a try says of its step."""
 
 
 class LabelledStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,11 +74,11 @@ class TierLabels(msgspec.Struct, frozen=True, kw_only=True):
     """Cost of a step by tier, from the cheapest."""
     need: float
     steps: tuple[LabelledStep, ...]
-    untried: int
-    """Further steps, whose state could not be rebuilt, or which an interrupted command did not reach."""
     tries: int
     turns: int
     """Turns of all tries."""
+    untried: tuple[str, ...] = ()
+    """Steps without a try, as ATTEMPT:STEP: their state could not be rebuilt, or the labelling was interrupted."""
 
 
 class RoutersReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +87,16 @@ class RoutersReport(msgspec.Struct, frozen=True, kw_only=True):
     labels: str
     unlabelled: int
     """Steps at which no tier suffices; they count for no router."""
+    untried: int
+    """Steps without a try; they count for no router either."""
     scores: tuple[RouterScore, ...]
+
+
+class _TierAgent(DelegatingAgent):
+    """Acts under a name with its tier, which tells apart tiers that are one agent with other options."""
+
+    async def run(self, attempt: Attempt) -> None:
+        await self._then.run(attempt)
 
 
 class _Tier(NamedTuple):
@@ -108,19 +120,22 @@ class _Unit(NamedTuple):
 
     @property
     def anchor(self) -> Anchor | None:
-        """Returns the state before the step; the start of the task is no anchor."""
-        return Anchor(self.trajectory.chain, len(self.steps), self.steps[-1].state or "") if self.steps else None
+        """Returns the state before the step; None for the start of the task."""
+        return anchor_after(self.trajectory.chain, self.steps)
 
 
 async def label_tiers(run: str, config: TiersConfig, settings: Settings, progress: Progress) -> TierLabels:
     """Labels the steps of attempts.
 
     Raises:
-        UserError: An attempt does not exist or cannot be forked, or a tier cannot continue; nothing was started.
+        UserError: An attempt does not exist or cannot be forked, a tier cannot continue, or the run holds tries of
+            another labelling; nothing was started.
         StoreError: The run is damaged, or nothing can be written.
     """
     replay = ReplayConfig(attempts=config.attempts, all=not config.attempts, **sandbox_fields(config))
     with RunStore.open(settings.store, run) as store, RecordedTasks.chosen(store, config) as tasks:
+        if TIER_LABEL in store.manifest():
+            raise UserError(f"run {run!r} holds tries of `assay router label`: name the run whose steps it labelled")
         agents = {name: _build(name, config) for name in config.ordered}
         trajectories = [store.trajectory(row.chain) for row in select_attempts(store, replay)]
         units = [unit for one in trajectories for unit in _units(one, tasks.of(one), config.every)]
@@ -145,14 +160,16 @@ async def label_tiers(run: str, config: TiersConfig, settings: Settings, progres
                 return read_labels(made)
 
 
-def _build(name: str, config: TiersConfig) -> Agent:
-    model = config.tier_models.get(name)
+def _build(tier: str, config: TiersConfig) -> Agent:
+    model = config.tier_models.get(tier)
     try:
-        agent = build_agent(config.tiers[name], config.options_of(name), model=model)
+        agent = build_agent(config.tiers[tier], config.options_of(tier), model=model)
+    except MissingModelError as exc:
+        raise UserError(f"tier {tier}: {exc}; a tier's model is --tier-model {tier}=MODEL") from exc
     except UserError as exc:
-        raise UserError(f"tier {name}: {exc}; a tier's model is --tier-model {name}=MODEL") from exc
+        raise UserError(f"tier {tier}: {exc}") from exc
     if uses_branches(agent):
-        raise UserError(f"tier {name}: {agent.name} tries several times, and cannot continue in the middle")
+        raise UserError(f"tier {tier}: {agent.name} tries several times, and cannot continue in the middle")
     return agent
 
 
@@ -181,7 +198,7 @@ async def _try_tier(
 
 
 def _plan(unit: _Unit, number: int, tier: _Tier, origin: ForkOrigin) -> PlannedAttempt:
-    attempt, step = unit.trajectory.attempt, len(unit.steps)
+    attempt, step, agent = unit.trajectory.attempt, len(unit.steps), tier.resources.agent
     data = {"chain": unit.trajectory.chain, "attempt": attempt, "step": step, "tier": tier.name}
     return PlannedAttempt(
         id=f"{attempt}+step-{step}+{tier.name}@{number}",
@@ -189,8 +206,8 @@ def _plan(unit: _Unit, number: int, tier: _Tier, origin: ForkOrigin) -> PlannedA
         number=number,
         seed=attempt_seed(unit.trajectory.started.seed, unit.loaded.task.digest, f"{attempt}+{step}", number),
         limits=merge_limits(tier.resources.config.limits, unit.loaded.task.limits),
-        agent=ForkAgent(tier.resources.agent) if unit.steps else tier.resources.agent,
-        extra_config={_KEY: data},
+        agent=_TierAgent(tier.name, agent if unit.anchor is None else ForkAgent(agent)),
+        extra_config={TIER_LABEL: data} | fork_config(unit.anchor),
         prior=(origin.prior,) if unit.steps else (),
         state=origin.snapshot,
         world_state=origin.world,
@@ -198,20 +215,38 @@ def _plan(unit: _Unit, number: int, tier: _Tier, origin: ForkOrigin) -> PlannedA
 
 
 def _manifest(store: RunStore, config: TiersConfig, units: Sequence[_Unit]) -> dict[str, Any]:
+    steps: dict[str, list[int]] = {}
+    for unit in units:
+        steps.setdefault(unit.trajectory.attempt, []).append(len(unit.steps))
     return {
         "agent": " < ".join(config.ordered),
         "assay_version": __version__,
         "config": {"base": recorded_config(store, config).base},
-        _KEY: {"run": store.run, "tiers": config.ordered, "need": config.need, "steps": len(units)},
+        TIER_LABEL: {
+            "run": store.run,
+            "tiers": config.ordered,
+            "need": config.need,
+            "steps": steps,
+            "config": msgspec.to_builtins(config),
+        },
         "tasks": {unit.loaded.task.id: unit.loaded.task.digest for unit in units},
     }
+
+
+class _TaskVersion(msgspec.Struct, frozen=True):
+    """Which tasks were labelled, of the configuration."""
+
+    check_version: Version = "recorded"
+    tasks: tuple[str, ...] = ()
 
 
 class _ManifestPart(msgspec.Struct, frozen=True):
     run: str
     tiers: dict[str, Annotated[float, msgspec.Meta(gt=0)]]
     need: Annotated[float, msgspec.Meta(gt=0, le=1)]
-    steps: int
+    steps: dict[str, tuple[int, ...]] = {}
+    """Steps to be labelled by attempt."""
+    config: _TaskVersion = _TaskVersion()
 
 
 class _RecordedTry(msgspec.Struct, frozen=True):
@@ -225,11 +260,12 @@ def read_labels(store: RunStore, require: Separation = "unknown") -> TierLabels:
     """Returns the labels that the tries of a run give. `require` is the least grade of separation of a pass that
     counts; a doubted pass is a fail, and unjudged tries count as neither. Raises `StoreError` for another run."""
     rows = final_rows(store.attempts())
+    part = _read_manifest(store)
     try:
-        part = msgspec.convert(store.manifest().get(_KEY), _ManifestPart)
-        made = [msgspec.convert(store.trajectory(row.chain).started.config.get(_KEY), _RecordedTry) for row in rows]
+        configs = (store.trajectory(row.chain).started.config for row in rows)
+        made = [msgspec.convert(one.get(TIER_LABEL), _RecordedTry) for one in configs]
     except msgspec.ValidationError as exc:
-        raise StoreError(f"run {store.run!r} holds no labels of steps: `assay router label` makes some") from exc
+        raise StoreError(f"run {store.run!r} holds an attempt without a label of its step: {exc}") from exc
     measured = measure_attempts(rows, current_verdicts_by_chain(store, rows), require=require)
     tiers = dict(sorted(part.tiers.items(), key=lambda one: one[1]))
     if len(set(tiers.values())) < len(tiers):
@@ -254,32 +290,60 @@ def read_labels(store: RunStore, require: Separation = "unknown") -> TierLabels:
         tiers=tiers,
         need=part.need,
         steps=tuple(sorted(steps, key=lambda one: (one.attempt, one.step))),
-        untried=part.steps - len(steps),
         tries=len(rows),
         turns=int(sum(row.metrics.get("turns", row.steps) for row in rows)),
+        untried=_find_untried(part, {(tried.attempt, tried.step) for tried in made}),
     )
 
 
-def score_routes(labels_run: str, routes: Sequence[str], root: Path, require: Separation = "unknown") -> RoutersReport:
-    """Scores routers on the labelled steps of a run. Executes no agent and no task.
+def _read_manifest(store: RunStore) -> _ManifestPart:
+    try:
+        return msgspec.convert(store.manifest().get(TIER_LABEL), _ManifestPart)
+    except msgspec.ValidationError as exc:
+        raise StoreError(f"run {store.run!r} holds no labels of steps: `assay router label` makes some") from exc
+
+
+def _find_untried(part: _ManifestPart, tried: Container[tuple[str, int]]) -> tuple[str, ...]:
+    planned = ((attempt, step) for attempt, steps in part.steps.items() for step in steps)
+    return tuple(f"{attempt}:{step}" for attempt, step in planned if (attempt, step) not in tried)
+
+
+def score_routes(
+    labels_run: str,
+    routes: Sequence[str],
+    root: Path,
+    require: Separation = "unknown",
+    *,
+    allow_task_code: bool = False,
+) -> RoutersReport:
+    """Scores routers on the labelled steps of a run. Executes no agent and no task; with `allow_task_code` families of
+    tasks may be Python code where today's tasks were labelled.
 
     Raises:
         UserError: No step is labelled, or a router chooses what is no tier.
+        CannotRebuildError: The tasks that were labelled are not available.
         StoreError: The run holds no labels, or the recorded run is missing.
     """
     with RunStore.open(root, labels_run) as made:
-        found = read_labels(made, require)
+        found, version = read_labels(made, require), _read_manifest(made).config
     labelled = [one for one in found.steps if one.tier is not None]
     if not labelled:
         raise UserError(f"no step of run {labels_run!r} is labelled: at none of them a tier suffices")
     names = list(found.tiers)
-    with RunStore.open(root, found.run) as store, RecordedTasks(store, "recorded") as tasks:
+    code = [one for one in version.tasks if names_family_code(one)]
+    if code and not allow_task_code:
+        raise UserError(f"the labels are of tasks of a family that is Python code, {code[0]}: {FLAG} permits it")
+    with (
+        RunStore.open(root, found.run) as store,
+        RecordedTasks(store, version.check_version, version.tasks, allow_task_code=allow_task_code) as tasks,
+    ):
         prefixes = _read_prefixes(store, tasks, labelled)
     choices = {one: _choose(one, load_route(one, "router"), prefixes, names) for one in dict.fromkeys(routes)}
     labels = [SufficientTier(one.task, names.index(one.tier)) for one in labelled if one.tier is not None]
     return RoutersReport(
         labels=labels_run,
         unlabelled=len(found.steps) - len(labelled),
+        untried=len(found.untried),
         scores=tuple(score_routers(choices, labels, found.tiers)),
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from assay.agents.interface import FORK_SHELL, Prior
 from assay.agents.replay import own_command
@@ -33,6 +33,17 @@ class ForkOrigin(NamedTuple):
     """The steps before it."""
     snapshot: Snapshot | None = None
     world: bytes | None = None
+
+
+def anchor_after(chain: str, steps: Sequence[Step]) -> Anchor | None:
+    """Returns the state after an agent's first steps in an attempt; None without steps, at the start of the task."""
+    state = next((step.state for step in reversed(steps) if step.state is not None), "")
+    return Anchor(chain, len(steps), state) if steps else None
+
+
+def fork_config(anchor: Anchor | None) -> dict[str, Any]:
+    """Returns what the first event of an attempt says of its fork; empty for an attempt from the start of the task."""
+    return {} if anchor is None else {"fork": anchor._asdict()}
 
 
 def path_of(trajectory: Trajectory, score: float | None) -> StatePath:

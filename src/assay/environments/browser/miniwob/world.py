@@ -65,7 +65,7 @@ _BEGIN: Final = """(() => {
   return typeof said === 'string' ? said : said.utterance;
 })()"""
 _STATE: Final = "[WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL, String(WOB_REWARD_REASON || ''), WOB_EPISODE_ID]"
-"""Ends of an episode, and how many have ended in this document."""
+"""Whether the episode is over, its raw reward and reason, and the number of episodes that ended in this document."""
 _LEFT: Final = "the episode was left"
 
 
