@@ -14,6 +14,7 @@ from .errors import UserError
 T = TypeVar("T")
 _MOST_PAIRED_DOTS: Final = 50_000_000
 """Reading a key of TOML takes time by the square of its parts."""
+_INTEGERS: Final = range(-(1 << 63), 1 << 63)
 
 
 def parse_file(path: Path, parse: Callable[[bytes], T], *, holding: str, limit: int, hint: str = "") -> T:
@@ -47,4 +48,29 @@ def read_toml(data: bytes) -> dict[str, Any]:
     """Returns the table of a TOML file, for `parse_file`. Raises `ValueError` or `RecursionError`."""
     if sum(line.count(b".") ** 2 for line in data.split(b"\n")) > _MOST_PAIRED_DOTS:
         raise ValueError("a line has too many dots")
-    return tomllib.loads(data.decode())
+    return loads_toml(data.decode())
+
+
+def loads_toml(text: str) -> dict[str, Any]:
+    """Returns the table of a TOML text.
+
+    Raises:
+        ValueError: It is not valid, or holds an integer of more than 64 bits: TOML has none, and no record takes one.
+        RecursionError: It is nested too deeply.
+    """
+    table = tomllib.loads(text)
+    require_64_bits(table)
+    return table
+
+
+def require_64_bits(table: dict[str, Any]) -> None:
+    """Raises `ValueError`, with the key, for an integer of more than 64 bits."""
+    todo: list[tuple[str, Any]] = [*table.items()]
+    while todo:
+        key, value = todo.pop()
+        if isinstance(value, dict):
+            todo += value.items()
+        elif isinstance(value, list):
+            todo += ((key, one) for one in value)
+        elif isinstance(value, int) and value not in _INTEGERS:
+            raise ValueError(f"{key[:60]!r} has an integer of more than 64 bits")

@@ -152,7 +152,17 @@ def test_an_environment_without_its_tools_is_the_tasks_failure(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     "value",
-    ["1" * 5_000, "9" * 25, "2020-01-01", "2020-01-01T00:00:00", "12:00:00", "nan", "-inf", "[" * 60 + "]" * 60],
+    [
+        "1" * 5_000,
+        "9" * 25,
+        "0x" + "f" * 5_000,
+        "2020-01-01",
+        "2020-01-01T00:00:00",
+        "12:00:00",
+        "nan",
+        "-inf",
+        "[" * 60 + "]" * 60,
+    ],
 )
 def test_values_that_no_call_can_have_are_refused(tmp_path: Path, value: str) -> None:
     file = tmp_path / "flow.toml"

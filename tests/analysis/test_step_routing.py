@@ -6,17 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.analysis.step_routing import StepLabel, cheapest_sufficient, score_router, score_routers
+from assay.analysis.step_routing import SufficientTier, cheapest_sufficient, score_router, score_routers
 
 pytestmark = pytest.mark.quick
 COSTS = {"weak": 1.0, "mid": 4.0, "strong": 20.0}
-LABELS = [StepLabel("a", 0), StepLabel("a", 1), StepLabel("b", 2), StepLabel("b", 1)]
+LABELS = [SufficientTier("a", 0), SufficientTier("a", 1), SufficientTier("b", 2), SufficientTier("b", 1)]
 
 
 def test_the_cheapest_tier_whose_judged_tries_pass_suffices() -> None:
     assert cheapest_sufficient([(3, 4), (4, 4), (4, 4)], 1.0) == 1
     assert cheapest_sufficient([(3, 4), (4, 4)], 0.75) == 0
-    assert cheapest_sufficient([(0, 0), (3, 4)], 1.0) is None  # unjudged is no pass
+    assert cheapest_sufficient([(3, 4), (3, 4)], 1.0) is None
+    assert cheapest_sufficient([(0, 0), (4, 4)], 1.0) is None  # the cheaper one is not known to fail
     assert cheapest_sufficient([], 0.5) is None
 
 
@@ -41,7 +42,7 @@ def test_the_baselines_are_each_tier_and_the_labels() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=30))
 def test_shares_sum_to_one_and_the_labels_cost_least(pairs: list[tuple[int, int]]) -> None:
-    labels = [StepLabel(str(number % 3), label) for number, (_, label) in enumerate(pairs)]
+    labels = [SufficientTier(str(number % 3), label) for number, (_, label) in enumerate(pairs)]
     scores = score_routers({"r": [chosen for chosen, _ in pairs]}, labels, COSTS)
     assert all(one.right + one.under + one.over == pytest.approx(1) for one in scores)
     assert all(one.cost <= one.cascade_cost + 1e-9 for one in scores)

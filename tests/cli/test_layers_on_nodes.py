@@ -1,4 +1,4 @@
-"""Two machines with folders of their own: what the first one made for a task's sandbox, the second one downloads."""
+"""Two machines with folders of their own: layers that the first one made, and attempts that need one of the two."""
 
 from __future__ import annotations
 
@@ -86,3 +86,37 @@ def test_a_second_machine_downloads_what_the_first_one_made(start: Start, tmp_pa
     warning = (tmp_path / "third.log").read_text()
     assert f"layers/{changed.name} has fewer than its" in warning
     assert "It is made on this machine" in warning
+
+
+def _write_asking_task(folder: Path, backend: str, gpus: int = 0) -> None:
+    task = write_task(folder, CAREFUL) / "task.toml"
+    text = task.read_text(encoding="utf-8").replace("memory_mb = 512", f"memory_mb = 512\ngpus = {gpus}")
+    task.write_text(f'{text}\n[metadata.assay.environment]\nbackend = "{backend}"\n', encoding="utf-8")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_attempts_go_to_the_node_that_has_what_their_tasks_ask_for(start: Start, tmp_path: Path) -> None:
+    for backend in ("namespaces", "bubblewrap"):
+        _write_asking_task(tmp_path / "tasks" / backend, backend)
+    (tmp_path / "place").mkdir()
+    for machine in ("first", "second", "command"):
+        (tmp_path / machine / "assay_cache").mkdir(parents=True)
+        (tmp_path / machine / "assay_cache" / "tools").symlink_to(Settings.from_environment().cache / "tools")
+    place = ("--place", f"file://{tmp_path}/place")
+    command = start("command", "run", "tasks", "--agent", "oracle", "--run", "both", "--nodes", "external", *place)
+    nodes = [
+        start("first", "node", "both", *place, "--slots", "4", "--backend", "namespaces"),
+        start("second", "node", "both", *place, "--slots", "4", "--backend", "bubblewrap"),
+    ]
+    logs = [tmp_path / f"{machine}.log" for machine in ("command", "first", "second")]
+    assert [one.wait(240) for one in (command, *nodes)] == [0, 0, 0], "".join(log.read_text() for log in logs)
+    with RunStore.open(tmp_path / "command" / "assay_store", "both") as store:
+        found = [(row.task, row.isolation, row.outcome) for row in store.attempts()]
+    assert sorted(found) == [(f"admission/{name}", name, "pass") for name in ("bubblewrap", "namespaces")]
+
+    _write_asking_task(tmp_path / "stuck", "namespaces", gpus=1)
+    local = start("command", "run", "stuck", "--agent", "oracle", "--run", "none", "--nodes", "2")
+    assert local.wait(240) == 2
+    problem = "@0 of run 'none' needs the sandbox 'namespaces' and 1 GPU(s), which no node has (local-"
+    assert problem in logs[0].read_text().replace("\n", " ")

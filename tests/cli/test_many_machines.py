@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,7 +20,9 @@ import msgspec
 import pytest
 
 from assay.cli import main
+from assay.rollout.cluster.epochs import RoundRecord
 from assay.store import RunStore, audit, later_events
+from assay.tasks import find_tasks
 from tests.admission.folders import CAREFUL, CARELESS, write_task
 from tests.optional import require_packages
 
@@ -204,6 +207,46 @@ def test_a_grid_on_nodes_gives_the_finals_of_one_machine_and_is_resumed(
         agent = "expert" if run == "both-0-expert" else RUN[3]
         assert say(*words, "--agent", agent, "--attempts", "2", "--run", f"alone-{agent[:4]}")[0] == 0
         assert _finals(run) == _finals(f"alone-{agent[:4]}")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("policy", ["halving", "uncertainty"])
+def test_nodes_decide_the_rounds_of_one_machine_though_one_is_killed(
+    say: Say, start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path, policy: str
+) -> None:
+    words = (*RUN[:-2], "--allocate", policy, "--budget", "24", "--seed", "3")
+    assert say(*words, "--run", "one")[0] == 0
+    command = start(*words, "--run", "many", "--nodes", "2", "--concurrency", "1")
+    _wait_for(lambda: _committed("many") >= 10, within_s=120)  # in the second round of both policies
+    os.kill(_node_processes(command.pid)[0], signal.SIGKILL)
+    assert command.wait(240) == 0, (tmp_path / "0.log").read_text()
+    rounds = _recorded_rounds("one")
+    assert (_recorded_rounds("many"), _published_rounds("many")) == (rounds, rounds)
+    assert len(rounds) > 2
+    assert _finals("many") == _finals("one")
+
+
+Rounds = list[Counter[str]]
+"""Of each round, how many attempts it granted to each task."""
+
+
+def _recorded_rounds(run: str) -> Rounds:
+    """Returns what the attempts of a run record of the rounds that granted them."""
+    with RunStore.open(Path(".assay"), run) as store:
+        configs = [(row.task, store.trajectory(row.chain).started.config) for row in store.attempts() if row.final]
+    rounds: Rounds = [Counter() for _ in range(1 + max(config["allocation"]["round"] for _, config in configs))]
+    for task, config in configs:
+        rounds[config["allocation"]["round"]][task] += 1
+    return rounds
+
+
+def _published_rounds(run: str) -> Rounds:
+    """Returns what the coordinator put into the place."""
+    tasks = [loaded.task.id for loaded in find_tasks((TASKS,))]
+    paths = sorted(Path(f".assay/objects/runs/{run}/rounds").glob("*.json"))
+    records = [msgspec.json.decode(path.read_bytes(), type=RoundRecord) for path in paths]
+    return [Counter({tasks[grant.task]: grant.attempts for grant in record.grants}) for record in records]
 
 
 def test_what_no_process_can_be_sent_is_refused(say: Say) -> None:

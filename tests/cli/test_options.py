@@ -48,7 +48,12 @@ def test_what_cannot_work_is_refused_before_anything_starts(given: dict[str, obj
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("tasks = [", "is not TOML: "), ("agnet = 1", "unknown field 'agnet'"), ('tasks = ["a"]\nseed = "x"', "seed")],
+    [
+        ("tasks = [", "is not TOML: "),
+        ("agnet = 1", "unknown field 'agnet'"),
+        ('tasks = ["a"]\nseed = "x"', "seed"),
+        ("seed = 0x" + "f" * 20_000, "'seed' has an integer of more than 64 bits"),
+    ],
 )
 def test_a_wrong_file_is_explained(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "run.toml"

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from assay.cli.app import build_app
 from experiments.safety_adviser import HERE, team
+from experiments.searchers import team as searchers_of
 
 TEAM = Path(__file__).parents[2] / "docs_src" / "team.toml"
 RUN = ("run", "family:split-constraints,n=2,variables=4,values=3", "--agent", "team", "--run", "pair")
@@ -35,6 +36,32 @@ def test_the_table_of_actors_the_steps_and_the_marginals_name_them(store: Path) 
     measured = assay(store, "marginals", attempt, "--run", "pair", "--forks", "2", "--actors", "reader").stdout
     assert "team_send" in measured
     assert "4 continuations" in measured
+
+
+def test_the_table_of_evidence_says_who_told_what_the_others_need(store: Path) -> None:
+    (found,) = json.loads(assay(store, "stats", "pair", "--table", "evidence", "--json").stdout)["tables"]["evidence"]
+    reader, solver = found["actors"]
+    assert (reader["actor"], solver["first"], solver["again"]) == ("reader", 0.0, 0.0)  # it keeps its part to itself
+    assert found["coverage"] == found["shared"] == pytest.approx(reader["first"])
+    assert 0.4 < found["coverage"] < 0.7
+    assert found["duplication"] == 0
+    lines = assay(store, "stats", "pair", "--table", "evidence").stdout.splitlines()
+    assert [line.split()[0] for line in lines[2:]] == ["reader", "solver"]
+
+
+def test_tasks_that_name_code_are_counted_and_left_out_of_the_table_of_evidence(tmp_path: Path) -> None:
+    world = Path(__file__).parents[2] / "experiments" / "_letters_world.py"
+    letters = msgspec.toml.encode({"agent_options": searchers_of(2, "led")})
+    (tmp_path / "run.toml").write_bytes(letters)
+    tasks = f"family:{world}:LettersTasks,n=2,reads=60"
+    made = assay(tmp_path, "run", tasks, "--config", str(tmp_path / "run.toml"), "--agent", "team", "--run", "led")
+    assert made.exit_code == 0, made.output
+    words = ("stats", "led", "--table", "evidence", "--json")
+    refused = assay(tmp_path, *words)
+    assert json.loads(refused.stdout)["tables"]["evidence"] == []
+    assert "2 attempts are not in the table of evidence" in refused.stderr
+    (found,) = json.loads(assay(tmp_path, *words, "--allow-task-code").stdout)["tables"]["evidence"]
+    assert (found["coverage"], found["duplication"], found["needed"]) == (1, 0, 6)
 
 
 def test_a_wrong_team_file_is_one_paragraph(tmp_path: Path) -> None:

@@ -121,6 +121,9 @@ def test_where_no_statement_surely_decides_one_that_fails_follows(body: str) -> 
     [
         "@raises(AssertionError)\ndef test_x():\n    assert f() == 1\n",
         "@pytest.mark.xfail\ndef test_x():\n    assert f() == 1\n",
+        "@pytest.mark.parametrize('n', [pytest.param(1, marks=pytest.mark.xfail)])\ndef test_x(n):\n    assert n\n",
+        "@patched_assertions\ndef test_x():\n    assert f() == 1\n",
+        "@pytest.mark.xfail.with_args(1)\ndef test_x():\n    assert f() == 1\n",
         "@given(integers())\ndef test_x(n):\n    assert f(n) == 1\n",
         "def test_x():\n    assert f() == 1\n\n\ntest_x = other(test_x)\n",
         "def test_x():\n    assert f() == 1\n\n\nif POSIX:\n    def test_x():\n        pass\n",

@@ -164,6 +164,9 @@ def test_a_cut_experiment_has_the_steps_that_there_are(tmp_path: Path) -> None:
         ("-" * 19_000 + "1", None),
         ("click({1: 2})", None),
         ("click(b'1')", None),
+        ("noop(99999999999999999999)", None),
+        ("noop(1e999)", None),
+        ("fill('1', '\\ud800')", None),
     ],
 )
 def test_actions_are_calls_or_texts(text: str, calls: Any) -> None:
@@ -273,6 +276,14 @@ def test_hostile_pickles_are_refused_or_read_within_bounds(data: bytes, found: A
         read = PlainReader().read(load_pickled_data(data))
         assert read == found or (found is None and len(msgspec.json.encode(read)) < 2_000_000)
     assert time.process_time() - began < 5
+
+
+def test_keys_with_one_hash_are_read_in_the_time_of_their_number() -> None:
+    keys = [(number * (2**61 - 1)).to_bytes(12, "little") for number in range(8, 20_000)]
+    data = b"\x80\x04}(" + b"".join(b"\x8a\x0c" + key + b"N" for key in keys) + b"u."
+    began = time.process_time()
+    assert PlainReader().read(load_pickled_data(data)) == {"<int>": None}
+    assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize("start", [b"\x1f\x8b\x08\0\0\0\0\0\0\0\xff\xff", b"BZh9", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"])

@@ -8,14 +8,15 @@ import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from assay.environments.interface import Backend
 from assay.environments.workspace.namespaces import NamespacesBackend
 from assay.errors import UserError
-from assay.synthesis import SynthesisConfig, SynthesisReport, synthesise
+from assay.records import Verdict
+from assay.synthesis import SynthesisConfig, SynthesisReport, _own_check, synthesise
 from assay.synthesis.repository import JUDGING
 from assay.tasks import lint_task, load_task
 from assay.tasks.assay_config import declared_licence
@@ -277,11 +278,20 @@ async def test_package_that_its_requirements_bring_is_masked(
 
 @pytest.mark.long
 async def test_a_kept_task_says_how_it_is_judged_apart(
-    sdist: Path, tmp_path: Path, backend: Backend, cache: Path
+    sdist: Path, tmp_path: Path, backend: Backend, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    own: list[Verdict] = []
+    run_check = _own_check.run_check
+
+    async def noted(*given: Any) -> Verdict:
+        own.append(await run_check(*given))
+        return own[-1]
+
+    monkeypatch.setattr(_own_check, "run_check", noted)
     kinds = {"kinds": ("operator",), "count": 1, "candidates": 2, "separation_mutants": 2}
     report = await make(sdist, tmp_path / "out", backend, cache, separation="required", **kinds)
     (entry,) = report.tasks
+    assert {(verdict.status, verdict.separation) for verdict in own} == {("pass", "separate")}
     plan = load_plan(tmp_path / "out" / entry.id)
     assert plan is not None
     apart = {test.id for test in plan.of_method("splice")}

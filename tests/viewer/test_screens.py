@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,6 +103,20 @@ def test_an_element_in_a_line_with_others_is_named_and_a_text_of_the_page_is_not
         return [first, act(0, "1"), second, act(1, "3")]
 
     assert shown(record(tmp_path, "r", clicking), "r")[1][0]["target"] == 'link "ORD-1 | x"'
+
+
+@pytest.mark.parametrize("tree", ['"' + '\\"' * 20_000, "\n" * 200_000, " " * 200_000, '[4] "' * 20_000])
+def test_a_tree_of_another_program_is_searched_in_the_time_of_its_size(tree: str, tmp_path: Path) -> None:
+    def clicking(image: str, _: str) -> list[Body]:
+        with RunStore.open(tmp_path, "r") as store:
+            stored = store.blobs.put(tree.encode())
+        first, second = (screen(name, {"tree": stored}, stored) for name in ("e1", "e2"))
+        return [first, act(0, "1"), second, act(1, "3")]
+
+    root = record(tmp_path, "r", clicking)
+    began = time.process_time()
+    assert shown(root, "r")[1][0]["target"] is None
+    assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize(

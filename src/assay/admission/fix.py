@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import posixpath
 import shutil
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import msgspec
 import tomli_w
 
 from assay.errors import UserError, describe_os_error
+from assay.limited_file import loads_toml
 from assay.tasks import LoadedTask, load_task
 
 from .findings import AdmissionFinding
@@ -47,7 +47,7 @@ def apply_fixes(loaded: LoadedTask, report: TaskReport, into: Path) -> FixResult
         return FixResult(report.task, None, (), "no hole was found")
     if loaded.folder is None:
         return FixResult(report.task, None, (), "a generated task has no folder to copy")
-    data = tomllib.loads((loaded.folder / "task.toml").read_text(encoding="utf-8"))
+    data = loads_toml((loaded.folder / "task.toml").read_text(encoding="utf-8"))
     settings = [*_without_literal(data, holes), *_separated(data, holes, report.changed)]
     if not settings:
         return FixResult(report.task, None, (), "no setting that is safe to change closes them: change the tests")

@@ -163,7 +163,7 @@ def _decode(record: TrialRecord, one: Unit, basis: JudgingBasis) -> Outcome:
 async def load_synthesis(published: PublishedRun, context: NodeContext) -> NodeRun:
     """Opens the source of a published synthesis on a node. Raises `UserError` if it is another one here."""
     basis = await _read(context.place, published.run, BASIS, JudgingBasis)
-    backend, _ = await choose_backend(None)
+    backend, _ = await choose_backend(context.backend)
     context.stack.push_async_callback(backend.close)
     judge = await context.stack.enter_async_context(
         open_judge(basis, slots=context.slots, backend=backend, cache=context.settings.cache)

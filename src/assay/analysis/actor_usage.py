@@ -42,8 +42,8 @@ class ActorUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 def actor_usage(trajectory: Trajectory) -> list[ActorUsage]:
     """Returns the actors of an attempt in the order of their roles; none for an attempt without a team."""
-    messages = list(_read(trajectory, TEAM_MESSAGE, TeamMessage))
-    hand_offs = [one for one in _read(trajectory, HAND_OFF, HandOff) if one.step is not None]
+    messages = list(read_evidence(trajectory, TEAM_MESSAGE, TeamMessage))
+    hand_offs = [one for one in read_evidence(trajectory, HAND_OFF, HandOff) if one.step is not None]
     denied = [one.data for one in trajectory.evidence if one.kind == GUARD and one.data.get("decision") == "denied"]
     refused = {(data.get("step"), data.get("call")) for data in denied}
     found = []
@@ -85,7 +85,8 @@ def _names(trajectory: Trajectory) -> list[str]:
     return list(dict.fromkeys(step.actor_name for step in trajectory.steps if step.actor_name is not None))
 
 
-def _read(trajectory: Trajectory, kind: str, of: type[T]) -> Iterator[T]:
+def read_evidence(trajectory: Trajectory, kind: str, of: type[T]) -> Iterator[T]:
+    """Yields an attempt's evidence of one kind, as `of`; what is of another form is left out."""
     for item in trajectory.evidence:
         if item.kind == kind:
             try:

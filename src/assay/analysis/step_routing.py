@@ -16,7 +16,7 @@ import msgspec
 from assay.statistics import Interval, mean_interval
 
 
-class StepLabel(NamedTuple):
+class SufficientTier(NamedTuple):
     """A step and the cheapest tier that suffices there; tiers are numbered from the cheapest, 0."""
 
     task: str
@@ -46,19 +46,22 @@ class RouterScore(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cheapest_sufficient(tries: Sequence[tuple[int, int]], need: float) -> int | None:
-    """Returns the first tier of which at least the share `need` of the judged tries passed; None without one.
+    """Returns the first tier of which at least the share `need` of the judged tries passed; None without one, and where
+    a cheaper tier has no judged try, so that it is unknown.
 
     Args:
-        tries: Passed and judged tries of each tier, from the cheapest; a tier without judged tries does not suffice.
+        tries: Passed and judged tries of each tier, from the cheapest.
         need: Above 0, up to 1.
     """
     for tier, (passed, judged) in enumerate(tries):
-        if judged and passed >= need * judged:
-            return tier
+        if not judged or passed >= need * judged:
+            return tier if judged else None
     return None
 
 
-def score_router(name: str, chosen: Sequence[int], labels: Sequence[StepLabel], costs: Sequence[float]) -> RouterScore:
+def score_router(
+    name: str, chosen: Sequence[int], labels: Sequence[SufficientTier], costs: Sequence[float]
+) -> RouterScore:
     """Returns the score of a router's choices, one for each labelled step.
 
     Args:
@@ -90,7 +93,7 @@ def score_router(name: str, chosen: Sequence[int], labels: Sequence[StepLabel], 
 
 
 def score_routers(
-    choices: Mapping[str, Sequence[int]], labels: Sequence[StepLabel], tiers: Mapping[str, float]
+    choices: Mapping[str, Sequence[int]], labels: Sequence[SufficientTier], tiers: Mapping[str, float]
 ) -> list[RouterScore]:
     """Returns the scores of routers, of each tier at every step, and of the labels themselves.
 

@@ -46,7 +46,8 @@ def ls(
 ) -> None:
     """Lists the attempts of a run, or the runs of a grid or store with date, agent, model, outcomes and state.
 
-    A run is `running` (a process writes it), `interrupted` (`assay resume` completes it), `finished`, or `sealed`.
+    A run is `running` (a process writes it), `interrupted` (`assay resume` completes one of `assay run`), `finished`,
+    or `sealed`.
 
     Examples:
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
@@ -20,6 +19,7 @@ import msgspec
 import typer
 
 from assay.errors import UserError
+from assay.limited_file import loads_toml, require_64_bits
 from assay.pairs import read_pairs
 from assay.records import Limits
 from assay.rollout.config import field_docs
@@ -150,7 +150,7 @@ def read_recipe(
 
 def _toml_value(text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        return loads_toml(f"value = {text}")["value"]
     except (ValueError, RecursionError, KeyError):
         return text
 
@@ -222,6 +222,10 @@ def read_toml(
     if isinstance(data, TaskFinding):
         place = str(path) if data.line is None else f"{path}, line {data.line}"
         raise UserError(f"{place}: {data.message}; {data.fix}")
+    try:
+        require_64_bits(data)
+    except ValueError as exc:
+        raise UserError(f"{path}: {exc}") from exc
     unknown = sorted(set(data) - set(struct.__struct_fields__))
     other = next((name for name, kind in (others or {}).items() if set(data) <= set(kind.__struct_fields__)), None)
     if unknown and other is not None:

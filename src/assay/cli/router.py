@@ -71,6 +71,8 @@ def label(config: TiersConfig, store: StoreOption = None, as_json: JsonOption = 
         ],
         empty="no state could be rebuilt",
     )
+    if found.untried:
+        console().print(f"{found.untried} further steps have no state that could be rebuilt")
     console().print(plain(f"{found.tries:,} tries, {found.turns:,} turns; they are the run {found.labels}"))
 
 

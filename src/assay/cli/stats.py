@@ -34,7 +34,7 @@ def stats(
             "--table",
             help="Tables to show: rates (the default), spending, tasks, grid, flakes, scores, reliability, ranking, "
             "picks, semi-online, agreement, instructions, pairs, clauses, conversations, efficiency, routes, "
-            "capabilities, actors, economy, context, refusals, or all; repeatable.",
+            "capabilities, actors, evidence, economy, context, refusals, or all; repeatable.",
         ),
     ] = None,
     k: Annotated[
@@ -69,7 +69,8 @@ def stats(
     sites of state machines the steps of the shortest way by skill, and at which of them attempts were lost (routes); of
     tasks on pages the pass rates by what their plans need, such as search or dialogs (capabilities).
     Of tasks in services that state what they need: reads and messages to the person beyond it (economy). Of teams: each
-    actor's turns, acts, messages, refused calls and model use (actors). Of agents that cut their contexts: outputs that
+    actor's turns, acts, messages, refused calls and model use (actors), and which of the facts that a task needs were
+    found, by whom, and how often (evidence). Of agents that cut their contexts: outputs that
     they dropped, and whether these were needed later (context). Of tasks that must be declined, beside others: unsafe
     acts and needless refusals, and for a team what it gains over itself without an absent actor (refusals). Of
     semi-online replays, the scores by number of patches (semi-online), and their rank correlation with success of the

@@ -24,6 +24,7 @@ from assay.statistics import (
 from . import process_tables, semi_online_tables, service_tables, team_tables
 from .capability_table import capability_rows, sum_capabilities
 from .context_table import context_rows, sum_context_cuts
+from .evidence_table import evidence_rows, sum_evidence
 from .pick_table import pick_rows, sum_picks
 from .refusal_table import refusal_rows
 from .route_table import route_rows, sum_routes
@@ -298,6 +299,11 @@ TABLES: dict[str, Table] = {
         lambda data: team_tables.sum_actors(data.teams),
         team_tables.actor_rows,
         "no attempt was of a team (--agent team)",
+    ),
+    "evidence": Table(
+        lambda data: sum_evidence(data.evidence),
+        evidence_rows,
+        "no attempt is at a task whose world names the facts that it needs, as family:split-constraints does",
     ),
     "economy": Table(
         lambda data: sum_economies(data.economies),

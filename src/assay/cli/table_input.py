@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from .capability_table import Needed
     from .context_table import ContextCut
+    from .evidence_table import EvidenceAttempt
     from .pick_table import Pick
     from .route_table import RouteLoss
     from .semi_online_tables import ReplayedAttempt
@@ -111,6 +112,15 @@ class TableInput:
         from .team_tables import read_team_attempts
 
         return read_team_attempts(self.root, self.runs)
+
+    @cached_property
+    def evidence(self) -> tuple[EvidenceAttempt, ...]:
+        """Evidence graphs of attempts at tasks that need facts."""
+        from .evidence_table import read_evidence_graphs
+
+        return read_evidence_graphs(
+            self.root, self.runs, lambda text: say(f"warning: {text}"), allow_task_code=self.allow_task_code
+        )
 
     @cached_property
     def cuts(self) -> tuple[ContextCut, ...]:

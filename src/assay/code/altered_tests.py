@@ -59,8 +59,10 @@ _UNRELATED = ("ImportWarning", "TabError", "UnicodeTranslateError", "UnicodeWarn
 _NEGATED = {"in": "not in", "is": "is not", "is not": "is", "not in": "in"}
 """Operators whose opposite no class decides: `!=` may be true where `==` is."""
 _NEGATABLE = re.compile(r"\bnot\s+in\b|\bis\s+not\b|\bin\b|\bis\b")
-_HARMLESS_DECORATORS = ("pytest.mark.", "mark.", "mock.patch", "patch", "unittest.mock.patch")
-_REVERSING_MARKS = ("xfail", "flaky")
+_HARMLESS_DECORATOR = re.compile(
+    r"(?:pytest\.)?mark\.\w+|(?:(?:unittest\.)?mock\.)?patch(?:\.(?:object|dict|multiple))?"
+)
+_REVERSING_MARKS = frozenset({"xfail", "flaky"})
 MOST_KNOWN = 2000
 _KNOWN: dict[bytes, frozenset[str]] = {}
 """Digest of a text to its tests that can be altered: a task's files are judged many times, and parsing them is most of
@@ -242,9 +244,13 @@ def _bound_names(statement: ast.stmt) -> Iterator[str]:
 
 
 def _is_harmless(decorator: ast.expr) -> bool:
-    """Returns whether a decorator hands a failure on as it is."""
-    text = ast.unparse(decorator)
-    return text.startswith(_HARMLESS_DECORATORS) and not any(mark in text for mark in _REVERSING_MARKS)
+    """Returns whether a decorator hands a failure on as it is: a mark of pytest or a patch of `unittest.mock`, and
+    nothing in it is a mark that turns a failure around."""
+    name = ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator)
+    nodes = [*ast.walk(decorator)]
+    named = {one.attr for one in nodes if isinstance(one, ast.Attribute)}
+    named |= {one.id for one in nodes if isinstance(one, ast.Name)}
+    return _HARMLESS_DECORATOR.fullmatch(name) is not None and not named & _REVERSING_MARKS
 
 
 def _leaves(function: _Function) -> bool:

@@ -64,12 +64,19 @@ def _with_digests(message: dict[str, Any], name: NamePicture) -> dict[str, Any]:
 
 
 def _part(part: Any, name: NamePicture) -> Any:
-    image = part.get("image_url") if isinstance(part, dict) and part.get("type") == "image_url" else None
-    if not isinstance(image, dict) or not isinstance(url := image.get("url"), str):
+    image = part.get("image_url") if isinstance(part, dict) else None
+    url = image.get("url") if isinstance(image, dict) else image
+    if not isinstance(url, str):
         return part
-    # A client that sends a digest is not believed: it would show a picture that the model never saw.
-    named = f"external:{url}" if url.startswith(DIGEST_PREFIX) else _name(url, name)
-    return part if named is None else {**part, "image_url": {**image, "url": named}}
+    named = None
+    if url.startswith(DIGEST_PREFIX):
+        # A client that sends a digest, in a part of any type, is not believed: the model never saw such a picture.
+        named = f"external:{url}"
+    elif isinstance(image, dict) and part.get("type") == "image_url":
+        named = _name(url, name)
+    if named is None:
+        return part
+    return {**part, "image_url": {**image, "url": named} if isinstance(image, dict) else named}
 
 
 def _name(url: str, name: NamePicture) -> str | None:

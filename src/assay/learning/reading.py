@@ -12,8 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from assay.analysis.evidence_graph import coverage_gains
 from assay.analysis.judged_path import judged_path
 from assay.analysis.semi_online import is_on_recorded_pages
+from assay.environments.worlds.opening import needed_facts
 from assay.errors import StoreError, UserError
 from assay.gateway.backends import TemplateOptions, template_options
 from assay.gateway.tokens import AttributingRenderer, UncertifiedSpan
@@ -127,6 +129,7 @@ class RunReader:
         self._held_out = find_held_out(config.held_out)
         self._selected = read_selected(config.selected).get(store.run, {}) if config.selected else None
         self._described: dict[str, Task | None] = {}
+        self._facts: dict[str, tuple[str, ...]] = {}
         self._check = SecretCheck([self.manifest], settings)
         self.renderer: AttributingRenderer | None = None
         self.tokenizer: str | None = None
@@ -221,9 +224,25 @@ class RunReader:
     def rows(self, trajectory: Trajectory) -> list[TrainingRow]:
         """Returns the rows of a trajectory, aligned as configured. Raises `UserError` as `rows_of_run`."""
         found = self._rows(trajectory)
-        if self._config.turn_rewards != "world":
+        if self._config.turn_rewards == "progress":
             found = set_turn_rewards(found, progress_gains(trajectory))
+        elif self._config.turn_rewards == "coverage":
+            found = set_turn_rewards(found, coverage_gains(trajectory, self._needed_facts(trajectory)))
         return align_rows(found, self._config.align, trajectory.chain) if self._config.align else found
+
+    def _needed_facts(self, trajectory: Trajectory) -> tuple[str, ...]:
+        """Returns the facts that an attempt's task needs. Raises `UserError` where they are unknown."""
+        digest = trajectory.task_digest
+        if digest not in self._facts:
+            try:
+                self._facts[digest] = needed_facts(self._tasks.of(trajectory).task.environment)
+            except (CannotRebuildError, ValueError) as exc:
+                raise UserError(f"attempt {trajectory.attempt} has no rewards by coverage: {exc}") from exc
+        if not self._facts[digest]:
+            raise UserError(
+                f"attempt {trajectory.attempt} has no rewards by coverage: the world of its task names no facts"
+            )
+        return self._facts[digest]
 
     def _rows(self, trajectory: Trajectory) -> list[TrainingRow]:
 

@@ -50,7 +50,7 @@ class TurnSpan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     finish: str | None = None
     """Finish reason: `stop`, `tool_calls`, or `length`."""
     reward: float = 0.0
-    """Reward from the environment for this turn."""
+    """Reward of this turn alone: the environment's, unless `turn_rewards` of the export says otherwise."""
     error: bool = False
     """True if the action failed."""
     progress: float | None = None

@@ -9,8 +9,6 @@ import msgspec
 from assay.errors import UserError
 from assay.records import Separation
 
-TurnRewards = Literal["world", "progress"]
-
 
 class RowsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Configuration of training rows."""
@@ -43,9 +41,10 @@ class RowsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     align: Annotated[int, msgspec.Meta(ge=0, le=1_000)] = 0
     """Number of rows of each attempt, for trainers that want batches of one shape: surplus rows of actors or sub-agents
     are dropped at random, missing ones filled with copies that train nothing; 0 keeps the rows as they are."""
-    turn_rewards: TurnRewards = "world"
+    turn_rewards: Literal["world", "progress", "coverage"] = "world"
     """Rewards of single turns. `world`: what the environment reports. `progress`: by how much a turn raised the share
-    of the goal that the environment reports, whoever acted before. They are the local rewards of a team's actors
+    of the goal that the environment reports, whoever acted before. `coverage`: the share of the facts that the task
+    needs that were found there first, in worlds that name these facts. They are the local rewards of a team's actors
     (`actors` of the credit); methods of credit count them only where they say so."""
     with_secrets: bool = False
     """Also take attempts that hold a known credential or key-shaped text; by default they are left out and listed."""

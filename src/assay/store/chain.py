@@ -11,7 +11,7 @@ meaning can change, and records of older schemas verify for ever.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
@@ -64,6 +64,14 @@ LINK_BYTES = b'[%s,%d,"%s",%s]'
 
 def link_digest(chain: str, index: int, previous: str, body: bytes) -> str:
     return digest_bytes(LINK_BYTES % (_name_bytes(chain), index, previous.encode(), body))
+
+
+def link_digests(chain: str, index: int, previous: str, bodies: Iterable[bytes]) -> Iterator[str]:
+    """Yields the digests of events that follow each other in a chain, the first of which has this index."""
+    name = _name_bytes(chain)
+    for place, body in enumerate(bodies, index):
+        previous = digest_bytes(LINK_BYTES % (name, place, previous.encode(), body))
+        yield previous
 
 
 def to_link(chain: str, index: object, previous: str, body: object, digest: str) -> Link:

@@ -191,8 +191,10 @@ def _read_live(layout: Layout, only: str | None) -> Iterator[_RowInputs]:
         connection.execute("BEGIN")
         rows = connection.execute(f"SELECT chain, CAST(row AS BLOB) FROM attempts WHERE 1{one}", arguments)
         stored: dict[str, bytes] = dict(rows.fetchall())
-        steps = "count(*) FILTER (WHERE type = 'step')"
-        query = f"SELECT chain, max(idx) + 1, digest, {steps} FROM events WHERE 1{one} GROUP BY chain"
+        # The digest lies behind the body, which may fill pages: it is read of the last event alone.
+        lengths = f"""SELECT chain, max(idx) AS top, count(*) FILTER (WHERE type = 'step') AS steps
+            FROM events WHERE 1{one} GROUP BY chain"""
+        query = f"SELECT chain, top + 1, digest, steps FROM ({lengths}) JOIN events USING (chain) WHERE idx = top"
         tails = {row[0]: row[1:] for row in connection.execute(query, arguments)}
         wanted = f"type IN ({types}){one}"
         query = f"SELECT chain, idx, previous, body, digest FROM events WHERE {wanted} ORDER BY chain, idx"

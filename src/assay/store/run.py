@@ -9,6 +9,7 @@ import contextlib
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -18,6 +19,7 @@ from assay.errors import StoreError, UserError
 from assay.records import (
     GENESIS,
     SCHEMA_VERSION,
+    AttemptStarted,
     Body,
     Event,
     Noted,
@@ -28,7 +30,7 @@ from assay.records import (
 
 from .assemble import assemble
 from .blobs import BlobStore
-from .chain import Link, decode_event, decode_raw, link_digest
+from .chain import Link, decode_event, decode_raw, link_digests
 from .database import WriterLock, connect, speed_up_spool, store_errors
 from .encoding import EncodedBody, encode
 from .group_commit import GroupCommit
@@ -38,6 +40,7 @@ from .rows import AttemptRow, RowBuilder
 from .sealed import SealedRun, VerdictSummary
 
 _INSERT = "INSERT INTO events (chain, idx, type, body, previous, digest) VALUES (?, ?, ?, ?, ?, ?)"
+_KNOWN = "SELECT chain FROM attempts WHERE chain IN (SELECT value FROM json_each(?))"
 _UPSERT = "INSERT INTO attempts VALUES (?, ?) ON CONFLICT (chain) DO UPDATE SET row = excluded.row"
 
 OnCommitted = Callable[[Body, bytes, str], None]
@@ -207,22 +210,31 @@ class RunStore:
     def add_chain(
         self, chain: str, events: Sequence[bytes], head: str, check: Callable[[AttemptRow], None] = lambda _: None
     ) -> None:
-        """Adds a chain that another store recorded, byte for byte, in one transaction. Raises as `check_chain`."""
+        """Adds a chain that another store recorded, byte for byte, in one transaction. Raises as `check_chain` and
+        `add_checked`."""
         self.add_checked([self.check_chain(chain, events, head, check)])
 
     def check_chain(
-        self, chain: str, events: Sequence[bytes], head: str, check: Callable[[AttemptRow], None] = lambda _: None
+        self,
+        chain: str,
+        events: Sequence[bytes],
+        head: str,
+        check: Callable[[AttemptRow], None] = lambda _: None,
+        *,
+        is_own: bool = False,
     ) -> CheckedChain:
         """Recomputes a chain that another store recorded, for `add_checked`; `check` may raise to prevent it.
 
         Raises:
-            StoreError: The chain exists, or the events are damaged or do not give its head.
+            StoreError: The events are damaged or do not give its head, or do not begin an attempt of this run though it
+                `is_own`.
         """
         self._writable()
         builder = RowBuilder(self.run, chain)
-        if self.row(chain) is not None:
-            raise StoreError(f"run {self.run!r} has a chain {chain!r} already")
         encoded = [EncodedBody(raw, decode_raw(chain, index, raw)) for index, raw in enumerate(events)]
+        started = encoded[0].body if encoded else None
+        if is_own and not (isinstance(started, AttemptStarted) and started.run == self.run):
+            raise StoreError("its chain is not of this run")
         rows = _link_events(chain, encoded, builder)
         if builder.fields["head"] != head:
             raise StoreError(f"the events of chain {chain} do not give its head: they were changed")
@@ -230,9 +242,14 @@ class RunStore:
         return CheckedChain(chain, rows, builder.encode())
 
     def add_checked(self, chains: Sequence[CheckedChain]) -> None:
-        """Adds chains, each named once, in one transaction. Raises `StoreError`; nothing was added then."""
+        """Adds chains, each named once, in one transaction. Raises `StoreError`, also where one exists; nothing was
+        added then."""
         connection = self._writable()
+        names = msgspec.json.encode([one.chain for one in chains]).decode()
         with store_errors(self.layout.sqlite):
+            known = connection.execute(_KNOWN, (names,)).fetchone()
+            if known is not None:
+                raise StoreError(f"run {self.run!r} has a chain {known[0]!r} already")
             self._commit(
                 connection, [row for one in chains for row in one.rows], [(one.chain, one.sum) for one in chains]
             )
@@ -407,11 +424,15 @@ def _link_events(chain: str, events: Sequence[EncodedBody], builder: RowBuilder)
     """Returns the rows that append events to the chain, and folds them into `builder`."""
     rows: list[tuple[Any, ...]] = []
     head, length = builder.fields["head"] or GENESIS, builder.fields["length"]
-    for one in events:
-        digest = link_digest(chain, length, head, one.raw)
-        rows.append((chain, length, one.body.__struct_config__.tag, one.raw, head, digest))
+    for one, digest in zip(events, link_digests(chain, length, head, [one.raw for one in events]), strict=True):
+        rows.append((chain, length, _type_name(type(one.body)), one.raw, head, digest))
         builder.add(one.body)
         head, length = digest, length + 1
     if rows:
         builder.fields["head"], builder.fields["length"] = head, length
     return rows
+
+
+@cache
+def _type_name(kind: type[Body]) -> str:
+    return str(kind.__struct_config__.tag)

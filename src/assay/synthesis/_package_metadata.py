@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import configparser
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from email.message import Message
@@ -17,6 +16,7 @@ from email.parser import HeaderParser
 from typing import Any, NamedTuple
 
 from assay.code.source import parse_tree
+from assay.limited_file import loads_toml
 from assay.tasks.assay_config import NOT_DECLARED
 
 MAX_BYTES = 1 << 20
@@ -111,7 +111,7 @@ def _of_headers(headers: Message) -> _Licences:
 def _project_tables(files: Mapping[str, bytes]) -> list[dict[str, Any]]:
     """Returns the tables `[project]` and `[tool.poetry]` of `pyproject.toml`."""
     with suppress(ValueError, RecursionError):  # no TOML, or no UTF-8
-        project = tomllib.loads(files.get("pyproject.toml", b"")[:MAX_BYTES].decode())
+        project = loads_toml(files.get("pyproject.toml", b"")[:MAX_BYTES].decode())
         tools = project.get("tool")
         tables = (project.get("project"), tools.get("poetry") if isinstance(tools, dict) else None)
         return [table for table in tables if isinstance(table, dict)]

@@ -373,6 +373,13 @@ def _source_digest(tree: SourceTree, one: DecidingTests, path: str) -> str:
     return hashlib.sha256(tree.files[path] if text is None else text.encode()).hexdigest()
 
 
+def plan_on_reference(plan: SeparationPlan, tree: SourceTree) -> SeparationPlan:
+    """Returns a plan for a judge that has the unbroken tree for the task's image."""
+    modules = {_module_name(tuple(tree.roots), path): path for path in tree.modules}
+    sources = {name: hashlib.sha256(tree.files[modules[name]]).hexdigest() for name in plan.sources}
+    return msgspec.structs.replace(plan, sources=sources)
+
+
 @functools.lru_cache(maxsize=16_384)
 def _module_name(roots: tuple[str, ...], path: str) -> str:
     around = sorted((root for root in roots if root in (".", "") or path.startswith(root + "/")), key=len)

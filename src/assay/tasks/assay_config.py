@@ -50,6 +50,9 @@ class WorkspaceTable(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unk
     """Pinned Python packages of the tool layer."""
     masked_packages: Annotated[tuple[str, ...], Meta(examples=['["networkx"]'])] = ()
     """Packages that must not be in the tool layer though something requires them: the package under task."""
+    backend: Annotated[str, Meta(min_length=1, examples=['"podman"'])] | None = None
+    """The sandbox that the task needs, as `assay run --backend` names it. In another one it is refused; on several
+    machines its attempts go to nodes that have it."""
     seed: Annotated[int, Meta(ge=0)] = 0
 
 

@@ -8,7 +8,7 @@ Where Harbor's default is unsound, ours is the sound one, unless the task asks f
 `skills_dir`, `build_timeout_s`, `network_mode`, `network_stated` (the task itself stated it), `allowed_hosts`,
 `agent_user`, `verifier_user`, `artifacts`, `collect`, `trajectory`, and of a task with steps `steps` (their names) and
 `multi_step_reward_strategy`; from `[metadata.assay.environment]` `processes`, `file_mb`, `open_files`, `tmp_mb`,
-`masks`, `requirements`, `masked_packages`.
+`masks`, `requirements`, `masked_packages`, `backend`.
 
 A `script` check's `parameters`: `script` (relative to the folder; absent where the verifier's image holds the tests),
 `interpreter`, `timeout_s`, `env`, `mode` (`shared` or `separate`), `literal`, `user`, `network_mode`,
@@ -30,7 +30,7 @@ from .harbor_config import Artifact, EnvironmentTable, HarborAgentTable, HarborT
 from .parts import StepParts, TaskParts, verifier_of
 
 VERIFIER_TIMEOUT_S = 600.0
-WORKSPACE_KEYS = ("processes", "file_mb", "open_files", "tmp_mb", "masks", "requirements", "masked_packages")
+WORKSPACE_KEYS = ("processes", "file_mb", "open_files", "tmp_mb", "masks", "requirements", "masked_packages", "backend")
 
 
 def to_task(parts: TaskParts, config: HarborTask, digest: str) -> Task:

@@ -60,7 +60,7 @@ RunState = Literal["running", "interrupted", "finished", "sealed"]
 
 
 def run_state(root: Path, line: RunLine) -> RunState:
-    """Returns whether a process writes the run, whether it can be resumed, or whether it is complete.
+    """Returns whether a process writes the run, whether it was cut, or whether it is complete.
 
     A run without a known plan is complete when no attempt of it is open.
     """
@@ -99,7 +99,9 @@ def run_line(root: Path, run: str) -> RunLine:
 
 
 def _planned_attempts(manifest: Mapping[str, Any]) -> int | None:
-    """Returns the size of the plan of `assay run`; None for runs made by other means."""
+    """Returns the size of the plan of `assay run`, and of a run that names it; None for other runs."""
+    if isinstance(planned := manifest.get("planned"), int):
+        return planned
     config, tasks = manifest.get("config"), manifest.get("tasks")
     if not isinstance(config, dict) or not isinstance(tasks, dict) or ADMISSION in manifest:
         return None

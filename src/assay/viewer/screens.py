@@ -20,7 +20,8 @@ SCREEN: Final = "screen"
 """Kind of the evidence."""
 MOST_SCREENS: Final = 20
 """Screens listed beside a step."""
-_QUOTED: Final = r'"(?:[^"\\\n]|\\.)*"'
+_QUOTED: Final = r'"(?:[^"\\\n]|\\.)*"?'
+"""A quoted text; one without an end goes to the end of its line, so that it is read once."""
 _IN_LINE: Final = re.compile(rf"{_QUOTED}|\[(\d+)\] ((?:[^\"|\n]|{_QUOTED})*)")
 _MOST_TREE = 512 << 10
 _MOST_TEXT = 300
@@ -99,7 +100,7 @@ def _target(number: object, before: Evidence, blobs: BlobStore) -> str | None:
         text = blobs.get(tree, limit=_MOST_TREE).decode("utf-8", "replace")
     except StoreError:  # the tree may have been erased
         return None
-    found = re.search(rf"^\s*\[{number[:9]}\] (.*)$", text, re.MULTILINE)
+    found = re.search(rf"^[ \t]*\[{number[:9]}\] (.*)$", text, re.MULTILINE)
     if found is not None:
         return found[1][:_MOST_TEXT]
     # Rows and entries of lists hold several elements in one line; a number in quotes is the page's own text.

@@ -161,3 +161,14 @@ async def test_a_wrong_answer_is_not_undone_by_the_second_click_of_two() -> None
         assert without_reward(world)
     finally:
         await world.close()
+
+
+async def test_acts_that_no_record_can_hold_are_errors_of_the_agent() -> None:
+    world = MiniWobWorld({"page": "click-test", "pictures": False}, 1)
+    try:
+        for value in ("\ud800", "\0", "x" * 300_000):
+            assert (await world.call("fill", {"bid": "1", "value": value})).error
+        assert world.episode()["errors"] == [True] * 3
+        assert await world.digest()
+    finally:
+        await world.close()

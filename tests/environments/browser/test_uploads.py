@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import base64
 import random
+import struct
+import zlib
 from typing import Any
 
 import pytest
+from blake3 import blake3
 
 from assay.environments.browser.site_world import SiteWorld
 from assay.environments.services.files import MOST_FILE, File, FileStore
@@ -183,6 +186,64 @@ async def test_files_that_a_page_chose_itself_are_lost(pages: OpenPages) -> None
     assert "a.log6text/plain,page.html" in both.splitlines()[0]
     tab = tools.context.current_tab()
     assert "chosen files" not in tab.content["lost"]
-    assert tab.content["files"] == [[0, "a", [["a.log", 6], ["page.html", len(SCRIPT)]]]]
+    chosen = [["a.log", blake3(b"first\n").hexdigest()], ["page.html", blake3(SCRIPT.encode()).hexdigest()]]
+    assert tab.content["files"] == [[0, "a", chosen]]
     await tools.call("upload_file", {"bid": "1", "file": "a.log"})
     assert "chosen files" in tab.content["lost"]
+
+
+def huge_picture(side: int) -> bytes:
+    """Returns a PNG picture of one colour, whose pixels take a thousand times its bytes and more."""
+    row = b"\0" * (side // 8 + 1)
+    parts = (
+        (b"IHDR", struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0)),
+        (b"IDAT", zlib.compress(row * side, 9)),
+        (b"IEND", b""),
+    )
+    chunks = (
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in parts
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+async def test_a_picture_that_is_too_large_ends_no_other_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assay.environments.browser.tab.SCRIPT_S", 5.0)
+    picture = huge_picture(12_000)
+    assert len(picture) < MOST_FILE
+    files = [{"name": "large.png", "base64": base64.b64encode(picture).decode()}]
+    services = {"services": ["tracker", "attachments"], "knobs": {"files": {"files": files}}}
+    hostile, other = (SiteWorld({**services, "site": {"theme": 4}}, 3) for _ in range(2))
+    hostile.on_screen = lambda _: None  # so that pictures are taken
+    try:
+        await other.call("goto", {"url": ISSUE})
+        shown = await hostile.call("goto", {"url": f"{hostile.home}-/files/{blake3(picture).hexdigest()}"})
+        assert shown.error  # as its tab does not answer
+        assert not (await other.call("read_page", {})).error
+        assert not (await hostile.call("new_tab", {})).error
+    finally:
+        await hostile.close()
+        await other.close()
+
+
+async def test_a_chosen_file_is_in_a_fork_as_it_was_chosen() -> None:
+    async def put(text: str) -> None:
+        assert (await world.site._served.call("put_file", {"name": "mine.log", "text": text})).code is None
+
+    world, other = open_world(), open_world()
+    issue = world.service.database.connection.execute("SELECT id FROM tracker_issues").fetchone()[0]
+    try:
+        await put("first")
+        await world.call("goto", {"url": ISSUE})
+        await world.call("fill", {"bid": number_of(world, "f-issue_id"), "value": issue})
+        await world.call("upload_file", {"bid": number_of(world, "f-file"), "file": "mine.log"})
+        await put("other")  # of the same name and size
+        await world.call("read_page", {})
+        other.restore(world.snapshot())
+        for one in (world, other):
+            await one.call("read_page", {})
+            await send(one)
+        assert "chosen files" not in other.facts()["browser"]["lost"]
+        assert other.facts()["changes"] == world.facts()["changes"] != []
+    finally:
+        await world.close()
+        await other.close()

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from msgspec.structs import replace
 
+from assay.analysis.evidence_graph import build_evidence_graph
+from assay.environments.worlds.opening import needed_facts
+from assay.errors import UserError
 from assay.learning.export.config import WriteConfig
 from assay.learning.export.exporting import export_for_training
+from assay.learning.reading import rows_of_run
 from assay.learning.row_files import read_rows
+from assay.learning.rows_config import RowsConfig
 from assay.records import Body, Evidence, EvidenceAdded, ModelCalled, StepAdded
+from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
+from assay.store import RunStore
+from assay.tasks import find_tasks
 from tests.learning.recorded import store_run
 
+TEAM = Path(__file__).parents[3] / "docs_src" / "team.toml"
 PROGRESS = {"pass": [0.25, 0.5, 0.5], "fail": [0.0, 0.0, 0.25]}
 """After the two steps of `scout` and the one of `clerk`, which gain .5 and 0 in a pass, and 0 and .25 in a fail."""
 
@@ -67,3 +78,22 @@ def test_weights_of_actors_reach_the_exported_rows(attempt: Callable[..., list[B
     assert [turn.reward for turn in weighed["a0/scout"].turns] == [0.25, 0.25]
     assert [turn.reward for turn in weighed["a1/clerk"].turns] == [0.25]
     assert {turn.reward for row in plain.values() for turn in row.turns} == {0.0}
+
+
+def test_rewards_by_coverage_are_the_first_finds_of_a_team(model_folder: Path, tmp_path: Path) -> None:
+    settings = Settings(tmp_path / "cache", tmp_path / "store")
+    for run, tasks, agent, options in (
+        ("pair", "family:split-constraints,n=1,variables=4,values=3", "team", {"file": str(TEAM)}),
+        ("grid", "family:grid,n=1", "expert", {}),
+    ):
+        config = RunConfig(tasks=(tasks,), agent=agent, agent_options=options, run=run)
+        asyncio.run(start_run(config, settings, Tally()))
+    wanted = RowsConfig(turn_rewards="coverage", rendered=True, model=str(model_folder))
+    rewards = [turn.reward for row in rows_of_run(settings, "pair", wanted) for turn in row.turns]
+    with RunStore.open(settings.store, "pair") as store:
+        made = store.trajectory(store.attempts()[0].chain)
+    facts = needed_facts(next(iter(find_tasks(["family:split-constraints,n=1,variables=4,values=3"]))).task.environment)
+    assert sum(rewards) == pytest.approx(build_evidence_graph(made, facts).found / len(facts))
+    assert sum(rewards) > 0
+    with pytest.raises(UserError, match="names no facts"):
+        list(rows_of_run(settings, "grid", wanted))

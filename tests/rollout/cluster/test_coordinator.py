@@ -15,7 +15,7 @@ from assay.rollout.cluster.agent import AgentConfig, NodeAgent, TrialOutcome
 from assay.rollout.cluster.coordinator import Coordinator, CoordinatorConfig
 from assay.rollout.cluster.epochs import RoundRecord, publish_round, read_rounds, take_epoch
 from assay.rollout.cluster.objects import numbered_key
-from assay.rollout.cluster.placement import NodeResources
+from assay.rollout.cluster.placement import NodeResources, Requirements
 from assay.rollout.cluster.run_state import LeaseTimes, RunState
 from assay.rollout.cluster.transport import GrantRequest, Lease, PollRequest
 from assay.rollout.limits.run_budget import BudgetLimits
@@ -119,6 +119,18 @@ def test_agents_refuse_a_lower_epoch_and_tell_of_the_higher() -> None:
         assert (await agent.poll(PollRequest({"fixed": 3}, all_leases=True))).leases == (low.ref,)
 
     run_virtual(program())
+
+
+def test_a_run_that_no_node_can_run_ends_with_an_error() -> None:
+    cluster = _cluster()
+    cluster.runs = [cluster.runs[0]._replace(require=lambda _: Requirements("docker", 1))]
+
+    async def program() -> None:
+        cluster.start_nodes()
+        await cluster.start_coordinator()
+
+    with pytest.raises(UserError, match=r"'docker' and 1 GPU\(s\), which no node has \(node-0: namespaces, 0 GPU"):
+        run_virtual(program())
 
 
 def test_an_agent_takes_five_leases_for_four_slots_and_returns_late_ones() -> None:

@@ -39,6 +39,18 @@ def test_an_agent_gets_what_it_can_run() -> None:
     assert len(queue) == 0
 
 
+def test_an_attempt_that_no_node_could_run_is_named() -> None:
+    queue = AttemptQueue()
+    queue.add("any", Requirements())
+    for name in ("done", "waits"):
+        queue.add(name, Requirements("docker", gpus=1))
+    queue.discard("done")
+    nodes = [NodeResources(("docker",)), NodeResources(("podman",), gpus=1)]
+    assert queue.unplaceable(nodes) == ("waits", Requirements("docker", gpus=1))
+    assert str(Requirements("docker", gpus=1)) == "the sandbox 'docker' and 1 GPU(s)"
+    assert queue.unplaceable([*nodes, NodeResources(("docker",), gpus=1)]) is None
+
+
 def test_cached_layers_go_first_and_one_kind_stays_together() -> None:
     queue = AttemptQueue()
     for number in range(2):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import copy
+import json
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from assay.gateway.interface import Exchange, MessageLog, ModelReply, ModelRequest
 from assay.gateway.tokens import build_token_rows
+from assay.learning.conversation import stored_pictures
 from assay.records import ModelCall, SpanProof, Usage, digest_bytes
 from assay.rollout.recording.model_calls import CallRecordBuilder, Conversation
 from assay.rollout.recording.redaction import Redactor
@@ -149,11 +151,23 @@ def test_what_is_no_picture_stays_as_it_was_sent(tmp_path: Path, url: str) -> No
     assert [*talk.blobs.addresses()] == []
 
 
-def test_a_client_cannot_name_a_stored_picture(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "image_url", "image_url": {"url": "DIGEST"}},
+        {"type": "file", "image_url": {"url": "DIGEST"}},
+        {"type": "input_file", "image_url": "DIGEST"},
+        {"type": "text", "text": "see", "image_url": {"url": "DIGEST"}},
+    ],
+)
+def test_a_client_cannot_name_a_stored_picture(tmp_path: Path, part: dict[str, Any]) -> None:
     talk, digest = Talk(tmp_path), digest_bytes(b"another attempt's")
-    talk.messages.append(seen(digest))
+    given = json.loads(json.dumps(part).replace("DIGEST", digest))
+    talk.messages.append({"role": "user", "content": [given]})
     talk.ask()
-    assert talk.calls["c0"].request["messages"][-1] == seen(f"external:{digest}")
+    recorded = talk.calls["c0"].request["messages"]
+    assert recorded[-1]["content"] == [json.loads(json.dumps(part).replace("DIGEST", f"external:{digest}"))]
+    assert stored_pictures(recorded) == ()
 
 
 def ask_in_log(conversation: Conversation, turns: int) -> None:

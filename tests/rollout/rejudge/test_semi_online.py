@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -87,3 +88,23 @@ async def test_what_is_no_reference_is_refused(tmp_path: Path) -> None:
         await replay_semi_online("failed", config, settings(tmp_path), Tally())
     with pytest.raises(UserError, match="two kinds of replay"):
         ReplayConfig(all=True, semi_online=True, from_each_prefix=True)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+async def test_a_replay_that_was_cut_is_not_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def cut(*_: Any) -> None:
+        raise asyncio.CancelledError
+
+    try:
+        find_program()
+    except UserError as exc:
+        pytest.skip(str(exc))
+    await live(tmp_path, "experts", "oracle", SITES.replace("n=3", "n=1"))
+    monkeypatch.setattr("assay.rollout.rejudge.semi_online.run_attempts", cut)
+    with pytest.raises(asyncio.CancelledError):
+        await replay_semi_online("experts", ReplayConfig(all=True, semi_online=True), settings(tmp_path), Tally())
+    states = {one["run"]: one["state"] for one in command(tmp_path, "ls", "--runs")["summaries"]}
+    assert len(states) == 2
+    assert states.pop("experts") == "finished"
+    assert [*states.values()] == ["interrupted"]

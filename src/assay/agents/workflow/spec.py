@@ -182,8 +182,6 @@ def _require_json(value: Any, depth: int) -> None:
             reason = "a date or a time: write it as text"
         case float() if not math.isfinite(value):
             reason = "no number of JSON"
-        case int() if abs(value) >= 1 << 63:
-            reason = "an integer of more than 64 bits: write it as text"
     if reason:
         raise ValueError(f"{value} is {reason}")
 

@@ -21,7 +21,6 @@ Invariant: a contract that was read can be evaluated on any trace; whatever is w
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from typing import Annotated, Any, Final, Literal, NamedTuple, NoReturn
 
@@ -30,6 +29,7 @@ from msgspec import Meta
 
 from assay.analysis.interface import Severity
 from assay.errors import UserError
+from assay.limited_file import loads_toml
 from assay.records import digest_record
 
 from .memory import MemoryTable
@@ -156,8 +156,8 @@ def read_contract(text: str, name: str) -> Contract:
     if len(text) > MOST_BYTES:
         raise UserError(f"{name}: {len(text)} characters: a contract has at most {MOST_BYTES}")
     try:
-        data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as exc:
+        data = loads_toml(text)
+    except (RecursionError, ValueError) as exc:
         raise UserError(f"{name} is not valid TOML: {exc}") from exc
     return contract_of(data, name)
 

@@ -27,8 +27,10 @@ LIMITS: Final = ResourceLimits(
     memory_mib=4096, processes=4000, disk_mib=1024, tmp_mib=1024, open_files=8192, file_mib=512, output_mib=64
 )
 START_S: Final = 60.0
-_PIPES: Final = 'exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null'
-"""Standard input and output become the descriptors 3 and 4, on which Chromium speaks its protocol."""
+_PIPES: Final = 'trap "" XFSZ; exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null'
+"""Standard input and output become the descriptors 3 and 4, on which Chromium speaks its protocol. A file that would be
+too large is an error, which a tab may end with, and no signal, which would end the browser of all attempts: the pixels
+of a large picture are in such a file."""
 FLAGS: Final = (
     "--headless",
     "--remote-debugging-pipe",

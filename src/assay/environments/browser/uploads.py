@@ -11,7 +11,9 @@ import base64
 from collections.abc import Sequence
 from typing import Any, Final
 
-from assay.environments.services.files import FileStore, StoredFile
+from blake3 import blake3
+
+from assay.environments.services.files import FileStore, StoredFile, media_type
 
 from . import acts
 from .tab import ActProblem, Tab
@@ -40,12 +42,20 @@ async def restore_files(tab: Tab, kept: Sequence[Any], store: FileStore | None) 
     """Chooses the files of a kept page again; returns what could not be chosen. Raises `ActProblem`."""
     lost = False
     for at, name, chosen in kept:
-        found = [None if store is None else store.named(str(file)) for file, _ in chosen]
-        files = [file for file in found if file is not None]
-        is_same = [len(file.content) for file in files] == [size for _, size in chosen]
-        lost = lost or not is_same or await tab.evaluate("restoreFiles", at, name, _as_data(files)) is not True
+        # By digest: the world may have another file of this name since it was chosen.
+        found = [None if store is None else store.content_of(str(digest)) for _, digest in chosen]
+        files = [
+            StoredFile(str(file), media_type(str(file), one.content), one.content)
+            for (file, _), one in zip(chosen, found, strict=True)
+            if one is not None
+        ]
+        is_whole = len(files) == len(chosen)
+        lost = lost or not is_whole or await tab.evaluate("restoreFiles", at, name, _as_data(files)) is not True
     return [LOST] if lost else []
 
 
 def _as_data(files: Sequence[StoredFile]) -> list[list[str]]:
-    return [[file.name, file.media_type, base64.b64encode(file.content).decode()] for file in files]
+    return [
+        [file.name, file.media_type, base64.b64encode(file.content).decode(), blake3(file.content).hexdigest()]
+        for file in files
+    ]

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+
+from assay.limited_file import loads_toml
 
 MOST_BYTES: Final = 256 << 20
 """Largest file that is read, after decompression."""
@@ -35,9 +36,9 @@ class DataFile(msgspec.Struct, frozen=True):
         """Returns the data of a JSON or TOML file. Raises `ValueError`."""
         try:
             if ".toml" in self.path.suffixes:
-                return tomllib.loads(self.data.decode())
+                return loads_toml(self.data.decode())
             return msgspec.json.decode(self.data)
-        except (msgspec.DecodeError, UnicodeError, RecursionError, tomllib.TOMLDecodeError) as exc:
+        except (msgspec.DecodeError, ValueError, RecursionError) as exc:
             raise ValueError(f"{self.path} cannot be parsed: {exc}") from exc
 
 

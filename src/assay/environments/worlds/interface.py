@@ -82,6 +82,14 @@ class OffersChoices(Protocol):
 
 
 @runtime_checkable
+class NamesFacts(Protocol):
+    """Optional protocol of text worlds whose solution needs facts that actors have to find or tell."""
+
+    def needed_facts(self) -> tuple[str, ...]:
+        """Returns the texts of these facts, as an observation or a message shows them."""
+
+
+@runtime_checkable
 class SplitsKnowledge(Protocol):
     """Optional protocol of text worlds whose knowledge is split among the actors of a team."""
 

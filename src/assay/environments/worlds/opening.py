@@ -13,7 +13,7 @@ from assay.environments.wrapping import WRAP
 from assay.plugins import load
 from assay.records import EnvironmentSpec
 
-from .interface import TextWorld
+from .interface import NamesFacts, TextWorld
 from .played import PlayedWorld
 
 SANDBOX = "sandbox"
@@ -73,3 +73,13 @@ def text_world(kind: Any, parameters: dict[str, Any], seed: int) -> TextWorld:
     from .wrappers import wrap_world
 
     return wrap_world(made, parameters[WRAP], seed)
+
+
+def needed_facts(spec: EnvironmentSpec) -> tuple[str, ...]:
+    """Returns the facts that a task's solution needs (`NamesFacts`); empty for a world that names none. Executes the
+    world's code. Raises as `open_world`."""
+    kind = world_kind(spec.kind)
+    if not (is_text_world(kind) and callable(getattr(kind, "needed_facts", None))):
+        return ()
+    world = kind({name: value for name, value in spec.parameters.items() if name not in (SANDBOX, WRAP)}, spec.seed)
+    return world.needed_facts() if isinstance(world, NamesFacts) else ()

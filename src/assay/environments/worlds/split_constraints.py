@@ -57,6 +57,10 @@ class SplitConstraints(Constraints):
         )
         return bool(part) and len(list(itertools.islice(fitting, 2))) == 2
 
+    def needed_facts(self) -> tuple[str, ...]:
+        """Returns the constraints; each of them excludes something."""
+        return tuple(one.text(self._names) for one in self._constraints)
+
     def view(self, part: int) -> str:
         """Returns the task with the constraints of one part; without any for part 0."""
         known = [one.text(self._names) for one in self._part(part)] if part else []

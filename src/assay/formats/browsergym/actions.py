@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import math
 from typing import Any, Final, NamedTuple
 
 _LONGEST: Final = 20_000
+_LARGEST: Final = 1 << 63
 _PARAMETERS: Final = {
     "clear": ("bid",),
     "click": ("bid", "button", "modifiers"),
@@ -73,11 +75,16 @@ def _read_call(statement: ast.stmt) -> ActionCall | None:
 
 
 def _as_data(value: Any) -> Any:
-    """Returns a literal as JSON data. Raises `ValueError` for one that JSON does not have."""
-    if value is None or isinstance(value, str | bool | int | float):
+    """Returns a literal as JSON data. Raises `ValueError` for one that JSON, or a record, does not have."""
+    if isinstance(value, str):
+        value.encode()  # raises for half a surrogate pair
+        return value
+    if (isinstance(value, int) and abs(value) >= _LARGEST) or (isinstance(value, float) and not math.isfinite(value)):
+        raise ValueError("a number is too large")
+    if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, list | tuple):
         return [_as_data(item) for item in value]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {key: _as_data(item) for key, item in value.items()}
+        return {_as_data(key): _as_data(item) for key, item in value.items()}
     raise ValueError(f"{type(value).__name__} is no JSON")

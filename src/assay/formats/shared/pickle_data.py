@@ -234,8 +234,8 @@ def _set_items(target: Any, pairs: list[Any]) -> None:
     if not isinstance(items, dict) or len(pairs) % 2:
         raise TypeError("items are set in no mapping")
     for key, value in zip(pairs[::2], pairs[1::2], strict=True):
-        if not isinstance(key, str | int | float | bool | bytes | None):
-            key = f"<{type(key).__name__}>"
+        if not isinstance(key, str | int | float | bool | bytes | None) or _is_large(key):
+            key = f"<{type(key).__name__}>"  # of large numbers, many have one hash
         items[key] = value
 
 
@@ -310,8 +310,7 @@ class PlainReader:
             raise UserError("the pickle holds too many values, or a value that holds itself")
         if isinstance(value, str):
             return self._text(value)
-        is_large = isinstance(value, int) and value.bit_length() > 63
-        if is_large or (isinstance(value, float) and not math.isfinite(value)):
+        if _is_large(value) or (isinstance(value, float) and not math.isfinite(value)):
             return f"<{type(value).__name__}>"  # which JSON has not
         if value is None or isinstance(value, bool | int | float):
             return value
@@ -351,8 +350,11 @@ class PlainReader:
 def _key_text(key: Any) -> str:
     if isinstance(key, bytes):
         key = key[:_LONGEST_KEY]  # one key may be named many times
-    is_large = isinstance(key, int) and key.bit_length() > 63
-    return "<int>" if is_large else str(key)[:_LONGEST_KEY]
+    return str(key)[:_LONGEST_KEY]
+
+
+def _is_large(value: Any) -> bool:
+    return isinstance(value, int) and value.bit_length() > 63
 
 
 def fields_of(value: Any) -> dict[Any, Any]:

@@ -13,7 +13,6 @@ import msgspec
 
 from assay.errors import UserError
 from assay.learning.credit.compose import CreditConfig, require_usable
-from assay.learning.rows_config import TurnRewards
 from assay.records import Limits, Separation
 
 from .options import Count, DpoOptions, Keep, ModelOptions, PolicyGradientOptions, SftOptions
@@ -193,7 +192,7 @@ class TrainRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     align: Annotated[int, msgspec.Meta(ge=0, le=1_000)] = 0
     """Number of rows of each attempt of `runs` and `selected`: surplus rows of actors or sub-agents are dropped at
     random, missing ones filled with copies that train nothing; 0 keeps the rows as they are."""
-    turn_rewards: TurnRewards = "world"
+    turn_rewards: Literal["world", "progress", "coverage"] = "world"
     """Rewards of single turns in `runs` and `selected`, as `assay export --turn-rewards`."""
     keep: Keep = "all"
     """Attempts to train on. `dpo` pairs passed and failed attempts, with undoubted passes only unless `passed`."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Coroutine
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -133,7 +133,7 @@ class Preparer:
         from assay.environments.workspace.images import BuildOptions, build_task_image
         from assay.environments.workspace.spec import WorkspaceParameters, workspace_spec
 
-        _refuse_devices(loaded.task.id, parameters)
+        _refuse_unmet_needs(loaded, parameters, self.backend.name)
         layers, masked = requirements_of(loaded)
         toolchain = await self._tool_layer(layers, masked)
         options = BuildOptions(
@@ -241,6 +241,30 @@ def _refuse_mixed_networks(loaded: LoadedTask, parameters: dict[str, Any]) -> No
             )
 
 
-def _refuse_devices(task: str, parameters: dict[str, Any]) -> None:
+class MachineNeeds(NamedTuple):
+    """What an attempt needs of the machine where it is made."""
+
+    backend: str | None
+    """Name of a sandbox; None: any."""
+    gpus: int
+
+
+def machine_needs(loaded: LoadedTask) -> MachineNeeds:
+    """Returns what a task asks for. What is no name or number counts as nothing here, and is refused later."""
+    parameters = loaded.task.environment.parameters
+    if loaded.task.environment.kind != "workspace":
+        return MachineNeeds(None, 0)
+    backend, gpus = parameters.get("backend"), parameters.get("gpus")
+    return MachineNeeds(backend if isinstance(backend, str) else None, gpus if type(gpus) is int and gpus > 0 else 0)
+
+
+def _refuse_unmet_needs(loaded: LoadedTask, parameters: dict[str, Any], backend: str) -> None:
+    """Raises `UserError` where a task asks for another sandbox, or for an accelerator."""
+    task = loaded.task.id
     if parameters.get("gpus") or parameters.get("tpu"):
         raise UserError(f"task {task!r} asks for an accelerator (gpus or tpu): local sandboxes have none")
+    if parameters.get("backend") not in (None, backend):
+        raise UserError(
+            f"task {task!r} asks for the sandbox {parameters['backend']!r}, and this is {backend!r}: add --backend "
+            f"{parameters['backend']} to `assay run`, or to `assay node` on a machine that has it"
+        )

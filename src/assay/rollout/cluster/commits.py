@@ -26,7 +26,7 @@ import msgspec
 from assay.errors import StoreError
 from assay.records import DIGEST_PREFIX, GENESIS
 from assay.rollout.attempt.trial import TrialResult
-from assay.store.chain import link_digest
+from assay.store.chain import link_digests
 from assay.store.objects.interface import ObjectStore
 
 from .objects import create_or_read, cut_key, final_key, list_pages, read_object, run_prefix
@@ -270,9 +270,7 @@ def encode_input(run: str, body: TrialBody) -> bytes:
 
 def head_of(chain: str, events: Sequence[bytes]) -> str:
     """Returns the head of a chain of these events."""
-    head = GENESIS
-    for index, event in enumerate(events):
-        head = link_digest(chain, index, head, event)
+    *_, head = GENESIS, *link_digests(chain, 0, GENESIS, events)
     return head
 
 

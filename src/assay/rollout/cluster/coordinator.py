@@ -25,7 +25,7 @@ from assay.store.objects.interface import ObjectStore
 
 from .commits import list_finals, new_token, read_cuts, read_finals
 from .epochs import RoundRecord, publish_round, read_rounds, take_epoch
-from .placement import RunDemand, divide_slots, use_of_result
+from .placement import NodeResources, RunDemand, divide_slots, use_of_result
 from .run_state import ClusterRun, LeaseTimes, RunState
 from .transport import (
     AgentDirectory,
@@ -43,6 +43,8 @@ _log = logging.getLogger(__name__)
 
 IDLE_POLLS = 3
 """An agent without leases is polled after so many times the usual wait. New work polls it at once."""
+UNPLACED_WARNING_S = 20.0
+"""A warning is given after attempts waited for so long that no agent can run: until then nodes may be starting."""
 RunEnd = Literal["complete", "out of budget", "taken over"]
 """`taken over`: another coordinator has a higher epoch and goes on with the run."""
 
@@ -60,6 +62,8 @@ class CoordinatorConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     """Agents give back leases that they did not start within this time."""
     grace_s: float = 60.0
     """Beyond the wall limit of an attempt, for its sandbox and its verification."""
+    unplaced_s: float = 600.0
+    """A run ends with an error after attempts waited for so long that no agent can run."""
 
     def __post_init__(self) -> None:
         """Rejects invalid values before anything starts."""
@@ -73,7 +77,18 @@ class CoordinatorConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 class _Agent:
     """An agent as the coordinator knows it."""
 
-    __slots__ = ("ask_leases", "capacity", "deadlines", "misses", "name", "received", "scan_at", "session", "timer")
+    __slots__ = (
+        "ask_leases",
+        "capacity",
+        "deadlines",
+        "misses",
+        "name",
+        "received",
+        "resources",
+        "scan_at",
+        "session",
+        "timer",
+    )
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -81,6 +96,8 @@ class _Agent:
         self.misses = 0
         self.capacity = 0
         """Leases that it could take after the last grant."""
+        self.resources: NodeResources | None = None
+        """As in its last report."""
         self.ask_leases = True
         """True until its leases are known: at first contact, and after an answer was lost."""
         self.received: tuple[str, ...] = ()
@@ -122,6 +139,8 @@ class Coordinator:
         self._epochs: dict[str, int] = {}
         self._ends: dict[str, RunEnd] = {}
         self._advancing: set[str] = set()
+        self._unplaced_since: float | None = None
+        self._is_unplaced_told = False
         self._finished = asyncio.Event()
 
     async def serve(self) -> dict[str, RunEnd]:
@@ -129,6 +148,7 @@ class Coordinator:
 
         Raises:
             StoreError: A record in the store is damaged, or an attempt's trials leave no record.
+            UserError: An attempt waits that no agent can run. What is under way goes on.
         """
         self._loop = asyncio.get_running_loop()
         try:
@@ -232,6 +252,27 @@ class Coordinator:
                 if name not in self._agents:
                     agent = self._agents[name] = _Agent(name)
                     tasks.append(self._group.create_task(self._attend(agent)))
+            self._require_placeable()
+
+    def _require_placeable(self) -> None:
+        """Raises `UserError` if attempts have waited for long that none of the agents can run."""
+        nodes = {name: agent.resources for name, agent in self._agents.items() if agent.resources is not None}
+        now = self._loop.time()
+        for state in self._states.values() if nodes else ():
+            unplaceable = state.queue.unplaceable(list(nodes.values()))
+            if unplaceable is None:
+                continue
+            self._unplaced_since = now if self._unplaced_since is None else self._unplaced_since
+            waited_s, (attempt, needs) = now - self._unplaced_since, unplaceable
+            have = "; ".join(f"{name}: {', '.join(one.isolation)}, {one.gpus} GPU(s)" for name, one in nodes.items())
+            problem = f"{attempt} of run {state.run.name!r} needs {needs}, which no node has ({have})"
+            if waited_s >= self._config.unplaced_s:
+                raise UserError(f"{problem}: start a node that has it, and resume the run")
+            if waited_s >= UNPLACED_WARNING_S and self._progress is not None and not self._is_unplaced_told:
+                self._is_unplaced_told = True
+                self._progress.warn(f"{problem}: it waits {self._config.unplaced_s:g} s for another node")
+            return
+        self._unplaced_since = None
 
     async def _attend(self, agent: _Agent) -> None:
         """Polls one agent for ever, and grants it leases."""
@@ -314,6 +355,7 @@ class Coordinator:
         self._wake_idle(len(refs))
 
     def _read_report(self, agent: _Agent, request: PollRequest, report: AgentReport) -> None:
+        agent.resources = report.resources
         if report.session != agent.session:
             self._release_all(agent)
             agent.session = report.session

@@ -13,10 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from assay.errors import StoreError
-from assay.records import AttemptStarted
 from assay.rollout.plan import PlannedAttempt
 from assay.store import AttemptRow, RunStore
-from assay.store.chain import decode_raw
 from assay.store.objects.interface import ObjectStore
 from assay.store.objects.transfer import transfer
 from assay.store.run import CheckedChain
@@ -85,19 +83,22 @@ async def fetch_finals(
     `fetch_trials`."""
     names = names or PlacedNames(store.run)
     sizes = await list_final_sizes(objects, names.run)
-    there = [one for one in planned if object_name(names.of(one).id) in sizes]
     present = {row.attempt for row in store.attempts() if row.final}
-    missing = [one for one in there if one.id not in present]
-    copy = _Copy(store, objects, set())
+    copy, there = _Copy(store, objects, set()), 0
     batch: list[tuple[PlannedAttempt, int]] = []
-    for one in missing:
-        size = sizes[object_name(names.of(one).id)]
-        if len(batch) == MOST_ATTEMPTS or sum(bytes_ for _, bytes_ in batch) + size > MOST_BYTES:
+    batch_bytes = 0
+    for one in planned:
+        size = sizes.get(object_name(names.of(one).id))
+        there += size is not None
+        if size is None or one.id in present:
+            continue
+        if len(batch) == MOST_ATTEMPTS or batch_bytes + size > MOST_BYTES:
             await _fetch_batch(copy, batch, names)
-            batch = []
+            batch, batch_bytes = [], 0
         batch.append((one, size))
+        batch_bytes += size
     await _fetch_batch(copy, batch, names)
-    return len(there)
+    return there
 
 
 async def _fetch_batch(copy: _Copy, batch: Sequence[tuple[PlannedAttempt, int]], names: PlacedNames) -> None:
@@ -116,8 +117,7 @@ async def _fetch_batch(copy: _Copy, batch: Sequence[tuple[PlannedAttempt, int]],
             if size + record.body.size > MOST_BYTES:
                 copy.store.add_checked(checked)
                 checked, size = [], 0
-            key = final_key(names.run, names.of(planned).id)
-            checked.append(await _check_final(copy, planned, record, key))
+            checked.append(await _check_final(copy, planned, record, names))
             size += record.body.size
     finally:
         copy.store.add_checked(checked)
@@ -132,7 +132,7 @@ class _Copy(NamedTuple):
     """Blobs that are in the store."""
 
 
-async def _check_final(copy: _Copy, planned: PlannedAttempt, record: TrialRecord, key: str) -> CheckedChain:
+async def _check_final(copy: _Copy, planned: PlannedAttempt, record: TrialRecord, names: PlacedNames) -> CheckedChain:
     def check(row: AttemptRow) -> None:
         chain = planned.chain(record.body.retry)
         expected = ("final", chain, planned.id, planned.loaded.task.digest, planned.seed, True)
@@ -146,6 +146,7 @@ async def _check_final(copy: _Copy, planned: PlannedAttempt, record: TrialRecord
     try:
         return await _check_record(copy, record, check)
     except StoreError as exc:
+        key = final_key(names.run, names.of(planned).id)
         raise StoreError(f"{copy.objects}: {key} is refused: {exc}") from exc
 
 
@@ -186,11 +187,7 @@ async def add_record(
 async def _check_record(copy: _Copy, record: TrialRecord, check: Callable[[AttemptRow], None]) -> CheckedChain:
     """Recomputes the chain of a record, and fetches its blobs that are not there yet."""
     body, (store, objects, fetched) = record.body, copy
-    events = unpack_unchecked(body)
-    started = decode_raw(body.chain, 0, events[0]) if events else None
-    if not isinstance(started, AttemptStarted) or started.run != store.run:
-        raise StoreError("its chain is not of this run")
-    checked = store.check_chain(body.chain, events, body.head, check)
+    checked = store.check_chain(body.chain, unpack_unchecked(body), body.head, check, is_own=True)
     missing = [one for one in body.blobs if one not in fetched]
     if missing:
         await fetch_blobs(objects, store.blobs, missing)  # before the chain that names them is added

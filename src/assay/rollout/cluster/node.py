@@ -225,9 +225,8 @@ class _Node:
         folder = self._settings.store / "nodes" / run / self._announcement.agent
         try:
             async with contextlib.AsyncExitStack() as stack:
-                context = NodeContext(
-                    self._place, self._settings, self._announcement.slots, folder, stack, self._layers
-                )
+                slots, backend = self._announcement.slots, self._config.backend
+                context = NodeContext(self._place, self._settings, slots, folder, stack, self._layers, backend)
                 loaded = await load_published(published, context)
                 async with open_run(loaded, context, self._announcement.agent, self._metrics) as opened:
                     self._runs[run] = opened

@@ -36,5 +36,8 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """Seconds in which SIGTERM and Ctrl-C upload what is under way; a second signal ends the node at once."""
     wait_s: Seconds = 600.0
     """Seconds to wait for each run to be started."""
+    backend: str | None = None
+    """The sandbox of this node's attempts in place of the run's: `namespaces`, `bubblewrap`, `podman`, `docker` or
+    `process`, which the run must allow."""
     own_layers: bool = False
     """Make all layers of tasks' sandboxes on this machine, and share none with other machines through the place."""

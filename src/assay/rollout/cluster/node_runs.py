@@ -49,7 +49,10 @@ async def load_published(published: PublishedRun, context: NodeContext) -> NodeR
     load = find_workload(published)
     if Path(published.folder).is_dir():
         os.chdir(published.folder)
-    return load_run(published, context.slots) if load is None else await load(published, context)
+    run = load_run(published, context.slots) if load is None else await load(published, context)
+    if context.backend is None:
+        return run
+    return run._replace(config=msgspec.structs.replace(run.config, backend=context.backend))
 
 
 def load_run(published: PublishedRun, slots: int) -> NodeRun:

@@ -25,7 +25,7 @@ from .ray_nodes import RayConnection, RayNodes, connect_ray, require_address
 from .run_state import ClusterRun
 
 RAY_TIMES = CoordinatorConfig(poll_s=1.0, answer_s=0.95, misses=20)
-LOCAL_TIMES = CoordinatorConfig(poll_s=0.5, answer_s=0.45, misses=10)
+LOCAL_TIMES = CoordinatorConfig(poll_s=0.5, answer_s=0.45, misses=10, unplaced_s=20.0)
 EXTERNAL_TIMES = CoordinatorConfig(poll_s=2.0, answer_s=1.9, misses=15)
 
 

@@ -27,7 +27,7 @@ from .node_session import NodeSession, PlacedRunOptions, PublishedName, open_ses
 from .objects import object_name
 from .place_records import PublishedRun, new_run_id, publish_end, publish_run, read_published
 from .placed_run import ADDED_KEYS, PATIENCE_S, RunPlacement, open_run_place, open_shared, resolve_place
-from .recorded_trial import layer_requirements
+from .recorded_trial import task_requirements
 from .run_state import listed_run
 from .workloads import PUBLISHED_CONCURRENCY, WORKLOAD
 
@@ -69,7 +69,7 @@ class PlacedWork:
         if self._session is None:
             opening = open_session(self._published, self._settings, self._options, self._progress)
             self._session = await self._stack.enter_async_context(opening)
-        listed = listed_run(self.run, attempts, retries, layer_requirements())
+        listed = listed_run(self.run, attempts, retries, task_requirements())
         if await self._session.coordinate(listed, progress) != "complete":
             raise UserError(f"another command has taken over run {self.run!r}, and goes on with it")
 

@@ -49,6 +49,10 @@ class Requirements(NamedTuple):
         """Returns whether a node can run the attempt. Missing layers are fetched, so they do not matter here."""
         return self.gpus <= node.gpus and (self.isolation is None or self.isolation in node.isolation)
 
+    def __str__(self) -> str:
+        needs = [] if self.isolation is None else [f"the sandbox {self.isolation!r}"]
+        return " and ".join([*needs, *([f"{self.gpus} GPU(s)"] if self.gpus else [])])
+
 
 class AttemptQueue:
     """Attempts that wait for an agent, by their requirements."""
@@ -102,6 +106,15 @@ class AttemptQueue:
             self._taken += len(chosen) - before
             self._waits_since[kind] = self._taken
         return chosen
+
+    def unplaceable(self, nodes: Sequence[NodeResources]) -> tuple[str, Requirements] | None:
+        """Returns a waiting attempt that none of these nodes could ever run, and its requirements; None without one."""
+        for kind, queue in self._queues.items():
+            if not any(kind.fit(node) for node in nodes):
+                attempt = next((one for one in queue if one in self._pending), None)
+                if attempt is not None:
+                    return attempt, kind
+        return None
 
     def _next_kind(self, node: NodeResources, layers: set[str]) -> Requirements | None:
         """Returns the requirements that waited too long, else those with the fewest layers to fetch; of several, those

@@ -13,7 +13,7 @@ from typing import Any
 
 from assay.errors import UserError
 from assay.records import Isolation, Task
-from assay.rollout.attempt.preparation import layer_demands
+from assay.rollout.attempt.preparation import layer_demands, machine_needs
 from assay.rollout.attempt.recorded_attempt import LiveAttempt
 from assay.rollout.attempt.site import NO_CHECKS, AttemptSite
 from assay.rollout.attempt.trial import Services, TrialResult, run_trial
@@ -63,14 +63,14 @@ def attempt_planner(config: RunConfig, agent: str) -> Plan:
     return plan
 
 
-def layer_requirements() -> Callable[[LoadedTask], Requirements]:
-    """Returns the function that names the layers that attempts at a task need. It reads each task's Dockerfile once."""
+def task_requirements() -> Callable[[LoadedTask], Requirements]:
+    """Returns the function that names what attempts at a task need of a node. It reads each task's Dockerfile once."""
     known: dict[str, Requirements] = {}
 
     def require(loaded: LoadedTask) -> Requirements:
         digest = loaded.task.digest
         if digest not in known:
-            known[digest] = Requirements(layers=layer_demands(loaded))
+            known[digest] = Requirements(*machine_needs(loaded), layer_demands(loaded))
         return known[digest]
 
     return require
@@ -87,7 +87,7 @@ def cluster_run(name: str, config: RunConfig, tasks: Sequence[LoadedTask], agent
         levels=levels_of(config, tasks),
         retries=config.retries,
         budget=BudgetLimits(config.budget_usd, config.budget_calls),
-        require=layer_requirements(),
+        require=task_requirements(),
     )
 
 

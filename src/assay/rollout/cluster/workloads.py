@@ -52,6 +52,8 @@ class NodeContext(NamedTuple):
     """Closed when the node ends."""
     layers: SharedLayers | None = None
     """Exchanges layers with other machines."""
+    backend: str | None = None
+    """Sandbox of its attempts in place of the run's."""
 
 
 class NodeParts(NamedTuple):

@@ -46,7 +46,8 @@ class _Group(NamedTuple):
     rare: bytes
     """A rare character of every such key, searched first with `memchr`."""
     sign: re.Pattern[bytes]
-    """That character and its required continuation."""
+    """That character after one of the beginnings and before its required continuation. Of a run of one character, as
+    pictures in base64 have them, it finds nothing."""
     hints: tuple[bytes, ...]
     """Beginnings of such keys, up to that character."""
     shapes: tuple[Shape, ...]
@@ -56,46 +57,57 @@ def _shape(name: str, pattern: bytes, *, random: bool = False) -> Shape:
     return Shape(name, re.compile(_START + pattern, re.DOTALL), random)
 
 
+def _group(rare: bytes, signs: Mapping[bytes, tuple[bytes, ...]], *shapes: Shape) -> _Group:
+    """Returns a group; `signs` has the beginnings of keys by the pattern of what must follow them."""
+    ways = [
+        b"(?=%b)(?:%b)" % (ahead, b"|".join(b"(?<=%b)" % re.escape(hint) for hint in hints))
+        for ahead, hints in signs.items()
+    ]
+    hints = tuple(hint for some in signs.values() for hint in some)
+    return _Group(rare, re.compile(b"%b(?:%b)" % (re.escape(rare), b"|".join(ways))), hints, shapes)
+
+
 _GROUPS = (
-    _Group(
+    _group(
         b"-",
-        re.compile(rb"-(?=[A-Za-z0-9_-]{16}|BEGIN )"),
-        (b"sk-", b"glpat-", b"xoxa-", b"xoxb-", b"xoxe-", b"xoxo-", b"xoxp-", b"xoxr-", b"xoxs-", b"-----"),
-        (
-            _shape("sk_key", rb"sk-[A-Za-z0-9_-]{20,200}", random=True),
-            _shape("gitlab_token", rb"glpat-[A-Za-z0-9_-]{20,64}"),
-            _shape("slack_token", rb"xox[abeoprs]-[A-Za-z0-9-]{16,250}"),
-            _shape(
-                "private_key",
-                rb"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY-----"
-                rb'(?:[^"]{20,7000}?-----END [A-Z0-9 ]{0,30}PRIVATE KEY-----|[A-Za-z0-9+/=\\\s]{20,7000}(?<!\\))',
-            ),
+        {
+            rb"[A-Za-z0-9_-]{16}": (b"sk-", b"glpat-", *(b"xox%c-" % letter for letter in b"abeoprs")),
+            rb"BEGIN ": (b"-----",),
+        },
+        _shape("sk_key", rb"sk-[A-Za-z0-9_-]{20,200}", random=True),
+        _shape("gitlab_token", rb"glpat-[A-Za-z0-9_-]{20,64}"),
+        _shape("slack_token", rb"xox[abeoprs]-[A-Za-z0-9-]{16,250}"),
+        _shape(
+            "private_key",
+            rb"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY-----"
+            rb'(?:[^"]{20,7000}?-----END [A-Z0-9 ]{0,30}PRIVATE KEY-----|[A-Za-z0-9+/=\\\s]{20,7000}(?<!\\))',
         ),
     ),
-    _Group(
+    _group(
         b"_",
-        re.compile(rb"_(?=[A-Za-z0-9]{16})"),
-        (b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_", b"github_pat_", b"hf_", b"rk_live_", b"sk_live_"),
-        (
-            _shape("github_token", rb"(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{40,255})"),
-            _shape("huggingface_token", rb"hf_[A-Za-z0-9]{30,100}"),
-            _shape("stripe_key", rb"[rs]k_live_[A-Za-z0-9]{16,250}"),
-        ),
+        {
+            rb"[A-Za-z0-9]{16}": (
+                *(b"gh%c_" % letter for letter in b"opusr"),
+                b"github_pat_",
+                b"hf_",
+                b"rk_live_",
+                b"sk_live_",
+            )
+        },
+        _shape("github_token", rb"(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{40,255})"),
+        _shape("huggingface_token", rb"hf_[A-Za-z0-9]{30,100}"),
+        _shape("stripe_key", rb"[rs]k_live_[A-Za-z0-9]{16,250}"),
     ),
-    _Group(
+    _group(
         b"A",
-        re.compile(rb"A(?=[A-Z0-9]{16}|Iza[A-Za-z0-9_-]{35})"),
-        (b"AKIA", b"ASIA", b"A"),
-        (
-            _shape("aws_access_key", rb"(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
-            _shape("google_key", rb"AIza[A-Za-z0-9_-]{35}"),
-        ),
+        {rb"[A-Z0-9]{16}": (b"AKIA", b"ASIA")},
+        _shape("aws_access_key", rb"(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
     ),
-    _Group(
+    _group(b"z", {rb"a[A-Za-z0-9_-]{35}": (b"AIz",)}, _shape("google_key", rb"AIza[A-Za-z0-9_-]{35}")),
+    _group(
         b"J",
-        re.compile(rb"J(?=[A-Za-z0-9_-]{8})"),
-        (b"eyJ",),
-        (_shape("jwt", rb"eyJ[A-Za-z0-9_-]{8,1000}\.eyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{10,1000}"),),
+        {rb"[A-Za-z0-9_-]{8}": (b"eyJ",)},
+        _shape("jwt", rb"eyJ[A-Za-z0-9_-]{8,1000}\.eyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{10,1000}"),
     ),
 )
 SHAPES = tuple(shape for group in _GROUPS for shape in group.shapes)
@@ -212,10 +224,9 @@ def _find_shapes(data: bytes) -> Iterator[_Hit]:
             continue
         for sign in group.sign.finditer(data):
             end = sign.end()
-            if data.endswith(group.hints, max(0, end - 11), end):
-                for hint in group.hints:
-                    if data.endswith(hint, max(0, end - 11), end):
-                        yield from _match_shapes(data, end - len(hint), group.shapes)
+            for hint in group.hints:
+                if data.endswith(hint, max(0, end - 11), end):
+                    yield from _match_shapes(data, end - len(hint), group.shapes)
 
 
 def _match_shapes(data: bytes, start: int, shapes: Sequence[Shape]) -> Iterator[_Hit]:

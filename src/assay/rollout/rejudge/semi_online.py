@@ -113,8 +113,10 @@ async def replay_semi_online(
         )
         plans = {one.row.chain: _plans(one, agent, config, base.limits) for one in sources if one.loaded is not None}
         async with open_resources(base, settings, loaded, agent) as resources:
-            with RunStore.create(settings.store, name, _manifest(run, agent, config, loaded)) as made:
-                await run_attempts(made, resources, [plan for some in plans.values() for plan in some], progress)
+            planned = [plan for some in plans.values() for plan in some]
+            manifest = {**_manifest(run, agent, config, loaded), "planned": len(planned)}
+            with RunStore.create(settings.store, name, manifest) as made:
+                await run_attempts(made, resources, planned, progress)
                 results = [result for one in sources for result in _results(made, one, plans.get(one.row.chain, []))]
     return SemiOnlineReport(run, name, made_agent.name, config.patch_strategy, tuple(results), score_all(results))
 

@@ -11,7 +11,8 @@ by itself is our choice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -25,17 +26,16 @@ from assay.agents.fork import ForkAgent
 from assay.agents.interface import Agent, Prior
 from assay.analysis.columns import measure_attempts
 from assay.analysis.judged_path import opens_branches
-from assay.analysis.step_routing import RouterScore, StepLabel, cheapest_sufficient, score_routers
+from assay.analysis.step_routing import RouterScore, SufficientTier, cheapest_sufficient, score_routers
 from assay.errors import StoreError, UserError
 from assay.records import TEAM, Separation, Step, Trajectory
-from assay.rollout.config import RunConfig
 from assay.rollout.plan import PlannedAttempt, attempt_seed, merge_limits
 from assay.rollout.progress import Progress
 from assay.rollout.rejudge.config import ReplayConfig, TiersConfig, sandbox_fields
 from assay.rollout.rejudge.recorded_task import RecordedTasks, recorded_config
 from assay.rollout.rejudge.replay import replay_obstacle, select_attempts
 from assay.rollout.run_manifest import new_run_name
-from assay.rollout.runs import open_resources, run_attempts
+from assay.rollout.runs import RunResources, open_resources, run_attempts
 from assay.rollout.schedule.allocation import Anchor
 from assay.rollout.schedule.fork_states import ForkOrigin, fork_states
 from assay.settings import Settings
@@ -55,7 +55,7 @@ class LabelledStep(msgspec.Struct, frozen=True, kw_only=True):
     step: int
     """Number of the agent's steps before it."""
     tier: str | None
-    """The cheapest tier that suffices; None if all fail, or no try of one was judged."""
+    """The cheapest tier that suffices; None if all fail, or if no try of a cheaper one was judged."""
     tries: dict[str, tuple[int, int]]
     """Passed and judged tries by tier; a dearer tier than the label was not tried."""
 
@@ -71,6 +71,8 @@ class TierLabels(msgspec.Struct, frozen=True, kw_only=True):
     """Cost of a step by tier, from the cheapest."""
     need: float
     steps: tuple[LabelledStep, ...]
+    untried: int
+    """Further steps, whose state could not be rebuilt, or which an interrupted command did not reach."""
     tries: int
     turns: int
     """Turns of all tries."""
@@ -83,6 +85,13 @@ class RoutersReport(msgspec.Struct, frozen=True, kw_only=True):
     unlabelled: int
     """Steps at which no tier suffices; they count for no router."""
     scores: tuple[RouterScore, ...]
+
+
+class _Tier(NamedTuple):
+    """One agent of the comparison, and what its tries need."""
+
+    name: str
+    resources: RunResources
 
 
 class _Unit(NamedTuple):
@@ -111,8 +120,8 @@ async def label_tiers(run: str, config: TiersConfig, settings: Settings, progres
         StoreError: The run is damaged, or nothing can be written.
     """
     replay = ReplayConfig(attempts=config.attempts, all=not config.attempts, **sandbox_fields(config))
-    agents = {tier: _build(tier, config) for tier in config.ordered}
     with RunStore.open(settings.store, run) as store, RecordedTasks.chosen(store, config) as tasks:
+        agents = {name: _build(name, config) for name in config.ordered}
         trajectories = [store.trajectory(row.chain) for row in select_attempts(store, replay)]
         units = [unit for one in trajectories for unit in _units(one, tasks.of(one), config.every)]
         if not units:
@@ -120,24 +129,30 @@ async def label_tiers(run: str, config: TiersConfig, settings: Settings, progres
         most = len(units) * len(agents) * config.forks
         if most > MOST_TRIES:
             raise UserError(f"up to {most:,} tries are more than {MOST_TRIES:,}: name attempts, or set --every")
-        name = new_run_name("tiers")
-        loaded = {unit.loaded.task.id: unit.loaded for unit in units}
-        with RunStore.create(settings.store, name, _manifest(store, config, loaded)) as made:
-            for tier, agent in agents.items():
-                labelled = {(one.chain, one.step) for one in read_labels(made).steps if one.tier is not None}
-                left = [unit for unit in units if unit.key not in labelled]
-                await _try_tier(store, made, config, settings, progress, (tier, agent, left))
-            return read_labels(made)
+        base = msgspec.structs.replace(recorded_config(store, config), concurrency=config.concurrency)
+        loaded = list({unit.loaded.task.id: unit.loaded for unit in units}.values())
+        async with AsyncExitStack() as stack:
+            tiers = []
+            for name, agent in agents.items():
+                own = msgspec.structs.replace(base, model=config.tier_models.get(name))
+                opened = await stack.enter_async_context(open_resources(own, settings, loaded, agent))
+                tiers.append(_Tier(name, opened))
+            with RunStore.create(settings.store, new_run_name("tiers"), _manifest(store, config, units)) as made:
+                for tier in tiers:
+                    labelled = {(one.chain, one.step) for one in read_labels(made).steps if one.tier is not None}
+                    left = [unit for unit in units if unit.key not in labelled]
+                    await _try_tier(store, made, tier, left, config.forks, progress)
+                return read_labels(made)
 
 
-def _build(tier: str, config: TiersConfig) -> Agent:
-    model = config.tier_models.get(tier)
+def _build(name: str, config: TiersConfig) -> Agent:
+    model = config.tier_models.get(name)
     try:
-        agent = build_agent(config.tiers[tier], config.options_of(tier), model=model)
+        agent = build_agent(config.tiers[name], config.options_of(name), model=model)
     except UserError as exc:
-        raise UserError(f"tier {tier}: {exc}; a tier's model is --tier-model {tier}=MODEL") from exc
+        raise UserError(f"tier {name}: {exc}; a tier's model is --tier-model {name}=MODEL") from exc
     if uses_branches(agent):
-        raise UserError(f"tier {tier}: {agent.name} tries several times, and cannot continue in the middle")
+        raise UserError(f"tier {name}: {agent.name} tries several times, and cannot continue in the middle")
     return agent
 
 
@@ -152,42 +167,29 @@ def _units(trajectory: Trajectory, loaded: LoadedTask, every: int) -> list[_Unit
 
 
 async def _try_tier(
-    store: RunStore,
-    made: RunStore,
-    config: TiersConfig,
-    settings: Settings,
-    progress: Progress,
-    round_: tuple[str, Agent, Sequence[_Unit]],
+    store: RunStore, made: RunStore, tier: _Tier, units: Sequence[_Unit], forks: int, progress: Progress
 ) -> None:
     """Lets one tier continue from each step that is left; a state that cannot be rebuilt is not tried."""
-    tier, agent, units = round_
-    run_config = msgspec.structs.replace(
-        recorded_config(store, config), concurrency=config.concurrency, model=config.tier_models.get(tier)
-    )
-    loaded = {unit.loaded.task.id: unit.loaded for unit in units}
-    async with open_resources(run_config, settings, list(loaded.values()), agent) as resources:
-        anchors = [(unit.loaded, unit.anchor) for unit in units if unit.anchor is not None]
-        async with fork_states(store, anchors, resources.preparer) as origins:
-            planned = []
-            for unit in units:
-                origin = ForkOrigin(Prior()) if unit.anchor is None else origins[unit.anchor]
-                if origin is not None:
-                    by = agent if unit.anchor is None else ForkAgent(agent)
-                    planned += [_plan(unit, n, (tier, by, origin), run_config) for n in range(config.forks)]
-            await run_attempts(made, resources, planned, progress)
+    anchors = [(unit.loaded, unit.anchor) for unit in units if unit.anchor is not None]
+    async with fork_states(store, anchors, tier.resources.preparer) as origins:
+        planned = []
+        for unit in units:
+            origin = ForkOrigin(Prior()) if unit.anchor is None else origins[unit.anchor]
+            if origin is not None:
+                planned += [_plan(unit, number, tier, origin) for number in range(forks)]
+        await run_attempts(made, tier.resources, planned, progress)
 
 
-def _plan(unit: _Unit, number: int, start: tuple[str, Agent, ForkOrigin], config: RunConfig) -> PlannedAttempt:
-    tier, agent, origin = start
+def _plan(unit: _Unit, number: int, tier: _Tier, origin: ForkOrigin) -> PlannedAttempt:
     attempt, step = unit.trajectory.attempt, len(unit.steps)
-    data = {"chain": unit.trajectory.chain, "attempt": attempt, "step": step, "tier": tier}
+    data = {"chain": unit.trajectory.chain, "attempt": attempt, "step": step, "tier": tier.name}
     return PlannedAttempt(
-        id=f"{attempt}+step-{step}+{tier}@{number}",
+        id=f"{attempt}+step-{step}+{tier.name}@{number}",
         loaded=unit.loaded,
         number=number,
         seed=attempt_seed(unit.trajectory.started.seed, unit.loaded.task.digest, f"{attempt}+{step}", number),
-        limits=merge_limits(config.limits, unit.loaded.task.limits),
-        agent=agent,
+        limits=merge_limits(tier.resources.config.limits, unit.loaded.task.limits),
+        agent=ForkAgent(tier.resources.agent) if unit.steps else tier.resources.agent,
         extra_config={_KEY: data},
         prior=(origin.prior,) if unit.steps else (),
         state=origin.snapshot,
@@ -195,13 +197,13 @@ def _plan(unit: _Unit, number: int, start: tuple[str, Agent, ForkOrigin], config
     )
 
 
-def _manifest(store: RunStore, config: TiersConfig, loaded: Mapping[str, LoadedTask]) -> dict[str, Any]:
+def _manifest(store: RunStore, config: TiersConfig, units: Sequence[_Unit]) -> dict[str, Any]:
     return {
         "agent": " < ".join(config.ordered),
         "assay_version": __version__,
         "config": {"base": recorded_config(store, config).base},
-        _KEY: {"run": store.run, "tiers": config.ordered, "need": config.need},
-        "tasks": {name: one.task.digest for name, one in loaded.items()},
+        _KEY: {"run": store.run, "tiers": config.ordered, "need": config.need, "steps": len(units)},
+        "tasks": {unit.loaded.task.id: unit.loaded.task.digest for unit in units},
     }
 
 
@@ -209,6 +211,7 @@ class _ManifestPart(msgspec.Struct, frozen=True):
     run: str
     tiers: dict[str, Annotated[float, msgspec.Meta(gt=0)]]
     need: Annotated[float, msgspec.Meta(gt=0, le=1)]
+    steps: int
 
 
 class _RecordedTry(msgspec.Struct, frozen=True):
@@ -229,6 +232,8 @@ def read_labels(store: RunStore, require: Separation = "unknown") -> TierLabels:
         raise StoreError(f"run {store.run!r} holds no labels of steps: `assay router label` makes some") from exc
     measured = measure_attempts(rows, current_verdicts_by_chain(store, rows), require=require)
     tiers = dict(sorted(part.tiers.items(), key=lambda one: one[1]))
+    if len(set(tiers.values())) < len(tiers):
+        raise StoreError(f"run {store.run!r} names tiers of equal cost")
     counts: dict[tuple[str, int], dict[str, tuple[int, int]]] = {}
     about: dict[tuple[str, int], tuple[str, str]] = {}
     for row, one, tried in zip(rows, measured, made, strict=True):
@@ -249,6 +254,7 @@ def read_labels(store: RunStore, require: Separation = "unknown") -> TierLabels:
         tiers=tiers,
         need=part.need,
         steps=tuple(sorted(steps, key=lambda one: (one.attempt, one.step))),
+        untried=part.steps - len(steps),
         tries=len(rows),
         turns=int(sum(row.metrics.get("turns", row.steps) for row in rows)),
     )
@@ -270,7 +276,7 @@ def score_routes(labels_run: str, routes: Sequence[str], root: Path, require: Se
     with RunStore.open(root, found.run) as store, RecordedTasks(store, "recorded") as tasks:
         prefixes = _read_prefixes(store, tasks, labelled)
     choices = {one: _choose(one, load_route(one, "router"), prefixes, names) for one in dict.fromkeys(routes)}
-    labels = [StepLabel(one.task, names.index(one.tier)) for one in labelled if one.tier is not None]
+    labels = [SufficientTier(one.task, names.index(one.tier)) for one in labelled if one.tier is not None]
     return RoutersReport(
         labels=labels_run,
         unlabelled=len(found.steps) - len(labelled),

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import random
 import re
 import time
@@ -111,8 +112,12 @@ class UrlObjectStore:
         from obstore.exceptions import BaseError
 
         _require_plain(key)
-        if size and (limit is None or size <= limit) and (data := await self._read_range(key, size)) is not None:
-            return data
+        if size and (limit is None or size <= limit):
+            # One step between threads, where a read of unknown size needs two: it costs a third less CPU time.
+            with contextlib.suppress(FileNotFoundError, ObjectStoreError):
+                data = await self.read_range(key, 0, size)
+                if len(data) == size:
+                    return data
         try:
             answer = await _settled(obstore.get_async(self._store, key))
             size = int(answer.meta["size"])
@@ -181,18 +186,6 @@ class UrlObjectStore:
             return
         except (BaseError, OSError) as exc:
             raise self._failed("delete", key, exc) from None
-
-    async def _read_range(self, key: str, size: int) -> bytes | None:
-        """Reads the first bytes of an object; None if that failed. It needs one step between threads where a read of
-        unknown size needs two, and costs a third less CPU time."""
-        import obstore
-        from obstore.exceptions import BaseError
-
-        try:
-            data = bytes(await _settled(obstore.get_range_async(self._store, key, start=0, length=size)))
-        except (BaseError, OSError):
-            return None
-        return data if len(data) == size else None
 
     def _failed(self, verb: str, key: str, reason: object) -> ObjectStoreError:
         return ObjectStoreError(f"{self}: cannot {verb} {key or 'the objects'}: {_line(reason)}")

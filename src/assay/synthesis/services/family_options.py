@@ -14,7 +14,10 @@ from assay.errors import UserError
 
 from .demands import Harder
 
-_OWN: Final = ("app", "level", "kind", "changed", "user", "writes", "interface", "knobs", "n", "seed")
+_OWN: Final = (
+    *("app", "level", "kind", "changed", "user", "writes", "interface", "knobs"),
+    *("marks", "picture_type", "computer", "n", "seed"),
+)
 _MOST_WRONG: Final = 4
 _MOST_PATIENCE: Final = 1_000
 _RESEMBLING: Final = {"lookalikes": 60, "decoys": 100}

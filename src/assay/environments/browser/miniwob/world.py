@@ -32,6 +32,7 @@ from assay.environments.browser.screen import Screen
 from assay.environments.browser.tab import ActProblem, Tab
 from assay.environments.browser.tools import BrowserTools
 from assay.environments.interface import ToolSpec
+from assay.environments.services.arguments import readable_arguments
 from assay.errors import EnvironmentFailure, UserError, boundary
 from assay.http.messages import RequestHead, Response
 from assay.records import Observation, ToolCall, canonical_bytes, digest_bytes
@@ -158,7 +159,7 @@ class MiniWobWorld:
             self._steps.append(self.step)
             self._rewards.append(self._reward if has_ended else 0.0)
             self._errors.append(observation.error)
-            self._acts.append(canonical_bytes([name, arguments]).decode())
+            self._acts.append(canonical_bytes(readable_arguments({name: arguments})[0]).decode())
         if has_ended:
             text = f"{observation.content}\nThe episode has ended with the reward {self._reward:g}."
             return Observation(text, error=observation.error)

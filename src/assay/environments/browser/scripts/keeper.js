@@ -30,7 +30,7 @@
     return el.value === el.defaultValue ? null : el.value;
   }
 
-  const given = new WeakMap();  // names and sizes of the files that were chosen by `setFiles`
+  const given = new WeakMap();  // names, sizes and digests of the files that were chosen by `setFiles`
   const chosenIn = (el) => [...el.files].map((file) => [file.name, file.size]);
 
   // Files are made here, from bytes: the browser is given no path.
@@ -41,7 +41,7 @@
       transfer.items.add(new File([bytes], name, {type, lastModified: 0}));
     }
     el.files = transfer.files;
-    given.set(el, chosenIn(el));
+    given.set(el, chosenIn(el).map(([name, size], at) => [name, size, files[at][3]]));
   }
 
   function upload(number, files) {
@@ -118,9 +118,10 @@
     kept.files = [];
     controls().forEach((el, at) => {
       if (!el.files || !el.files.length) return;
-      const chosen = chosenIn(el);
-      if (JSON.stringify(given.get(el)) === JSON.stringify(chosen)) kept.files.push([at, el.name, chosen]);
-      else lost.push('chosen files');
+      const known = given.get(el) || [];
+      if (JSON.stringify(known.map(([name, size]) => [name, size])) === JSON.stringify(chosenIn(el))) {
+        kept.files.push([at, el.name, known.map(([name, , digest]) => [name, digest])]);
+      } else lost.push('chosen files');
     });
     kept.lost = lost;
     return kept;

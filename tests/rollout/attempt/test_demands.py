@@ -1,4 +1,4 @@
-"""Names of the layers that tasks demand: the same on each machine, whatever else differs between tasks."""
+"""What tasks demand of a machine: layers, whose names are the same on each, a sandbox, and GPUs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from assay.environments.workspace.process import ProcessBackend
+from assay.errors import UserError
 from assay.records import EnvironmentSpec
-from assay.rollout.attempt.preparation import layer_demands
+from assay.rollout import RunConfig
+from assay.rollout.attempt.preparation import MachineNeeds, Preparer, layer_demands, machine_needs
+from assay.settings import Settings
 from assay.tasks import LoadedTask, find_tasks, load_task
 from tests.admission.folders import CAREFUL, CARELESS, write_task
 
@@ -42,3 +46,29 @@ def test_a_dockerfile_outside_of_the_task_is_not_read(tmp_path: Path, folder: st
 def test_a_task_without_a_sandbox_demands_no_layer() -> None:
     (loaded,) = find_tasks(("family:grid,n=1,size=3",))
     assert layer_demands(loaded) == frozenset()
+    assert machine_needs(_with(loaded, backend="podman", gpus=1)) == MachineNeeds(None, 0)
+
+
+def test_a_task_asks_for_a_sandbox_and_for_gpus(tmp_path: Path) -> None:
+    folder = write_task(tmp_path / "a", CAREFUL)
+    text = (folder / "task.toml").read_text().replace("memory_mb = 512", "memory_mb = 512\ngpus = 2")
+    (folder / "task.toml").write_text(f'{text}\n[metadata.assay.environment]\nbackend = "process"\n')
+    assert machine_needs(load_task(folder)) == MachineNeeds("process", 2)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "problem"),
+    [
+        ({"backend": "podman"}, "asks for the sandbox 'podman', and this is 'process': add --backend podman"),
+        ({"backend": ["process"]}, "asks for the sandbox"),
+        ({"gpus": 1}, "an accelerator"),
+        ({"gpus": "1"}, "an accelerator"),
+        ({"tpu": {"topology": "2x2"}}, "an accelerator"),
+    ],
+)
+async def test_what_a_sandbox_does_not_give_is_refused(
+    tmp_path: Path, parameters: dict[str, object], problem: str
+) -> None:
+    preparer = Preparer(ProcessBackend(), RunConfig(tasks=("-",)), Settings(cache=tmp_path, store=tmp_path))
+    with pytest.raises(UserError, match=problem):
+        await preparer.spec(_with(load_task(write_task(tmp_path / "a", CAREFUL)), **parameters))
