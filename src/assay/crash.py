@@ -6,7 +6,6 @@ account. Not covered: secrets in source lines, which the recorder redacts.
 
 from __future__ import annotations
 
-import sysconfig
 import traceback
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +17,7 @@ MOST_FRAMES = 12
 MOST_CHARS = 8_000
 MOST_CAUSES = 3
 _OURS = Path(__file__).parent
-_LIBRARY = Path(sysconfig.get_path("stdlib"))
+_LIBRARY = Path(traceback.__file__).parent
 
 
 class Crash(NamedTuple):

@@ -32,7 +32,7 @@ def test_a_router_is_scored_by_hand() -> None:
 
 
 def test_the_interval_is_of_the_mean_over_tasks_of_unequal_length() -> None:
-    labels = [*[StepLabel("long", 0)] * 18, StepLabel("short", 1), StepLabel("brief", 1)]
+    labels = [*[SufficientTier("long", 0)] * 18, SufficientTier("short", 1), SufficientTier("brief", 1)]
     found = score_router("r", [0] * 20, labels, list(COSTS.values()))
     assert (found.right, found.right_of_tasks) == (0.9, pytest.approx(1 / 3))
     assert found.low is not None

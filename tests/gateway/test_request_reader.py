@@ -35,6 +35,23 @@ def test_what_is_held_is_given_back() -> None:
     two.reserve(100)
 
 
+@pytest.mark.parametrize("said", ["a, b, c", "a, b, c. " * 20_000])
+def test_values_are_counted_alike_in_short_and_long_bodies(said: str) -> None:
+    raw = json.dumps({"messages": [{"content": said}], "n": [1, 2]}).encode()
+    values = sum(map(raw.count, (b",", b"[", b"{")))
+    for most in (values, values - 1):
+        budget = MemoryBudget(10**9)
+        body = RequestBody(budget, len(raw), most)
+        body.feed(raw)
+        if most == values:
+            assert body.decode() == (json.loads(raw), raw)
+            assert budget.reserved == len(raw) + 100 * values
+            continue
+        with pytest.raises(CallRefused) as caught:
+            body.decode()
+        assert caught.value.problem.kind == "too_large"
+
+
 @pytest.mark.parametrize(
     ("options", "status"),
     [

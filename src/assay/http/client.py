@@ -107,10 +107,9 @@ class HttpClient:
         self._sweeper = loop.call_later(tick, self._sweep) if self._busy else None
 
     def _idle_connection(self) -> _ClientConnection | None:
-        loop = asyncio.get_running_loop()
         while self._idle:
             connection = self._idle.pop()
-            if connection.is_reusable(loop):
+            if connection.is_reusable():
                 return connection
             connection.abort()
         return None
@@ -265,9 +264,10 @@ class _ClientConnection(BufferedConnection):
             self.abort()
         return reusable
 
-    def is_reusable(self, loop: asyncio.AbstractEventLoop) -> bool:
+    def is_reusable(self) -> bool:
         """Returns whether the connection may be reused."""
-        return not self._closed and not self.transport.is_closing() and loop.time() - self._idle_since < IDLE_REUSE_S
+        idle_s = self._loop.time() - self._idle_since
+        return not self._closed and not self.transport.is_closing() and idle_s < IDLE_REUSE_S
 
     def abort(self) -> None:
         """Closes the connection at once."""

@@ -16,7 +16,6 @@ from assay.agents.building import AgentSource, build_agent
 from assay.agents.interface import Agent, needs_sandbox
 from assay.analysis.contracts import Contract
 from assay.environments.interface import Backend
-from assay.environments.workspace.layer_exchange import LayerExchange
 from assay.errors import CheckDefinitionError, UserError
 from assay.gateway.interface import ModelBackend
 from assay.plugins import load, names_code
@@ -58,6 +57,7 @@ from .run_inputs import RunInputs, find_recorded_tasks, require_user_model, reso
 from .run_manifest import PLACE, count_left, match_tasks, new_run_name, read_manifest, require_complete
 
 if TYPE_CHECKING:
+    from assay.environments.workspace.layer_exchange import LayerExchange
     from assay.verify.splice.screening import ScreeningJudges
 
 

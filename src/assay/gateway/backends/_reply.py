@@ -13,7 +13,7 @@ import msgspec
 
 from assay.errors import ProviderError
 from assay.gateway.interface import Delta
-from assay.gateway.nesting import MAX_DEPTH, is_too_deep
+from assay.gateway.nesting import is_too_deep, may_be_too_deep
 from assay.records import Usage
 
 from ._retry import is_retryable
@@ -21,7 +21,6 @@ from ._retry import is_retryable
 CONTEXT_LENGTH = "context_length_exceeded"
 Count = Annotated[int, msgspec.Meta(ge=0)]
 _MAX_ERROR_TEXT = 500
-_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[{")
 _TOO_LONG = re.compile(
     r"context_length_exceeded|maximum context length|context (?:length|window|size)|too many (?:input |prompt )?tokens"
     r"|(?:prompt|input|request) is too long|exceeds? .{0,40}max_(?:model|seq)_len"
@@ -144,7 +143,7 @@ def decode_reply(body: bytes, where: str) -> dict[str, Any]:
         raise invalid_reply(
             f"{where} gave a reply that is not a JSON object: expected `object`, got `{type(raw).__name__}` - at `$`"
         )
-    if len(body) > MAX_DEPTH and len(body.translate(None, _NO_BRACKETS)) > MAX_DEPTH and is_too_deep(raw):
+    if may_be_too_deep(body) and is_too_deep(raw):
         raise invalid_reply(f"{where} gave a reply that is nested too deeply")
     return raw
 

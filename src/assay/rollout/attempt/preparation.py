@@ -7,16 +7,12 @@ import re
 from collections.abc import Callable, Collection, Coroutine
 from pathlib import Path
 from types import NoneType
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import msgspec
 
 from assay.agents.interface import Toolbox, ToolServer
 from assay.environments.interface import Backend, WorkspaceSpec
-from assay.environments.workspace.images import BuildOptions, build_task_image
-from assay.environments.workspace.layer_exchange import LayerExchange, LayerRecipe
-from assay.environments.workspace.spec import WorkspaceParameters, workspace_parameters, workspace_spec
-from assay.environments.workspace.toolchain import ToolLayer, ensure_toolchain, recipe_name
 from assay.environments.worlds.opening import SANDBOX
 from assay.errors import UserError
 from assay.records import Task, digest_bytes, digest_record
@@ -24,6 +20,10 @@ from assay.rollout.config import RunConfig
 from assay.settings import Settings
 from assay.tasks import LoadedTask, resolve_headers, resolve_task
 from assay.tasks.harbor_config import McpServer
+
+if TYPE_CHECKING:
+    from assay.environments.workspace.layer_exchange import LayerExchange
+    from assay.environments.workspace.toolchain import ToolLayer
 
 _TRANSPORTS: Final[dict[str, Literal["http", "sse", "stdio"]]] = {
     "stdio": "stdio",
@@ -114,6 +114,8 @@ class Preparer:
             UserError: As for `spec`.
             EnvironmentFailure: As for `spec`.
         """
+        from assay.environments.workspace.spec import workspace_parameters
+
         parameters = loaded.task.environment.parameters.get(SANDBOX) or {}
         if not isinstance(parameters, dict):
             raise UserError(f"task {loaded.task.id!r}: the parameter {SANDBOX!r} must hold the parameters of a sandbox")
@@ -127,6 +129,10 @@ class Preparer:
         return await self._make(parameters, loaded)
 
     async def _make(self, parameters: dict[str, Any], loaded: LoadedTask) -> WorkspaceSpec:
+        # late, as below: an in-process world needs no sandbox
+        from assay.environments.workspace.images import BuildOptions, build_task_image
+        from assay.environments.workspace.spec import WorkspaceParameters, workspace_spec
+
         _refuse_unmet_needs(loaded, parameters, self.backend.name)
         layers, masked = requirements_of(loaded)
         toolchain = await self._tool_layer(layers, masked)
@@ -152,6 +158,9 @@ class Preparer:
         )
 
     async def _tool_layer(self, packages: tuple[str, ...], masked: tuple[str, ...]) -> ToolLayer:
+        from assay.environments.workspace.layer_exchange import LayerRecipe
+        from assay.environments.workspace.toolchain import ensure_toolchain, recipe_name
+
         cache, exchange = self._settings.cache, self._exchange
         if exchange is None:
             return await asyncio.to_thread(ensure_toolchain, cache, packages, masked=masked)

@@ -40,7 +40,6 @@ from assay.verify import (
     RunChecks,
     verify_outcome,
 )
-from assay.verify.as_asked import AsAskedRequest, judge_as_asked, living_spec
 
 if TYPE_CHECKING:
     from assay.verify.splice.screening import Screen, ScreeningJudges
@@ -169,7 +168,11 @@ class WorkspaceSite:
     async def open(self, attempt: LiveAttempt, recorder: Recorder) -> None:
         spec = await self._preparer.spec(self._loaded)
         spec = msgspec.structs.replace(spec, tmpfs=(*spec.tmpfs, *self._options.own))
-        self._spec = living_spec(spec) if self._judges_as_asked else spec
+        if self._judges_as_asked:
+            from assay.verify.as_asked import living_spec  # late: the other verifications need none of it
+
+            spec = living_spec(spec)
+        self._spec = spec
         own = sandbox_spec(self._spec, self._options.agent)
         self._workspace = await self._backend.open(own, state=self._options.state)
         self.isolation = self._workspace.isolation
@@ -288,6 +291,8 @@ class WorkspaceSite:
 
     async def _judge_as_asked(self, task: Task, unsealed: _Unsealed) -> tuple[CheckResult, ...]:
         """Judges in the live sandbox, then seals it; the stored state includes the verifier's own changes."""
+        from assay.verify.as_asked import AsAskedRequest, judge_as_asked
+
         self._unsealed = None
         check = _find_script_check(self._loaded, task, unsealed.step)
         resolved = self._preparer.resolved(msgspec.structs.replace(task, checks=(check,)))

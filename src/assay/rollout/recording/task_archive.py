@@ -16,7 +16,6 @@ import msgspec
 
 from assay.environments.interface import WorkspaceSpec
 from assay.environments.task_digest import digest_code
-from assay.environments.workspace.toolchain import HOME
 from assay.errors import StoreError, UserError
 from assay.records import Evidence, Task, canonical_bytes, digest_bytes
 from assay.rollout.recording.redaction import Redactor
@@ -134,6 +133,8 @@ def read_task_record(blobs: BlobStore, record: str) -> Task:
 
 def sandbox_facts(spec: WorkspaceSpec, backend: str) -> dict[str, Any]:
     """Returns the properties of a sandbox, without values of variables and without host paths."""
+    from assay.environments.workspace.toolchain import HOME  # late: an in-process world needs no sandbox
+
     tools = next((Path(mount.source).name for mount in spec.mounts if mount.target == HOME), None)
     return {
         "backend": backend,
