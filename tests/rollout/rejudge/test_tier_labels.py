@@ -53,7 +53,7 @@ async def test_a_step_is_labelled_with_the_cheapest_tier_whose_tries_pass(tmp_pa
     assert list(found.tiers) == ["weak", "strong"]  # by cost
     with RunStore.open(settings.store, "r") as store:
         assert len(found.steps) == sum(row.steps for row in store.attempts())
-    assert found.untried == 0
+    assert found.untried == ()
     for one in found.steps:
         passed = {tier: counts == (3, 3) for tier, counts in one.tries.items()}
         assert one.tier == ("weak" if passed["weak"] else "strong")
