@@ -20,9 +20,9 @@ from assay.records import SCHEMA_VERSION
 from assay.store.chain import Link, decode_event
 from assay.store.rows import RowBuilder
 
-PAGE_BYTES = 8 * 1024
-"""Of a new file. Most events have less than 8 KiB: in pages of 4 KiB they spill into others, and a commit writes more
-of them; in pages of 16 KiB it writes fewer and almost twice the bytes."""
+PAGE_BYTES = 16 * 1024
+"""Of a new file. An event has some KiB: in pages of 4 KiB most of them spill into a second one, and four times as many
+pages are written."""
 LOG_BYTES = 32 * 1024 * 1024
 """Size of the log before it is written to the file: many chains write the same pages again and again, and each is
 then written there once."""
