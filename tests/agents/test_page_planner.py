@@ -12,9 +12,8 @@ from assay.agents.memory import read_memory
 from assay.agents.page_memory import page_moves
 from assay.agents.page_planner import PagePlannerAgent
 from assay.agents.testing import FakeAttempt, FakeTools, fake_task
-from assay.environments.browser.chromium import find_program
 from assay.environments.browser.recorded.site import RecordedSite
-from assay.errors import TaskError, UserError
+from assay.errors import TaskError
 from assay.learning.memory import add_to_memory
 from assay.records import Trajectory
 from assay.rollout.config import RunConfig
@@ -23,6 +22,7 @@ from assay.rollout.runs import start_run
 from assay.settings import Settings
 from assay.store import RunStore
 from tests.environments.recorded_pages import CALLS
+from tests.optional import require_browser
 
 SITE = "family:sites,site=bakery,n=2,least=4,most=5"
 
@@ -60,10 +60,7 @@ def evidence(trajectory: Trajectory, kind: str) -> dict[str, Any]:
 @pytest.mark.long
 @pytest.mark.timeout(600)
 async def test_its_own_memory_is_used_and_that_of_another_site_refused(tmp_path: Path) -> None:
-    try:
-        find_program()
-    except UserError as exc:
-        pytest.skip(str(exc))
+    require_browser()
     settings = Settings(tmp_path / "cache", tmp_path / "store")
     experts = await run(tmp_path, "experts", "oracle")
     own, other = tmp_path / "own.jsonl", tmp_path / "other.jsonl"

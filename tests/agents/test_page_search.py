@@ -9,12 +9,12 @@ import pytest
 from assay.agents._page_reading import Act, acts_on, confirming_click, distance, read_goal
 from assay.agents.page_search import PageSearchAgent
 from assay.agents.testing import FakeAttempt, FakeTools, fake_task
-from assay.environments.browser.chromium import find_program
 from assay.environments.browser.page_text import read_view
 from assay.environments.browser.pool import close_browsers
 from assay.environments.browser.site_world import SiteWorld
-from assay.errors import TaskError, UserError
+from assay.errors import TaskError
 from tests.environments.services.test_machines import DOOR
+from tests.optional import require_browser
 
 GOAL = "Use the site “door” until its current screen is “Inside” and these values hold:\n- lamp: on\n\nBegin now."
 TREE = """[1] link "Skip"
@@ -87,10 +87,7 @@ def door(end: str) -> SiteWorld:
 @pytest.mark.long
 @pytest.mark.parametrize("wanted", ["on", "dim"])
 async def test_what_is_final_is_done_last_and_only_for_the_goal(wanted: str) -> None:
-    try:
-        find_program()
-    except UserError as exc:
-        pytest.skip(str(exc))
+    require_browser()
     world = door("send_key")
     attempt = FakeAttempt(task=fake_task(GOAL.replace("lamp: on", f"lamp: {wanted}")), tools=world)
     try:

@@ -9,11 +9,11 @@ import pytest
 
 from assay.agents.page_walker import PageWalkerAgent
 from assay.agents.testing import FakeAttempt, FakeTools, fake_task
-from assay.environments.browser.chromium import find_program
 from assay.environments.browser.pool import close_browsers
 from assay.environments.browser.site_world import SiteWorld
-from assay.errors import TaskError, UserError
+from assay.errors import TaskError
 from tests.environments.services.test_machines import DOOR
+from tests.optional import require_browser
 
 
 async def walk(seed: int, acts: int) -> tuple[list[tuple[str, Mapping[str, Any]]], list[str]]:
@@ -30,10 +30,7 @@ async def walk(seed: int, acts: int) -> tuple[list[tuple[str, Mapping[str, Any]]
 
 @pytest.mark.long
 async def test_a_walk_does_what_the_site_offers_and_repeats_itself_by_its_seed() -> None:
-    try:
-        find_program()
-    except UserError as exc:
-        pytest.skip(str(exc))
+    require_browser()
     try:
         calls, actions = await walk(3, 14)
         assert await walk(3, 14) == (calls, actions)

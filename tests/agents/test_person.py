@@ -13,16 +13,16 @@ import pytest
 
 from assay.agents.person import PersonAgent, describe
 from assay.agents.testing import FakeAttempt, FakeTools, fake_task
-from assay.environments.browser.chromium import find_program
 from assay.environments.browser.context import BrowserContext
 from assay.environments.browser.page_moves import MoveReader
 from assay.environments.browser.page_text import PageView, read_view
 from assay.environments.browser.pool import browser_pool, close_browsers
 from assay.environments.browser.site_world import SiteWorld
 from assay.environments.browser.tools import BrowserTools
-from assay.errors import TaskError, UserError
+from assay.errors import TaskError
 from assay.http.messages import RequestHead, Response
 from tests.environments.services.test_machines import DOOR
+from tests.optional import require_browser
 
 from .test_page_search import TREE
 
@@ -46,10 +46,7 @@ async def request(address: str, method: str, path: str, body: bytes = b"", **hea
 @asynccontextmanager
 async def recorded(tmp_path: Path, **options: Any) -> AsyncIterator[tuple[FakeAttempt, str, asyncio.Task[None]]]:
     """Yields an attempt of a person at a door with a lamp, the address of their page, and the agent at work."""
-    try:
-        find_program()
-    except UserError as exc:
-        pytest.skip(str(exc))
+    require_browser()
     world = SiteWorld({"machines": [DOOR], "site": {"theme": 5}}, 5)
     attempt = FakeAttempt(task=fake_task("Light the lamp."), tools=world)
     file = tmp_path / "address"

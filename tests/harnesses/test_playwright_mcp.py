@@ -8,13 +8,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from assay.environments.browser.chromium import find_program
-from assay.errors import UserError
 from assay.learning.conversation import stored_pictures
 from assay.records import Trajectory
 from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.store import RunStore, audit
+from tests.optional import require_browser
 
 from .playwright_model import SITE
 
@@ -27,10 +26,7 @@ TASK = "family:sites,site=museum,n=1,least=3,most=7"
 def need_browser(need_installed: Callable[[str], None]) -> None:
     """Skips where Playwright MCP (by npm) or Chromium is absent."""
     need_installed("playwright-mcp")
-    try:
-        find_program()
-    except UserError as exc:
-        pytest.skip(str(exc))
+    require_browser()
 
 
 async def run(tmp_path: Path, harness: str, task: str = TASK) -> tuple[Trajectory, RunStore]:

@@ -11,10 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from assay.environments.browser.chromium import find_program
 from assay.environments.services.plans import play
 from assay.environments.services.world import ServiceWorld
-from assay.errors import UserError
 from assay.learning.export.config import WriteConfig
 from assay.learning.export.exporting import export_for_training
 from assay.learning.export.interface import ExportSource
@@ -27,6 +25,7 @@ from assay.settings import Settings
 from assay.synthesis.sites.family import SiteTasks
 from assay.verify.interface import WorldInput
 from assay.verify.state_check import StateCheck
+from tests.optional import require_browser
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 OPTIONS: dict[str, Any] = {"site": "museum", "least": 2, "most": 5}
@@ -35,10 +34,7 @@ TASKS = "family:sites,site=museum,n=3,seed=3,least=2,most=5"
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    try:
-        find_program()
-    except UserError as exc:
-        pytest.skip(str(exc))
+    require_browser()
     folder = tmp_path_factory.mktemp("swapped")
     settings = Settings(folder / "cache", folder / "store")
     for agent, options in (("oracle", {}), ("random-world", {"steps": 12})):

@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from assay.environments.browser.chromium import find_program
 from assay.environments.services.pages.theme import draw_theme
 from assay.errors import UserError
 from assay.rollout import RunConfig, Tally, start_run
@@ -14,6 +13,7 @@ from assay.rollout.rejudge.config import ReplayConfig
 from assay.rollout.rejudge.replay import ReplayReport, replay
 from assay.settings import Settings
 from assay.store import RunStore
+from tests.optional import require_browser
 
 SITE = "family:sites,site=museum,n=1,seed=1,least=4,most=8"
 SHOP = "family:services,app=shop,interface=pages,level=explicit,n=1,seed=4,writes=1"
@@ -34,10 +34,7 @@ def unlike(seed: int = HOME) -> int:
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    try:
-        find_program()
-    except UserError as exc:
-        pytest.skip(str(exc))
+    require_browser()
     folder = tmp_path_factory.mktemp("carried")
     settings = Settings(folder / "cache", folder / "store")
     for name, tasks in (("site", SITE), ("shop", SHOP)):

@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 
 from assay.analysis.semi_online import PATCHED, replayed_steps_of
 from assay.cli.app import build_app
-from assay.environments.browser.chromium import find_program
 from assay.errors import UserError
 from assay.rollout.config import RunConfig
 from assay.rollout.progress import Tally
@@ -21,6 +20,7 @@ from assay.rollout.rejudge.semi_online import replay_semi_online
 from assay.rollout.runs import start_run
 from assay.settings import Settings
 from assay.store import RunStore
+from tests.optional import require_browser
 
 SITES = "family:sites,site=bakery,least=4,most=6,n=3"
 
@@ -42,10 +42,7 @@ def command(folder: Path, *words: str) -> Any:
 @pytest.mark.long
 @pytest.mark.timeout(600)
 async def test_the_better_an_agent_the_higher_its_score_and_its_live_success(tmp_path: Path) -> None:
-    try:
-        find_program()
-    except UserError as exc:
-        pytest.skip(str(exc))
+    require_browser()
     await live(tmp_path, "experts", "oracle")
     agents: list[tuple[str, dict[str, Any]]] = [
         ("expert", {}),
@@ -96,10 +93,7 @@ async def test_a_replay_that_was_cut_is_not_finished(tmp_path: Path, monkeypatch
     async def cut(*_: Any) -> None:
         raise asyncio.CancelledError
 
-    try:
-        find_program()
-    except UserError as exc:
-        pytest.skip(str(exc))
+    require_browser()
     await live(tmp_path, "experts", "oracle", SITES.replace("n=3", "n=1"))
     monkeypatch.setattr("assay.rollout.rejudge.semi_online.run_attempts", cut)
     with pytest.raises(asyncio.CancelledError):

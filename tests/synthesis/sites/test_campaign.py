@@ -6,10 +6,9 @@ import os
 
 import pytest
 
-from assay.environments.browser.chromium import find_program
 from assay.environments.browser.pool import close_browsers
-from assay.errors import UserError
 from assay.synthesis.sites.domains import DOMAINS
+from tests.optional import require_browser
 from tests.sampling import draw_sample
 from tests.synthesis.sites.campaign import APPS, FORK_EVERY, find_users, play_trial, trials
 
@@ -18,10 +17,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 @pytest.mark.parametrize("group", draw_sample([*APPS, *(domain.name for domain in DOMAINS)], 1))
 async def test_a_task_of_the_campaign_keeps_its_promises(group: str) -> None:
-    try:
-        find_program()
-    except UserError as exc:
-        pytest.skip(str(exc))
+    require_browser()
     (trial,) = trials(seed=FORK_EVERY, group=group, most=1)
     assert trial.has_fork
     try:

@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from assay.cli import main
-from assay.environments.browser.chromium import find_program
 from assay.environments.browser.page_moves import Move, PageAct
 from assay.environments.browser.page_text import PageView, read_view
 from assay.environments.browser.pool import close_browsers
@@ -33,6 +32,7 @@ from assay.synthesis.sites.recovery import NOT_RECORDED, count_transitions, reco
 from assay.verify.interface import WorldInput
 from assay.verify.state_check import StateCheck
 from experiments._drawn_walks import draw_walk
+from tests.optional import require_browser
 
 MUSEUM = draw_machine(next(one for one in DOMAINS if one.name == "museum"), 3)
 
@@ -172,10 +172,7 @@ async def record(settings: Settings, agent: str, run: str, **options: object) ->
 def test_recorded_attempts_become_a_site_that_agents_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    try:
-        find_program()
-    except UserError as exc:
-        pytest.skip(str(exc))
+    require_browser()
     monkeypatch.chdir(tmp_path)
     settings = Settings(tmp_path / "cache", tmp_path / ".assay")
     asyncio.run(record(settings, "oracle", "by-oracle"))

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from assay.environments.browser.chromium import find_program
 from assay.environments.services.machines.search import Step
 from assay.environments.services.outcome import as_json
 from assay.environments.services.plans import PlannedCall, play
@@ -23,6 +22,7 @@ from assay.synthesis.sites.site_walks import GoalReader, SiteWalks, WalkedSite, 
 from assay.synthesis.sites.walk_family import WalkReport, WalkTasks
 from assay.verify.interface import WorldInput
 from assay.verify.state_check import StateCheck
+from tests.optional import require_browser
 
 
 def world_of(task: Task) -> ServiceWorld:
@@ -150,10 +150,7 @@ def test_wrong_options_are_refused(options: dict[str, str], problem: str) -> Non
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("place", [{"site": "bakery"}, {"app": "bank"}])
 async def test_walks_in_a_browser_are_those_of_this_process(place: dict[str, str]) -> None:
-    try:
-        find_program()
-    except UserError as exc:
-        pytest.skip(str(exc))
+    require_browser()
     family = WalkTasks(walks=2, **place)
     tasks, report = await asyncio.to_thread(family.make, 1, 1)
     assert await make_in_browser(family, 1, 1) == (tasks, report)

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from assay.cli import main
-from assay.environments.browser.chromium import find_program
 from assay.environments.services.outcome import expected_changes
 from assay.environments.services.plans import PlannedCall, outcome_key, play, writes
 from assay.environments.services.world import ServiceWorld
@@ -25,6 +24,7 @@ from assay.synthesis.sites.walk_family import WalkReport, WalkTasks
 from assay.synthesis.sites.walk_tree import WalkTree
 from assay.verify.interface import WorldInput
 from assay.verify.state_check import StateCheck
+from tests.optional import require_browser
 
 
 def world_of(task: Task) -> ServiceWorld:
@@ -161,10 +161,7 @@ def test_options_that_cannot_be_are_named() -> None:
 
 @pytest.mark.long
 async def test_plans_end_in_a_browser_as_they_do_by_tools(made: tuple[tuple[Task, ...], WalkReport]) -> None:
-    try:
-        find_program()
-    except UserError as exc:
-        pytest.skip(str(exc))
+    require_browser()
     first, second, *_ = made[0]
     wrong = {**second.environment.parameters, "plan": [{"action": "no_such_tool", "arguments": {}}]}
     broken = msgspec.structs.replace(
