@@ -126,7 +126,7 @@ class LettersTasks(WorldTasks):
 
 
 class _Actor:
-    """What navigator and searchers share: the brief, and their calls."""
+    """Shared by navigator and searchers: the brief, and their calls."""
 
     def __init__(self, attempt: Attempt) -> None:
         found = _BRIEF.search(instruction_of(attempt.task))

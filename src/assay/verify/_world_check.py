@@ -9,6 +9,7 @@ import msgspec
 
 from assay.environments.services.machines.compile import UNRECORDED
 from assay.errors import TaskError
+from assay.records import VerdictKind
 
 from ._ruling import Ruling
 from .cited_evidence import CitedEvidence, verifier_digest
@@ -25,14 +26,16 @@ def read_parameters(given: WorldInput, kind: type[P]) -> P:
         raise TaskError(f"check {given.check.name!r}: {exc}") from exc
 
 
-def make_result(given: WorldInput, ruling: Ruling, cited: CitedEvidence) -> CheckResult:
+def make_result(
+    given: WorldInput, ruling: Ruling, cited: CitedEvidence, *, kind: VerdictKind = "outcome"
+) -> CheckResult:
     """Returns a verdict on calls and rows: nothing that the agent wrote was executed. It is `unknown` for a world that
     was recovered from records, where no record shows what the last step leads to."""
     if _is_unrecorded(given.facts):
         ruling = Ruling("unknown", None, "the attempt did what no record of this recovered site shows the result of")
     verifier = verifier_digest(given.check.kind, given.check.parameters, None)
     verdict = cited.make_verdict(given.check, verifier, ruling, separation="no-agent-code")
-    return CheckResult(verdict, tuple(cited.items))
+    return CheckResult(msgspec.structs.replace(verdict, kind=kind), tuple(cited.items))
 
 
 def _is_unrecorded(facts: Mapping[str, Any]) -> bool:

@@ -66,8 +66,7 @@ class EconomyCheck:
             ruling = _rule(used)
         else:
             ruling = Ruling("unknown", None, "the world does not report its calls")
-        result = make_result(given, ruling, cited)
-        return result._replace(verdict=msgspec.structs.replace(result.verdict, kind="process"))
+        return make_result(given, ruling, cited, kind="process")
 
 
 def _views(parameters: Mapping[str, Any]) -> frozenset[str]:

@@ -19,8 +19,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
 from assay.environments.services.ways import read_ways, similarity
 from assay.errors import TaskError
 from assay.verify._ruling import Ruling
@@ -72,8 +70,7 @@ class PointingCheck:
             found = _count(aims, _unreadable(given), path)
             cited.add("audit", POINTING, found._asdict())
             ruling = _rule(found)
-        result = make_result(given, ruling, cited)
-        return result._replace(verdict=msgspec.structs.replace(result.verdict, kind="process"))
+        return make_result(given, ruling, cited, kind="process")
 
 
 def _path(parameters: Mapping[str, Any], calls: Sequence[Any]) -> float:

@@ -82,8 +82,7 @@ class RouteCheck:
             course = await asyncio.to_thread(follow, machine, start, goal, calls)  # the search may take seconds
             cited.add("audit", ROUTE, course._asdict())
             ruling = _rule(course)
-        result = make_result(given, ruling, cited)
-        return result._replace(verdict=msgspec.structs.replace(result.verdict, kind="process"))
+        return make_result(given, ruling, cited, kind="process")
 
 
 def _machine_of(parameters: Mapping[str, Any]) -> tuple[Machine, Start]:

@@ -1,4 +1,4 @@
-"""What tasks demand of a machine: layers, whose names are the same on each, a sandbox, and GPUs."""
+"""Demands of tasks on a machine: layers, whose names are the same on each, a sandbox, and GPUs."""
 
 from __future__ import annotations
 

@@ -242,7 +242,7 @@ def _refuse_mixed_networks(loaded: LoadedTask, parameters: dict[str, Any]) -> No
 
 
 class MachineNeeds(NamedTuple):
-    """What an attempt needs of the machine where it is made."""
+    """Needs of an attempt that the machine where it is made must meet."""
 
     backend: str | None
     """Name of a sandbox; None: any."""
