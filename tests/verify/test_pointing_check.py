@@ -91,6 +91,13 @@ async def test_calls_that_no_world_could_read_are_malformed() -> None:
     assert verdict.score == pytest.approx((3 / 4 + 1 + 5 / 6) / 3)
 
 
+async def test_calls_that_were_refused_before_the_world_are_malformed() -> None:
+    calls = (ToolCall("a", "click", '{"bid":1}', {"bid": 1}, "bid must be text"), ToolCall("b", "click", "{}", {}))
+    transcript = type("Transcript", (), {"steps": (Step(0, "agent", tool_calls=calls),)})
+    verdict = await judge(AIMS, map(call, PLAN), lambda: transcript)
+    assert verdict.score == pytest.approx((3 / 4 + 1 + 5 / 6) / 3)
+
+
 async def test_only_a_shortest_way_without_a_wrong_act_passes() -> None:
     assert (await judge([AIMS[1]], map(call, PLAN))).status == "pass"
     assert (await judge([AIMS[1], AIMS[3]], map(call, PLAN))).status == "fail"

@@ -67,7 +67,7 @@ class PointingCheck:
             ruling = Ruling("unknown", None, "the world notes no aims (its option aims)")
         else:
             path = await asyncio.to_thread(_path, given.task.environment.parameters, calls)  # the search takes a moment
-            found = _count(aims, _unreadable(given), path)
+            found = _count(aims, _refused(given), path)
             cited.add("audit", POINTING, found._asdict())
             ruling = _rule(found)
         return make_result(given, ruling, cited, kind="process")
@@ -91,18 +91,20 @@ def _path(parameters: Mapping[str, Any], calls: Sequence[Any]) -> float:
     return similarity(ways, taken)
 
 
-def _unreadable(given: WorldInput) -> int:
-    """Returns the number of calls whose arguments were no JSON object, which never reached the world."""
+def _refused(given: WorldInput) -> int:
+    """Returns the number of calls that never reached the world: no JSON object, no known tool, or invalid arguments."""
     if given.transcript is None:
         return 0
-    return sum(call.parsed is None for step in given.transcript().steps for call in step.tool_calls)
+    return sum(
+        call.parsed is None or call.error is not None for step in given.transcript().steps for call in step.tool_calls
+    )
 
 
-def _count(aims: Sequence[Any], unreadable: int, path: float) -> Pointing:
+def _count(aims: Sequence[Any], refused: int, path: float) -> Pointing:
     known = [one for one in aims if isinstance(one, Mapping)]
-    malformed = unreadable + sum(one.get("valid") is not True for one in known)
+    malformed = refused + sum(one.get("valid") is not True for one in known)
     aimed = [one["right"] for one in known if isinstance(one.get("right"), bool)]
-    return Pointing(len(known) + unreadable, malformed, len(aimed), sum(aimed), path)
+    return Pointing(len(known) + refused, malformed, len(aimed), sum(aimed), path)
 
 
 def _rule(found: Pointing) -> Ruling:

@@ -96,7 +96,7 @@ def list_pages() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (find_pages() / "miniwob").glob("*.html")))
 
 
-class _EpisodePlace(NamedTuple):
+class _EpisodeTab(NamedTuple):
     """Where an episode was begun."""
 
     tab: Tab
@@ -135,7 +135,7 @@ class MiniWobWorld:
         self.last_screen: Screen | None = None
         """The page after the last act."""
         self._tools: BrowserTools | None = None
-        self._begun: _EpisodePlace | None = None
+        self._begun: _EpisodeTab | None = None
         self._done, self._reward, self._reason = False, 0.0, ""
         self._steps: list[int] = []
         self._rewards: list[float] = []
@@ -165,7 +165,7 @@ class MiniWobWorld:
             return Observation(text, error=observation.error)
         return observation
 
-    async def _look(self, begun: _EpisodePlace) -> bool:
+    async def _look(self, begun: _EpisodeTab) -> bool:
         """Reads the reward of the episode that was begun off its page; returns whether it has ended."""
         tab, document = begun
         found: Any = None
@@ -239,7 +239,7 @@ class MiniWobWorld:
             try:
                 begin = _BEGIN.replace("SEED", f"'{self.seed}'").replace("LENGTH", str(EPISODE_MS))
                 tab = tools.context.current_tab()
-                self._begun = _EpisodePlace(tab, tab.document)
+                self._begun = _EpisodeTab(tab, tab.document)
                 # The page runs both in this order, so that reading costs no further round trip.
                 said, _ = await asyncio.gather(_evaluate(tab, begin), tab.read())
                 self.utterance = str(said)
