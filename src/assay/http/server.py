@@ -16,22 +16,23 @@ import logging
 import resource
 import socket
 import ssl
-import sys
 from collections import deque
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from email.utils import formatdate
 from http import HTTPStatus
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import httptools
 import msgspec
 
 from .messages import BufferedConnection, RequestHead, Response, allocate_read_buffer
+from .prompt_tasks import TaskPool
 
 _log = logging.getLogger(__name__)
 MAX_HEAD_BYTES = 64 * 1024
 """Maximum bytes of a header section; the first read may be longer."""
 MAX_HEADERS = 200
+MAX_IDLE_TASKS = 64
 MAX_PIPELINED = 32
 """Maximum pipelined requests on one connection."""
 LINGER_S = 1.0
@@ -44,14 +45,6 @@ _REASONS = {status.value: status.phrase for status in HTTPStatus}
 _INTERNAL_ERROR = Response(500, b'{"error":{"message":"internal server error"}}', {})
 _JSON_OK_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 _MALFORMED = b"invalid HTTP request"
-
-
-def _begin(answer: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> asyncio.Task[None]:
-    """Starts a task; from Python 3.12 on at once, so that an answer that waits for nothing takes no turn of the
-    loop."""
-    if sys.version_info >= (3, 12):
-        return asyncio.Task(answer, loop=loop, eager_start=True)
-    return loop.create_task(answer)
 
 
 class RequestHandler(Protocol):
@@ -103,6 +96,7 @@ class HttpServer:
         self.connections: set[_Connection] = set()
         self.date = b""
         self.buffer = allocate_read_buffer()
+        self.tasks = TaskPool(MAX_IDLE_TASKS)
         self._listeners: set[asyncio.Server] = set()
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -118,6 +112,7 @@ class HttpServer:
         self._listeners.clear()
         if self._sweeper is not None:
             self._sweeper.cancel()
+        self.tasks.close()
         answering = [connection.task for connection in self.connections if connection.task is not None]
         if answering:
             unfinished = (await asyncio.wait(answering, timeout=SHUTDOWN_S))[1]
@@ -321,8 +316,8 @@ class _Connection(BufferedConnection):
             reply.send(request.refusal or _INTERNAL_ERROR, linger=self._ignoring_input)
             return False
         self.deadline = None
-        task = _begin(self._answer(request.call, reply), self._loop)
-        if not task.done():
+        task = self._server.tasks.run(self._answer(request.call, reply))
+        if not reply.is_over:
             self.task = task
         return self.task is not None  # an answer that is complete may have started the next one
 
@@ -408,6 +403,8 @@ class ResponseWriter:
         self._request = request
         self._head_sent = False
         self._ended = False
+        self.is_over = False
+        """Nothing more is done for the request."""
 
     @property
     def connected(self) -> bool:
@@ -459,6 +456,7 @@ class ResponseWriter:
 
     def close_unfinished(self) -> None:
         """Aborts the connection after an incomplete response, so that the client does not take it for complete."""
+        self.is_over = True
         if not self._head_sent:
             self.send(_INTERNAL_ERROR, linger=True)
         elif not self._ended and self.connected:
