@@ -11,7 +11,7 @@ Not for tokens: the certificate covers the effect of rewriting on them.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -138,9 +138,15 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
 
 
 class CallTree:
-    """The calls of one session. Memory grows with their new messages: what calls share is held once."""
+    """The calls of one session. Memory grows with their new messages: what calls share is held once.
 
-    def __init__(self) -> None:
+    `measure` gives the size of messages or tools in bytes.
+    """
+
+    def __init__(self, measure: Callable[[Any], int] | None = None) -> None:
+        self.size = 0
+        """Bytes of all messages and tools that are held, by `measure`; 0 without it."""
+        self._measure = measure
         self._nodes: dict[str, CallNode] = {}
         self._by_answer: dict[int, str] = {}
         """Key of a request and its answer, to the call."""
@@ -253,6 +259,8 @@ class CallTree:
         log = self._with_shared_objects(placement, relative, new)
         if relative is not None and relative.tool_list == tools:
             tools = relative.tool_list
+        elif self._measure is not None:
+            self.size += self._measure(tools)
         node = CallNode(
             call_id, branch, parent, log, len(placement.extension), tools, answer, placement.tools, placement.lineage
         )
@@ -310,7 +318,7 @@ class CallTree:
         known, keys, own = extension.length, extension.keys, [*new]
         log = extension.log
         if relative is None:
-            return log.append(known, own, keys)
+            return self._append(log, known, own, keys)
         begins = known > 0 and relative.length == known and relative.log.key_at(known - 1) == log.key_at(known - 1)
         if begins or relative.length == 0:
             if own and relative.answer is not None and own[0] == relative.answer:
@@ -322,8 +330,13 @@ class CallTree:
             else:
                 count, own[shared] = shared, relative.answer
             if count and relative.log.key_at(count - 1) == keys[count - 1]:
-                return relative.log.append(count, own[count:], keys[count:])
-        return log.append(known, own, keys)
+                return self._append(relative.log, count, own[count:], keys[count:])
+        return self._append(log, known, own, keys)
+
+    def _append(self, log: _PrefixLog, length: int, messages: Sequence[Message], keys: Sequence[int]) -> _PrefixLog:
+        if self._measure is not None:
+            self.size += self._measure(messages)
+        return log.append(length, messages, keys)
 
     def _find_parent(self, messages: Sequence[Message], extension: _Extension, offset: int = 0) -> CallNode | None:
         """Returns the call whose request and answer are the longest prefix of these messages; `offset` messages before
