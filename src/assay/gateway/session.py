@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from assay.errors import AssayError, LimitReached, ProviderError
 
-from .call_tree import CallTree, Placement
+from .call_tree import CallNode, CallTree, Placement
 from .dialects import ApiProblem, ParsedRequest
 from .interface import CallHooks, Exchange, OnDeltas
 from .model import Model, ModelAnswer
@@ -110,15 +110,15 @@ class GatewaySession:
             placement = replace(placement, branch=None, cause=answered.cause)
         if placement is not call.placement:
             call = replace(call, placement=placement)
-        self.call_tree.add(call.id, placement, call.parsed.request, answered.reply.message)
-        await self._hooks.after(self._exchange(call, answered, None, raw_response, delivered=delivered))
+        node = self.call_tree.add(call.id, placement, call.parsed.request, answered.reply.message)
+        await self._hooks.after(self._exchange(call, node, answered, None, raw_response, delivered=delivered))
 
     async def fail(self, call: PendingCall, error: str) -> None:
         """Records a failed call."""
         self._release(call)
         call = replace(call, placement=self.call_tree.settle(call.placement, call.parsed.request))
-        self.call_tree.add(call.id, call.placement, call.parsed.request, None)
-        await self._hooks.after(self._exchange(call, None, error, b"", delivered=False))
+        node = self.call_tree.add(call.id, call.placement, call.parsed.request, None)
+        await self._hooks.after(self._exchange(call, node, None, error, b"", delivered=False))
 
     def _release(self, call: PendingCall) -> None:
         """Ends a call, and counts what is held of it beside the call tree."""
@@ -128,6 +128,7 @@ class GatewaySession:
     def _exchange(
         self,
         call: PendingCall,
+        node: CallNode,
         answered: ModelAnswer | None,
         error: str | None,
         raw_response: bytes,
@@ -137,7 +138,7 @@ class GatewaySession:
         placement = call.placement
         return Exchange(
             id=call.id,
-            request=call.parsed.request,
+            request=replace(call.parsed.request, tools=node.tool_list),  # one object for calls with the same tools
             reply=answered.reply if answered else None,
             error=error,
             model=self.model.name,
