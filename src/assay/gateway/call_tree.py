@@ -329,11 +329,9 @@ class CallTree:
             if own and relative.answer is not None and is_same_json(own[0], relative.answer):
                 own[0] = relative.answer
         elif not known:
-            shared = self._common_prefix_length(relative.messages, own)
-            if shared < relative.length or not is_same_json(own[shared : shared + 1], [relative.answer]):
-                count = shared
-            else:
-                count, own[shared] = shared, relative.answer
+            count, answer = self._common_prefix_length(relative.messages, own), relative.answer
+            if count == relative.length and answer is not None and is_same_json(own[count : count + 1], [answer]):
+                own[count] = answer
             if count and relative.log.key_at(count - 1) == keys[count - 1]:
                 return self._append(relative.log, count, own[count:], keys[count:])
         return self._append(log, known, own, keys)
