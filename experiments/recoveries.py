@@ -3,14 +3,12 @@
 Forms (`_forms_world`): the memory is of 40 attempts at tasks of their own; three arms make 60 others with the same
 seeds: none; `recover`; and a placebo, whose recoveries are the same texts, each under the signature of another error.
 
-    python -m experiments.recoveries
+    python -m experiments.recoveries --record
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import tempfile
 from pathlib import Path
 
 import msgspec
@@ -21,10 +19,14 @@ from assay.learning.skills.chained_file import ChainedFile
 from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.store import RunStore, final_rows
-from experiments._paired import arm_cells
+
+from ._command import make_parser, open_recording, open_store
+from ._paired import arm_cells
+from ._results import Table
 
 WORLD = Path(__file__).with_name("_forms_world.py").resolve()
 ARMS = ("none", "recover", "placebo")
+SEEDS = (1, 2, 3, 4, 5)
 
 
 async def make_attempts(settings: Settings, name: str, n: int, seed: int, memory: Path | None) -> list[float]:
@@ -70,17 +72,14 @@ async def run_seed(seed: int, settings: Settings, *, learnt: int = 40, held_out:
 
 
 def main() -> None:
-    """Runs all seeds and prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        settings = msgspec.structs.replace(Settings.from_environment(), store=Path(scratch))
-        results = [asyncio.run(run_seed(seed, settings)) for seed in given.seeds]
-    print("| arm | passed | by seed | against none [95%] |\n|---|---:|---:|---:|")
-    for arm in ARMS:
-        none = None if arm == "none" else [result["none"] for result in results]
-        print(f"| {arm} | {arm_cells([result[arm] for result in results], none)} |")
+    """Runs all seeds."""
+    given = make_parser(__doc__, seeds=SEEDS).parse_args()
+    recording = open_recording("recoveries", "recoveries", given, __doc__, SEEDS)
+    with open_store(given.store) as settings:
+        results = [asyncio.run(run_seed(seed, settings)) for seed in recording.seeds]
+    none = [result["none"] for result in results]
+    rows = [[arm, *arm_cells([result[arm] for result in results], None if arm == "none" else none)] for arm in ARMS]
+    recording.write({"arms": Table(["arm", "passed", "by seed", "against none [95%]"], rows)})
 
 
 if __name__ == "__main__":
