@@ -11,17 +11,12 @@ known. `--record` writes the figures with commit and seeds.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import random
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import Any
-
-import msgspec
 
 from assay.learning.reading import RunReader
 from assay.learning.rows_config import RowsConfig
@@ -34,8 +29,9 @@ from assay.synthesis.sites.drawing import draw_machine
 from assay.synthesis.sites.recorded_walks import RecordedWalk, read_walk
 from assay.synthesis.sites.recovery import TransitionCounts, count_transitions, recover, share_predicted
 
+from ._command import make_parser, open_recording, open_store
 from ._drawn_walks import POLICIES, draw_walk
-from ._results import Recording, Table
+from ._results import Table
 
 SEEDS = (1, 2, 3)
 COUNTS = (2, 4, 8, 16, 32, 64)
@@ -161,16 +157,13 @@ def _table(rows: Sequence[dict[str, Any]], first: dict[str, str]) -> Table:
 
 def main() -> None:
     """Runs one of the two parts."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("drawn", "recorded"))
+    parser = make_parser(__doc__, ("drawn", "recorded"))
     parser.add_argument("sources", nargs="*", default=["museum", "shop"])
-    parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")
-    parser.add_argument("--record", action="store_true", help="write the result to experiments/results")
     given = parser.parse_args()
-    words = f"python -m experiments.recovered_sites {given.part}"
+    words = f"recovered_sites {given.part}"
     if given.part == "drawn":
         plan = f"{len(DOMAINS)} sites a seed, {HELD} walks held out of each of {len(POLICIES)} agents, {STEPS} steps"
-        recording = Recording("recovered-sites-drawn", words, SEEDS, plan, enabled=given.record)
+        recording = open_recording("recovered-sites-drawn", words, given, plan, SEEDS)
         rows = _drawn(SEEDS)
         every = [row for row in rows if row["held"] == "all"]
         agents = [row for row in rows if row["held"] != "all"]
@@ -181,9 +174,8 @@ def main() -> None:
     else:
         plan = f"half of each agent's attempts held out; sites {SITE_AGENTS}, applications {APP_AGENTS}"
         words = " ".join([words, *given.sources])
-        recording = Recording("recovered-sites-recorded", words, SEEDS[:1], plan, enabled=given.record)
-        with tempfile.TemporaryDirectory() as scratch:
-            settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
+        recording = open_recording("recovered-sites-recorded", words, given, plan, SEEDS[:1])
+        with open_store(given.store) as settings:
             rows = asyncio.run(_recorded(given.sources, settings, SEEDS[0]))
         columns = {"source": "source", "reading": "reading", "attempts": "attempts", "held out": "held"}
         tables = {"all": _table(rows, columns)}

@@ -9,12 +9,8 @@ recorded attempts at the same tasks, without the sites. The tables are those of 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-from pathlib import Path
 from typing import Any, NamedTuple
-
-import msgspec
 
 from assay.records import Limits
 from assay.rollout import RunConfig, Tally, start_run
@@ -22,6 +18,8 @@ from assay.rollout.rejudge.config import ReplayConfig
 from assay.rollout.rejudge.semi_online import replay_semi_online
 from assay.settings import Settings
 from assay.store import list_runs
+
+from ._command import make_parser, open_store
 
 TASKS = "family:sites,n=20,least=4,most=8,seed={seed}"
 LIVE_ATTEMPTS, REPLAYS, PATCHES = 1, 3, 4
@@ -87,12 +85,12 @@ async def run_seed(seed: int, settings: Settings) -> list[str]:
 
 def main() -> None:
     """Makes all runs and prints the command that shows the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", type=Path, required=True)
-    parser.add_argument("--seed", type=int, default=11)
+    parser = make_parser(__doc__, seeds=(11,), record=False)
     given = parser.parse_args()
-    settings = msgspec.structs.replace(Settings.from_environment(), store=given.store)
-    runs = asyncio.run(run_seed(given.seed, settings))
+    if given.store is None:
+        parser.error("--store is where `assay stats` reads the runs")
+    with open_store(given.store) as settings:
+        runs = [run for seed in given.seeds for run in asyncio.run(run_seed(seed, settings))]
     print(f"assay stats {' '.join(runs)} --store {given.store} --table semi-online --table agreement")
 
 
