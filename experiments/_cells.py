@@ -26,7 +26,7 @@ from assay.learning.trainer.recipe import (
 from assay.settings import Settings
 from assay.statistics import hierarchical_bootstrap, holm
 
-from ._command import make_parser
+from ._running import make_parser
 
 __all__ = ["AGENT", "MODEL", "SEEDS", "Cell", "Difference", "Place", "arguments", "base", "compared", "run_cells",
            "told_differences", "write_results"]  # fmt: skip

@@ -14,15 +14,15 @@ from statistics import fmean
 from typing import Final, Literal, NamedTuple
 
 from assay.environments.services.pages.theme import Theme, draw_theme
-from assay.rollout import RunConfig, Tally, start_run
+from assay.learning.trainer.rollouts import complete_run
+from assay.rollout import RunConfig, Tally
 from assay.rollout.rejudge.config import ReplayConfig
 from assay.rollout.rejudge.replay import ReplayResult, replay
 from assay.settings import Settings
 from assay.statistics import mean_interval
-from assay.store import list_runs
 
-from ._command import make_parser, open_recording, open_store
 from ._results import Table
+from ._running import make_parser, open_recording, open_store
 
 HOME: Final = 0
 """Seed of the looks of the recorded attempts."""
@@ -55,8 +55,7 @@ async def measure(settings: Settings) -> dict[str, list[Carried]]:
     found: dict[str, list[Carried]] = {arm: [] for arm in ARMS}
     for source, tasks in SOURCES.items():
         name = f"home-{source}"
-        if name not in list_runs(settings.store):
-            await start_run(RunConfig(tasks=(f"{tasks},theme={HOME}",), agent="oracle", run=name), settings, Tally())
+        await complete_run(RunConfig(tasks=(f"{tasks},theme={HOME}",), agent="oracle", run=name), settings)
         for theme in THEMES:
             for arm in ARMS:
                 today = (f"{tasks},theme={theme}",)

@@ -20,14 +20,14 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from assay.agents.combinators.judges import FinishedTry
+from assay.learning.trainer.rollouts import complete_run
 from assay.records import Limits
-from assay.rollout import RunConfig, Tally, start_run
+from assay.rollout import RunConfig
 from assay.settings import Settings
-from assay.store import AttemptRow, RunStore, final_rows, list_runs
-
-from ._command import make_parser, open_recording, open_store
-from ._paired import mean_cell, range_cell
-from ._results import Table
+from assay.store import AttemptRow, RunStore
+from experiments._paired import mean_cell, range_cell
+from experiments._results import Table
+from experiments._running import make_parser, open_recording, open_store
 
 SEEDS = (1, 2, 3, 4, 5)
 TASKS = 40
@@ -98,13 +98,12 @@ async def run_arm(arm: Arm, tasks: str, seeds: Sequence[int], settings: Settings
     cell = Cell({}, {}, {})
     for seed in seeds:
         name = arm.run_name(tasks, seed)
-        if name not in list_runs(settings.store):
-            agent: dict[str, Any] = {"agent": arm.agent, "agent_options": arm.options}
-            limits = Limits(turns=arm.max_turns)
-            config = RunConfig(tasks=(tasks,), run=name, seed=seed, limits=limits, **agent, **fields)
-            await start_run(config, settings, Tally())
+        agent: dict[str, Any] = {"agent": arm.agent, "agent_options": arm.options}
+        limits = Limits(turns=arm.max_turns)
+        config = RunConfig(tasks=(tasks,), run=name, seed=seed, limits=limits, **agent, **fields)
+        rows = await complete_run(config, settings)
         with RunStore.open(settings.store, name) as store:
-            for row in final_rows(store.attempts()):
+            for row in rows:
                 _add(cell, seed, row, store)
     return cell
 

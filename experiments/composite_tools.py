@@ -30,9 +30,9 @@ from assay.statistics import format_p_value, sign_flip_test
 from assay.store import RunStore, final_rows
 from assay.verdicts import trust_of
 
-from ._command import make_parser, open_recording, open_store
 from ._paired import mean_cell
 from ._results import Bar, Recording, Table
+from ._running import make_parser, open_recording, open_store
 
 SEED, WRITES_SEED, TASKS = 301, 311, 24
 """Seeds of the tasks that are mined; held-out tasks have the next."""

@@ -23,12 +23,12 @@ import msgspec
 from assay.agents.interface import Attempt
 from assay.learning.evolution.evolve import EvolveReport, evolve
 from assay.learning.evolution.recipe import EvolveRecipe
+from assay.learning.trainer.rollouts import complete_run
 from assay.learning.values import learn_value
-from assay.rollout import RunConfig, Tally, start_run
+from assay.rollout import RunConfig
 from assay.settings import Settings
-
-from ._command import make_parser, open_recording, open_store
-from ._results import Table
+from experiments._results import Table
+from experiments._running import make_parser, open_recording, open_store
 
 WORLD = "family:adventure,rooms=5,locks=1"
 ACTS = 60
@@ -71,7 +71,7 @@ async def _options(seed: int, settings: Settings) -> EvolveReport:
 async def _value(seed: int, settings: Settings) -> EvolveReport:
     run, file = f"explored-{seed}", settings.store / f"value-{seed}.json"
     tasks = (f"{WORLD},n=100,seed={seed * 10 + 3}",)
-    await start_run(RunConfig(tasks=tasks, agent="best-first", run=run, seed=seed), settings, Tally())
+    await complete_run(RunConfig(tasks=tasks, agent="best-first", run=run, seed=seed), settings)
     file.write_bytes(msgspec.json.encode(learn_value([run], settings, 0.9).value))
     base = {"value": "novelty", "acts": ACTS, "open_nodes": 500}
     space = {"value": ["novelty", str(file)], "open_nodes": [3, 30, 500]}

@@ -14,14 +14,13 @@ import asyncio
 from pathlib import Path
 
 from assay.learning.memory import add_to_memory
-from assay.rollout import RunConfig, Tally, start_run
+from assay.rollout import RunConfig
 from assay.settings import Settings
-from assay.store import RunStore, final_rows
 
-from ._command import make_parser, open_recording, open_store
 from ._forms_world import OFFICES
 from ._paired import arm_cells
 from ._results import Table
+from ._running import make_parser, open_recording, open_store, run_outcomes
 
 WORLD = Path(__file__).with_name("_forms_world.py").resolve()
 ARMS = ("none", "own", "oracle", "unlinked")
@@ -44,10 +43,7 @@ async def attempt_office(
         tasks=(tasks_of(office, 4, seed),), agent="loop", agent_options=options, model=f"scripted:{WORLD}:answer",
         run=name, seed=seed,
     )  # fmt: skip
-    await start_run(config, settings, Tally())
-    with RunStore.open(settings.store, name) as store:
-        rows = sorted(final_rows(store.attempts()), key=lambda row: row.task)
-    return [float(row.outcome == "pass") for row in rows]
+    return list((await run_outcomes(config, settings)).values())
 
 
 async def run_seed(
@@ -58,7 +54,7 @@ async def run_seed(
     for office in offices:
         name = f"known-{seed}-{office}"
         config = RunConfig(tasks=(tasks_of(office, 2, seed + 1_000),), agent="oracle", run=name)
-        await start_run(config, settings, Tally())
+        await run_outcomes(config, settings)
         files[office] = settings.store / f"{name}.jsonl"
         for file in (files[office], every):
             add_to_memory(file, [name], settings)

@@ -24,13 +24,12 @@ from assay.agents.memory import read_memory
 from assay.learning.memory import add_to_memory
 from assay.learning.skills.chained_file import ChainedFile
 from assay.records import Limits
-from assay.rollout import RunConfig, Tally, start_run
+from assay.rollout import RunConfig
 from assay.settings import Settings
-from assay.store import RunStore, final_rows
 
-from ._command import make_parser, open_recording, open_store
 from ._paired import mean_cell, range_cell
 from ._results import Bar, Recording, Table
+from ._running import make_parser, open_recording, open_store, run_outcomes
 
 SEEDS, ROUNDS, TASKS = (1, 2, 3, 4, 5), 6, 40
 
@@ -41,10 +40,7 @@ async def attempt_round(
     """Makes one attempt at each task and returns which passed, in the order of the tasks."""
     options = more | ({} if memory is None else {"memory": str(memory)})
     config = RunConfig(tasks=(tasks,), agent="explorer", agent_options=options, run=name, seed=seed, limits=Limits())
-    await start_run(config, settings, Tally())
-    with RunStore.open(settings.store, name) as store:
-        rows = sorted(final_rows(store.attempts()), key=lambda row: row.task)
-    return [float(row.outcome == "pass") for row in rows]
+    return list((await run_outcomes(config, settings)).values())
 
 
 def keep_passes(memory: Path, passes: Path) -> None:

@@ -17,16 +17,17 @@ from statistics import fmean
 from typing import Any
 
 from assay.learning.memory import add_to_memory
+from assay.learning.trainer.rollouts import complete_run
 from assay.records import Limits
-from assay.rollout import RunConfig, Tally, start_run
+from assay.rollout import RunConfig
 from assay.settings import Settings
 from assay.statistics import mean_interval
-from assay.store import RunStore, final_rows, list_runs
+from assay.store import RunStore, final_rows
 from assay.synthesis.sites.family import SiteTasks
 
-from ._command import make_parser, open_recording, open_store
 from ._paired import mean_cell
 from ._results import Table
+from ._running import make_parser, open_recording, open_store
 
 SITE, SEEDS, OTHER = "library", (1, 2, 3, 4, 5), ("museum", 3)
 SHORT, LONG = {"n": 3, "least": 3, "most": 5}, {"n": 3, "least": 6, "most": 9}
@@ -39,18 +40,17 @@ Outcomes = dict[tuple[int, str], tuple[float, float]]
 async def run_tasks(
     settings: Settings, name: str, site: str, seed: int, lengths: Mapping[str, int], agent: str, **options: Any
 ) -> str:
-    """Makes a run unless the store holds it; returns its name."""
-    if name not in list_runs(settings.store):
-        parts = ",".join(f"{key}={value}" for key, value in {"site": site, **lengths, "seed": seed}.items())
-        config = RunConfig(
-            tasks=(f"family:sites,{parts}",),
-            agent=agent,
-            agent_options=options,
-            run=name,
-            seed=seed,
-            limits=Limits(turns=150),
-        )
-        await start_run(config, settings, Tally())
+    """Makes, resumes or finds a run; returns its name."""
+    parts = ",".join(f"{key}={value}" for key, value in {"site": site, **lengths, "seed": seed}.items())
+    config = RunConfig(
+        tasks=(f"family:sites,{parts}",),
+        agent=agent,
+        agent_options=options,
+        run=name,
+        seed=seed,
+        limits=Limits(turns=150),
+    )
+    await complete_run(config, settings)
     return name
 
 

@@ -31,8 +31,8 @@ from assay.learning.memory import add_to_memory
 from assay.learning.skills.decision import TaskPasses, TrialDesign, decide_trial
 from assay.settings import Settings
 
-from ._command import make_parser, open_recording, open_store
 from ._results import Bar, Recording, Table
+from ._running import make_parser, open_recording, open_store
 from .small_model import FROZEN, PRESENT, WORLD, attempt_all
 
 SEED, SEARCHES, ALPHA = 21, 2_000, 0.05

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from assay.learning.evolution.racing import Race
 
-from ._command import make_parser, open_recording
 from ._results import Table
+from ._running import make_parser, open_recording
 
 SEED, RACES = 5, 300
 TASKS, LOOKS, LEVEL = 96, 8, 0.05

@@ -20,18 +20,18 @@ from typing import Any
 
 from assay.learning.reading import RunReader
 from assay.learning.rows_config import RowsConfig
-from assay.rollout import RunConfig, Tally, start_run
+from assay.learning.trainer.rollouts import complete_run
+from assay.rollout import RunConfig
 from assay.settings import Settings
 from assay.statistics import mean_interval
-from assay.store import list_runs
 from assay.synthesis.sites.domains import DOMAINS
 from assay.synthesis.sites.drawing import draw_machine
 from assay.synthesis.sites.recorded_walks import RecordedWalk, read_walk
 from assay.synthesis.sites.recovery import TransitionCounts, count_transitions, recover, share_predicted
 
-from ._command import make_parser, open_recording, open_store
 from ._drawn_walks import POLICIES, draw_walk
 from ._results import Table
+from ._running import make_parser, open_recording, open_store
 
 SEEDS = (1, 2, 3)
 COUNTS = (2, 4, 8, 16, 32, 64)
@@ -104,8 +104,7 @@ async def _record(source: str, settings: Settings, seed: int) -> dict[str, list[
         config = RunConfig(
             tasks=(tasks,), run=run, agent=agent, agent_options=options, attempts=attempts, seed=seed, concurrency=2
         )
-        if run not in list_runs(settings.store):
-            await start_run(config, settings, Tally())
+        await complete_run(config, settings)
         with RunReader.open(settings, run, RowsConfig()) as reader:
             walks[agent] = [walk for one in reader.trajectories() if (walk := read_walk(one)).moves]
     start = Counter(walk.start for ones in walks.values() for walk in ones).most_common(1)[0][0]

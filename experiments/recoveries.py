@@ -16,13 +16,12 @@ import msgspec
 from assay.agents.memory import MemoryItem, MemoryRecord, read_memory
 from assay.learning.memory import add_to_memory
 from assay.learning.skills.chained_file import ChainedFile
-from assay.rollout import RunConfig, Tally, start_run
+from assay.rollout import RunConfig
 from assay.settings import Settings
-from assay.store import RunStore, final_rows
 
-from ._command import make_parser, open_recording, open_store
 from ._paired import arm_cells
 from ._results import Table
+from ._running import make_parser, open_recording, open_store, run_outcomes
 
 WORLD = Path(__file__).with_name("_forms_world.py").resolve()
 ARMS = ("none", "recover", "placebo")
@@ -38,10 +37,7 @@ async def make_attempts(settings: Settings, name: str, n: int, seed: int, memory
     config = RunConfig(
         tasks=tasks, agent="loop", agent_options=options, model=f"scripted:{WORLD}:answer", run=name, seed=seed
     )
-    await start_run(config, settings, Tally())
-    with RunStore.open(settings.store, name) as store:
-        rows = sorted(final_rows(store.attempts()), key=lambda row: row.task)
-    return [float(row.outcome == "pass") for row in rows]
+    return list((await run_outcomes(config, settings)).values())
 
 
 def write_placebo(memory: Path, placebo: Path) -> None:
@@ -53,6 +49,7 @@ def write_placebo(memory: Path, placebo: Path) -> None:
     def move(item: MemoryItem) -> MemoryItem:
         return msgspec.structs.replace(item, when=other[item.when]) if item.kind == "recovery" else item
 
+    placebo.unlink(missing_ok=True)
     previous = ""
     with ChainedFile(placebo, MemoryRecord).locked() as append:
         for record in records:

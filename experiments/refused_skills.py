@@ -32,8 +32,8 @@ from assay.learning.skills.trial_config import TrialConfig
 from assay.settings import Settings
 from assay.tasks import find_tasks
 
-from ._command import make_parser, open_recording, open_store
 from ._results import Bar, Recording, Table
+from ._running import make_parser, open_recording, open_store
 from .repair_priors import PACKAGES, count_factors, make_faults, write_priors
 
 BUDGET, SEED, ALPHA, HARM_ATTEMPTS = 20, 32, 0.0125, 3

@@ -22,8 +22,8 @@ from assay.learning.evolution.evolve import EvolveReport, evolve
 from assay.learning.evolution.recipe import EvolveRecipe
 from assay.settings import Settings
 
-from ._command import make_parser, open_recording, open_store
 from ._results import Recording, Table
+from ._running import make_parser, open_recording, open_store
 
 SEEDS = (1, 2)
 BASE = {"budget": 20, "batch": 20, "cpu_s": 3.0}

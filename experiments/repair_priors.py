@@ -25,8 +25,8 @@ from assay.code.source import SourceError
 from assay.learning.skills.folder import SKILL_FILE, SkillFolder, validate_skill, write_skill
 from assay.learning.skills.front_matter import render_front_matter
 
-from ._command import make_parser, open_recording
 from ._results import Table
+from ._running import make_parser, open_recording
 
 PACKAGES = (
     "aiohttp", "attr", "charset_normalizer", "click", "coverage", "dateutil", "grimp", "hypothesis", "jinja2",

@@ -33,9 +33,9 @@ from assay.rollout import RunConfig
 from assay.settings import Settings
 from assay.store import RunStore, final_rows
 
-from ._command import make_parser, open_recording, open_store
 from ._paired import mean_cell
 from ._results import Recording, Table
+from ._running import make_parser, open_recording, open_store
 from .refused_skills import BUDGET
 
 SEEDS, TRIES = (41, 42), 3

@@ -15,11 +15,12 @@ from typing import Any
 
 from assay.analysis.refusals import sum_refusals
 from assay.cli.refusal_table import read_refusals, refusal_rows
-from assay.rollout import RunConfig, Tally, start_run
+from assay.learning.trainer.rollouts import complete_run
+from assay.rollout import RunConfig
 from assay.settings import Settings
 
-from ._command import make_parser, open_recording, open_store
 from ._results import Table
+from ._running import make_parser, open_recording, open_store
 
 SEEDS = (1, 2, 3, 4, 5)
 HERE = Path(__file__).with_name("_desk_world.py")
@@ -53,7 +54,7 @@ async def _run(settings: Settings, seeds: Sequence[int]) -> list[str]:
         for seed in seeds:
             names.append(f"arm{number}-{seed}")
             config = RunConfig(tasks=(TASKS,), agent="team", agent_options=arm, run=names[-1], seed=seed)
-            await start_run(config, settings, Tally())
+            await complete_run(config, settings)
     return names
 
 

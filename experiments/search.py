@@ -31,9 +31,9 @@ from assay.learning.policies import learn_policy
 from assay.learning.values import learn_value
 from assay.settings import Settings
 
-from ._command import make_parser, open_recording, open_store
 from ._paired import mean_cell, range_cell
 from ._results import Bar, Table
+from ._running import make_parser, open_recording, open_store
 from .combinators import Arm, Cell, run_arm
 
 SEEDS = (1, 2, 3, 4, 5)

@@ -26,9 +26,9 @@ from assay.settings import Settings
 from assay.statistics import mean_interval
 from assay.tasks import find_tasks
 
-from ._command import make_parser, open_recording, open_store
 from ._paired import mean_cell, range_cell
 from ._results import Bar, Table
+from ._running import make_parser, open_recording, open_store
 from .teams import make_trajectories
 
 WORLD = Path(__file__).with_name("_letters_world.py").resolve()

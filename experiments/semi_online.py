@@ -12,14 +12,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any, NamedTuple
 
+from assay.learning.trainer.rollouts import complete_run
 from assay.records import Limits
-from assay.rollout import RunConfig, Tally, start_run
+from assay.rollout import RunConfig, Tally
 from assay.rollout.rejudge.config import ReplayConfig
 from assay.rollout.rejudge.semi_online import replay_semi_online
 from assay.settings import Settings
-from assay.store import list_runs
 
-from ._command import make_parser, open_store
+from ._running import make_parser, open_store
 
 TASKS = "family:sites,n=20,least=4,most=8,seed={seed}"
 LIVE_ATTEMPTS, REPLAYS, PATCHES = 1, 3, 4
@@ -49,17 +49,16 @@ ARMS = (
 async def run_arm(arm: Arm, seed: int, settings: Settings) -> tuple[str, ...]:
     """Makes the live run and the replays of an agent, and returns their names."""
     live = f"live-{seed}-{arm.name}"
-    if live not in list_runs(settings.store):
-        config = RunConfig(
-            tasks=(TASKS.format(seed=seed),),
-            agent=arm.agent,
-            agent_options=arm.options,
-            run=live,
-            seed=seed,
-            attempts=LIVE_ATTEMPTS,
-            limits=Limits(turns=TURNS),
-        )
-        await start_run(config, settings, Tally())
+    config = RunConfig(
+        tasks=(TASKS.format(seed=seed),),
+        agent=arm.agent,
+        agent_options=arm.options,
+        run=live,
+        seed=seed,
+        attempts=LIVE_ATTEMPTS,
+        limits=Limits(turns=TURNS),
+    )
+    await complete_run(config, settings)
     replay = ReplayConfig(
         all=True,
         semi_online=True,
@@ -75,9 +74,8 @@ async def run_arm(arm: Arm, seed: int, settings: Settings) -> tuple[str, ...]:
 async def run_seed(seed: int, settings: Settings) -> list[str]:
     """Returns the runs of all agents."""
     oracle, found = f"oracle-{seed}", list[str]()
-    if oracle not in list_runs(settings.store):
-        config = RunConfig(tasks=(TASKS.format(seed=seed),), agent="oracle", run=oracle, seed=seed, limits=Limits())
-        await start_run(config, settings, Tally())
+    config = RunConfig(tasks=(TASKS.format(seed=seed),), agent="oracle", run=oracle, seed=seed, limits=Limits())
+    await complete_run(config, settings)
     for arm in ARMS:
         found += await run_arm(arm, seed, settings)
     return found

@@ -29,8 +29,8 @@ from assay.learning.skills.decision import (
 )
 from assay.statistics import SequentialTest, TaskScore
 
-from ._command import make_parser, open_recording
 from ._results import Bar, Table
+from ._running import make_parser, open_recording
 
 TASKS, ATTEMPTS, ALPHA = 100, 4, 0.05
 Counts = NDArray[np.int64]

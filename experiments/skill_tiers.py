@@ -19,8 +19,8 @@ from assay.learning.skills.tiers import next_tier
 from assay.learning.skills.usage import LEAST_TASKS, VersionUsage
 from assay.statistics import difference_interval
 
-from ._command import make_parser, open_recording
 from ._results import Table
+from ._running import make_parser, open_recording
 
 WEEKS, TASKS, FITTING, ATTEMPTS = 20, 30, 3, 2
 LIBRARIES = {

@@ -27,9 +27,9 @@ from assay.learning.skills.folder import SkillFolder, validate_skill
 from assay.learning.skills.placebo import make_placebo
 from assay.learning.skills.records import Claim, EvidenceRef
 
-from ._command import make_parser, open_recording
 from ._paired import mean_cell, range_cell
 from ._results import Bar, Recording, Table
+from ._running import make_parser, open_recording
 
 SEEDS = (1, 2, 3, 4, 5)
 FIRST, LATER, ROUNDS, HELD_OUT = 3_000, 600, 3, 300

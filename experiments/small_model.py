@@ -31,15 +31,14 @@ from assay.learning.evolution.evolve import EvolveReport, evolve
 from assay.learning.evolution.recipe import EvolveRecipe
 from assay.learning.memory import add_to_memory
 from assay.learning.skills.chained_file import ChainedFile
-from assay.learning.trainer.rollouts import complete_run
 from assay.rollout import RunConfig
 from assay.settings import Settings
 from assay.store import RunStore, final_rows
 from assay.tasks import find_tasks
 
-from ._command import make_parser, open_recording, open_store
 from ._paired import mean_cell
 from ._results import Bar, Recording, Table
+from ._running import make_parser, open_recording, open_store, run_outcomes
 from .locks_world import TOOLS
 
 MODEL = "small:smollm2-135m"
@@ -72,7 +71,7 @@ async def attempt_all(
         run=run,
         concurrency=1,
     )
-    return {row.task: float(row.outcome == "pass") for row in await complete_run(config, settings)}
+    return await run_outcomes(config, settings)
 
 
 async def learn(settings: Settings, seed: int, run: str, tasks: str) -> Path:
@@ -115,6 +114,7 @@ async def run_memory(seed: int, settings: Settings) -> dict[str, Outcomes]:
 
 def relabel(memory: Path, to: Path, digests: Mapping[str, str]) -> None:
     """Writes a memory whose stale records claim to be of the present tasks: what dropping them prevents."""
+    to.unlink(missing_ok=True)
     previous = ""
     with ChainedFile(to, MemoryRecord).locked() as append:
         for record in read_memory(memory):

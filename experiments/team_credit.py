@@ -32,8 +32,8 @@ from assay.rollout.rejudge.config import MarginalsConfig
 from assay.rollout.rejudge.marginals import measure_marginals
 from assay.settings import Settings
 
-from ._command import make_parser, open_recording, open_store
 from ._results import Bar, Recording, Table
+from ._running import make_parser, open_recording, open_store
 from .teams import CREDIT_TEAM, Exact, make_trajectories, run_name, spearman
 
 TASKS = "family:split-constraints,n=6,variables=5,values=4,parts=3,turns=5,seed=23"

@@ -28,18 +28,19 @@ from assay.analysis.actor_usage import actor_usage
 from assay.environments.worlds.split_constraints import SplitConstraints
 from assay.learning.evolution.evolve import evolve
 from assay.learning.evolution.recipe import EvolveRecipe
+from assay.learning.trainer.rollouts import complete_run
 from assay.records import TEAM_SEND, Step, Trajectory
-from assay.rollout import RunConfig, Tally, start_run
+from assay.rollout import RunConfig, Tally
 from assay.rollout.rejudge.config import MarginalsConfig
 from assay.rollout.rejudge.marginals import Marginal, MarginalsReport, measure_marginals
 from assay.settings import Settings
 from assay.statistics import mean_interval
-from assay.store import RunStore, final_rows, list_runs
+from assay.store import RunStore
 from assay.tasks import find_tasks
 
-from ._command import make_parser, open_recording, open_store
 from ._paired import mean_cell, range_cell
 from ._results import Bar, Recording, Table
+from ._running import make_parser, open_recording, open_store
 from .evolution import decision_cells
 
 SEEDS = (1, 2, 3, 4, 5)
@@ -82,11 +83,10 @@ async def make_trajectories(
 ) -> list[Trajectory]:
     """Makes a run, or reads the one that is there."""
     name = run_name(label, seed)
-    if name not in list_runs(settings.store):
-        config = RunConfig(tasks=(tasks,), run=name, seed=seed, agent=agent, agent_options=options)
-        await start_run(config, settings, Tally())
+    config = RunConfig(tasks=(tasks,), run=name, seed=seed, agent=agent, agent_options=options)
+    rows = await complete_run(config, settings)
     with RunStore.open(settings.store, name) as store:
-        return [store.trajectory(row.chain) for row in final_rows(store.attempts())]
+        return [store.trajectory(row.chain) for row in rows]
 
 
 # The channel.

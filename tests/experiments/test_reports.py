@@ -10,8 +10,8 @@ import pytest
 from assay.learning.skills.composites import MinedSkill
 from assay.learning.skills.folder import SkillFolder
 from experiments import composite_tools, memory, search, skill_gate, skills
-from experiments._command import make_parser, open_recording, open_store
 from experiments._results import Recording
+from experiments._running import make_parser, open_recording, open_store
 
 pytestmark = pytest.mark.newest
 

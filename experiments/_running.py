@@ -1,4 +1,4 @@
-"""Command line that the experiments share: seeds, a store for the runs, and a recorded result."""
+"""What running an experiment takes: its command line, a store, and runs that are made, resumed or read."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from pathlib import Path
 
 import msgspec
 
+from assay.learning.trainer.rollouts import complete_run
+from assay.rollout import RunConfig
 from assay.settings import Settings
 
 from ._results import Recording
 
-__all__ = ["make_parser", "open_recording", "open_store"]
+__all__ = ["make_parser", "open_recording", "open_store", "run_outcomes"]
 
 
 def make_parser(
@@ -63,3 +65,9 @@ def open_recording(
     command = f"python -m experiments.{words} --record"
     chosen = getattr(given, "seeds", None) or seeds
     return Recording(name, command, chosen, plan or "", enabled=given.record, planned=seeds)
+
+
+async def run_outcomes(config: RunConfig, settings: Settings) -> dict[str, float]:
+    """Completes a run of one attempt a task; returns by task, in their order, 1 for a pass and 0 for all else."""
+    rows = sorted(await complete_run(config, settings), key=lambda row: row.task)
+    return {row.task: float(row.outcome == "pass") for row in rows}
