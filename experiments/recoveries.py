@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from statistics import fmean
 
 import msgspec
 
@@ -68,15 +69,31 @@ async def run_seed(seed: int, settings: Settings, *, learnt: int = 40, held_out:
     return {arm: await make_attempts(settings, f"{arm}-{seed}", held_out, seed, files[arm]) for arm in ARMS}
 
 
+def count_memory(memory: Path) -> tuple[int, int]:
+    """Returns the passing attempts of a memory, and the errors that it has a recovery of."""
+    records = read_memory(memory)
+    known = {item.when for record in records for item in record.items if item.kind == "recovery"}
+    return sum(record.passed for record in records), len(known)
+
+
 def main() -> None:
     """Runs all seeds."""
     given = make_parser(__doc__, seeds=SEEDS).parse_args()
     recording = open_recording("recoveries", "recoveries", given, __doc__, SEEDS)
     with open_store(given.store) as settings:
         results = [asyncio.run(run_seed(seed, settings)) for seed in recording.seeds]
+        counts = [count_memory(settings.store / f"m-{seed}.jsonl") for seed in recording.seeds]
     none = [result["none"] for result in results]
     rows = [[arm, *arm_cells([result[arm] for result in results], None if arm == "none" else none)] for arm in ARMS]
-    recording.write({"arms": Table(["arm", "passed", "by seed", "against none [95%]"], rows)})
+    seeds = [
+        [str(seed), str(passes), str(known), f"{fmean(result['recover']):.3f}"]
+        for seed, (passes, known), result in zip(recording.seeds, counts, results, strict=True)
+    ]
+    tables = {
+        "arms": Table(["arm", "passed", "by seed", "against none [95%]"], rows),
+        "memories": Table(["seed", "passes in the memory", "errors known of five", "passed with `recover`"], seeds),
+    }
+    recording.write(tables)
 
 
 if __name__ == "__main__":
