@@ -18,10 +18,15 @@ the decisions share the tasks' error budget of 0.05. No placebo arm: no cause of
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import random
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from assay.agents._repair_search import LIKELIHOOD
 from assay.learning.skills.folder import SKILL_FILE, SkillFolder
@@ -33,7 +38,6 @@ from assay.settings import Settings
 from assay.tasks import find_tasks
 
 from ._results import Bar, Recording, Table
-from ._running import make_parser, open_recording, open_store
 from .repair_priors import PACKAGES, count_factors, make_faults, write_priors
 
 BUDGET, SEED, ALPHA, HARM_ATTEMPTS = 20, 32, 0.0125, 3
@@ -117,12 +121,16 @@ def report(found: Mapping[str, TrialRecord | None], recording: Recording) -> Non
 
 def main() -> None:
     """Runs the trials."""
-    parser = make_parser(__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", help="task folders, as `assay demo` makes them")
+    parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")
     parser.add_argument("--only", nargs="+", choices=list(PLAN), default=list(PLAN), help="try only these skills")
+    parser.add_argument("--record", action="store_true", help="writes experiments/results")
     given = parser.parse_args()
-    recording = open_recording("refused-skills", f"refused_skills {given.folder}", given, __doc__, [SEED])
-    with open_store(given.store) as settings:
+    command = f"python -m experiments.refused_skills {given.folder} --record"
+    recording = Recording("refused-skills", command, [SEED], __doc__ or "", enabled=given.record)
+    with tempfile.TemporaryDirectory() as scratch:
+        settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
         task_id = find_tasks((given.folder,))[0].task.id
         library, found = SkillLibrary(settings.store), dict[str, TrialRecord | None]()
         for name in PLAN:
