@@ -58,14 +58,22 @@ async def _run(settings: Settings, seeds: Sequence[int]) -> list[str]:
     return names
 
 
+def _label(agent: str) -> str:
+    """Returns an arm in words, as `in doubt, timid, adviser absent`."""
+    words = agent.removeprefix("team:").replace("-adviser", ", adviser absent")
+    return words.replace("in-doubt", "in doubt").replace(".timid", ", timid")
+
+
 def main() -> None:
     """Runs all arms."""
     given = make_parser(__doc__, seeds=SEEDS).parse_args()
     recording = open_recording("safety-adviser", "safety_adviser", given, __doc__, SEEDS)
     with open_store(given.store) as settings:
         names = asyncio.run(_run(settings, recording.seeds))
-        rows = refusal_rows(sum_refusals(read_refusals(settings.store, names)))
-    recording.write({"refusals": Table(list(rows[0]), [list(row.values()) for row in rows])})
+        found = refusal_rows(sum_refusals(read_refusals(settings.store, names)))
+    columns = [name for name in found[0] if name not in ("agent", "model")]
+    rows = [[_label(one["agent"]), *(one[name] for name in columns)] for one in found]
+    recording.write({"refusals": Table(["the clerk asks", *columns], rows)})
 
 
 if __name__ == "__main__":

@@ -48,9 +48,8 @@ def test_labels_of_no_step_are_shown_without_shares(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr("assay.rollout.rejudge.tier_labels.label_tiers", label_nothing)
     assay(tmp_path, "run", "family:tables,n=1", "--agent", "expert", "--run", "r")
-    tiers = ("weak=random-world", "strong=expert")
-    costs = ("--cost", "weak=1", "--cost", "strong=9")
-    said = assay(tmp_path, "router", "label", "--run", "r", *(word for one in tiers for word in ("--tier", one)), *costs)
+    tiers = ("--tier", "weak=random-world", "--cost", "weak=1", "--tier", "strong=expert", "--cost", "strong=9")
+    said = assay(tmp_path, "router", "label", "--run", "r", *tiers)
     assert said.exit_code == 0
     assert [line.split()[-2:] for line in said.stdout.splitlines()[1:3]] == [["0", "-"]] * 2
     assert "1 further steps have no state that could be rebuilt, and no label: t@0:0" in said.stdout
