@@ -18,17 +18,13 @@ task with their intervals over tasks. No bar: the figures are reported as they a
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
-
-import msgspec
 
 from assay.learning.skills.library import SkillLibrary
 from assay.learning.trainer.rollouts import complete_run
@@ -39,6 +35,7 @@ from assay.store import RunStore, final_rows
 
 from ._paired import mean_cell
 from ._results import Recording, Table
+from ._running import make_parser, open_recording, open_store
 from .refused_skills import BUDGET
 
 SEEDS, TRIES = (41, 42), 3
@@ -177,16 +174,14 @@ async def run(folder: str, settings: Settings, recording: Recording) -> None:
 
 def main() -> None:
     """Runs the experiment."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__, seeds=SEEDS)
     parser.add_argument("folder", help="task folders, as `assay demo` makes them")
-    parser.add_argument("--store", type=Path, required=True, help="store of `experiments.refused_skills`")
-    parser.add_argument("--seeds", type=int, nargs="*", default=list(SEEDS), help="runs that are made here")
-    parser.add_argument("--record", action="store_true", help="writes experiments/results")
     given = parser.parse_args()
-    command = f"python -m experiments.repair_tries {given.folder} --store STORE --record"
-    recording = Recording("repair-tries", command, given.seeds, __doc__ or "", enabled=given.record, planned=SEEDS)
-    settings = msgspec.structs.replace(Settings.from_environment(), store=given.store)
-    asyncio.run(run(given.folder, settings, recording))
+    if given.store is None:
+        parser.error("--store is that of `experiments.refused_skills`")
+    recording = open_recording("repair-tries", f"repair_tries {given.folder} --store STORE", given, __doc__, SEEDS)
+    with open_store(given.store) as settings:
+        asyncio.run(run(given.folder, settings, recording))
 
 
 if __name__ == "__main__":

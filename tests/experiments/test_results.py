@@ -57,8 +57,8 @@ def test_cells_of_a_comparison_show_mean_interval_and_range() -> None:
     assert mean_cell([-0.1, -0.3, -0.2], 20, 1) == "-4.0 [-9.0, +1.0]"
     assert range_cell([0.2, -0.1, 0.0]) == "-0.10 to +0.20"
     base, arm = [[0.0, 1.0], [0.0, 0.0]], [[1.0, 1.0], [0.0, 1.0]]
-    assert arm_cells(base, None) == "0.250 | 0.00 to 0.50 | -"
-    assert arm_cells(arm, base) == f"0.750 | 0.50 to 1.00 | {mean_cell([1, 0, 0, 1])}"
+    assert arm_cells(base, None) == ["0.250", "0.00 to 0.50", "-"]
+    assert arm_cells(arm, base) == ["0.750", "0.50 to 1.00", mean_cell([1, 0, 0, 1])]
 
 
 def test_equal_prompts_are_refused_and_a_better_one_would_not_be() -> None:

@@ -65,7 +65,7 @@ def label(config: TiersConfig, store: StoreOption = None, as_json: JsonOption = 
                 "agent": "-" if name is None else config.tiers[name],
                 "cost of a step": "-" if name is None else f"{found.tiers[name]:g}",
                 "steps": str(counts[name]),
-                "share": f"{counts[name] / len(found.steps):.3f}",
+                "share": f"{counts[name] / len(found.steps):.3f}" if found.steps else "-",
             }
             for name in (*found.tiers, *([None] if None in counts else []))
         ]
