@@ -67,13 +67,14 @@ def test_a_placebo_has_the_mended_steps_under_other_failures_and_the_same_length
              enumerate(("take", "drop", "unlock"))]  # fmt: skip
     rules = ["- look: 2.0000 times as likely as a random act", "- drop a key: 0.5000 times as likely as a random act"]
     front = '---\nname: "stiff"\ndescription: "d"\n---\n'
-    for kept in ([*rules, *lines], lines, [*rules, lines[0]]):
+    prose = ["Read the rules of the office first.", "", "Then fill the form."]
+    for kept in ([*rules, *lines], lines, [*rules, lines[0]], prose):
         text = front + "\n".join(kept) + "\n"
         skill = SkillFolder("stiff", {SKILL_FILE: text.encode()})
         for seed in range(5):
             made = make_placebo(skill, seed).text
             assert (len(made), validate_skill(SkillFolder("stiff", {SKILL_FILE: made.encode()}))) == (len(text), ())
-            assert not set(made.splitlines()) & set(kept)
+            assert not set(made.splitlines()) & {*kept} - {""}
     assert make_placebo(skill, 1).text == make_placebo(skill, 1).text
 
 

@@ -21,9 +21,11 @@ def make_placebo(skill: SkillFolder, seed: int = 0) -> SkillFolder:
     text, body = skill.text, split_text(skill).body
     front, draw = text[: text.rfind(body)] if body else text, random.Random(seed)
     rules = parse_rules(body)
+    has_mends = any(failure_of(line) is not None for line in body.splitlines())
     shuffled = _shuffle_factors(body, rules, draw) if len(rules) > 1 else body
-    shuffled = _shuffle_mends(shuffled, draw)
-    if shuffled == body:
+    if has_mends:
+        shuffled = _shuffle_mends(shuffled, draw)
+    elif len(rules) < 2:
         shuffled = _shuffle_words(body, draw)
     return msgspec.structs.replace(skill, files={SKILL_FILE: (front + shuffled + "\n").encode()})
 
