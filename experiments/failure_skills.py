@@ -38,7 +38,7 @@ from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.store import RunStore, final_rows
 
-from ._paired import arm_cells
+from ._paired import mean_cell, range_cell
 from ._results import Bar, Recording, Table
 
 WORLD = Path(__file__).with_name("_stiff_world.py").resolve()
@@ -110,9 +110,11 @@ def report(found: Sequence[dict[str, list[Outcome]]], recording: Recording) -> N
     """Reports all arms and bars."""
     rows, bars = [], []
     for arm in ARMS:
-        mine, base = ([[task.passed for task in one[name]] for one in found] for name in (arm, "none"))
+        rates = [pass_rate(one[arm]) for one in found]
+        gains = [a.passed - b.passed for one in found for a, b in zip(one[arm], one["none"], strict=True)]
         turns = fmean(task.turns for one in found for task in one[arm])
-        rows.append([arm, *arm_cells(mine, None if arm == "none" else base).split(" | "), f"{turns:.1f}"])
+        gain = "-" if arm == "none" else mean_cell(gains)
+        rows.append([arm, f"{fmean(rates):.3f}", range_cell(rates, ""), gain, f"{turns:.1f}"])
     for other in ("rules", "rules, misplaced mends", "placebo"):
         gains = [pass_rate(one["rules and mends"]) - pass_rate(one[other]) for one in found]
         bar, met = f"rules and mends at least +{GAIN:.2f} over {other}", fmean(gains) >= GAIN
