@@ -29,7 +29,8 @@ from assay.environments.browser.page_text import PageView, read_view
 from assay.environments.browser.screen import PagePicture
 from assay.errors import TaskError, UserError
 from assay.http.messages import BodyBuffer, RequestHead, Response
-from assay.http.server import HttpServer, ResponseWriter, ServerLimits
+from assay.http.response_writer import ResponseWriter
+from assay.http.server import HttpServer, ServerLimits
 from assay.records import Evidence, Observation, ToolCall, canonical_bytes
 
 from ._calls import instruction_of

@@ -16,7 +16,8 @@ import msgspec
 
 from assay.http.bearer import BearerToken
 from assay.http.messages import BodyBuffer, RequestHead, Response, error_response
-from assay.http.server import ResponseWriter, ServerLimits
+from assay.http.response_writer import ResponseWriter
+from assay.http.server import ServerLimits
 
 from .protocol import (
     INVALID_PARAMS,

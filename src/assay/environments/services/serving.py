@@ -15,7 +15,8 @@ from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
 from assay.http.messages import BodyBuffer, RequestHead, Response
-from assay.http.server import HttpServer, ResponseWriter, ServerLimits
+from assay.http.response_writer import ResponseWriter
+from assay.http.server import HttpServer, ServerLimits
 
 from .http import HttpInterface, error
 from .mcp import McpServer

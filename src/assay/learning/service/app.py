@@ -36,7 +36,7 @@ import msgspec
 from assay.errors import AssayError, ProviderError, UserError
 from assay.http.bearer import BearerToken
 from assay.http.messages import BodyBuffer, RequestHead, Response, error_response
-from assay.http.server import ResponseWriter
+from assay.http.response_writer import ResponseWriter
 from assay.store import list_runs
 from assay.tasks.sources import task_count
 

@@ -26,7 +26,8 @@ from assay.http.bearer import BearerToken
 from assay.http.client import ClientLimits, HttpClient, ResponseTooLargeError
 from assay.http.messages import BodyBuffer, RequestHead, Response, error_response
 from assay.http.metrics import MetricsRegistry
-from assay.http.server import ResponseWriter, ServerLimits
+from assay.http.response_writer import ResponseWriter
+from assay.http.server import ServerLimits
 from assay.http.tls import client_tls, is_loopback, server_tls
 
 from .transport import (
