@@ -247,7 +247,7 @@ class MiniWobWorld:
                     await tab.settle(frames=0)
                     await tab.read()
             except ActProblem as exc:
-                raise EnvironmentFailure(f"the page {self.options.page} could not be begun: {exc}") from exc
+                raise EnvironmentFailure(f"the page {self.options.page} could not be started: {exc}") from exc
         return self._tools
 
     def _page_key(self) -> PageKey:
