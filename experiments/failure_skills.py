@@ -56,7 +56,7 @@ async def make_attempts(settings: Settings, name: str, n: int, seed: int, skill:
     options: dict[str, object] = {}
     if skill is not None:
         folder = settings.store / "folders" / name
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / SKILL_FILE).write_bytes(skill.files[SKILL_FILE])
         options["skill"] = str(folder)
     config = RunConfig(
@@ -119,20 +119,21 @@ def report(found: Sequence[dict[str, list[Outcome]]], recording: Recording) -> N
     recording.write({"arms": Table(["arm", "passed", "by seed", "gain over none [95%]", "turns"], rows)}, bars)
 
 
-async def run_all(recording: Recording) -> None:
-    """Runs all seeds, in a store that is thrown away."""
+async def run_all(settings: Settings, recording: Recording) -> None:
+    """Runs all seeds."""
     found = []
-    with open_store(None) as settings:
-        for seed in recording.seeds:
-            found.append(await run_seed(seed, settings))
-            print(seed, {arm: round(pass_rate(one), 3) for arm, one in found[-1].items()}, flush=True)
+    for seed in recording.seeds:
+        found.append(await run_seed(seed, settings))
+        print(seed, {arm: round(pass_rate(one), 3) for arm, one in found[-1].items()}, flush=True)
     report(found, recording)
 
 
 def main() -> None:
     """Runs the experiment."""
-    given = make_parser(__doc__, seeds=SEEDS, store=False).parse_args()
-    asyncio.run(run_all(open_recording("failure-skills", "failure_skills", given, __doc__, SEEDS)))
+    given = make_parser(__doc__, seeds=SEEDS).parse_args()
+    recording = open_recording("failure-skills", "failure_skills", given, __doc__, SEEDS)
+    with open_store(given.store) as settings:
+        asyncio.run(run_all(settings, recording))
 
 
 if __name__ == "__main__":

@@ -44,9 +44,11 @@ record prompt-null prompt_null
 record team-credit team_credit
 record team-credit team_credit --fresh
 record entropy-search search
+record entropy-budgets entropy_budgets
+record failure-skills failure_skills
 if [ -d "$DEMO" ]; then
     record refused-skills refused_skills "$DEMO"
-    record refused-skills repair_tries "$DEMO"  # of the attempts in that store
+    record refused-skills repair_tries  # of the attempts in that store
     record repair-evolution repair_evolution "$DEMO"
 fi
 "$python" -m experiments.pages
