@@ -61,6 +61,8 @@ class ResponseWriter:
         self._framing = framing
         self._head_sent = False
         self._ended = False
+        self.is_over = False
+        """Nothing more is done for the request."""
 
     @property
     def connected(self) -> bool:
@@ -112,6 +114,7 @@ class ResponseWriter:
 
     def close_unfinished(self) -> None:
         """Aborts the connection after an incomplete response, so that the client does not take it for complete."""
+        self.is_over = True
         if not self._head_sent:
             self.send(INTERNAL_ERROR, linger=True)
         elif not self._ended and self.connected:

@@ -19,22 +19,22 @@ import logging
 import resource
 import socket
 import ssl
-import sys
 from collections import deque
-from collections.abc import Coroutine
 from email.utils import formatdate
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import httptools
 import msgspec
 
 from .messages import BufferedConnection, RequestHead, Response, allocate_read_buffer
+from .prompt_tasks import TaskPool
 from .response_writer import INTERNAL_ERROR, ResponseFraming, ResponseWriter
 
 _log = logging.getLogger(__name__)
 MAX_HEAD_BYTES = 64 * 1024
 """Maximum bytes of a header section; the first read may be longer."""
 MAX_HEADERS = 200
+MAX_IDLE_TASKS = 64
 MAX_PIPELINED = 32
 """Maximum pipelined requests on one connection."""
 IDLE_S = 75.0
@@ -43,14 +43,6 @@ SWEEP_S = 0.25
 """Interval in seconds of the timeout sweep, and the error of all timeouts here."""
 _OVERLOADED = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _MALFORMED = b"invalid HTTP request"
-
-
-def _begin(answer: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> asyncio.Task[None]:
-    """Starts a task; from Python 3.12 on at once, so that an answer that waits for nothing takes no turn of the
-    loop."""
-    if sys.version_info >= (3, 12):
-        return asyncio.Task(answer, loop=loop, eager_start=True)
-    return loop.create_task(answer)
 
 
 class RequestHandler(Protocol):
@@ -108,6 +100,7 @@ class HttpServer:
         self.connections: set[_Connection] = set()
         self.date = b""
         self.buffer = allocate_read_buffer()
+        self.tasks = TaskPool(MAX_IDLE_TASKS)
         self._listeners: set[asyncio.Server] = set()
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -123,6 +116,7 @@ class HttpServer:
         self._listeners.clear()
         if self._sweeper is not None:
             self._sweeper.cancel()
+        self.tasks.close()
         answering = [connection.task for connection in self.connections if connection.task is not None]
         if answering:
             unfinished = (await asyncio.wait(answering, timeout=SHUTDOWN_S))[1]
@@ -335,8 +329,8 @@ class _Connection(BufferedConnection):
             reply.send(request.refusal or INTERNAL_ERROR, linger=self._ignoring_input)
             return False
         self.deadline = None
-        task = _begin(self._answer(request.call, reply), self._loop)
-        if not task.done():
+        task = self._server.tasks.run(self._answer(request.call, reply))
+        if not reply.is_over:
             self.task = task
         return self.task is not None  # an answer that is complete may have started the next one
 

@@ -19,7 +19,7 @@ from blake3 import blake3
 from assay.environments.interface import Backend, Image
 from assay.environments.workspace import _layers
 from assay.environments.workspace._context import Context
-from assay.environments.workspace._run import BuildCommand, BuildOptions, execute, store_layer
+from assay.environments.workspace._run import BuildCommand, BuildOptions, execute, store_pinned
 from assay.environments.workspace.dockerfile import Heredoc, Instruction, Stage, expand, split_words
 from assay.environments.workspace.spec import environment
 from assay.errors import UserError
@@ -253,7 +253,7 @@ class StageBuilder:
         """Moves the pending layer into the cache, under its content address."""
         if self._pending is None:
             return
-        self.layers.append(store_layer(self._pending, self.options.cache / "images"))
+        self.layers.append(store_pinned(self._pending, self.options))
         self._pending = None
 
     async def _run_command(self, instruction: Instruction, backend: Backend | None) -> None:

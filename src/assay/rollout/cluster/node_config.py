@@ -39,5 +39,8 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     backend: str | None = None
     """The sandbox of this node's attempts in place of the run's: `namespaces`, `bubblewrap`, `podman`, `docker` or
     `process`, which the run must allow."""
+    cache_gib: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    """GiB of layers of sandboxes in this machine's cache. Above it those that are not in use are removed, the least
+    recently used first; default: $ASSAY_CACHE_GIB, else all stay."""
     own_layers: bool = False
     """Make all layers of tasks' sandboxes on this machine, and share none with other machines through the place."""
