@@ -115,7 +115,8 @@ def _add(cell: Cell, seed: int, row: AttemptRow, store: RunStore) -> None:
     for item in store.trajectory(row.chain).evidence:
         if item.kind == "pick" and item.data["judge"] is not None:
             said = [one["score"] for one in item.data["tries"] if one["branch"] == item.data["picked"]]
-            cell.said[key] = float(said[-1])
+            if said:  # none where the attempt was stopped within its first try
+                cell.said[key] = float(said[-1])
 
 
 def _by_task(cell: dict[tuple[int, str], float]) -> dict[str, float]:

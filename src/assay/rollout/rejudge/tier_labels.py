@@ -37,7 +37,7 @@ from assay.rollout.rejudge.replay import replay_obstacle, select_attempts
 from assay.rollout.run_manifest import new_run_name
 from assay.rollout.runs import RunResources, open_resources, run_attempts
 from assay.rollout.schedule.allocation import Anchor
-from assay.rollout.schedule.fork_states import ForkOrigin, anchor_after, fork_config, fork_states
+from assay.rollout.schedule.fork_states import ForkOrigin, anchor_after, fork_states, plan_fork
 from assay.settings import Settings
 from assay.store import AttemptRow, RunStore, current_verdicts_by_chain, final_rows
 from assay.tasks import LoadedTask
@@ -204,18 +204,16 @@ async def _try_tier(
 def _plan(unit: _Unit, number: int, tier: _Tier, origin: ForkOrigin) -> PlannedAttempt:
     attempt, step, agent = unit.trajectory.attempt, len(unit.steps), tier.resources.agent
     data = {"chain": unit.trajectory.chain, "attempt": attempt, "step": step, "tier": tier.name}
-    return PlannedAttempt(
+    plan = PlannedAttempt(
         id=f"{attempt}+step-{step}+{tier.name}@{number}",
         loaded=unit.loaded,
         number=number,
         seed=attempt_seed(unit.trajectory.started.seed, unit.loaded.task.digest, f"{attempt}+{step}", number),
         limits=merge_limits(tier.resources.config.limits, unit.loaded.task.limits),
         agent=_TierAgent(tier.name, agent if unit.anchor is None else ForkAgent(agent)),
-        extra_config={TIER_LABEL: data} | fork_config(unit.anchor),
-        prior=(origin.prior,) if unit.steps else (),
-        state=origin.snapshot,
-        world_state=origin.world,
+        extra_config={TIER_LABEL: data},
     )
+    return plan_fork(plan, unit.anchor, origin)
 
 
 def _manifest(store: RunStore, config: TiersConfig, units: Sequence[_Unit]) -> dict[str, Any]:
