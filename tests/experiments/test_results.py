@@ -50,6 +50,9 @@ def test_a_page_shows_tables_bars_and_the_run(tmp_path: Path) -> None:
     assert "| a |\n|---|\n| x |" in shown
     assert "- **Missed**: b: 2.\n- **Not decided**: c: 3." in shown
     assert "Commit `00000000`, seeds 1 (planned and not run: 2): `run it`." in shown
+    many = msgspec.structs.replace(found, seeds=list(range(3, 43)), planned=list(range(3, 43)))
+    (tmp_path / "n.json").write_bytes(msgspec.json.encode(many))
+    assert "seeds 3 to 42: `run it`." in render_tables(page, tmp_path)
 
 
 def test_cells_of_a_comparison_show_mean_interval_and_range() -> None:
