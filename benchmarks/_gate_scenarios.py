@@ -206,7 +206,9 @@ async def _exec_in_sandbox() -> int:
     backend = NamespacesBackend()
     box = await backend.open(WorkspaceSpec())
     for number in range(EXECS):
-        await box.exec(["sh", "-c", f"echo {number}"])
+        result = await box.exec(["sh", "-c", f"echo {number}"])
+        if result.stdout != f"{number}\n":
+            raise SystemExit(f"a command should print {number}: {result}")
     await box.close()
     await backend.close()
     return EXECS
@@ -244,8 +246,7 @@ def audits(folder: Path) -> Iterator[Work]:
         _write_attempts(folder / run, AUDITED)
 
         def audit(run: str = run) -> int:
-            audit_run(folder / run, RUN, AuditConfig())
-            return AUDITED
+            return len(audit_run(folder / run, RUN, AuditConfig()).cards)
 
         yield audit
 

@@ -51,11 +51,13 @@ class Comparison(NamedTuple):
     scenario: str
     metric: str
     bound: float | None
-    counted: float
+    counted: float | None
 
     @property
     def verdict(self) -> str:
-        """`more` or `less` beyond the tolerance, `new` without a bound, else `same`."""
+        """`more` or `less` beyond the tolerance, `new` without a bound, `gone` without a count, else `same`."""
+        if self.counted is None:
+            return "gone"
         if self.bound is None:
             return "new"
         slack = TOLERANCE * self.bound + 0.05
@@ -127,7 +129,8 @@ def _run(command: list[str], variables: dict[str, str]) -> Counts:
 
 
 def compare(counts: Counts, bounds: dict[str, Any]) -> list[Comparison]:
-    """Returns every count beside its bound, without those that are not comparable on this Python."""
+    """Returns every count beside its bound, and every bound beside its count, without those that are not comparable on
+    this Python."""
     same_python, builds = bounds["python"] == _python(), bounds[INSTRUCTIONS]
     found = []
     for scenario, metrics in counts.items():
@@ -137,7 +140,19 @@ def compare(counts: Counts, bounds: dict[str, Any]) -> list[Comparison]:
             elif metric != INSTRUCTIONS and (same_python or metric not in PYTHON_COUNTS):
                 bound = bounds["bounds"].get(scenario, {}).get(metric)
                 found += [Comparison(scenario, metric, bound, counted)] * ((scenario, metric) not in UNSTEADY)
-    return found
+    gone = [
+        Comparison(scenario, metric, bound, None)
+        for scenario, metrics in bounds["bounds"].items()
+        for metric, bound in metrics.items()
+        if metric not in counts.get(scenario, {})
+    ]
+    if any(INSTRUCTIONS in metrics for metrics in counts.values()):  # else they were counted for no scenario
+        gone += [
+            Comparison(scenario, INSTRUCTIONS, bound, None)
+            for scenario, bound in builds.get(_build(), {}).items()
+            if INSTRUCTIONS not in counts.get(scenario, {})
+        ]
+    return found + gone
 
 
 def _python() -> str:
@@ -183,7 +198,7 @@ def main(arguments: list[str] | None = None) -> int:
     if given.into is not None:
         rows = [{**one._asdict(), "verdict": one.verdict} for one in compared]
         given.into.write_text(json.dumps({"machine": machine_facts(), "rows": rows, "not_compared": missing}, indent=2))
-    return 1 if any(one.verdict in {"more", "new"} for one in compared) else 0
+    return 1 if any(one.verdict in {"more", "new", "gone"} for one in compared) else 0
 
 
 def _print(compared: list[Comparison], missing: dict[str, str]) -> None:
@@ -192,7 +207,7 @@ def _print(compared: list[Comparison], missing: dict[str, str]) -> None:
             one.scenario,
             one.metric,
             "-" if one.bound is None else f"{one.bound:,.1f}",
-            f"{one.counted:,.1f}",
+            "-" if one.counted is None else f"{one.counted:,.1f}",
             one.verdict,
         ]
         for one in compared
@@ -201,7 +216,9 @@ def _print(compared: list[Comparison], missing: dict[str, str]) -> None:
     for metric, reason in missing.items():
         print(f"not compared: {metric}: {reason}")
     for one in compared:
-        if one.verdict == "more" and one.bound:
+        if one.verdict == "gone":
+            print(f"GONE: {one.scenario}: {one.metric} has a bound and was not counted")
+        elif one.verdict == "more" and one.bound and one.counted is not None:
             change = f"{one.bound:,.1f} -> {one.counted:,.1f} ({one.counted / one.bound - 1:+.0%})"
             print(f"MORE: {one.scenario}: {one.metric} {change}")
         elif one.verdict == "new":

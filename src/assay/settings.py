@@ -2,7 +2,7 @@
 
 | variable | meaning | default |
 |---|---|---|
-| `ASSAY_CACHE` | where tool layers, images and checked rows are kept | `$XDG_CACHE_HOME/assay`, else `~/.cache/assay` |
+| `ASSAY_CACHE` | tool layers, images, checked rows and a key | `$XDG_CACHE_HOME/assay`, else `~/.cache/assay` |
 | `ASSAY_CACHE_GIB` | GiB of layers in the cache; those not in use are removed above it, the oldest first | all stay |
 | `ASSAY_STORE` | the folder of runs and blobs | `.assay` in the working directory |
 | `ASSAY_NODE_TOKEN` | the token that a run's command and its nodes share; never recorded | none |

@@ -18,8 +18,9 @@ BOUNDS = {
 }
 
 
-def verdicts(counted: float, *, python: str = gate._python()) -> dict[str, str]:
-    counts = {"turn": {"function calls": counted, "bytes written": 50.0, "instructions": 1.0}}
+def verdicts(counted: float, *others: str, python: str = gate._python()) -> dict[str, str]:
+    more = dict.fromkeys(others, 3.0)
+    counts = {"turn": {"function calls": counted, "bytes written": 50.0, "instructions": 1.0, **more}}
     return {one.metric: one.verdict for one in gate.compare(counts, {**BOUNDS, "python": python})}
 
 
@@ -33,7 +34,25 @@ def test_another_python_is_compared_by_what_does_not_depend_on_it() -> None:
 
 
 def test_a_count_without_a_bound_is_named() -> None:
-    assert [one.verdict for one in gate.compare({"turn": {"SQL statements": 3.0}}, BOUNDS)] == ["new"]
+    assert verdicts(100, "SQL statements") == {
+        "function calls": "same",
+        "bytes written": "same",
+        "SQL statements": "new",
+    }
+
+
+@pytest.mark.parametrize("counts", [{}, {"turn": {}}, {"turn": {"bytes written": 50.0}}])
+def test_a_bound_without_a_count_is_named(counts: dict[str, dict[str, float]]) -> None:
+    gone = {one.metric for one in gate.compare(counts, BOUNDS) if one.verdict == "gone"}
+    assert gone == BOUNDS["bounds"]["turn"].keys() - counts.get("turn", {}).keys()
+
+
+def test_instructions_are_missed_only_where_others_were_counted() -> None:
+    bounds = {**BOUNDS, "bounds": {}, "instructions": {gate._build(): {"turn": 1.0, "call": 1.0}}}
+    assert gate.compare({"turn": {}}, bounds) == []
+    assert [one.scenario for one in gate.compare({"turn": {"instructions": 1.0}}, bounds) if one.verdict == "gone"] == [
+        "call"
+    ]
 
 
 def test_only_what_a_busy_host_adds_to_is_counted_again() -> None:

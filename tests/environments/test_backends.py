@@ -95,6 +95,28 @@ async def test_a_state_is_kept_as_data_and_rebuilt(
         await workspace.close()
 
 
+MAPPING = """import mmap, os, time
+f = open('m', 'r+b'); m = mmap.mmap(f.fileno(), 4); m[0:1] = b'b'; open('1', 'w')
+while not os.path.exists('2'): time.sleep(.01)
+m[1:2] = b'c'; open('3', 'w'); time.sleep(60)"""
+
+
+@pytest.mark.parametrize("name", ["namespaces", "bubblewrap", "process"])
+async def test_a_snapshot_has_what_a_mapping_changed_after_a_digest(
+    name: str, backends: dict[str, Any], missing: dict[str, str]
+) -> None:
+    if name in missing:
+        pytest.skip(f"{name} does not work here: {missing[name]}")
+    box = await backends[name].open(WorkspaceSpec())
+    script = 'printf aaaa > m; python3 -c "$0" & while [ ! -e 1 ]; do sleep 0.01; done; sleep 0.1'
+    await box.exec(["sh", "-c", script, MAPPING])
+    await box.digest()
+    await box.exec("touch 2; while [ ! -e 3 ]; do sleep 0.01; done")
+    files = {change.path.rpartition("/")[2]: change.digest for change in (await box.snapshot()).changes}
+    assert files["m"] == digest_bytes(b"bcaa")
+    await box.close()
+
+
 @pytest.mark.parametrize("path", ["/../x", "/workspace/../../x", "x", "/workspace//x", "/etc/mtab/x"])
 async def test_a_manifest_cannot_leave_its_folder(path: str) -> None:
     backend = ProcessBackend()

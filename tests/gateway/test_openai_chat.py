@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -263,6 +264,39 @@ async def test_a_credential_that_is_echoed_is_in_no_record(
     assert KEY.encode() not in msgspec.json.encode(reply)
     assert reply.message["content"] == "your key is [credential]"
     assert KEY not in repr(client)
+
+
+@pytest.mark.parametrize("written", [KEY.replace("k", "\\u006b"), KEY.replace("-", "\\u002D"), "\\u0073" + KEY[1:]])
+@pytest.mark.parametrize("status", [200, 400])
+async def test_a_credential_that_is_echoed_with_escapes_is_in_no_record(
+    upstream: Any, kinds: Any, client: OpenAIChatBackend, written: str, status: int
+) -> None:
+    answer = kinds.completion("your key is KEY") if status == 200 else {"error": {"message": "your key is KEY"}}
+    upstream.answers(kinds.says(status, json.dumps(answer).replace("KEY", written).encode()))
+    said = (await client.complete(HELLO)).message["content"] if status == 200 else str(await failure(client))
+    assert "your key is [credential]" in said
+
+
+async def test_a_key_with_slashes_is_known_as_other_servers_write_them(upstream: Any, kinds: Any) -> None:
+    key = "abcdef/0123456789/xyz"
+    piece = f'data: {{"choices": [{{"index": 0, "delta": {{"content": "{key}"}}}}]}}\n\n'.replace("/", "\\/").encode()
+    said = json.dumps(kinds.completion(f"{key} http://h/")).replace("/", "\\/").encode()
+    upstream.answers(kinds.says(200, said), kinds.streams(piece, b"data: [DONE]\n\n"))
+    backend, deltas = OpenAIChatBackend("m", upstream.url, key), list[Any]()
+
+    async def take(some: Any) -> None:
+        deltas.extend(some)
+
+    assert (await backend.complete(HELLO)).message["content"] == "[credential] http://h/"
+    assert (await backend.complete(HELLO, take)).message["content"] == "[credential]"
+    assert [delta.text for delta in deltas] == ["[credential]"]
+    await backend.close()
+
+
+async def test_a_credential_in_a_header_of_the_reply_is_in_no_error(upstream: Any, kinds: Any, client: Any) -> None:
+    for status, header in ((200, "Content-Encoding"), (307, "Location")):
+        upstream.answers(kinds.says(status, b"x", {header: KEY}))
+        assert "[credential]" in str(await failure(client))
 
 
 async def test_a_key_that_is_no_secret_changes_no_reply(upstream: Any, kinds: Any) -> None:

@@ -64,11 +64,11 @@ class Running(NamedTuple):
 
 
 @asynccontextmanager
-async def running(script: Any, hooks: Hooks | None = None, keep_alive_s: float = 10.0) -> AsyncIterator[Running]:
+async def running(script: Any, hooks: Hooks | None = None, **options: Any) -> AsyncIterator[Running]:
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     hooks = hooks or Hooks()
-    async with Gateway(GatewayOptions(keep_alive_s=keep_alive_s)) as gateway, aiohttp.ClientSession() as client:
+    async with Gateway(GatewayOptions(**options)) as gateway, aiohttp.ClientSession() as client:
         await gateway.listen(listener)
         session = gateway.open(PlainModel(ScriptedBackend(script)), hooks)
         yield Running(gateway, session, hooks, client, f"http://127.0.0.1:{port}/s/{session.id}/v1/chat/completions")
@@ -168,6 +168,35 @@ async def test_a_spent_budget_is_told_as_the_dialect_tells_it() -> None:
         status, text = await it.post(ASKED | {"messages": [*ASKED["messages"], {"role": "user", "content": "on"}]})
     assert (status, json.loads(text)["error"]["code"]) == (429, "insufficient_quota")
     assert len(it.hooks.ended) == 1
+
+
+def said(text: str) -> dict[str, Any]:
+    return ASKED | {"messages": [{"role": "user", "content": text}]}
+
+
+@pytest.mark.parametrize("extra", ["messages", "tools", "user"])
+async def test_what_a_sessions_calls_leave_in_memory_is_bounded(extra: str) -> None:
+    failing = [Reply(error=ScriptedError("no", status=400))]
+    made = {
+        "messages": lambda text: said(text),
+        "tools": lambda text: ASKED | {"tools": [{"type": "function", "function": {"name": text}}]},
+        "user": lambda text: ASKED | {"user": text},
+    }[extra]
+    async with running(failing, max_session_bytes=100_000) as it:
+        answers = [(await it.post(made(f"{number}" + "x" * 20_000)))[0] for number in range(10)]
+    refused = answers.index(429)
+    assert (set(answers[:refused]), set(answers[refused:])) == ({400}, {429})
+    assert 3 <= refused <= 5
+    assert len(it.hooks.begun) == refused
+
+
+async def test_what_calls_share_counts_once() -> None:
+    async with running(lambda _: "done", max_session_bytes=100_000) as it:
+        messages = said("x" * 20_000)["messages"]
+        for number in range(10):
+            assert (await it.post(ASKED | {"messages": messages}))[0] == 200
+            answer = {"role": "assistant", "content": "done"}
+            messages = [*messages, answer, {"role": "user", "content": f"go on {number}"}]
 
 
 @pytest.mark.parametrize(

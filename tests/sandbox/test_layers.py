@@ -126,6 +126,16 @@ async def test_writes_through_a_mapping_are_seen(box: Workspace) -> None:
     assert (await box.snapshot()).digest != before
 
 
+async def test_a_sealed_state_has_what_a_mapping_changed_after_it_was_read(box: Workspace) -> None:
+    await box.exec("printf aaaa > m; sleep 0.1")
+    before = await box.digest()
+    code = "import mmap\nf = open('m', 'r+b'); m = mmap.mmap(f.fileno(), 4); m[:2]; m[:1] = b'b'"
+    await box.exec(["python3", "-c", code])
+    await box.digest()
+    assert await box.read("/workspace/m") == b"baaa"
+    assert (await box.snapshot()).digest != before
+
+
 async def test_the_host_network_only_where_asked(backend: NamespacesBackend) -> None:
     box = await backend.open(WorkspaceSpec(network="host"))
     assert box.isolation.network == "host"

@@ -15,7 +15,7 @@ from assay.errors import StoreError, UserError
 from assay.records import AttemptStarted, Observation, Step, StepAdded, ToolCall
 from assay.store import RunStore, audit, parquet, seal, search
 from assay.store.sealed import SealedRun
-from assay.store.text_index import BITS, FILE, candidate_groups
+from assay.store.text_index import BITS, FILE, candidate_groups, lower_text
 from tests.counting import count_calls
 
 pytestmark = pytest.mark.newest
@@ -58,6 +58,16 @@ def test_no_letter_has_a_meaning_of_its_own(tmp_path: Path, text: str, ignore_ca
     recorded(tmp_path, [[(f"Before {text} after", None, [])], [("something else", None, [("x", "y")])]])
     (hit,) = search(tmp_path, text, ignore_case=ignore_case)
     assert (hit.attempt, hit.excerpt) == ("a@0", f"Before {text} after")
+
+
+@pytest.mark.parametrize("text", ["ΦΩΣ", "İstanbul", "\u212a", "ẞ", "ΣΑΣ"])
+def test_a_word_is_found_in_itself_where_case_is_ignored(tmp_path: Path, text: str) -> None:
+    recorded(tmp_path, [[(f"Before {text}AND after", None, [])]])
+    for written in (text, lower_text(text)):
+        assert [hit.excerpt for hit in search(tmp_path, written, ignore_case=True)] == [f"Before {text}AND after"]
+    seal(tmp_path, "r")
+    for written in (text, lower_text(text)):
+        assert [hit.excerpt for hit in search(tmp_path, written, ignore_case=True)] == [f"Before {text}AND after"]
 
 
 @pytest.mark.long

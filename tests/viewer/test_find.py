@@ -47,6 +47,12 @@ def test_texts_that_json_writes_otherwise_are_found(store: Path, text: str) -> N
     assert text.lower() in hit["excerpt"].lower()
 
 
+def test_a_word_is_found_in_itself(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path, "r", {}) as store:
+        store.append("pkg/t@0.0", [started("r", 0), StepAdded(Step(0, "agent", "before ΦΩΣAND after"))])
+    assert len(find_text(tmp_path, "r", "ΦΩΣ")["hits"]) == 1
+
+
 def test_what_is_nowhere_is_no_hit(store: Path) -> None:
     assert find_text(store, "r", "nowhere") == {"text": "nowhere", "hits": [], "cut": False}
 

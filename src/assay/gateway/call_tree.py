@@ -11,7 +11,7 @@ Not for tokens: the certificate covers the effect of rewriting on them.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from assay.records import BranchCause
 
 from .interface import ModelRequest
+from .json_equality import has_numbers, has_same_text, is_same_json, json_key
 
 Message = dict[str, Any]
 _WRITTEN_ID = re.compile(r"\bcall_[0-9A-Za-z]{8,64}\b")
@@ -138,9 +139,18 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
 
 
 class CallTree:
-    """The calls of one session. Memory grows with their new messages: what calls share is held once."""
+    """The calls of one session. Memory grows with their new messages: what calls share is held once.
 
-    def __init__(self) -> None:
+    `measure` gives the size of messages or tools in bytes.
+    """
+
+    def __init__(self, measure: Callable[[Any], int] | None = None) -> None:
+        self.size = 0
+        """Bytes of all messages and tools that are held, by `measure`; 0 without it."""
+        self._measure = measure
+        self._numeric: set[int] = set()
+        """Identities of the held messages with numbers or booleans: `==` alone does not tell whether they are the
+        same."""
         self._nodes: dict[str, CallNode] = {}
         self._by_answer: dict[int, str] = {}
         """Key of a request and its answer, to the call."""
@@ -167,7 +177,7 @@ class CallTree:
         """Returns the placement of `request` without changing the tree."""
         named_lineage = dict(lineage or {})
         last = self._latest
-        leading = 0 if last is None else _common_prefix_length(_messages_of(last), request.messages)
+        leading = 0 if last is None else self._common_prefix_length(_messages_of(last), request.messages)
         follows = False
         if last is not None and leading == last.length:
             new = request.messages[leading:]
@@ -176,12 +186,11 @@ class CallTree:
             extension = _Extension(last.log, leading, _prefix_keys(new, last.last_key, first))
         else:
             extension = _Extension(_PrefixLog(), 0, _prefix_keys(request.messages))
-        same_tools = last is not None and last.tool_list == request.tools
-        tools = last.tools if last is not None and same_tools else hash(repr(request.tools))
+        tools = last.tools if last is not None and last.tool_list is request.tools else json_key(request.tools)
         twin = self._twin(extension, tools)
         if twin is not None:
             parent = self._nodes[twin.parent] if twin.parent is not None else None
-            shared = _shared_message_count(parent, request.messages)
+            shared = self._shared_message_count(parent, request.messages)
             return Placement(parent, None, "resample", len(request.messages), shared, extension, tools, named_lineage)
         parent = last if follows else self._find_parent(request.messages, extension)
         if parent is None:
@@ -190,7 +199,7 @@ class CallTree:
         shared = (
             leading + 1
             if follows
-            else _shared_message_count(parent, request.messages, leading if parent is last else None)
+            else self._shared_message_count(parent, request.messages, leading if parent is last else None)
         )
         if tools != parent.tools:
             return Placement(parent, None, "tools", 0, shared, extension, tools, named_lineage)
@@ -202,7 +211,9 @@ class CallTree:
         """Returns whether the messages after those of the latest call begin with its answer, and hold no other: then it
         is the call with the longest beginning."""
         last = self._latest
-        if last is None or not new or new[0].get("role") != "assistant" or new[0] != last.answer:
+        if last is None or not new or new[0].get("role") != "assistant":
+            return False
+        if not is_same_json(new[0], last.answer):
             return False
         if any(message.get("role") == "assistant" for message in new[1:]):
             return False
@@ -226,7 +237,7 @@ class CallTree:
         extension = _Extension(last.log, count, _prefix_keys(new, last.last_key))
         if self._twin(extension, last.tools) is not None or self._find_parent(new, extension, count) is not last:
             return None
-        shared = count + (new[0] == last.answer)
+        shared = count + is_same_json(new[0], last.answer)
         return Placement(last, last.branch, None, None, shared, extension, last.tools, {})
 
     def add(self, call_id: str, placement: Placement, request: ModelRequest, answer: Message | None) -> CallNode:
@@ -251,8 +262,10 @@ class CallTree:
         parent = placement.parent.id if placement.parent is not None else None
         relative = self._twin(placement.extension, placement.tools) or placement.parent
         log = self._with_shared_objects(placement, relative, new)
-        if relative is not None and relative.tool_list == tools:
+        if relative is not None and relative.tools == placement.tools:
             tools = relative.tool_list
+        elif self._measure is not None:
+            self.size += self._measure(tools)
         node = CallNode(
             call_id, branch, parent, log, len(placement.extension), tools, answer, placement.tools, placement.lineage
         )
@@ -310,20 +323,44 @@ class CallTree:
         known, keys, own = extension.length, extension.keys, [*new]
         log = extension.log
         if relative is None:
-            return log.append(known, own, keys)
+            return self._append(log, known, own, keys)
         begins = known > 0 and relative.length == known and relative.log.key_at(known - 1) == log.key_at(known - 1)
         if begins or relative.length == 0:
-            if own and relative.answer is not None and own[0] == relative.answer:
+            if own and relative.answer is not None and is_same_json(own[0], relative.answer):
                 own[0] = relative.answer
         elif not known:
-            shared = _common_prefix_length(relative.messages, own)
-            if shared < relative.length or relative.answer is None or own[shared : shared + 1] != [relative.answer]:
-                count = shared
-            else:
-                count, own[shared] = shared, relative.answer
+            count, answer = self._common_prefix_length(relative.messages, own), relative.answer
+            if count == relative.length and answer is not None and is_same_json(own[count : count + 1], [answer]):
+                own[count] = answer
             if count and relative.log.key_at(count - 1) == keys[count - 1]:
-                return relative.log.append(count, own[count:], keys[count:])
-        return log.append(known, own, keys)
+                return self._append(relative.log, count, own[count:], keys[count:])
+        return self._append(log, known, own, keys)
+
+    def _append(self, log: _PrefixLog, length: int, messages: Sequence[Message], keys: Sequence[int]) -> _PrefixLog:
+        if self._measure is not None:
+            self.size += self._measure(messages)
+        self._numeric.update(id(message) for message in messages if has_numbers(message))
+        return log.append(length, messages, keys)
+
+    def _common_prefix_length(self, held: Sequence[Message], other: Sequence[Message]) -> int:
+        """Returns the number of leading messages that are the same JSON; `held` are those of a call."""
+        equal = _equal_prefix_length(held, other)
+        if not self._numeric:
+            return equal
+        pairs = enumerate(zip(held[:equal], other, strict=False))
+        return next((at for at, (one, two) in pairs if id(one) in self._numeric and not has_same_text(one, two)), equal)
+
+    def _shared_message_count(
+        self, parent: CallNode | None, messages: Sequence[Message], alike: int | None = None
+    ) -> int:
+        """Returns the number of base messages shared with the parent and its answer; `alike` is the first part if
+        known."""
+        if parent is None:
+            return 0
+        count = self._common_prefix_length(_messages_of(parent), messages) if alike is None else alike
+        if count == parent.length < len(messages) and is_same_json(messages[count], parent.answer):
+            count += 1
+        return count
 
     def _find_parent(self, messages: Sequence[Message], extension: _Extension, offset: int = 0) -> CallNode | None:
         """Returns the call whose request and answer are the longest prefix of these messages; `offset` messages before
@@ -377,7 +414,7 @@ def content_text(content: Any) -> str:
     )
 
 
-def _common_prefix_length(one: Sequence[Message], other: Sequence[Message]) -> int:
+def _equal_prefix_length(one: Sequence[Message], other: Sequence[Message]) -> int:
     if one == other[: len(one)]:
         return len(one)
     differing = (n for n, message in enumerate(one) if n >= len(other) or message != other[n])
@@ -432,14 +469,3 @@ def _leading_system_messages(messages: Sequence[Message]) -> Sequence[Message]:
 
 def _system_prompt(messages: Sequence[Message]) -> str:
     return "\n".join(content_text(message.get("content")) for message in _leading_system_messages(messages))
-
-
-def _shared_message_count(parent: CallNode | None, messages: Sequence[Message], alike: int | None = None) -> int:
-    """Returns the number of base messages shared with the parent and its answer; `alike` is the first part if
-    known."""
-    if parent is None:
-        return 0
-    count = _common_prefix_length(_messages_of(parent), messages) if alike is None else alike
-    if count == parent.length < len(messages) and messages[count] == parent.answer:
-        count += 1
-    return count

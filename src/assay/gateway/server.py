@@ -5,9 +5,9 @@ put it (a bearer token, `x-api-key`, `x-goog-api-key`, or `?key=`). Phases of a 
 body, the dialect's `parse`, then `_answer_whole` or `_answer_stream`.
 
 Covered: a request without the session's key is not read and not recorded; header sections and bodies are bounded in
-size and time, JSON in depth and number of values, all requests together in memory, connections and calls in number;
-compressed bodies are rejected. Upstream credentials stay in the backends and are in no request, response, or error that
-a client gets.
+size and time, JSON in depth and number of values, all requests together and what a session's calls leave in memory,
+connections and calls in number; compressed bodies are rejected. Upstream credentials stay in the backends and are in no
+request, response, or error that a client gets.
 
 Not covered: denial of service by a client with a valid key against its own attempt.
 """
@@ -29,7 +29,8 @@ from assay.errors import AssayError
 from assay.gc_tuning import raised_thresholds
 from assay.http.messages import RequestHead, Response, error_response
 from assay.http.metrics import MetricsRegistry
-from assay.http.server import HttpServer, ResponseWriter, ServerLimits
+from assay.http.response_writer import ResponseWriter
+from assay.http.server import HttpServer, ServerLimits
 
 from .dialects import DIALECTS, ApiProblem, BadRequest, Dialect, ParsedRequest, RequestTarget, split_reply
 from .interface import CallHooks
@@ -54,6 +55,9 @@ class GatewayOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Maximum JSON values of a request (counted as commas and brackets); more get the dialect's 413."""
     max_bytes_at_once: int = 512 * 1024 * 1024
     """Maximum memory of all running requests, at 100 bytes per JSON value; beyond it clients get 429."""
+    max_session_bytes: int = 1024 * 1024 * 1024
+    """Maximum memory of what the ended calls of a session brought, at 100 bytes per JSON value; what several calls
+    share counts once. Beyond it clients get the dialect's answer to a spent budget."""
     max_connections: int = 4096
     """Maximum connections, and at most three quarters of the process's file limit."""
     header_s: float = 20.0
@@ -107,7 +111,7 @@ class Gateway:
 
     def open(self, model: Model, hooks: CallHooks) -> GatewaySession:
         """Opens a session with a fresh id and key."""
-        session = GatewaySession(model, hooks)
+        session = GatewaySession(model, hooks, self.options.max_session_bytes)
         self._sessions[session.id] = session
         return session
 

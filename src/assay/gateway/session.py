@@ -16,12 +16,15 @@ from msgspec.structs import replace
 
 from assay.errors import AssayError, LimitReached, ProviderError
 
-from .call_tree import CallTree, Placement
+from .call_tree import CallNode, CallTree, Placement
 from .dialects import ApiProblem, ParsedRequest
 from .interface import CallHooks, Exchange, OnDeltas
 from .model import Model, ModelAnswer
+from .nesting import estimate_memory
 
 ID_BYTES, KEY_BYTES = 9, 24
+_CALL_BYTES = 1024
+"""Approximate bytes of memory of one call without its content."""
 MAX_CONCURRENT_CALLS = 64
 """Maximum concurrent calls of a session; further ones get 429."""
 
@@ -47,15 +50,18 @@ class PendingCall(msgspec.Struct, frozen=True, gc=False):
 class GatewaySession:
     """A client's session."""
 
-    def __init__(self, model: Model, hooks: CallHooks) -> None:
+    def __init__(self, model: Model, hooks: CallHooks, max_bytes: int) -> None:
         self.id = secrets.token_urlsafe(ID_BYTES)
         self.key = secrets.token_urlsafe(KEY_BYTES)
         self._key_bytes = self.key.encode()
         self.model = model
-        self.call_tree = CallTree()
+        self.call_tree = CallTree(estimate_memory)
         self.open = True
         self.busy = 0
         self._hooks = hooks
+        self._max_bytes = max_bytes
+        self._held_bytes = 0
+        """Memory of what calls brought beside messages and tools."""
 
     def accepts_key(self, key: str | None) -> bool:
         """Returns whether this is the session's key, in constant time."""
@@ -66,6 +72,8 @@ class GatewaySession:
         if self.busy >= MAX_CONCURRENT_CALLS:
             message = f"{MAX_CONCURRENT_CALLS} calls of this session are under way; wait for one to end"
             raise CallRefused(ApiProblem("rate_limited", message, retry_after_s=1.0))
+        if self._held_bytes + self.call_tree.size > self._max_bytes:
+            raise CallRefused(ApiProblem("spent", f"the calls of this session hold more than {self._max_bytes} bytes"))
         self.busy += 1
         try:
             placement = self.call_tree.locate(parsed.request, lineage)
@@ -93,7 +101,7 @@ class GatewaySession:
 
     async def finish(self, call: PendingCall, answered: ModelAnswer, raw_response: bytes, *, delivered: bool) -> None:
         """Records a successful call."""
-        self.busy -= 1
+        self._release(call)
         placement = self.call_tree.settle(call.placement, call.parsed.request)
         if placement is not call.placement:
             answered = replace(answered, cause=placement.cause, differs_at=answered.differs_at or placement.differs_at)
@@ -102,19 +110,25 @@ class GatewaySession:
             placement = replace(placement, branch=None, cause=answered.cause)
         if placement is not call.placement:
             call = replace(call, placement=placement)
-        self.call_tree.add(call.id, placement, call.parsed.request, answered.reply.message)
-        await self._hooks.after(self._exchange(call, answered, None, raw_response, delivered=delivered))
+        node = self.call_tree.add(call.id, placement, call.parsed.request, answered.reply.message)
+        await self._hooks.after(self._exchange(call, node, answered, None, raw_response, delivered=delivered))
 
     async def fail(self, call: PendingCall, error: str) -> None:
         """Records a failed call."""
-        self.busy -= 1
+        self._release(call)
         call = replace(call, placement=self.call_tree.settle(call.placement, call.parsed.request))
-        self.call_tree.add(call.id, call.placement, call.parsed.request, None)
-        await self._hooks.after(self._exchange(call, None, error, b"", delivered=False))
+        node = self.call_tree.add(call.id, call.placement, call.parsed.request, None)
+        await self._hooks.after(self._exchange(call, node, None, error, b"", delivered=False))
+
+    def _release(self, call: PendingCall) -> None:
+        """Ends a call, and counts what is held of it beside the call tree."""
+        self.busy -= 1
+        self._held_bytes += _CALL_BYTES + estimate_memory((call.parsed.request.passthrough, call.placement.lineage))
 
     def _exchange(
         self,
         call: PendingCall,
+        node: CallNode,
         answered: ModelAnswer | None,
         error: str | None,
         raw_response: bytes,
@@ -124,7 +138,7 @@ class GatewaySession:
         placement = call.placement
         return Exchange(
             id=call.id,
-            request=call.parsed.request,
+            request=replace(call.parsed.request, tools=node.tool_list),  # one object for calls with the same tools
             reply=answered.reply if answered else None,
             error=error,
             model=self.model.name,

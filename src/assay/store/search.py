@@ -91,7 +91,7 @@ def _search_live(layout: Layout, text: str, limit: int, *, ignore_case: bool) ->
         if store.is_sealed:  # since the caller looked
             return _search_sealed(layout, text, limit, ignore_case=ignore_case)
         pattern = _step_pattern(text, ignore_case=ignore_case)
-        term = _SearchTerm(text.lower() if ignore_case else text, limit, ignore_case)
+        term = _SearchTerm(lower_text(text) if ignore_case else text, limit, ignore_case)
         hits: list[Hit] = []
         with store.snapshot():
             links = store.live.links_like("step", pattern, _text_filter(term), ignore_case=ignore_case)
@@ -200,7 +200,7 @@ def _search_sealed(layout: Layout, text: str, limit: int, *, ignore_case: bool) 
     from concurrent.futures import ThreadPoolExecutor
 
     readers = [SealedRun(layout.sealed) for _ in range(AT_ONCE)]  # a file is read by one thread at a time
-    term = text.lower() if ignore_case else text
+    term = lower_text(text) if ignore_case else text
 
     def look(reader: SealedRun, group: int) -> list[Hit]:
         return _search_group(reader, layout.run, group, _SearchTerm(term, limit, ignore_case))
@@ -244,7 +244,7 @@ def _search_group(sealed: SealedRun, run: str, group: int, term: _SearchTerm) ->
 
 
 def _excerpt(text: str, term: _SearchTerm) -> str:
-    plain = text.lower() if term.ignore_case else text
+    plain = lower_text(text) if term.ignore_case else text
     start = max(0, plain.find(term.text) - _AROUND)
     return text[start : start + len(term.text) + 2 * _AROUND]
 

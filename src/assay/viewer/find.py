@@ -6,17 +6,11 @@ The truncated part of an output is not searched.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from assay.errors import StoreError
-from assay.records import Step, StepAdded
-from assay.store import RunStore, list_runs, search
-from assay.store.chain import Link, decode_event
+from assay.store import list_runs, search
 
 from .interface import Fields, View, json_bytes
 
@@ -24,7 +18,6 @@ MOST_HITS = 200
 LONGEST_TEXT = 500
 LONGEST_S = 20.0
 """Seconds after which a search over all runs begins no further run."""
-_AROUND = 80
 
 
 def find_text(root: Path, run: str, text: str) -> dict[str, Any]:
@@ -34,46 +27,12 @@ def find_text(root: Path, run: str, text: str) -> dict[str, Any]:
         StoreError: The run is missing or damaged.
     """
     wanted = text[:LONGEST_TEXT]
-    with RunStore.open(root, run) as store:
-        hits = None if store.is_sealed else list(islice(_search_live(store, wanted.lower()), MOST_HITS + 1))
-    if hits is None:
-        found = search(root, wanted, runs=[run], limit=MOST_HITS + 1, ignore_case=True)
-        hits = [
-            {"chain": hit.chain, "attempt": hit.attempt, "step": hit.step, "place": hit.place, "excerpt": hit.excerpt}
-            for hit in found
-        ]
+    found = search(root, wanted, runs=[run], limit=MOST_HITS + 1, ignore_case=True)
+    hits = [
+        {"chain": hit.chain, "attempt": hit.attempt, "step": hit.step, "place": hit.place, "excerpt": hit.excerpt}
+        for hit in found
+    ]
     return {"text": wanted, "hits": hits[:MOST_HITS], "cut": len(hits) > MOST_HITS}
-
-
-def _search_live(store: RunStore, text: str) -> Iterator[dict[str, Any]]:
-    """Searches the stored bytes of the steps; only matching ones are decoded."""
-    needle = msgspec.json.encode(text)[1:-1]
-    names = {row.chain: row.attempt for row in store.attempts()}
-    for link in store.live.later(0, store.live.last_seq(), "step"):
-        if needle in link.body or needle in link.body.decode("utf-8", "replace").lower().encode():
-            yield from _step_hits(link, text, names.get(link.chain, link.chain))
-
-
-def _step_hits(link: Link, text_sought: str, attempt: str) -> Iterator[dict[str, Any]]:
-    body = decode_event(link).body
-    if not isinstance(body, StepAdded):
-        return
-    for place, text in _texts(body.step):
-        at = text.lower().find(text_sought)
-        if at >= 0:
-            excerpt = text[max(0, at - _AROUND) : at + len(text_sought) + _AROUND]
-            hit = {"chain": link.chain, "attempt": attempt, "step": body.step.index}
-            yield hit | {"place": place, "excerpt": excerpt}
-
-
-def _texts(step: Step) -> Iterator[tuple[str, str]]:
-    yield "message", step.message or ""
-    yield "reasoning", step.reasoning or ""
-    for call in step.tool_calls:
-        yield "arguments", call.arguments
-    for seen in step.observations:
-        yield "output", seen.content
-        yield "error", seen.stderr
 
 
 def find_in_runs(root: Path, text: str) -> dict[str, Any]:

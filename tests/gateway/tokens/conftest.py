@@ -71,7 +71,7 @@ class Talk:
 
     def __init__(self, model: TokenModel) -> None:
         self.recorder = Recorder()
-        self.session = GatewaySession(model, self.recorder)
+        self.session = GatewaySession(model, self.recorder, 1 << 30)
         self.deltas: list[Any] = []
 
     @property

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from assay.gateway.call_tree import CallTree
 from assay.gateway.interface import Exchange, MessageLog, ModelReply, ModelRequest
 from assay.gateway.tokens import build_token_rows
 from assay.learning.conversation import stored_pictures
@@ -269,3 +270,33 @@ def test_tokens_that_spell_a_secret_are_withheld_and_make_no_row(tmp_path: Path)
     )
     assert [row.token_ids for row in kept.rows] == [(1, 2, 3, 4)]
     assert [one.call for one in kept.refused] == ["b", "c"]
+
+
+def request_with(number: Any, place: str) -> ModelRequest:
+    """A request with a number in one place, and 7 in all others."""
+    own = {name: number if name == place else 7 for name in ("user", "assistant", "tool", "passthrough")}
+    messages = [{"role": role, "content": "go", "n": own[role]} for role in ("user", "assistant")]
+    return ModelRequest([*messages, user("on")], [{"name": own["tool"]}], passthrough={"n": own["passthrough"]})
+
+
+@pytest.mark.parametrize("numbers", [(1, True), (1, 1.0), (False, 0), (0.0, -0.0)], ids=str)
+@pytest.mark.parametrize("place", ["user", "assistant", "tool", "passthrough"])
+def test_numbers_that_python_calls_equal_come_back_as_they_were_sent(
+    tmp_path: Path, numbers: tuple[Any, Any], place: str
+) -> None:
+    tree, builder = CallTree(), CallRecordBuilder(BlobStore(tmp_path), Redactor())
+    first, second = (request_with(number, place) for number in numbers)
+    asked = {"c1": msgspec.structs.replace(first, messages=first.messages[:1]), "c2": second}
+    answer = msgspec.structs.replace(reply("go"), message=first.messages[1])
+    calls: dict[str, ModelCall] = {}
+    for name, request in asked.items():
+        found = tree.locate(request)
+        tree.add(name, found, request, answer.message)
+        links = {"parent": found.parent and found.parent.id, "shared_messages": found.shared_messages}
+        calls[name] = builder.keep(exchange(name, request, answer, **links))
+        restored = restore_request(calls, calls[name])
+        sent = {"messages": request.messages, "tools": request.tools, "passthrough": request.passthrough}
+        assert {key: json.dumps(restored[key]) for key in sent} == {
+            key: json.dumps(value) for key, value in sent.items()
+        }
+    assert calls["c2"].parent == "c1"

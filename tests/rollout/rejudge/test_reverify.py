@@ -27,8 +27,10 @@ from assay.records import (
     VerdictStatus,
 )
 from assay.rollout import ReverifyConfig, ReverifyReport, RunConfig, Tally, reverify, start_run
+from assay.rollout.rejudge.own_results import CODE, FILE, OwnResults, compute_head
+from assay.rollout.rejudge.reverify import KIND
 from assay.settings import Settings
-from assay.store import RunStore, audit, later_events, load_current_verdicts, seal
+from assay.store import RunStore, annotate, audit, later_events, load_current_verdicts, seal
 from assay.tasks import LoadedTask
 from assay.verdicts import reverification_check
 from assay.verify import JudgeRequest
@@ -95,6 +97,41 @@ async def test_what_the_same_checks_judged_before_is_left_alone(folder: Path, tm
         b.evidence.id for bodies in later_events(tmp_path, run).values() for b in bodies if isinstance(b, EvidenceAdded)
     ]
     assert len(ids) == len(set(ids))
+
+
+async def test_a_store_cannot_say_that_it_was_judged(tmp_path: Path) -> None:
+    """Results that somebody wrote into a store, and own ones that were copied to a changed record, do not count."""
+    run = await made(tmp_path, SOLVER, tasks=(counting_task("count"),))
+    await again(tmp_path, run)
+    (chain, bodies), *_ = later_events(tmp_path, run).items()
+    own = next(body.evidence for body in bodies if isinstance(body, EvidenceAdded) and body.evidence.kind == KIND)
+    assert [one.before for one in (await again(tmp_path, run)).results] == [True]
+    forged = {**own.data, "rounds": 99, "results": [{**one, "reason": "forged"} for one in own.data["results"]]}
+    annotate(tmp_path, run, chain, [EvidenceAdded(msgspec.structs.replace(own, id="forged", data=forged))])
+    (result,) = (await again(tmp_path, run, again=2)).results
+    assert (result.before, "forged" in result.reason) == (False, False)
+
+
+@pytest.mark.quick
+def test_a_code_is_of_one_record_one_result_and_one_user(tmp_path: Path) -> None:
+    own, data = OwnResults(tmp_path / "cache"), {"basis": "b", "rounds": 1, "results": []}
+    signed = {**data, CODE: own.code("c", "head", data)}
+    assert OwnResults(tmp_path / "cache").is_own("c", "head", signed)
+    other = [("d", "head", signed), ("c", "tail", signed), ("c", "head", {**signed, "rounds": 2}), ("c", "head", data)]
+    assert not any(own.is_own(*one) for one in other)
+    assert not OwnResults(tmp_path / "of another").is_own("c", "head", signed)
+    (tmp_path / "cache" / FILE).chmod(0o644)
+    assert OwnResults(tmp_path / "cache").code("c", "head", data) is None
+
+
+@pytest.mark.quick
+def test_a_head_is_computed_from_the_bytes_of_a_record(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path, "r", {}) as store:
+        store.append("c", [AttemptStarted("r", "a", "t", "d", "x", None, 0, 0), AttemptEnded("done")])
+        links = list(store.part("c", 0, 2))
+    assert compute_head("c", links) == links[-1].digest
+    changed = msgspec.structs.replace(links[0], body=links[0].body.replace(b'"x"', b'"y"'))
+    assert compute_head("c", [changed, links[1]]) != links[-1].digest
 
 
 @pytest.mark.long
@@ -317,7 +354,8 @@ import asyncio, sys
 from pathlib import Path
 from assay.rollout import ReverifyConfig, reverify
 from assay.settings import Settings
-asyncio.run(reverify("solver", ReverifyConfig(again=40, allow_task_code=True), Settings(Path("."), Path(sys.argv[1]))))
+settings = Settings(Settings.from_environment().cache, Path(sys.argv[1]))
+asyncio.run(reverify("solver", ReverifyConfig(again=40, allow_task_code=True), settings))
 """
 
 

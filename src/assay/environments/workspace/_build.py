@@ -145,7 +145,7 @@ class StageBuilder:
         destination = self._layer_stack().resolve(path).path
         covered = [hidden for hidden in _HIDDEN if destination == hidden or destination.startswith(hidden + "/")]
         if covered:
-            raise ValueError(f"{path}: /{covered[0]} is created anew in every sandbox; choose another path")
+            raise ValueError(f"{path}: /{covered[0]} is created again in every sandbox; choose another path")
         return destination
 
     def _pending_layer(self) -> Path:

@@ -84,7 +84,8 @@ class HashCache:
 
     A file whose times are more recent than the clock's resolution is hashed each time: it may change within one tick
     (the rule that version control systems use). A process can change a mapped file without changing its
-    times, so files hashed while processes ran are hashed again when none runs (`settled`).
+    times, so files hashed while processes ran are hashed again when none runs (`settled`). On a tmpfs a process that
+    starts later can, too, if it reads a page before it writes to it; so a sealed state is hashed without a cache.
     """
 
     def __init__(self) -> None:

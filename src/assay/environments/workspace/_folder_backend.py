@@ -336,8 +336,8 @@ class FolderWorkspace(SessionWorkspace):
             await self._guest.stop()
         await asyncio.to_thread(_folders.remove_folder, self._tree.folder)
 
-    async def _changes(self) -> tuple[Change, ...]:
-        return await asyncio.to_thread(self._tree.changes)
+    async def _changes(self, *, anew: bool = False) -> tuple[Change, ...]:
+        return await asyncio.to_thread(self._tree.changes, anew=anew)
 
     async def digest(self) -> str:
         self.require_session()
@@ -351,7 +351,7 @@ class FolderWorkspace(SessionWorkspace):
     async def snapshot(self) -> Snapshot:
         async with self._state_lock:
             await self.require_session().kill_all()
-            changes = await self._changes()
+            changes = await self._changes(anew=True)
             folder = self._backend.new_path("s")
             await asyncio.to_thread(_folders.copy_folder, self._tree.folder, folder)
             return self._backend.add_snapshot(folder, self._opened_on.image, changes)

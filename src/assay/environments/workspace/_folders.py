@@ -77,8 +77,11 @@ class FolderTree:
         self._hidden, self._platform_folders = hidden, created
         self._cache = HashCache()
 
-    def changes(self) -> tuple[Change, ...]:
-        """Returns all differences from the image, sorted by path."""
+    def changes(self, *, anew: bool) -> tuple[Change, ...]:
+        """Returns all differences from the image, sorted by path; `anew`: all files are hashed, also those whose size
+        and times are as before."""
+        if anew:
+            self._cache = HashCache()
         top = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             now = scan_folder(top, self._cache, hidden=self._hidden)

@@ -333,7 +333,7 @@ class NamespacesWorkspace(SessionWorkspace):
             self._require_session()
             await self._start_if_sealed()
             await self._sandbox.end()
-            changes = await asyncio.to_thread(self._state.changes, settled=True)
+            changes = await asyncio.to_thread(self._state.changes, settled=True, final=True)
             snapshot = self._backend.seal(self._sandbox, self._layers, changes)
             if len(snapshot.layers) > self._backend.max_sealed_layers:
                 snapshot = await self._backend.squash(snapshot)

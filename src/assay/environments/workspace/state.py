@@ -4,6 +4,9 @@ Two kinds of tree: `OverlayState`, the writable layer of an overlay over image l
 ever changed; file contents are hashed again only after a change), and `scan_folder`/`compare_entries` for plain
 folders against a baseline. Blocking: run in a thread. Invariant: the same files give the same changes, in the
 same order, independent of their history; what is invisible inside the sandbox (whiteouts and their remains) is ignored.
+
+Not covered: before a state is sealed, a write through a mapping that leaves size and times of its file on a tmpfs; the
+digest after that step is the one before it. The sealed state has it.
 """
 
 from __future__ import annotations
@@ -187,18 +190,19 @@ class OverlayState:
         self.made: frozenset[str] = frozenset()
         self.fallback: Opener | None = None
 
-    def changes(self, *, settled: bool) -> ChangeSet:
+    def changes(self, *, settled: bool, final: bool = False) -> ChangeSet:
         """Returns all differences from the image. Blocking; costs in proportion to the paths in the writable layer.
 
         Args:
             settled: No process uses the writable layer now; if so, hashes computed while one did are not reused.
+            final: No process will use it any more; if so, all its files are hashed anew.
 
         Raises:
             StateLimitError: The state exceeds its limits.
         """
         decided: dict[str, Change | None] = {}
         cleared: set[str] = set()
-        reader = TreeReader(self._image.cache, settled=settled)
+        reader = TreeReader(HashCache() if final else self._image.cache, settled=settled)
         pending: list[tuple[str, tuple[int, ...]]] = [("", self._image.all)]
         while pending:
             path, layers = pending.pop()

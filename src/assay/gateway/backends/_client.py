@@ -3,7 +3,8 @@
 One keep-alive connection pool; one bounded reply for each request. Tokenization and conversation state are not handled
 here. Model calls are retried here and nowhere else. A subclass encodes the request and decodes the reply.
 
-Covered: credentials are sent in one header and appear in no record and no error text, even when the server echoes them;
+Covered: credentials are sent in one header and appear in no record and no error text, even when the server echoes them,
+also with JSON's escapes;
 replies are bounded before they are parsed and validated field by field, streamed ones both as they arrive and as a
 whole; redirects and compressed replies are refused.
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import ssl
 import time
 from abc import ABC, abstractmethod
@@ -34,6 +36,8 @@ from assay.http.client import ClientLimits, ClientResponse, HttpClient, Response
 
 _REDACTED = "[credential]"
 _SHORTEST_SECRET = 12
+_NEEDLESS_ESCAPE = re.compile(rb"\\u00[2-7]|\\/")
+"""JSON's escape of a character that a credential may hold and that needs none."""
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -201,7 +205,7 @@ class ModelClient(ABC):
             ) from exc
 
     def _refuse_compressed(self, response: ClientResponse) -> None:
-        encoding = response.headers.get("content-encoding", "identity")
+        encoding = self._redact(response.headers.get("content-encoding", "identity"))
         if encoding.lower() != "identity":
             raise ProviderError(
                 f"{self._where} gave a reply with Content-Encoding {encoding[:40]!r} though none was asked for",
@@ -222,7 +226,10 @@ class ModelClient(ABC):
     def _redact_events(self, events: list[bytes], chunk: bytes) -> list[bytes]:
         """Redacts the credential from events. Only the first event of a chunk can span two chunks."""
         secret = self._secret.encode() if self._secret else b""
-        if not secret or not events or (secret not in chunk and secret not in events[0]):
+        if not secret or not events:
+            return events
+        plain = secret not in chunk and secret not in events[0]
+        if plain and not _NEEDLESS_ESCAPE.search(chunk) and not _NEEDLESS_ESCAPE.search(events[0]):
             return events
         return [self._redact_bytes(data) for data in events]
 
@@ -273,6 +280,8 @@ class ModelClient(ABC):
 
     def _redact_bytes(self, body: bytes) -> bytes:
         secret = self._secret.encode() if self._secret else b""
+        if secret and _NEEDLESS_ESCAPE.search(body) and secret in (plain := _without_escapes(body)):
+            body = plain
         return body.replace(secret, _REDACTED.encode()) if secret and secret in body else body
 
     def _check_key(self, api_key: str | None) -> str | None:
@@ -282,6 +291,14 @@ class ModelClient(ABC):
                 f"{self.credential} holds a line break or a character that no header may hold: set it again"
             )
         return key or None
+
+
+def _without_escapes(body: bytes) -> bytes:
+    """Returns JSON with the escapes alone that it needs; other bytes as they are."""
+    try:
+        return _ENCODER.encode(msgspec.json.decode(body))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return body
 
 
 def _is_stream(response: ClientResponse) -> bool:

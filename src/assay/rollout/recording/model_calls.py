@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from assay.gateway.call_tree import CallTree, Placement
 from assay.gateway.interface import Exchange, MessageLog, ModelReply, ModelRequest
+from assay.gateway.json_equality import is_same_json
 from assay.gateway.pictures import name_pictures
 from assay.records import Actor, BranchCause, ModelCall, RawBody, SpanProof, Usage
 from assay.rollout.recording.redaction import Redactor
@@ -104,7 +105,8 @@ class CallRecordBuilder:
             self._fields[exchange.id] = known
             return {}, ("tools",)
         given = {"tools": request.tools, "passthrough": request.passthrough}
-        own = {name: known[name] if known.get(name) == given[name] else given[name] for name in _SHARED if given[name]}
+        own = {name: given[name] for name in _SHARED if given[name]}
+        own |= {name: known[name] for name in own if name in known and is_same_json(known[name], own[name])}
         same = own.keys() == known.keys() and all(own[name] is known[name] for name in own)
         self._fields[exchange.id] = known if same else own
         shared = tuple(name for name in own if name in known and own[name] is known[name])

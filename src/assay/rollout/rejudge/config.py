@@ -52,7 +52,7 @@ class ReverifyConfig(SandboxOptions, frozen=True, forbid_unknown_fields=True, kw
     concurrency: int = 2
     """Attempts judged at once."""
     force: bool = False
-    """Also judge attempts that the same checks have judged as often before."""
+    """Also judge attempts that this user has had judged as often before by the same checks."""
     fresh: bool = False
     """Draw new inputs for checks that judge by calls."""
 

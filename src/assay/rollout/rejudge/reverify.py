@@ -3,8 +3,8 @@
 Each attempt is rebuilt from the store (a sandbox from manifest and blobs, a world from its calls, an import from its
 patch or files) and judged repeatedly. Attempts at a task that ended in the same state are judged once, unless a check
 reads more of an attempt than its state; their record names the attempt with which they were judged. Invariants: results
-are committed within a second; attempts that the same checks have judged as often before are skipped; existing verdicts
-are never changed.
+are committed within a second; attempts that the same checks have judged as often before are skipped if it was this user
+who judged them (`own_results`); existing verdicts are never changed.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from assay.errors import StoreError, UserError
 from assay.records import Body, Evidence, EvidenceAdded, Trajectory, Verdict, VerdictAdded, VerdictStatus, digest_record
 from assay.rollout.rejudge.config import ReverifyConfig
 from assay.rollout.rejudge.judging import SharedState, judge_again
+from assay.rollout.rejudge.own_results import CODE, OwnResults, compute_head
 from assay.rollout.rejudge.recorded_task import RecordedTasks, recorded_config
 from assay.rollout.rejudge.shared_results import SharedResults
 from assay.rollout.runs import RunResources, open_resources
@@ -134,6 +135,7 @@ class _Reverification:
         self._unjudged: list[str] = []
         self._bases: dict[int, str] = {}
         self._shared = SharedResults()
+        self._own, self._ended = OwnResults(settings.cache), store.ended_at()
         self._pending: dict[str, Sequence[Body]] = {}
         self._since = asyncio.get_running_loop().time()
         self._rows = self._select_rows()
@@ -200,7 +202,7 @@ class _Reverification:
         """Takes the results of an attempt that was judged elsewhere. Raises `StoreError` if they are of no verdict."""
         recorded = {one.check: one for one in reversed(self._store.trajectory(work.row.chain).verdicts)}
         if not recorded.keys() >= {check for check, _ in judged.found}:
-            raise StoreError(f"what was judged again of {work.row.attempt!r} is no verdict of it: it was changed")
+            raise StoreError(f"what was judged again of {work.row.attempt!r} is not a verdict of it: it was changed")
         self._keep(work, [(recorded[check], now) for check, now in judged.found], judged.judged_with)
 
     async def _open_resources(
@@ -229,13 +231,29 @@ class _Reverification:
                 self._keep(ReverificationWork(row, None, None, known), [(was, make_cannot_result(was.check, exc))])
                 continue
             basis = self._basis_of(loaded)
-            same = [one for one in known if one.data["basis"] == basis and one.data["rounds"] >= self._config.again]
-            if same and not (self._config.force or self._config.fresh):
+            same = [] if self._config.force or self._config.fresh else self._own_results(row, known, basis)
+            if same:
                 earlier = msgspec.convert(same[-1].data["results"], list[ReverificationResult])
                 self._results[row.chain] = [msgspec.structs.replace(one, before=True) for one in earlier]
                 continue
             planned.append(ReverificationWork(row, loaded, basis, known))
         return sorted(planned, key=lambda work: work.basis or "")  # equal states of a task one after the other
+
+    def _own_results(self, row: AttemptRow, known: Sequence[Evidence], basis: str) -> list[Evidence]:
+        """Returns the earlier results that make another judgement needless."""
+        same = [one for one in known if one.data["basis"] == basis and one.data["rounds"] >= self._config.again]
+        end = self._ended.get(row.chain)
+        if not same or end is None:
+            return []
+        head = compute_head(row.chain, self._store.part(row.chain, 0, end + 1))
+        return [one for one in same if self._own.is_own(row.chain, head, one.data)]
+
+    def _head_of(self, row: AttemptRow) -> str:
+        """Returns the digest of the event that ended an attempt."""
+        end = self._ended.get(row.chain, row.length - 1)
+        if row.length == end + 1:
+            return row.head
+        return next(link.digest for link in self._store.part(row.chain, end, end + 1))
 
     def _basis_of(self, loaded: LoadedTask) -> str:
         """Returns `basis_of` a task; computed once for each, which `RecordedTasks` holds."""
@@ -276,6 +294,8 @@ class _Reverification:
         }
         if judged_with is not None:
             data["judged_with"] = judged_with
+        if (code := self._own.code(row.chain, self._head_of(row), data)) is not None:
+            data[CODE] = code
         self._pending[row.chain] = _bodies([now for _, now in found], data, len(work.known))
         if len(self._pending) >= COMMIT_EVERY or asyncio.get_running_loop().time() - self._since > COMMIT_EVERY_S:
             self._commit()
