@@ -294,7 +294,7 @@ class RunStore:
         return builder
 
     def has_chain(self, chain: str) -> bool:
-        """Returns whether events of a chain are stored here."""
+        """Returns whether events of a chain are stored here. Raises `StoreError` for a sealed run."""
         if self._unwritten is not None and (chain in self._unwritten or self._unwritten.is_file_empty):
             return chain in self._unwritten
         return self._live_form().has_chain(chain)
