@@ -38,7 +38,8 @@ class PromptFuture:
         if not self._done:
             self._asyncio_future_blocking = True
             yield self
-        self.result()
+        if self._cancelled:
+            raise asyncio.CancelledError
 
     def resolve(self, *, prompt: bool) -> None:
         """Lets the waiting task go on, at once or in a later turn. Idempotent."""
