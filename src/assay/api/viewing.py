@@ -53,7 +53,7 @@ class ViewerHandle:
     async def _serve(self, store: Path, page: str) -> None:
         loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         self._loop = loop
-        from assay.rollout.cluster.live_status import LiveStatus  # late: most stores have no nodes
+        from assay.rollout.cluster.live_status import LiveStatus  # late: most stores have no run on nodes
 
         settings = msgspec.structs.replace(Settings.from_environment(), store=store)
         status = LiveStatus(settings, settings.node_token)
