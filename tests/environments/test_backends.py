@@ -117,6 +117,30 @@ async def test_a_snapshot_has_what_a_mapping_changed_after_a_digest(
     await box.close()
 
 
+@pytest.mark.parametrize("name", ["namespaces", "bubblewrap", "process"])
+async def test_files_in_the_place_of_a_moved_mount_point_are_in_the_state(
+    name: str, backends: dict[str, Any], missing: dict[str, str]
+) -> None:
+    """A judge's sandbox has other mounts than the agent's, and sees them."""
+    if name in missing:
+        pytest.skip(f"{name} does not work here: {missing[name]}")
+    backend = backends[name]
+    box = await backend.open(WorkspaceSpec(tmpfs=("/workspace/a/scratch",)))
+    await box.exec("echo 1 > a/scratch/f")
+    assert await box.diff() == ()
+    done = await box.exec("mv a b && mkdir -p a/scratch && echo planted > a/scratch/f")
+    assert done.exit_code == 0, done.stderr
+    snapshot = await box.snapshot()
+    assert "/workspace/a/scratch/f" in {change.path for change in snapshot.changes}
+    packed = await backend.pack(snapshot)
+    kept = {change.digest: handle.read() for change, handle in packed.files()}
+    rebuilt = await backend.unpack(packed.manifest, kept.__getitem__)
+    judge = await backend.open(WorkspaceSpec(), state=rebuilt)
+    assert await judge.read("/workspace/a/scratch/f") == b"planted\n"
+    for workspace in (judge, box):
+        await workspace.close()
+
+
 @pytest.mark.parametrize("path", ["/../x", "/workspace/../../x", "x", "/workspace//x", "/etc/mtab/x"])
 async def test_a_manifest_cannot_leave_its_folder(path: str) -> None:
     backend = ProcessBackend()

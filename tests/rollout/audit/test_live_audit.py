@@ -26,14 +26,18 @@ from assay.records import (
     Step,
     StepAdded,
     ToolCall,
+    Trajectory,
     Verdict,
     VerdictAdded,
 )
+from assay.rollout.audit import live
+from assay.rollout.audit.config import AuditConfig
 from assay.rollout.audit.live import MOST_BYTES, LiveRecord, judge_record
-from assay.rollout.audit.stored import subject_of
+from assay.rollout.audit.stored import audit_run, subject_of
 from assay.rollout.recording.recorder import Recorder
-from assay.store import AUDITED, RunStore
+from assay.store import RunStore
 from assay.store.encoding import encode_body
+from assay.verdicts import trust_of
 from tests.analysis.test_anything import steps as odd_steps
 
 pytestmark = pytest.mark.quick
@@ -134,11 +138,33 @@ async def test_a_long_record_gets_its_verdict(recorder: Recorder) -> None:
     assert [v.check for v in recorder.store.trajectory("t@0.0").verdicts] == ["integrity"]
 
 
+async def doubted(recorder: Recorder, record: LiveRecord) -> Trajectory:
+    """A record whose rules could not run: its pass is doubted."""
+    recorder.verdict(Verdict("tests", "outcome", "pass", 1.0, ""))
+    await judge_record(recorder, record, END)
+    recorder.add(END)
+    recorder.flush()
+    trajectory = recorder.store.trajectory("t@0.0")
+    assert [(v.check, v.status) for v in trajectory.verdicts] == [("tests", "pass"), ("integrity", "error")]
+    assert [note.name for note in trajectory.notes] == ["not audited"]
+    assert trust_of(trajectory).headline == "pass (integrity not judged)"
+    return trajectory
+
+
 async def test_a_record_that_is_too_large_to_hold_is_left_to_the_audit(recorder: Recorder) -> None:
     record = recorded(recorder, 2)
     record.add_committed(Noted("more", {}, 1.0), bytes(MOST_BYTES), "")
-    await judge_record(recorder, record, END)
-    recorder.flush()
-    trajectory = recorder.store.trajectory("t@0.0")
-    assert (trajectory.verdicts, [note.name for note in trajectory.notes]) == ((), ["not audited"])
-    assert AUDITED not in [note.name for note in trajectory.notes]
+    await doubted(recorder, record)
+    (card,) = audit_run(recorder.store.layout.root, "r", AuditConfig(dry_run=True)).cards
+    assert card.integrity is not None
+    assert card.integrity.status == "pass"
+
+
+async def test_a_record_that_no_rule_can_read_is_not_trusted(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: Subject) -> None:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr(live, "judge_integrity", fails)
+    await doubted(recorder, recorded(recorder, 2))

@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from assay.analysis.actions import ActionReader
-from assay.analysis.judge import Assessment, judge_integrity, judge_safety
+from assay.analysis.judge import INTEGRITY, Assessment, judge_integrity, judge_safety, rules
 from assay.analysis.subject import Subject
 from assay.errors import BoundaryError, VerifierError, boundary
 from assay.records import (
@@ -30,6 +30,7 @@ from assay.records import (
     Noted,
     StepAdded,
     Trajectory,
+    Verdict,
 )
 from assay.rollout.audit.blob_texts import texts_of
 from assay.rollout.recording.recorder import CALL_BEGUN, Recorder
@@ -109,16 +110,15 @@ def _summarize_call(call: ModelCall) -> _CallSummary:
 async def judge_record(recorder: Recorder, record: LiveRecord, end: AttemptEnded) -> None:
     """Adds the verdicts on integrity and on each active contract to a record that lacks only its end.
 
-    Process quality is judged by `assay audit`, since it compares attempts. A failing judgement leaves a note only.
+    Process quality is judged by `assay audit`, since it compares attempts. Of a record that cannot be judged the
+    verdict on integrity is `error`, so that its pass is doubted until `assay audit` judges it.
 
     Raises:
         StoreError: The record cannot be written.
     """
     await recorder.commit()
     if record.dropped:
-        recorder.note(
-            "not audited", {"error": f"more than {MOST_BYTES >> 20} MiB: `assay audit` judges so long a record"}
-        )
+        _add_unjudged(recorder, f"more than {MOST_BYTES >> 20} MiB: `assay audit` judges so long a record")
         return
     try:
         with boundary(VerifierError, "judging the record"):
@@ -127,12 +127,17 @@ async def judge_record(recorder: Recorder, record: LiveRecord, end: AttemptEnded
             else:  # the loop serves other attempts meanwhile
                 findings, verdicts = await asyncio.to_thread(_judge, recorder, record, end)
     except BoundaryError as exc:
-        recorder.note("not audited", {"error": str(exc)[:500]})
+        _add_unjudged(recorder, str(exc)[:500])
         return
     if findings:
         recorder.note(AUDITED, {"findings": msgspec.to_builtins(findings)})
     for verdict in verdicts:
         recorder.verdict(verdict)
+
+
+def _add_unjudged(recorder: Recorder, error: str) -> None:
+    recorder.note("not audited", {"error": error})
+    recorder.verdict(Verdict(INTEGRITY, "integrity", "error", None, error, verifier=rules()))
 
 
 def _judge(recorder: Recorder, record: LiveRecord, end: AttemptEnded) -> Assessment:
