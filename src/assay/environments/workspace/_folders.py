@@ -214,13 +214,16 @@ def apply_changes(root: Path, changes: Iterable[Change], read_blob: Callable[[st
 
 
 def _resolve_change(root: Path, change: Change) -> Path:
-    """Returns the host path of a change; refuses paths that leave the folder, also through a link."""
+    """Returns the host path of a change; refuses paths that leave the folder, also through a link. A folder that the
+    manifest lacks was made by the platform, for a working folder."""
     parts = decode_name(change.path).split("/")
     if parts[0] != "" or {"", ".", ".."} & set(parts[1:]):
         raise ValueError(f"a manifest path that is not below the root: {change.path!r}")
     path = root
     for part in parts[1:-1]:
         path = path / part
+        if not os.path.lexists(path):
+            path.mkdir(mode=0o755)
         if path.is_symlink() or not path.is_dir():
             raise ValueError(f"the manifest has {change.path!r} but not its folder")
     return path / parts[-1]
