@@ -7,13 +7,14 @@ import gc
 import json
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple
 
 import aiohttp
 import pytest
 
 from assay.errors import LimitReached, ProviderError
+from assay.gateway.dialects.openai_chat import OpenAIChat
 from assay.gateway.backends.scripted import Reply, ScriptedBackend, ScriptedCall, ScriptedError
 from assay.gateway.interface import Exchange, ModelRequest
 from assay.gateway.model import PlainModel
@@ -209,6 +210,33 @@ async def test_a_failure_upstream_keeps_its_own_status_also_for_streams(given: i
         assert (await it.post(STREAMED))[0] == status
     assert [e.error for e in it.hooks.ended] == ["no", "no"]
     assert [e.cause for e in it.hooks.ended] == ["root", "resample"]
+
+
+class Unwritable(OpenAIChat):
+    """A dialect that cannot write its answers."""
+
+    def reply(self, *_: Any) -> bytes:
+        raise KeyError("type")
+
+    def stream(self, *given: Any) -> Any:
+        writer = super().stream(*given)
+        writer.end = self.reply  # type: ignore[method-assign]
+        return writer
+
+
+@pytest.mark.parametrize("body", [ASKED, STREAMED], ids=["whole", "streamed"])
+async def test_a_call_whose_answer_cannot_be_written_is_recorded_as_failed(body: Any) -> None:
+    hooks, listener = Hooks(), socket.create_server(("127.0.0.1", 0))
+    async with Gateway(dialects=(Unwritable(),)) as gateway, aiohttp.ClientSession() as client:
+        await gateway.listen(listener)
+        session = gateway.open(PlainModel(ScriptedBackend(lambda _: "done")), hooks)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/s/{session.id}/v1/chat/completions"
+        with suppress(aiohttp.ClientError):
+            async with client.post(url, json=body, headers={"Authorization": f"Bearer {session.key}"}) as answer:
+                assert body is STREAMED or answer.status == 500
+                await answer.read()
+    assert [one.error for one in hooks.ended] == ["the answer could not be written: KeyError: 'type'"]
+    assert session.busy == 0
 
 
 async def test_a_silent_model_is_covered_by_real_events() -> None:
