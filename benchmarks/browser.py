@@ -75,7 +75,7 @@ async def serve(_: str, head: RequestHead, __: bytes) -> Response | None:
 async def open_tools() -> BrowserTools:
     """Opens the page in a context of its own."""
     tools = await BrowserTools.open(serve, HOME, (VIEW["width"], VIEW["height"]))
-    tools.on_screen = _forget
+    tools.observer.on_screen = _forget
     await tools.open_home()
     return tools
 

@@ -6,8 +6,9 @@ The same ten-turn attempts in memory, eight at once: in one process (`assay run`
 starts (`--nodes 1`), which commits them to the place. `model`: a scripted model that answers at once calls one tool a
 turn, and everything is recorded. `no model`: an agent that only acts, so that a turn costs half, and an attempt's fixed
 costs weigh twice as much. CPU is the difference between a long and a short run, so that starts and imports are not in
-it; both ways go in turns, and the numbers are medians of the rounds. The command's CPU is all of it: leases, polls,
-progress, and the copy of all chains into the store, which are recomputed.
+it; these differ by .1 s from one start to the next, so that the long run has 2,480 attempts. Both ways go in turns, and
+the numbers are medians of the rounds. The command's CPU is all of it: leases, polls, progress, and the copy of all
+chains into the store, which are recomputed.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--place", choices=("seaweedfs", "folder"), help="default: SeaweedFS where it is installed")
     given = parser.parse_args(words)
-    rounds, sizes = (1, (1, 3)) if given.quick else (given.rounds, (10, 110))
+    rounds, sizes = (1, (1, 3)) if given.quick else (given.rounds, (10, 310))
     place = given.place or ("folder" if WEED is None else "seaweedfs")
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="assay-nodes-") as text, _opened(Path(text), place) as site:

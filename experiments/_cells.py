@@ -26,6 +26,8 @@ from assay.learning.trainer.recipe import (
 from assay.settings import Settings
 from assay.statistics import hierarchical_bootstrap, holm
 
+from ._running import make_parser
+
 __all__ = ["AGENT", "MODEL", "SEEDS", "Cell", "Difference", "Place", "arguments", "base", "compared", "run_cells",
            "told_differences", "write_results"]  # fmt: skip
 
@@ -82,11 +84,10 @@ class Place(NamedTuple):
         return self.folder / "cells" / f"{arm}-{seed}.json"
 
 
-def arguments(name: str, arms: Sequence[str]) -> argparse.Namespace:
-    """The command line that both scripts have."""
-    parser = argparse.ArgumentParser(prog=f"python -m experiments.{name}", description=f"Runs the experiment {name}.")
+def arguments(doc: str | None, name: str, arms: Sequence[str]) -> argparse.Namespace:
+    """Parses the command line that both scripts have."""
+    parser = make_parser(doc, seeds=SEEDS, store=False, record=False)
     parser.add_argument("--out", type=Path, default=Path(".experiments") / name, help="where everything is kept")
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS), help="run only these")
     parser.add_argument("--arms", nargs="+", default=list(arms), choices=arms, help="run only these")
     parser.add_argument("--report", action="store_true", help="run nothing: analyse what was run")
     parser.add_argument("--document", type=Path, help="with --report: write the results into this page, at their marks")

@@ -30,7 +30,7 @@ def range_cell(values: Sequence[float], sign: str = "+") -> str:
     return f"{min(values):{sign}.2f} to {max(values):{sign}.2f}"
 
 
-def arm_cells(arm: Sequence[Sequence[float]], base: Sequence[Sequence[float]] | None) -> str:
+def arm_cells(arm: Sequence[Sequence[float]], base: Sequence[Sequence[float]] | None) -> list[str]:
     """Returns mean, range over seeds, and gain over the base arm with its interval over tasks; `-` without a base.
 
     Args:
@@ -43,4 +43,4 @@ def arm_cells(arm: Sequence[Sequence[float]], base: Sequence[Sequence[float]] | 
         gain = mean_cell(
             [b - a for ones, others in zip(base, arm, strict=True) for a, b in zip(ones, others, strict=True)]
         )
-    return f"{fmean(rates):.3f} | {range_cell(rates, '')} | {gain}"
+    return [f"{fmean(rates):.3f}", range_cell(rates, ""), gain]

@@ -4,26 +4,25 @@ Recorded attempts of `oracle` in a real Chromium, under the looks of seed 0, are
 seeds. Arms: the calls word for word, whose elements are numbers (`assay replay`); elements found by role and name
 alone; and by everything (`assay replay --carry`). Success is the verdict of the task's own checks on the final state.
 
-    python -m experiments.carried_scripts --store FOLDER
+    python -m experiments.carried_scripts --record
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-from pathlib import Path
 from statistics import fmean
 from typing import Final, Literal, NamedTuple
 
-import msgspec
-
 from assay.environments.services.pages.theme import Theme, draw_theme
-from assay.rollout import RunConfig, Tally, start_run
+from assay.learning.trainer.rollouts import complete_run
+from assay.rollout import RunConfig, Tally
 from assay.rollout.rejudge.config import ReplayConfig
 from assay.rollout.rejudge.replay import ReplayResult, replay
 from assay.settings import Settings
 from assay.statistics import mean_interval
-from assay.store import list_runs
+
+from ._results import Table
+from ._running import make_parser, open_recording, open_store
 
 HOME: Final = 0
 """Seed of the looks of the recorded attempts."""
@@ -56,8 +55,7 @@ async def measure(settings: Settings) -> dict[str, list[Carried]]:
     found: dict[str, list[Carried]] = {arm: [] for arm in ARMS}
     for source, tasks in SOURCES.items():
         name = f"home-{source}"
-        if name not in list_runs(settings.store):
-            await start_run(RunConfig(tasks=(f"{tasks},theme={HOME}",), agent="oracle", run=name), settings, Tally())
+        await complete_run(RunConfig(tasks=(f"{tasks},theme={HOME}",), agent="oracle", run=name), settings)
         for theme in THEMES:
             for arm in ARMS:
                 today = (f"{tasks},theme={theme}",)
@@ -88,31 +86,35 @@ def describe_looks(theme: Theme, home: Theme) -> str:
     return ", ".join(f"{name} {parts[name]}" for name in ACTS if parts[name] != home._asdict()[name]) or "the same"
 
 
-def main() -> None:
-    """Makes all runs and prints the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", type=Path, required=True)
-    settings = msgspec.structs.replace(Settings.from_environment(), store=parser.parse_args().store)
-    found = asyncio.run(measure(settings))
-    print("| matched by | scripts | success, by script [95%] | acts matched |")
-    print("|---|---:|---:|---:|")
+def make_tables(found: dict[str, list[Carried]]) -> dict[str, Table]:
+    """Returns success by what elements are matched by, and by looks."""
+    rows = []
     for arm, carried in found.items():
         scripts: dict[tuple[str, str], list[float]] = {}
         for one in carried:
             scripts.setdefault((one.source, one.attempt), []).append(one.passed)
         shares = [one.matched for one in carried if one.matched is not None]
         matched = f"{fmean(shares):.3f}" if shares else "-"
-        print(f"| {arm} | {len(carried)} | {_rate([fmean(some) for some in scripts.values()])} | {matched} |")
-    print("\n| looks | differences | " + " | ".join(ARMS) + " |\n|---|---|" + "---:|" * len(ARMS))
+        rows.append([arm, str(len(carried)), _rate([fmean(some) for some in scripts.values()]), matched])
+    looks = []
     for theme in THEMES:
         cells = [fmean(one.passed for one in found[arm] if one.theme == theme) for arm in ARMS]
-        looks = describe_looks(draw_theme(theme), draw_theme(HOME))
-        print(f"| {theme} | {looks} | " + " | ".join(f"{cell:.2f}" for cell in cells) + " |")
-    failed = [one for one in found["elements"] if not one.passed]
-    for one in failed:
-        print(
-            f"failed by elements: {one.source} {one.attempt} theme {one.theme}, {one.matched:.2f} of its acts matched"
-        )
+        changed = describe_looks(draw_theme(theme), draw_theme(HOME))
+        looks.append([f"{theme}: {changed}", *(f"{cell:.2f}" for cell in cells)])
+    return {
+        "arms": Table(["matched by", "scripts", "success, by script [95%]", "acts matched"], rows),
+        "looks": Table(["looks, and what differs from seed 0 and changes acts or names", *ARMS], looks),
+    }
+
+
+def main() -> None:
+    """Makes all runs and prints the tables."""
+    given = make_parser(__doc__).parse_args()
+    recording = open_recording("carried-scripts", "carried_scripts", given, __doc__, THEMES)
+    with open_store(given.store) as settings:
+        found = asyncio.run(measure(settings))
+    failed = [f"{one.source} {one.attempt} theme {one.theme}" for one in found["elements"] if not one.passed]
+    recording.write(make_tables(found), failed_by_elements=failed)
 
 
 if __name__ == "__main__":

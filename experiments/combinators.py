@@ -5,30 +5,29 @@ Success is the verified outcome; cost is turns over all tries. The judge `verdic
 bound); `claims_done` takes the agent's own word, `nearly_there` accepts one step before the goal, too, and `plausible`
 reads the distance with noise.
 
-    python -m experiments.combinators worlds
-    python -m experiments.combinators overfit
-    python -m experiments.combinators hybrid
+    python -m experiments.combinators worlds --record
+    python -m experiments.combinators overfit --record
+    python -m experiments.combinators hybrid --record
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import random
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
-import msgspec
-
 from assay.agents.combinators.judges import FinishedTry
+from assay.learning.trainer.rollouts import complete_run
 from assay.records import Limits
-from assay.rollout import RunConfig, Tally, start_run
+from assay.rollout import RunConfig
 from assay.settings import Settings
-from assay.store import AttemptRow, RunStore, final_rows, list_runs
+from assay.store import AttemptRow, RunStore
 from experiments._paired import mean_cell, range_cell
+from experiments._results import Table
+from experiments._running import make_parser, open_recording, open_store
 
 SEEDS = (1, 2, 3, 4, 5)
 TASKS = 40
@@ -99,13 +98,12 @@ async def run_arm(arm: Arm, tasks: str, seeds: Sequence[int], settings: Settings
     cell = Cell({}, {}, {})
     for seed in seeds:
         name = arm.run_name(tasks, seed)
-        if name not in list_runs(settings.store):
-            agent: dict[str, Any] = {"agent": arm.agent, "agent_options": arm.options}
-            limits = Limits(turns=arm.max_turns)
-            config = RunConfig(tasks=(tasks,), run=name, seed=seed, limits=limits, **agent, **fields)
-            await start_run(config, settings, Tally())
+        agent: dict[str, Any] = {"agent": arm.agent, "agent_options": arm.options}
+        limits = Limits(turns=arm.max_turns)
+        config = RunConfig(tasks=(tasks,), run=name, seed=seed, limits=limits, **agent, **fields)
+        rows = await complete_run(config, settings)
         with RunStore.open(settings.store, name) as store:
-            for row in final_rows(store.attempts()):
+            for row in rows:
                 _add(cell, seed, row, store)
     return cell
 
@@ -117,7 +115,8 @@ def _add(cell: Cell, seed: int, row: AttemptRow, store: RunStore) -> None:
     for item in store.trajectory(row.chain).evidence:
         if item.kind == "pick" and item.data["judge"] is not None:
             said = [one["score"] for one in item.data["tries"] if one["branch"] == item.data["picked"]]
-            cell.said[key] = float(said[-1])
+            if said:  # none where the attempt was stopped within its first try
+                cell.said[key] = float(said[-1])
 
 
 def _by_task(cell: dict[tuple[int, str], float]) -> dict[str, float]:
@@ -127,44 +126,45 @@ def _by_task(cell: dict[tuple[int, str], float]) -> dict[str, float]:
     return {task: fmean(values) for task, values in tasks.items()}
 
 
-def _gain(cell: Cell, base: Cell) -> str:
+def _gain(cell: Cell, base: Cell) -> list[str]:
     """Returns the mean difference in success with its interval over tasks, and its range over seeds."""
     one, other = _by_task(cell.passed), _by_task(base.passed)
     differences = [one[task] - other[task] for task in one]
     seeds = sorted({seed for seed, _ in cell.passed})
     by_seed = [fmean(cell.passed[key] - base.passed[key] for key in cell.passed if key[0] == seed) for seed in seeds]
-    return f"{mean_cell(differences)} | {range_cell(by_seed)}"
+    return [mean_cell(differences), range_cell(by_seed)]
 
 
-def print_arms(arms: Sequence[tuple[Arm, Cell]]) -> None:
-    """Prints the table of success and cost; the first arm is the base."""
-    base = arms[0][1]
-    print("| arm | passed | gain over the agent [95%] | by seed | turns |")
-    print("|---|---:|---:|---:|---:|")
+def make_table(arms: Sequence[tuple[Arm, Cell]]) -> Table:
+    """Returns the table of success and cost; the first arm is the base."""
+    rows, base = [], arms[0][1]
     for arm, cell in arms:
-        gain = "- | -" if cell is base else _gain(cell, base)
-        print(f"| {arm.label} | {fmean(cell.passed.values()):.3f} | {gain} | {fmean(cell.turns.values()):.1f} |")
+        gain = ["-", "-"] if cell is base else _gain(cell, base)
+        rows.append([arm.label, f"{fmean(cell.passed.values()):.3f}", *gain, f"{fmean(cell.turns.values()):.1f}"])
+    return Table(["arm", "passed", "gain over the agent [95%]", "by seed", "turns"], rows)
 
 
-async def _worlds(settings: Settings) -> None:
+async def _worlds(settings: Settings, seeds: Sequence[int]) -> dict[str, Table]:
+    tables = {}
     for family, noise in NOISY.items():
-        print(f"\n{family}, expert with noise {noise}")
         tasks = f"family:{family},n={TASKS},seed=11"
         arms = _arms("expert", {"noise": noise})
-        print_arms([(arm, await run_arm(arm, tasks, SEEDS, settings)) for arm in arms])
+        tables[family] = make_table([(arm, await run_arm(arm, tasks, seeds, settings)) for arm in arms])
+    return tables
 
 
-async def _overfit(settings: Settings) -> None:
-    print("| tries | judge says | verified | gap [95%] |\n|---:|---:|---:|---:|")
+async def _overfit(settings: Settings, seeds: Sequence[int]) -> dict[str, Table]:
+    rows = []
     for tries in (1, 2, 4, 8, 16):
         arm = Arm(f"best of {tries}", f"best-of:{tries}:random-world", _judge("nearly_there"))
-        cell = await run_arm(arm, f"family:grid,n={TASKS},size=4,seed=11", SEEDS, settings)
+        cell = await run_arm(arm, f"family:grid,n={TASKS},size=4,seed=11", seeds, settings)
         gaps = {key: cell.said[key] - cell.passed[key] for key in cell.passed}
         said, passed = fmean(cell.said.values()), fmean(cell.passed.values())
-        print(f"| {tries} | {said:.3f} | {passed:.3f} | {mean_cell(list(_by_task(gaps).values()))} |")
+        rows.append([str(tries), f"{said:.3f}", f"{passed:.3f}", mean_cell(list(_by_task(gaps).values()))])
+    return {"tries": Table(["tries", "judge says", "verified", "gap [95%]"], rows)}
 
 
-async def _hybrid(settings: Settings) -> None:
+async def _hybrid(settings: Settings, seeds: Sequence[int]) -> dict[str, Table]:
     tasks = f"family:grid,size=4,n={TASKS},seed=11"
     near, fine = (f"{Path(__file__).resolve()}:{name}" for name in ("nearly_there", "plausible"))
     arms = (
@@ -174,7 +174,7 @@ async def _hybrid(settings: Settings) -> None:
         Arm("best of 8, both", "best-of:8:random-world", {"judge": near, "screen": fine}),
         Arm("best of 8, verdict", "best-of:8:random-world", {"judge": "verdict"}),
     )
-    print_arms([(arm, await run_arm(arm, tasks, SEEDS, settings)) for arm in arms])
+    return {"arms": make_table([(arm, await run_arm(arm, tasks, seeds, settings)) for arm in arms])}
 
 
 PARTS = {"worlds": _worlds, "overfit": _overfit, "hybrid": _hybrid}
@@ -182,13 +182,11 @@ PARTS = {"worlds": _worlds, "overfit": _overfit, "hybrid": _hybrid}
 
 def main() -> None:
     """Runs one part."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=list(PARTS))
-    parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
-        asyncio.run(PARTS[given.part](settings))
+    given = make_parser(__doc__, list(PARTS), SEEDS).parse_args()
+    plan = f"{__doc__}\n{TASKS} tasks of each family."
+    recording = open_recording(f"tries-{given.part}", f"combinators {given.part}", given, plan, SEEDS)
+    with open_store(given.store) as settings:
+        recording.write(asyncio.run(PARTS[given.part](settings, recording.seeds)))
 
 
 if __name__ == "__main__":

@@ -114,7 +114,7 @@ def report(place: Place, seeds: Sequence[int], document: Path | None) -> None:
 
 def main() -> None:
     """See the module."""
-    given = arguments("credit", ARMS)
+    given = arguments(__doc__, "credit", ARMS)
     place = Place.at(given.out)
     if given.report:
         report(place, given.seeds, given.document)

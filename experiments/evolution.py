@@ -4,18 +4,18 @@ Three parts, each an ordinary `assay evolve` for several seeds: options of `best
 against the hand-set ones; a learnt value among its options; and null twins, whose options change the draws and nothing
 else.
 
-    python -m experiments.evolution options
-    python -m experiments.evolution value
-    python -m experiments.evolution null --seeds 1 2 3 ...
+    python -m experiments.evolution options --record
+    python -m experiments.evolution value --record
+    python -m experiments.evolution null --record
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import random
-import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import msgspec
@@ -23,9 +23,12 @@ import msgspec
 from assay.agents.interface import Attempt
 from assay.learning.evolution.evolve import EvolveReport, evolve
 from assay.learning.evolution.recipe import EvolveRecipe
+from assay.learning.trainer.rollouts import complete_run
 from assay.learning.values import learn_value
-from assay.rollout import RunConfig, Tally, start_run
+from assay.rollout import RunConfig
 from assay.settings import Settings
+from experiments._results import Table
+from experiments._running import make_parser, open_recording, open_store
 
 WORLD = "family:adventure,rooms=5,locks=1"
 ACTS = 60
@@ -68,7 +71,7 @@ async def _options(seed: int, settings: Settings) -> EvolveReport:
 async def _value(seed: int, settings: Settings) -> EvolveReport:
     run, file = f"explored-{seed}", settings.store / f"value-{seed}.json"
     tasks = (f"{WORLD},n=100,seed={seed * 10 + 3}",)
-    await start_run(RunConfig(tasks=tasks, agent="best-first", run=run, seed=seed), settings, Tally())
+    await complete_run(RunConfig(tasks=tasks, agent="best-first", run=run, seed=seed), settings)
     file.write_bytes(msgspec.json.encode(learn_value([run], settings, 0.9).value))
     base = {"value": "novelty", "acts": ACTS, "open_nodes": 500}
     space = {"value": ["novelty", str(file)], "open_nodes": [3, 30, 500]}
@@ -85,32 +88,60 @@ async def _null(seed: int, settings: Settings) -> EvolveReport:
     return await evolve(_recipe("null", seed, base={"draw": 0}, space={"draw": list(range(10))}, **fields), settings)
 
 
+def change_cell(rates: tuple[float, float] | None) -> str:
+    """Returns the rates of the present configuration and of the winner, as `0.167 to 0.800`."""
+    return "-" if rates is None else f"{rates[0]:.3f} to {rates[1]:.3f}"
+
+
+def decision_cells(found: EvolveReport) -> list[str]:
+    """Returns what the search claimed, what the gate measured on held-out tasks, and its decision."""
+    return [change_cell(found.claimed), change_cell(found.held_out), "accepted" if found.accepted else "refused"]
+
+
+def _winner(found: EvolveReport) -> str:
+    changed = {name: value for name, value in found.winner.items() if found.base.get(name) != value}
+    if not changed:
+        return "the base"
+    return ", ".join("the learnt value" if name == "value" else f"{name}={one}" for name, one in changed.items())
+
+
+def make_table(seeds: Sequence[int], found: Sequence[EvolveReport]) -> Table:
+    """Returns the searches, a row each."""
+    rows = [[str(seed), _winner(one), *decision_cells(one)] for seed, one in zip(seeds, found, strict=True)]
+    return Table(["seed", "winner", "claimed by the search", "on held-out tasks", "decision"], rows)
+
+
+def sum_searches(found: Sequence[EvolveReport]) -> Table:
+    """Returns what the searches came to together."""
+    claims = [one.claimed[1] - one.claimed[0] for one in found]
+    gates = [one.held_out[1] - one.held_out[0] for one in found if one.held_out is not None]
+    rows = [
+        ["searches", str(len(found))],
+        ["claimed gain, mean", f"{fmean(claims):+.3f}"],
+        ["gates", str(len(gates))],
+        ["gain on held-out tasks, mean over the gates", f"{fmean(gates):+.3f}" if gates else "-"],
+        ["refused", str(sum(not one.accepted for one in found))],
+    ]
+    return Table(["all searches", "measured"], rows)
+
+
+PARTS = {"options": (_options, range(1, 6)), "value": (_value, range(1, 6)), "null": (_null, range(1, 41))}
+"""Parts with their seeds."""
+
+
 def main() -> None:
     """Runs one part for each seed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parts = {"options": _options, "value": _value, "null": _null}
-    parser.add_argument("part", choices=list(parts))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
+    parser = make_parser(__doc__, list(PARTS))
+    parser.add_argument("--seeds", type=int, nargs="+", help="default: those of the plan")
     given = parser.parse_args()
-    print(
-        "| seed | winner | claimed by the search | on held-out tasks | decision |\n|---:|---|---:|---:|---|", flush=True
-    )
-    accepted = 0
-    with tempfile.TemporaryDirectory() as scratch:
-        settings = msgspec.structs.replace(Settings.from_environment(), store=Path(scratch))
-        for seed in given.seeds:
-            found = asyncio.run(parts[given.part](seed, settings))
-            accepted += found.accepted
-            changed = {k: Path(str(v)).stem for k, v in found.winner.items() if found.base.get(k) != v}
-            winner = ", ".join(f"{name}={value}" for name, value in changed.items()) or "the base"
-            held = "-" if found.held_out is None else f"{found.held_out[0]:.3f} to {found.held_out[1]:.3f}"
-            claim = f"{found.claimed[0]:.3f} to {found.claimed[1]:.3f}"
-            print(f"| {seed} | {winner} | {claim} | {held} | {_decision(found)} |", flush=True)
-    print(f"\n{accepted} of {len(given.seeds)} accepted")
-
-
-def _decision(found: EvolveReport) -> str:
-    return "accepted" if found.accepted else "refused"
+    run, seeds = PARTS[given.part]
+    recording = open_recording(f"evolution-{given.part}", f"evolution {given.part}", given, __doc__, seeds)
+    found = []
+    with open_store(given.store) as settings:
+        for seed in recording.seeds:
+            found.append(asyncio.run(run(seed, settings)))
+            print(f"seed {seed}: {_winner(found[-1])}, {found[-1].accepted}", flush=True)
+    recording.write({"searches": make_table(recording.seeds, found), "together": sum_searches(found)})
 
 
 if __name__ == "__main__":

@@ -5,27 +5,26 @@ memory is of two verified attempts at other tasks of each office. Arms, the same
 retrieves items of all records by BM25; `oracle`, which retrieves from the records of the task's office alone; and
 `unlinked`, from those of the next office.
 
-    python -m experiments.linked_tasks
+    python -m experiments.linked_tasks --record
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import tempfile
 from pathlib import Path
 
-import msgspec
-
 from assay.learning.memory import add_to_memory
-from assay.rollout import RunConfig, Tally, start_run
+from assay.rollout import RunConfig
 from assay.settings import Settings
-from assay.store import RunStore, final_rows
-from experiments._forms_world import OFFICES
-from experiments._paired import arm_cells
+
+from ._forms_world import OFFICES
+from ._paired import arm_cells
+from ._results import Table
+from ._running import make_parser, open_recording, open_store, run_outcomes
 
 WORLD = Path(__file__).with_name("_forms_world.py").resolve()
 ARMS = ("none", "own", "oracle", "unlinked")
+SEEDS, RECALLS = (1, 2, 3, 4, 5), (3, 6)
 NUMBERS = tuple(range(1, len(OFFICES) + 1))
 
 
@@ -44,10 +43,7 @@ async def attempt_office(
         tasks=(tasks_of(office, 4, seed),), agent="loop", agent_options=options, model=f"scripted:{WORLD}:answer",
         run=name, seed=seed,
     )  # fmt: skip
-    await start_run(config, settings, Tally())
-    with RunStore.open(settings.store, name) as store:
-        rows = sorted(final_rows(store.attempts()), key=lambda row: row.task)
-    return [float(row.outcome == "pass") for row in rows]
+    return list((await run_outcomes(config, settings)).values())
 
 
 async def run_seed(
@@ -58,7 +54,7 @@ async def run_seed(
     for office in offices:
         name = f"known-{seed}-{office}"
         config = RunConfig(tasks=(tasks_of(office, 2, seed + 1_000),), agent="oracle", run=name)
-        await start_run(config, settings, Tally())
+        await run_outcomes(config, settings)
         files[office] = settings.store / f"{name}.jsonl"
         for file in (files[office], every):
             add_to_memory(file, [name], settings)
@@ -77,19 +73,18 @@ async def run_seed(
 
 
 def main() -> None:
-    """Runs all seeds and prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
-    parser.add_argument("--recall", type=int, nargs="+", default=[3, 6])
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        settings = msgspec.structs.replace(Settings.from_environment(), store=Path(scratch))
-        results = [asyncio.run(run_seed(seed, settings, tuple(given.recall))) for seed in given.seeds]
-    print("| items | arm | passed | by seed | against none [95%] |\n|---:|---|---:|---:|---:|")
-    for recall in given.recall:
+    """Runs all seeds."""
+    given = make_parser(__doc__, seeds=SEEDS).parse_args()
+    recording = open_recording("linked-tasks", "linked_tasks", given, __doc__, SEEDS)
+    with open_store(given.store) as settings:
+        results = [asyncio.run(run_seed(seed, settings, RECALLS)) for seed in recording.seeds]
+    rows = []
+    for recall in RECALLS:
+        none = [result["none", recall] for result in results]
         for arm in ARMS:
-            none = None if arm == "none" else [result["none", recall] for result in results]
-            print(f"| {recall} | {arm} | {arm_cells([result[arm, recall] for result in results], none)} |")
+            cells = arm_cells([result[arm, recall] for result in results], None if arm == "none" else none)
+            rows.append([f"{recall} items, {arm}", *cells])
+    recording.write({"arms": Table(["items shown, arm", "passed", "by seed", "against none [95%]"], rows)})
 
 
 if __name__ == "__main__":

@@ -5,29 +5,29 @@ tasks with short ways. Held out: tasks on the same site with longer ways, so oth
 memory; the site's own; that of the site of the same name and address that another seed drew, so with other links and
 forms; and that of a site at another address.
 
-    python -m experiments.page_memory --store FOLDER
+    python -m experiments.page_memory --record
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import msgspec
-
 from assay.learning.memory import add_to_memory
+from assay.learning.trainer.rollouts import complete_run
 from assay.records import Limits
-from assay.rollout import RunConfig, Tally, start_run
+from assay.rollout import RunConfig
 from assay.settings import Settings
 from assay.statistics import mean_interval
-from assay.store import RunStore, final_rows, list_runs
+from assay.store import RunStore, final_rows
 from assay.synthesis.sites.family import SiteTasks
 
 from ._paired import mean_cell
+from ._results import Table
+from ._running import make_parser, open_recording, open_store
 
 SITE, SEEDS, OTHER = "library", (1, 2, 3, 4, 5), ("museum", 3)
 SHORT, LONG = {"n": 3, "least": 3, "most": 5}, {"n": 3, "least": 6, "most": 9}
@@ -40,18 +40,17 @@ Outcomes = dict[tuple[int, str], tuple[float, float]]
 async def run_tasks(
     settings: Settings, name: str, site: str, seed: int, lengths: Mapping[str, int], agent: str, **options: Any
 ) -> str:
-    """Makes a run unless the store holds it; returns its name."""
-    if name not in list_runs(settings.store):
-        parts = ",".join(f"{key}={value}" for key, value in {"site": site, **lengths, "seed": seed}.items())
-        config = RunConfig(
-            tasks=(f"family:sites,{parts}",),
-            agent=agent,
-            agent_options=options,
-            run=name,
-            seed=seed,
-            limits=Limits(turns=150),
-        )
-        await start_run(config, settings, Tally())
+    """Makes, resumes or finds a run; returns its name."""
+    parts = ",".join(f"{key}={value}" for key, value in {"site": site, **lengths, "seed": seed}.items())
+    config = RunConfig(
+        tasks=(f"family:sites,{parts}",),
+        agent=agent,
+        agent_options=options,
+        run=name,
+        seed=seed,
+        limits=Limits(turns=150),
+    )
+    await complete_run(config, settings)
     return name
 
 
@@ -102,25 +101,27 @@ def _rate(passed: list[float]) -> str:
     return f"{fmean(passed):.3f}{ends}"
 
 
-def main() -> None:
-    """Makes all runs and prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", type=Path, required=True)
-    settings = msgspec.structs.replace(Settings.from_environment(), store=parser.parse_args().store)
-    found = asyncio.run(measure(settings))
-    print("| memory | tasks | success [95%] | minus none [95%] | acts | minus none [95%] | success by seed |")
-    print("|---|---:|---:|---:|---:|---:|---|")
-    none = found["none"]
+def make_table(found: dict[str, Outcomes]) -> Table:
+    """Returns the arms, against none."""
+    rows, none = [], found["none"]
     for arm, outcomes in found.items():
         passed = [one[0] for one in outcomes.values()]
         gains = [outcomes[task][0] - none[task][0] for task in outcomes]
         acts = [(outcomes[task][1] - none[task][1]) / ACTS for task in outcomes]
         by_seed = [fmean(one[0] for task, one in outcomes.items() if task[0] == seed) for seed in SEEDS]
-        print(
-            f"| {arm} | {len(outcomes)} | {_rate(passed)} | "
-            f"{mean_cell(gains)} | {fmean(o[1] for o in outcomes.values()):.1f} | "
-            f"{mean_cell(acts, ACTS)} | {', '.join(f'{rate:.2f}' for rate in by_seed)} |"
-        )
+        shown = ["-", "-"] if outcomes is none else [mean_cell(gains), mean_cell(acts, ACTS, 1)]
+        mean_acts, seeds = f"{fmean(o[1] for o in outcomes.values()):.1f}", ", ".join(f"{one:.2f}" for one in by_seed)
+        rows.append([arm, str(len(outcomes)), _rate(passed), shown[0], mean_acts, shown[1], seeds])
+    columns = ["memory", "tasks", "success [95%]", "success minus none [95%]", "acts", "acts minus none [95%]"]
+    return Table([*columns, "success by seed"], rows)
+
+
+def main() -> None:
+    """Makes all runs."""
+    given = make_parser(__doc__).parse_args()
+    recording = open_recording("page-memory", "page_memory", given, __doc__, SEEDS)
+    with open_store(given.store) as settings:
+        recording.write({"arms": make_table(asyncio.run(measure(settings)))})
 
 
 if __name__ == "__main__":

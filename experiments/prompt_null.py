@@ -11,20 +11,16 @@ tasks and their 252 replies.
 
 Set before the run with `--record`: 2,000 searches, seed 21; the gate refuses at least 95%.
 
-    python -m experiments.prompt_null
+    python -m experiments.prompt_null --record
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import itertools
-import tempfile
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,6 +32,7 @@ from assay.learning.skills.decision import TaskPasses, TrialDesign, decide_trial
 from assay.settings import Settings
 
 from ._results import Bar, Recording, Table
+from ._running import make_parser, open_recording, open_store
 from .small_model import FROZEN, PRESENT, WORLD, attempt_all
 
 SEED, SEARCHES, ALPHA = 21, 2_000, 0.05
@@ -121,14 +118,9 @@ def report(outcomes: Outcomes, searches: int, recording: Recording) -> None:
 
 def main() -> None:
     """Asks the model and resamples."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")
-    parser.add_argument("--record", action="store_true", help="writes experiments/results")
-    given = parser.parse_args()
-    command = "python -m experiments.prompt_null --record"
-    recording = Recording("prompt-null", command, [SEED], __doc__ or "", enabled=given.record)
-    with tempfile.TemporaryDirectory() as scratch:
-        settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
+    given = make_parser(__doc__).parse_args()
+    recording = open_recording("prompt-null", "prompt_null", given, __doc__, [SEED])
+    with open_store(given.store) as settings:
         report(asyncio.run(ask_outcomes(SEED, settings)), SEARCHES, recording)
 
 

@@ -4,12 +4,11 @@ Simulated: six candidates, 96 tasks with uniform rates, one attempt at each, eig
 is added to every task's rate. `halving` keeps the better half of the candidates after a part of the tasks, as
 `assay evolve` does; `grid` runs all of them.
 
-    python -m experiments.racing --races 300
+    python -m experiments.racing --record
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -18,6 +17,10 @@ from numpy.typing import NDArray
 
 from assay.learning.evolution.racing import Race
 
+from ._results import Table
+from ._running import make_parser, open_recording
+
+SEED, RACES = 5, 300
 TASKS, LOOKS, LEVEL = 96, 8, 0.05
 CASES = {
     "all equal": (0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
@@ -68,22 +71,30 @@ def draw_passes(effects: Sequence[float], draw: np.random.Generator) -> Passes:
     return (draw.random((len(effects), TASKS)) < rates + np.array(effects)[:, None]).astype(np.int64)
 
 
-def main() -> None:
-    """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--races", type=int, default=300)
-    given = parser.parse_args()
-    print("| candidates | method | attempts, of the grid's | winner is the best | best was dropped |")
-    print("|---|---|---:|---:|---:|")
+def make_table(races: int) -> Table:
+    """Returns what each method saves and finds."""
+    rows = []
     for name, effects in CASES.items():
-        draw = np.random.default_rng(5)
-        tables = [draw_passes(effects, draw) for _ in range(given.races)]
+        draw = np.random.default_rng(SEED)
+        tables = [draw_passes(effects, draw) for _ in range(races)]
         for method, search in (("grid", search_all), ("halving", halve), ("racing", race)):
             found = [search(table) for table in tables]
             share = np.mean([one.attempts for one in found]) / tables[0].size
             best = "-" if not any(effects) else f"{np.mean([one.winner == 0 for one in found]):.3f}"
             lost = np.mean([one.best_dropped for one in found])
-            print(f"| {name} | {method} | {share:.2f} | {best} | {lost:.3f} |", flush=True)
+            rows.append([name, method, f"{share:.2f}", best, f"{lost:.3f}"])
+    columns = ["candidates", "method", "attempts, of the grid's", "winner is the best", "best was dropped"]
+    return Table(columns, rows)
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = make_parser(__doc__, store=False)
+    parser.add_argument("--races", type=int, default=RACES)
+    given = parser.parse_args()
+    plan = f"{__doc__}\n{given.races} searches of each kind."
+    recording = open_recording("racing", "racing", given, plan, [SEED])
+    recording.write({"searches": make_table(given.races)})
 
 
 if __name__ == "__main__":

@@ -11,31 +11,27 @@ known. `--record` writes the figures with commit and seeds.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import random
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import msgspec
-
 from assay.learning.reading import RunReader
 from assay.learning.rows_config import RowsConfig
-from assay.rollout import RunConfig, Tally, start_run
+from assay.learning.trainer.rollouts import complete_run
+from assay.rollout import RunConfig
 from assay.settings import Settings
 from assay.statistics import mean_interval
-from assay.store import list_runs
 from assay.synthesis.sites.domains import DOMAINS
 from assay.synthesis.sites.drawing import draw_machine
 from assay.synthesis.sites.recorded_walks import RecordedWalk, read_walk
 from assay.synthesis.sites.recovery import TransitionCounts, count_transitions, recover, share_predicted
 
 from ._drawn_walks import POLICIES, draw_walk
-from ._results import Recording, Table
+from ._results import Table
+from ._running import make_parser, open_recording, open_store
 
 SEEDS = (1, 2, 3)
 COUNTS = (2, 4, 8, 16, 32, 64)
@@ -108,8 +104,7 @@ async def _record(source: str, settings: Settings, seed: int) -> dict[str, list[
         config = RunConfig(
             tasks=(tasks,), run=run, agent=agent, agent_options=options, attempts=attempts, seed=seed, concurrency=2
         )
-        if run not in list_runs(settings.store):
-            await start_run(config, settings, Tally())
+        await complete_run(config, settings)
         with RunReader.open(settings, run, RowsConfig()) as reader:
             walks[agent] = [walk for one in reader.trajectories() if (walk := read_walk(one)).moves]
     start = Counter(walk.start for ones in walks.values() for walk in ones).most_common(1)[0][0]
@@ -161,16 +156,13 @@ def _table(rows: Sequence[dict[str, Any]], first: dict[str, str]) -> Table:
 
 def main() -> None:
     """Runs one of the two parts."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("drawn", "recorded"))
+    parser = make_parser(__doc__, ("drawn", "recorded"))
     parser.add_argument("sources", nargs="*", default=["museum", "shop"])
-    parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")
-    parser.add_argument("--record", action="store_true", help="write the result to experiments/results")
     given = parser.parse_args()
-    words = f"python -m experiments.recovered_sites {given.part}"
+    words = f"recovered_sites {given.part}"
     if given.part == "drawn":
         plan = f"{len(DOMAINS)} sites a seed, {HELD} walks held out of each of {len(POLICIES)} agents, {STEPS} steps"
-        recording = Recording("recovered-sites-drawn", words, SEEDS, plan, enabled=given.record)
+        recording = open_recording("recovered-sites-drawn", words, given, plan, SEEDS)
         rows = _drawn(SEEDS)
         every = [row for row in rows if row["held"] == "all"]
         agents = [row for row in rows if row["held"] != "all"]
@@ -181,9 +173,8 @@ def main() -> None:
     else:
         plan = f"half of each agent's attempts held out; sites {SITE_AGENTS}, applications {APP_AGENTS}"
         words = " ".join([words, *given.sources])
-        recording = Recording("recovered-sites-recorded", words, SEEDS[:1], plan, enabled=given.record)
-        with tempfile.TemporaryDirectory() as scratch:
-            settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
+        recording = open_recording("recovered-sites-recorded", words, given, plan, SEEDS[:1])
+        with open_store(given.store) as settings:
             rows = asyncio.run(_recorded(given.sources, settings, SEEDS[0]))
         columns = {"source": "source", "reading": "reading", "attempts": "attempts", "held out": "held"}
         tables = {"all": _table(rows, columns)}

@@ -3,28 +3,30 @@
 Forms (`_forms_world`): the memory is of 40 attempts at tasks of their own; three arms make 60 others with the same
 seeds: none; `recover`; and a placebo, whose recoveries are the same texts, each under the signature of another error.
 
-    python -m experiments.recoveries
+    python -m experiments.recoveries --record
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import tempfile
 from pathlib import Path
+from statistics import fmean
 
 import msgspec
 
 from assay.agents.memory import MemoryItem, MemoryRecord, read_memory
 from assay.learning.memory import add_to_memory
 from assay.learning.skills.chained_file import ChainedFile
-from assay.rollout import RunConfig, Tally, start_run
+from assay.rollout import RunConfig
 from assay.settings import Settings
-from assay.store import RunStore, final_rows
-from experiments._paired import arm_cells
+
+from ._paired import arm_cells
+from ._results import Table
+from ._running import make_parser, open_recording, open_store, run_outcomes
 
 WORLD = Path(__file__).with_name("_forms_world.py").resolve()
 ARMS = ("none", "recover", "placebo")
+SEEDS = (1, 2, 3, 4, 5)
 
 
 async def make_attempts(settings: Settings, name: str, n: int, seed: int, memory: Path | None) -> list[float]:
@@ -36,10 +38,7 @@ async def make_attempts(settings: Settings, name: str, n: int, seed: int, memory
     config = RunConfig(
         tasks=tasks, agent="loop", agent_options=options, model=f"scripted:{WORLD}:answer", run=name, seed=seed
     )
-    await start_run(config, settings, Tally())
-    with RunStore.open(settings.store, name) as store:
-        rows = sorted(final_rows(store.attempts()), key=lambda row: row.task)
-    return [float(row.outcome == "pass") for row in rows]
+    return list((await run_outcomes(config, settings)).values())
 
 
 def write_placebo(memory: Path, placebo: Path) -> None:
@@ -51,6 +50,7 @@ def write_placebo(memory: Path, placebo: Path) -> None:
     def move(item: MemoryItem) -> MemoryItem:
         return msgspec.structs.replace(item, when=other[item.when]) if item.kind == "recovery" else item
 
+    placebo.unlink(missing_ok=True)
     previous = ""
     with ChainedFile(placebo, MemoryRecord).locked() as append:
         for record in records:
@@ -69,18 +69,31 @@ async def run_seed(seed: int, settings: Settings, *, learnt: int = 40, held_out:
     return {arm: await make_attempts(settings, f"{arm}-{seed}", held_out, seed, files[arm]) for arm in ARMS}
 
 
+def count_memory(memory: Path) -> tuple[int, int]:
+    """Returns the passing attempts of a memory, and the errors that it has a recovery of."""
+    records = read_memory(memory)
+    known = {item.when for record in records for item in record.items if item.kind == "recovery"}
+    return sum(record.passed for record in records), len(known)
+
+
 def main() -> None:
-    """Runs all seeds and prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        settings = msgspec.structs.replace(Settings.from_environment(), store=Path(scratch))
-        results = [asyncio.run(run_seed(seed, settings)) for seed in given.seeds]
-    print("| arm | passed | by seed | against none [95%] |\n|---|---:|---:|---:|")
-    for arm in ARMS:
-        none = None if arm == "none" else [result["none"] for result in results]
-        print(f"| {arm} | {arm_cells([result[arm] for result in results], none)} |")
+    """Runs all seeds."""
+    given = make_parser(__doc__, seeds=SEEDS).parse_args()
+    recording = open_recording("recoveries", "recoveries", given, __doc__, SEEDS)
+    with open_store(given.store) as settings:
+        results = [asyncio.run(run_seed(seed, settings)) for seed in recording.seeds]
+        counts = [count_memory(settings.store / f"m-{seed}.jsonl") for seed in recording.seeds]
+    none = [result["none"] for result in results]
+    rows = [[arm, *arm_cells([result[arm] for result in results], None if arm == "none" else none)] for arm in ARMS]
+    seeds = [
+        [str(seed), str(passes), str(known), f"{fmean(result['recover']):.3f}"]
+        for seed, (passes, known), result in zip(recording.seeds, counts, results, strict=True)
+    ]
+    tables = {
+        "arms": Table(["arm", "passed", "by seed", "against none [95%]"], rows),
+        "memories": Table(["seed", "passes in the memory", "errors known of five", "passed with `recover`"], seeds),
+    }
+    recording.write(tables)
 
 
 if __name__ == "__main__":

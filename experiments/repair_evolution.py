@@ -2,11 +2,12 @@
 
 Each search is an `assay evolve`: `batch` (evaluations of one step, after which the edits are ranked anew) and `cpu_s`
 (limit of one evaluation) may change, at the same budget of 20 evaluations, which one step uses up as they are set by
-hand. Half of the 24 synthesised tasks of `assay demo` serve the search, the other half the gate, and the other way
-round; there are no more tasks, so that two searches are all that can be independent of their gates' tasks.
+hand. A half of the 24 synthesised tasks of `assay demo`, drawn by the seed, serves the search and the other half its
+gate. The seeds share these 24 tasks: within a seed no task of the gate was searched on, between seeds they overlap.
 
-Set before the run with `--record`: two searches by coordinates, one look, level 0.05 each. No bar: 12 tasks, of which
-some five pass, show a gain of the gate's only if it is large.
+Set before the run with `--record`: five searches by coordinates, one look, level 0.05 each, one attempt at each task
+with run seeds of its own in each search. No bar: 12 tasks, of which some five pass, show a gain of the gate's only if
+it is large. An earlier run had two searches, of every second task, and neither found a gain.
 
     python -m experiments.repair_evolution .assay/demo-tasks-0-24
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import random
 import tempfile
 from pathlib import Path
 
@@ -26,15 +28,16 @@ from assay.settings import Settings
 
 from ._results import Recording, Table
 
-SEEDS = (1, 2)
+SEEDS = (1, 2, 3, 4, 5)
 BASE = {"budget": 20, "batch": 20, "cpu_s": 3.0}
 SPACE = {"batch": [5, 10, 20], "cpu_s": [1.0, 3.0]}
 
 
 def make_recipe(folder: Path, seed: int) -> EvolveRecipe:
-    """Returns the search on every second task, with the others for the gate; seed 2 swaps them."""
+    """Returns the search on a half of the tasks, with the others for the gate."""
     tasks = [str(path.parent) for path in sorted(folder.glob("*/task.toml"))]
-    halves = tasks[seed % 2 :: 2], tasks[(seed + 1) % 2 :: 2]
+    random.Random(seed).shuffle(tasks)
+    halves = tasks[: len(tasks) // 2], tasks[len(tasks) // 2 :]
     fields = {
         "name": f"repair-{seed}", "agent": "repair", "base": BASE, "space": SPACE, "concurrency": 2,
         "search": {"tasks": halves[0], "seed": seed * 100},
@@ -61,7 +64,7 @@ def report(found: list[EvolveReport], recording: Recording) -> None:
 
 
 async def run(folder: Path, store: Path, recording: Recording) -> None:
-    """Makes both searches; each has a store of its own, because the one's tasks of the search are the other's gate."""
+    """Makes all searches; each has a store of its own, because their tasks overlap."""
     found = []
     for seed in recording.seeds:
         settings = msgspec.structs.replace(Settings.from_environment(), store=store / str(seed))

@@ -5,12 +5,12 @@ two others is a candidate, and the one that restores the file is right. A rule o
 operator was right than it was among the candidates. The simulation ranks the candidates of packages that the rules were
 not counted in; the trial of the skill is `assay skills trial` (`docs/experiments/refused-skills.md`).
 
-    python -m experiments.repair_priors --faults 30 --skill repair-priors
+    python -m experiments.repair_priors --record
+    python -m experiments.repair_priors --skill repair-priors
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import random
 from collections import Counter
@@ -24,6 +24,9 @@ from assay.code.operators import Site, apply, find_sites, repair_candidates
 from assay.code.source import SourceError
 from assay.learning.skills.folder import SKILL_FILE, SkillFolder, validate_skill, write_skill
 from assay.learning.skills.front_matter import render_front_matter
+
+from ._results import Table
+from ._running import make_parser, open_recording
 
 PACKAGES = (
     "aiohttp", "attr", "charset_normalizer", "click", "coverage", "dateutil", "grimp", "hypothesis", "jinja2",
@@ -111,31 +114,45 @@ def write_priors(name: str, factors: Mapping[str, float]) -> SkillFolder:
     return SkillFolder(name, {SKILL_FILE: f"{front}\n# {name}\n\n## Rules\n\n{lines}\n".encode()})
 
 
-def main() -> None:
-    """Prints the simulation, and writes the skill of all faults."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--faults", type=int, default=30, help="for each package")
-    parser.add_argument("--skill", default="", help="new folder to write the skill to")
-    given = parser.parse_args()
-    faults = [one for name in PACKAGES for one in make_faults(name, given.faults, random.Random(name))]
+def make_tables(faults: Sequence[Fault]) -> dict[str, Table]:
+    """Returns how early each table of factors finds the right edit; the one of a package is counted in the others."""
     packages = sorted({one.package for one in faults})
-    candidates = sorted(len(one.operators) for one in faults)
-    print(f"{len(faults)} faults in {len(packages)} packages, {candidates[len(candidates) // 2]} candidates (median)")
-    ranks: dict[str, list[int]] = {"no table": [], "hand-set": [], "learnt": []}
+    ranks: dict[str, list[int]] = {"none": [], "set by hand": [], "learnt": []}
     better = 0
     for package in packages:
         learnt = count_factors([one for one in faults if one.package != package])
-        tables: dict[str, Mapping[str, float]] = {"no table": {}, "hand-set": LIKELIHOOD, "learnt": learnt}
+        factors: dict[str, Mapping[str, float]] = {"none": {}, "set by hand": LIKELIHOOD, "learnt": learnt}
         own = {
             name: [rank_of_right(one, table, random.Random(f"{package}/{k}")) for k, one in _of(faults, package)]
-            for name, table in tables.items()
+            for name, table in factors.items()
         }
-        better += sum(rank < 20 for rank in own["learnt"]) > sum(rank < 20 for rank in own["hand-set"])
+        better += sum(rank < 20 for rank in own["learnt"]) > sum(rank < 20 for rank in own["set by hand"])
         for name, some in own.items():
             ranks[name] += some
-    for name, some in ranks.items():
-        print(f"| {name} | {' | '.join(f'{sum(rank < first for rank in some) / len(some):.2f}' for first in FIRST)} |")
-    print(f"learnt in the first 20 more often than hand-set in {better} of {len(packages)} packages")
+    rows = [
+        [name, *(f"{sum(rank < first for rank in some) / len(some):.2f}" for first in FIRST)]
+        for name, some in ranks.items()
+    ]
+    candidates = sorted(len(one.operators) for one in faults)
+    counts = [
+        ["faults", str(len(faults))],
+        ["packages", str(len(packages))],
+        ["candidates of a fault, median", str(candidates[len(candidates) // 2])],
+        ["packages where learnt is better than hand-set in the first 20", str(better)],
+    ]
+    return {"first": Table(["table", *map(str, FIRST)], rows), "faults": Table(["counted", "number"], counts)}
+
+
+def main() -> None:
+    """Reports the simulation, and writes the skill of all faults."""
+    parser = make_parser(__doc__, store=False)
+    parser.add_argument("--faults", type=int, default=40, help="for each package")
+    parser.add_argument("--skill", default="", help="new folder to write the skill to")
+    given = parser.parse_args()
+    plan = f"{__doc__}\n{given.faults} faults of each package, drawn with its name as seed."
+    recording = open_recording("repair-priors", "repair_priors", given, plan, [0])
+    faults = [one for name in PACKAGES for one in make_faults(name, given.faults, random.Random(name))]
+    recording.write(make_tables(faults))
     if given.skill:
         skill = write_priors(Path(given.skill).name, count_factors(faults))
         assert validate_skill(skill) == ()

@@ -1,47 +1,44 @@
 """Several tries on real repairs: best-of-n, retry and vote beside one try (results: `several-tries.md`).
 
 The combinators start each try from scratch with a seed of its own, and choose by what the tries ended with. So their
-outcomes need no runs of their own: with several independent attempts of the agent at a task, each ordered choice of
-three of them is what a combinator would have made, and the mean over all choices estimates its success with less work
-and less noise than runs of every combinator. Judged are the same things: `verdict` is the outcome (an upper bound), the
-visible tests are what the agent itself reports of them at its end, and a vote counts digests of final states.
+outcomes need no runs of their own: of three independent attempts of the agent at a task, each order is what a
+combinator would have made, and the mean over all orders estimates its success with less work and less noise than runs
+of every combinator. Judged are the same things: `verdict` is the outcome (an upper bound), the visible tests are what
+the agent itself reports of them at its end, and a vote counts digests of final states.
 
 Set before the run with `--record`: `repair` with a budget of 20 evaluations a try on the 24 synthesised tasks of
-`assay demo`. Three tries of each task are the attempts without a skill of the trials of `experiments.refused_skills`,
-which are of this agent, budget and tasks, and have a seed of their own in each trial; two more (run seeds 41 and 42)
-are made here, so that each task has 60 ordered choices of three tries. Success and cost of all arms, gains paired by
-task with their intervals over tasks. No bar: the figures are reported as they are.
+`assay demo`, in the five seeds of `experiments.refused_skills`. The three tries of a seed are the attempts without a
+skill of its three trials, which are of this agent, budget and tasks, and have a run seed of their own in each trial;
+their six orders are what a combinator might have made in that seed. Success and cost of all arms, gains by seed, and
+paired by task, averaged over seeds, with intervals over tasks. No bar: the figures are reported as they are.
 
     python -m experiments.refused_skills .assay/demo-tasks-0-24 --store STORE
-    python -m experiments.repair_tries .assay/demo-tasks-0-24 --store STORE
+    python -m experiments.repair_tries --store STORE
 """
 
 from __future__ import annotations
 
-import argparse
-import asyncio
 import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
 import msgspec
 
 from assay.learning.skills.library import SkillLibrary
-from assay.learning.trainer.rollouts import complete_run
 from assay.records import Trajectory
-from assay.rollout import RunConfig
 from assay.settings import Settings
 from assay.store import RunStore, final_rows
 
-from ._paired import mean_cell
+from ._paired import mean_cell, range_cell
 from ._results import Recording, Table
-from .refused_skills import BUDGET
+from ._running import make_parser, open_recording
+from .refused_skills import SEEDS
 
-SEEDS, TRIES = (41, 42), 3
+TRIALS = ("harmful", "learnt", "null")
+"""Trials of a seed, of whose attempts without a skill the tries are."""
 
 
 class RepairTry(NamedTuple):
@@ -90,21 +87,11 @@ ARMS: dict[str, Callable[[Sequence[RepairTry]], Choice]] = {
 }
 
 
-async def make_run(folder: str, seed: int, settings: Settings) -> str:
-    """Makes one attempt at each task, or continues the run that is there; returns its name."""
-    run, options = f"tries-{seed}", {"budget": BUDGET}
-    config = RunConfig(tasks=(folder,), agent="repair", agent_options=options, run=run, seed=seed, concurrency=2)
-    await complete_run(config, settings)
-    return run
-
-
 def find_runs(settings: Settings) -> list[str]:
-    """Returns the runs without a skill of all trials in the store, which had one look each."""
+    """Returns the runs without a skill of the trials of one seed, which had one look each."""
     library = SkillLibrary(settings.store)
-    trials = [entry.trial for name in library.names() for entry in library.entries(name)]
-    return sorted(
-        run for one in trials if one is not None for arm in one.arms if arm.name == "none" for run in arm.runs
-    )
+    trials = [entry.trial for name in TRIALS for entry in library.entries(name)]
+    return [run for one in trials if one is not None for arm in one.arms if arm.name == "none" for run in arm.runs]
 
 
 def read_tries(settings: Settings, run: str) -> dict[str, RepairTry]:
@@ -130,8 +117,8 @@ def read_try(made: Trajectory) -> RepairTry:
 def expect(
     tries: Sequence[RepairTry], choose: Callable[[Sequence[RepairTry]], Choice]
 ) -> tuple[float, float, float, float]:
-    """Returns success, turns, evaluations and tries of a combinator, each the mean over all ordered choices."""
-    found = [choose(some) for some in itertools.permutations(tries, TRIES)]
+    """Returns success, turns, evaluations and tries of a combinator, each the mean over all orders of the tries."""
+    found = [choose(some) for some in itertools.permutations(tries)]
     return (
         fmean(one.chosen.passed for one in found),
         fmean(sum(each.turns for each in one.made) for one in found),
@@ -140,53 +127,60 @@ def expect(
     )
 
 
-def report(tasks: Mapping[str, Sequence[RepairTry]], recording: Recording) -> None:
+Tries = Mapping[str, Sequence[RepairTry]]
+"""The tries of one seed by task."""
+
+
+def report(seeds: Sequence[Tries], recording: Recording) -> None:
     """Reports all arms against one try."""
-    base = [fmean(one.passed for one in tries) for tries in tasks.values()]
-    rows = []
-    for name, choose in ARMS.items():
-        found = [expect(tries, choose) for tries in tasks.values()]
-        passed = [one[0] for one in found]
-        gain = "-" if name == "the agent" else mean_cell([a - b for a, b in zip(passed, base, strict=True)])
-        costs = (f"{fmean(one[column] for one in found):.1f}" for column in (1, 2, 3))
-        rows.append([name, f"{fmean(passed):.3f}", gain, *costs])
-    passes = Counter(sum(one.passed for one in tries) for tries in tasks.values())
-    number = len(next(iter(tasks.values())))
-    by_passes = [[f"{count} of {number}", str(passes[count])] for count in range(number + 1)]
-    every = [one for tries in tasks.values() for one in tries]
-    columns = ["arm", "passed", "gain over one try [95%]", "turns", "evaluations", "tries"]
+    tasks = sorted(seeds[0])
+    made = {name: [[expect(one[task], choose) for task in tasks] for one in seeds] for name, choose in ARMS.items()}
+    base, rows = made["the agent"], []
+    for name, found in made.items():
+        gains = [
+            [arm[0] - one[0] for arm, one in zip(arms, ones, strict=True)]
+            for arms, ones in zip(found, base, strict=True)
+        ]
+        shown = ["-", "-"]
+        if found is not base:
+            shown = [mean_cell([fmean(one) for one in zip(*gains, strict=True)]), range_cell([*map(fmean, gains)])]
+        passed, *costs = (fmean(cell[column] for one in found for cell in one) for column in range(4))
+        rows.append([name, f"{passed:.3f}", *shown, *(f"{cost:.1f}" for cost in costs)])
+    every = {task: [one for seed in seeds for one in seed[task]] for task in tasks}
+    passes, number = Counter(sum(one.passed for one in tries) for tries in every.values()), len(every[tasks[0]])
+    by_passes = [[f"{count} of {number}", str(passes[count])] for count in sorted(passes)]
+    flat = [one for tries in every.values() for one in tries]
+    columns = ["arm", "passed", "gain over one try [95%]", "by seed", "turns", "evaluations", "tries"]
     recording.write(
         {"arms": Table(columns, rows), "tasks": Table(["tries that pass", "tasks"], by_passes)},
-        says_done=fmean(one.says_done for one in every),
-        says_done_and_passes=fmean(one.says_done and one.passed for one in every),
-        passes=fmean(one.passed for one in every),
-        passes_by_task={name: [int(one.passed) for one in tries] for name, tries in tasks.items()},
+        says_done=fmean(one.says_done for one in flat),
+        says_done_and_passes=fmean(one.says_done and one.passed for one in flat),
+        passes=fmean(one.passed for one in flat),
+        passes_by_task={name: [int(one.passed) for one in tries] for name, tries in every.items()},
     )
 
 
-async def run(folder: str, settings: Settings, recording: Recording) -> None:
-    """Collects the tries of all runs."""
-    runs = [*find_runs(settings), *[await make_run(folder, seed, settings) for seed in recording.seeds]]
-    print(f"runs: {', '.join(runs)}", flush=True)
+def collect(settings: Settings) -> dict[str, list[RepairTry]]:
+    """Returns the tries of one seed by task. Raises `SystemExit` where a trial was not run."""
     tasks: dict[str, list[RepairTry]] = {}
-    for name in runs:
+    for name in find_runs(settings):
         for task, one in read_tries(settings, name).items():
             tasks.setdefault(task, []).append(one)
-    report({name: tries for name, tries in sorted(tasks.items()) if len(tries) == len(runs)}, recording)
+    if not tasks or {len(tries) for tries in tasks.values()} != {len(TRIALS)}:
+        raise SystemExit(f"{settings.store} does not hold {len(TRIALS)} tries of each task: run refused_skills there")
+    return tasks
 
 
 def main() -> None:
     """Runs the experiment."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", help="task folders, as `assay demo` makes them")
-    parser.add_argument("--store", type=Path, required=True, help="store of `experiments.refused_skills`")
-    parser.add_argument("--seeds", type=int, nargs="*", default=list(SEEDS), help="runs that are made here")
-    parser.add_argument("--record", action="store_true", help="writes experiments/results")
+    parser = make_parser(__doc__, seeds=SEEDS)
     given = parser.parse_args()
-    command = f"python -m experiments.repair_tries {given.folder} --store STORE --record"
-    recording = Recording("repair-tries", command, given.seeds, __doc__ or "", enabled=given.record, planned=SEEDS)
-    settings = msgspec.structs.replace(Settings.from_environment(), store=given.store)
-    asyncio.run(run(given.folder, settings, recording))
+    if given.store is None:
+        parser.error("--store is that of `experiments.refused_skills`")
+    recording = open_recording("repair-tries", "repair_tries --store STORE", given, __doc__, SEEDS)
+    settings = Settings.from_environment()
+    stores = [msgspec.structs.replace(settings, store=given.store / str(seed)) for seed in recording.seeds]
+    report([collect(one) for one in stores], recording)
 
 
 if __name__ == "__main__":

@@ -3,22 +3,24 @@
 A clerk sees the request and a hint, an adviser knows the rules (`_desk_world`). 60 pairs of requests, of which one is
 to be declined, five run seeds. The table is that of `assay stats --table refusals`.
 
-    python -m experiments.safety_adviser
+    python -m experiments.safety_adviser --record
 """
 
 from __future__ import annotations
 
 import asyncio
-import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from assay.analysis.refusals import sum_refusals
 from assay.cli.refusal_table import read_refusals, refusal_rows
-from assay.rollout import RunConfig, Tally, start_run
+from assay.learning.trainer.rollouts import complete_run
+from assay.rollout import RunConfig
 from assay.settings import Settings
+
+from ._results import Table
+from ._running import make_parser, open_recording, open_store
 
 SEEDS = (1, 2, 3, 4, 5)
 HERE = Path(__file__).with_name("_desk_world.py")
@@ -46,26 +48,32 @@ ARMS = (
 )
 
 
-async def _run(settings: Settings) -> list[str]:
+async def _run(settings: Settings, seeds: Sequence[int]) -> list[str]:
     names = []
     for number, arm in enumerate(ARMS):
-        for seed in SEEDS:
+        for seed in seeds:
             names.append(f"arm{number}-{seed}")
             config = RunConfig(tasks=(TASKS,), agent="team", agent_options=arm, run=names[-1], seed=seed)
-            await start_run(config, settings, Tally())
+            await complete_run(config, settings)
     return names
 
 
+def _label(agent: str) -> str:
+    """Returns an arm in words, as `in doubt, timid, adviser absent`."""
+    words = agent.removeprefix("team:").replace("-adviser", ", adviser absent")
+    return words.replace("in-doubt", "in doubt").replace(".timid", ", timid")
+
+
 def main() -> None:
-    """Prints the table."""
-    with tempfile.TemporaryDirectory() as scratch:
-        settings = msgspec.structs.replace(Settings.from_environment(), store=Path(scratch))
-        names = asyncio.run(_run(settings))
-        rows = refusal_rows(sum_refusals(read_refusals(settings.store, names)))
-    print("| " + " | ".join(rows[0]) + " |")
-    print("|---" * len(rows[0]) + "|")
-    for row in rows:
-        print("| " + " | ".join(row.values()) + " |")
+    """Runs all arms."""
+    given = make_parser(__doc__, seeds=SEEDS).parse_args()
+    recording = open_recording("safety-adviser", "safety_adviser", given, __doc__, SEEDS)
+    with open_store(given.store) as settings:
+        names = asyncio.run(_run(settings, recording.seeds))
+        found = refusal_rows(sum_refusals(read_refusals(settings.store, names)))
+    columns = [name for name in found[0] if name not in ("agent", "model")]
+    rows = [[_label(one["agent"]), *(one[name] for name in columns)] for one in found]
+    recording.write({"refusals": Table(["the clerk asks", *columns], rows)})
 
 
 if __name__ == "__main__":

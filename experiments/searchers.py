@@ -13,14 +13,11 @@ searchers cover at least .30 more than 1; with 15 letters, 8 searchers that hear
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
-
-import msgspec
 
 from assay.analysis.evidence_graph import EvidenceGraph, build_evidence_graph
 from assay.environments.worlds.opening import needed_facts
@@ -30,7 +27,8 @@ from assay.statistics import mean_interval
 from assay.tasks import find_tasks
 
 from ._paired import mean_cell, range_cell
-from ._results import Bar, Recording, Table
+from ._results import Bar, Table
+from ._running import make_parser, open_recording, open_store
 from .teams import make_trajectories
 
 WORLD = Path(__file__).with_name("_letters_world.py").resolve()
@@ -144,7 +142,7 @@ def make_bars(cells: Cells) -> list[Bar]:
     ]
 
 
-async def run_all(settings: Settings, seeds: tuple[int, ...] = SEEDS) -> Cells:
+async def run_all(settings: Settings, seeds: Sequence[int] = SEEDS) -> Cells:
     """Returns the cells of all teams."""
     cells: Cells = {}
     for budget, (in_all, each) in BUDGETS.items():
@@ -157,14 +155,11 @@ async def run_all(settings: Settings, seeds: tuple[int, ...] = SEEDS) -> Cells:
 
 def main() -> None:
     """Runs all teams and prints the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--record", action="store_true", help="writes experiments/results/searchers.json")
-    given = parser.parse_args()
+    given = make_parser(__doc__, seeds=SEEDS).parse_args()
     plan = f"{TASKS} tasks, sizes {SIZES}, ways {WAYS}, budgets {list(BUDGETS)}"
-    recording = Recording("searchers", "python -m experiments.searchers --record", SEEDS, plan, enabled=given.record)
-    with tempfile.TemporaryDirectory() as scratch:
-        settings = msgspec.structs.replace(Settings.from_environment(), store=Path(scratch))
-        cells = asyncio.run(run_all(settings))
+    recording = open_recording("searchers", "searchers", given, plan, SEEDS)
+    with open_store(given.store) as settings:
+        cells = asyncio.run(run_all(settings, recording.seeds))
     recording.write({budget: make_table(cells, budget) for budget in BUDGETS}, make_bars(cells))
 
 

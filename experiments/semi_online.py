@@ -9,19 +9,17 @@ recorded attempts at the same tasks, without the sites. The tables are those of 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
+from assay.learning.trainer.rollouts import complete_run
 from assay.records import Limits
-from assay.rollout import RunConfig, Tally, start_run
+from assay.rollout import RunConfig, Tally
 from assay.rollout.rejudge.config import ReplayConfig
 from assay.rollout.rejudge.semi_online import replay_semi_online
 from assay.settings import Settings
-from assay.store import list_runs
+
+from ._running import make_parser, open_store
 
 TASKS = "family:sites,n=20,least=4,most=8,seed={seed}"
 LIVE_ATTEMPTS, REPLAYS, PATCHES = 1, 3, 4
@@ -51,17 +49,16 @@ ARMS = (
 async def run_arm(arm: Arm, seed: int, settings: Settings) -> tuple[str, ...]:
     """Makes the live run and the replays of an agent, and returns their names."""
     live = f"live-{seed}-{arm.name}"
-    if live not in list_runs(settings.store):
-        config = RunConfig(
-            tasks=(TASKS.format(seed=seed),),
-            agent=arm.agent,
-            agent_options=arm.options,
-            run=live,
-            seed=seed,
-            attempts=LIVE_ATTEMPTS,
-            limits=Limits(turns=TURNS),
-        )
-        await start_run(config, settings, Tally())
+    config = RunConfig(
+        tasks=(TASKS.format(seed=seed),),
+        agent=arm.agent,
+        agent_options=arm.options,
+        run=live,
+        seed=seed,
+        attempts=LIVE_ATTEMPTS,
+        limits=Limits(turns=TURNS),
+    )
+    await complete_run(config, settings)
     replay = ReplayConfig(
         all=True,
         semi_online=True,
@@ -77,9 +74,8 @@ async def run_arm(arm: Arm, seed: int, settings: Settings) -> tuple[str, ...]:
 async def run_seed(seed: int, settings: Settings) -> list[str]:
     """Returns the runs of all agents."""
     oracle, found = f"oracle-{seed}", list[str]()
-    if oracle not in list_runs(settings.store):
-        config = RunConfig(tasks=(TASKS.format(seed=seed),), agent="oracle", run=oracle, seed=seed, limits=Limits())
-        await start_run(config, settings, Tally())
+    config = RunConfig(tasks=(TASKS.format(seed=seed),), agent="oracle", run=oracle, seed=seed, limits=Limits())
+    await complete_run(config, settings)
     for arm in ARMS:
         found += await run_arm(arm, seed, settings)
     return found
@@ -87,12 +83,12 @@ async def run_seed(seed: int, settings: Settings) -> list[str]:
 
 def main() -> None:
     """Makes all runs and prints the command that shows the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", type=Path, required=True)
-    parser.add_argument("--seed", type=int, default=11)
+    parser = make_parser(__doc__, seeds=(11,), record=False)
     given = parser.parse_args()
-    settings = msgspec.structs.replace(Settings.from_environment(), store=given.store)
-    runs = asyncio.run(run_seed(given.seed, settings))
+    if given.store is None:
+        parser.error("--store is where `assay stats` reads the runs")
+    with open_store(given.store) as settings:
+        runs = [run for seed in given.seeds for run in asyncio.run(run_seed(seed, settings))]
     print(f"assay stats {' '.join(runs)} --store {given.store} --table semi-online --table agreement")
 
 

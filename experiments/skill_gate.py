@@ -4,17 +4,14 @@ Everything runs through the decision function of a trial. A case is a way to dra
 attempts in three arms; the limit is the power of the most powerful exact test of tasks, whose weights an oracle chooses
 that knows each task's rate and the effect.
 
-    python -m experiments.skill_gate search
-    python -m experiments.skill_gate power
-    python -m experiments.skill_gate nulls
-    python -m experiments.skill_gate limit
-    python -m experiments.skill_gate reserve
-    python -m experiments.skill_gate harm
+Set before the runs: of 1,000 searches of 20 worthless candidates the gate accepts at most 5% (nominally 3%), and the
+mean at least 85%; a gain of 10 points is accepted in at least 90%.
+
+    python -m experiments.skill_gate search --record     # and power, nulls, limit, reserve, harm
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -31,6 +28,9 @@ from assay.learning.skills.decision import (
     decide_trial,
 )
 from assay.statistics import SequentialTest, TaskScore
+
+from ._results import Bar, Table
+from ._running import make_parser, open_recording
 
 TASKS, ATTEMPTS, ALPHA = 100, 4, 0.05
 Counts = NDArray[np.int64]
@@ -105,38 +105,83 @@ def decide(passes: Sequence[TaskPasses], attempts: int = ATTEMPTS, looks: int = 
     return decision
 
 
-def print_cases(cases: Sequence[Case], number: int, tasks: int = TASKS, looks: int = 3) -> None:
-    """Prints how often each case is accepted, with the placebo arm and without it; with it, how often the skill is
-    called harmful, and the tasks tried."""
-    for case in cases:
-        found = []
-        for seed in range(number):
-            none, skill, placebo = draw_arms(np.random.default_rng(10_000 + seed), case, tasks)
-            passes = [
-                TaskPasses(f"t{n:03}", *map(int, row)) for n, row in enumerate(zip(none, skill, placebo, strict=True))
-            ]
-            alone = decide([one._replace(placebo=None) for one in passes], looks=looks)
-            both = decide(passes, looks=looks)
-            found.append((both.accepted, alone.accepted, "harm" in both.causes, both.tasks))
-        both_rate, alone_rate, harm, tried = np.mean(found, axis=0)
-        error = 1.96 * np.sqrt(both_rate * (1 - both_rate) / number)
-        print(
-            f"| {case.name} | {both_rate:.3f} ± {error:.3f} | {alone_rate:.3f} | {harm:.3f} | {tried:.0f} |", flush=True
-        )
+class Rates(NamedTuple):
+    """How often trials end how."""
+
+    accepted: float
+    accepted_alone: float
+    """Without the placebo arm."""
+    harmful: float
+    """With it, the skill is called harmful."""
+    tasks: float
+    """Tasks tried."""
+    number: int
+
+    @property
+    def shown(self) -> str:
+        """Rate of acceptance with the 95% error of the simulation."""
+        return f"{self.accepted:.3f} ± {1.96 * np.sqrt(self.accepted * (1 - self.accepted) / self.number):.3f}"
 
 
-def print_reserves(number: int) -> None:
-    """Prints the case of least power for larger plans, whose early looks save what the later ones add."""
+def simulate(case: Case, seeds: range, tasks: int = TASKS, looks: int = 3) -> Rates:
+    """Simulates a trial of a case for each seed."""
+    found = []
+    for seed in seeds:
+        none, skill, placebo = draw_arms(np.random.default_rng(seed), case, tasks)
+        passes = [
+            TaskPasses(f"t{n:03}", *map(int, row)) for n, row in enumerate(zip(none, skill, placebo, strict=True))
+        ]
+        alone = decide([one._replace(placebo=None) for one in passes], looks=looks)
+        both = decide(passes, looks=looks)
+        found.append((both.accepted, alone.accepted, "harm" in both.causes, both.tasks))
+    accepted, alone_accepted, harmful, tried = np.mean(found, axis=0).tolist()
+    return Rates(accepted, alone_accepted, harmful, tried, len(seeds))
+
+
+def report_power(seeds: range) -> tuple[Table, list[Bar]]:
+    """Returns how often a gain of 10 points is accepted."""
+    found = {case: simulate(case, seeds) for case in POWER}
+    rows = [[case.name, one.shown, f"{one.accepted_alone:.3f}", f"{one.tasks:.0f}"] for case, one in found.items()]
+    bars = [Bar(f"{case.name} accepted in at least .90", one.shown, one.accepted >= 0.9) for case, one in found.items()]
+    return Table(["gain and rates", "with the placebo arm", "without it", "tasks tried"], rows), bars
+
+
+def report_nulls(seeds: range) -> tuple[Table, list[Bar]]:
+    """Returns how often a worthless skill is accepted, and called harmful."""
+    rows = []
+    for case in NULLS:
+        one = simulate(case, seeds)
+        rows.append([case.name, one.shown, f"{one.accepted_alone:.3f}", f"{one.harmful:.3f}", f"{one.tasks:.0f}"])
+    columns = ["case", "accepted with the placebo arm", "without it", "called harmful", "tasks tried"]
+    return Table(columns, rows), []
+
+
+def report_reserves(seeds: range) -> tuple[Table, list[Bar]]:
+    """Returns the power of larger plans, whose early looks save what the later ones add, in the case of least power."""
+    rows = []
     for tasks, looks in ((100, 3), (110, 3), (120, 4), (130, 4)):
-        print(f"planned {tasks} tasks, {looks} looks:", end=" ")
-        print_cases(POWER[-1:], number, tasks, looks)
+        one = simulate(POWER[-1], seeds, tasks, looks)
+        plan = f"planned {tasks} tasks, {looks} looks"
+        rows.append([plan, one.shown, f"{one.accepted_alone:.3f}", f"{one.tasks:.0f}"])
+    return Table([POWER[-1].name, "with the placebo arm", "without it", "tasks tried"], rows), []
 
 
-def print_searches(number: int) -> None:
-    """Prints how often a search of 20 worthless candidates is accepted by its own mean, and by one gate."""
-    found = [_search(np.random.default_rng(seed)) for seed in range(number)]
-    naive, both, alone = np.mean(found, axis=0)
-    print(f"accepted by the mean {naive:.3f}, by the gate {both:.3f} with and {alone:.3f} without placebo, of {number}")
+def report_searches(seeds: range) -> tuple[Table, list[Bar]]:
+    """Returns how often a search of 20 worthless candidates is accepted by its own mean, and by one gate."""
+    found = [_search(np.random.default_rng(seed)) for seed in seeds]
+    naive, both, alone = (float(rate) for rate in np.mean(found, axis=0))
+    rows = [
+        ["by the mean on its own tasks", f"{naive:.3f}"],
+        ["by the gate, without the placebo arm", f"{alone:.3f}"],
+        ["by the gate, with it", f"{both:.3f}"],
+    ]
+    worst = max(both, alone)
+    bars = [
+        Bar("worthless searches accepted by the gate in at most 5%", f"{both:.3f}, without placebo {alone:.3f}",
+            worst <= 0.05),
+        Bar("accepted by the mean in at least 85%", f"{naive:.3f}", naive >= 0.85),
+    ]  # fmt: skip
+    return Table(["worthless search", "accepted"], rows), bars
 
 
 def _search(draw: np.random.Generator) -> tuple[bool, bool, bool]:
@@ -151,14 +196,17 @@ def _search(draw: np.random.Generator) -> tuple[bool, bool, bool]:
     return bool(best > base), decide(passes, 1).accepted, alone.accepted
 
 
-def print_harm(number: int) -> None:
-    """Prints how often harm is named on few and hard tasks, without a harm check and with one, and what the check
+def report_harm(seeds: range) -> tuple[Table, list[Bar]]:
+    """Returns how often harm is named on few and hard tasks, without a harm check and with one, and what the check
     costs: 24 tasks, of which 9 pass in 95% without the skill and at another rate with it, and 15 in 10% either way."""
+    rows = []
     for kept in (0.95, 0.7, 0.5, 0.3, 0.1):
         rates = np.array([[0.95, kept]] * 9 + [[0.1, 0.1]] * 15)
-        found = [_harm_trial(np.random.default_rng(20_000 + seed), rates) for seed in range(number)]
+        found = [_harm_trial(np.random.default_rng(seed), rates) for seed in seeds]
         plain, checked, attempts = np.mean(found, axis=0)
-        print(f"| 0.95 to {kept:.2f} | {plain:.3f} | {checked:.3f} | 48 | {attempts:.0f} |", flush=True)
+        rows.append([f"0.95 and {kept:.2f}", f"{plain:.3f}", f"{checked:.3f}", "48", f"{attempts:.0f}"])
+    columns = ["the nine tasks pass in, without and with", "without a harm check", "with one"]
+    return Table([*columns, "attempts of the trial", "of the check (mean)"], rows), []
 
 
 def _harm_trial(draw: np.random.Generator, rates: NDArray[np.float64], tries: int = 3) -> tuple[bool, bool, int]:
@@ -176,14 +224,15 @@ def _harm_trial(draw: np.random.Generator, rates: NDArray[np.float64], tries: in
     return "harm" in alone.causes, "harm" in decision.causes, 2 * tries * len(names)
 
 
-def print_limits(number: int) -> None:
-    """Prints the power of the oracle's test in one look at all tasks, against each control and against both."""
+def report_limits(seeds: range) -> tuple[Table, list[Bar]]:
+    """Returns the power of the oracle's test in one look at all tasks, against each control and against both."""
+    rows = []
     for case in POWER:
         if case.shared or case.copied:
             continue  # the oracle's weights are those of independent attempts
         found = []
-        for seed in range(number):
-            draw = np.random.default_rng(10_000 + seed)
+        for seed in seeds:
+            draw = np.random.default_rng(seed)
             rates = draw.beta(case.shape, case.shape, TASKS) * 0.9
             none, skill, placebo = (draw.binomial(ATTEMPTS, rates + effect) for effect in (0.0, case.skill, 0.0))
             odds = np.log((rates + case.skill) * (1 - rates) / np.maximum(1e-12, rates * (1 - rates - case.skill)))
@@ -191,7 +240,8 @@ def print_limits(number: int) -> None:
             crossed = [_crosses(skill, control, weights) for control in (none, placebo)]
             found.append((crossed[0], all(crossed)))
         one, both = np.mean(found, axis=0)
-        print(f"| {case.name} | {both:.3f} | {one:.3f} |", flush=True)
+        rows.append([case.name, f"{both:.3f}", f"{one:.3f}"])
+    return Table(["gain and rates", "against both controls", "against one"], rows), []
 
 
 def _crosses(skill: Counts, control: Counts, weights: Counts) -> bool:
@@ -201,21 +251,28 @@ def _crosses(skill: Counts, control: Counts, weights: Counts) -> bool:
     return look.crossed
 
 
+PARTS: dict[str, tuple[Callable[[range], tuple[Table, list[Bar]]], range]] = {
+    "search": (report_searches, range(1_000)),
+    "power": (report_power, range(10_000, 11_000)),
+    "nulls": (report_nulls, range(10_000, 11_000)),
+    "limit": (report_limits, range(10_000, 16_000)),
+    "reserve": (report_reserves, range(10_000, 10_600)),
+    "harm": (report_harm, range(20_000, 21_000)),
+}
+"""Parts with the seeds of their simulations."""
+
+
 def main() -> None:
     """Runs one of the parts."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parts: dict[str, Callable[[int], None]] = {
-        "search": print_searches,
-        "power": lambda number: print_cases(POWER, number),
-        "nulls": lambda number: print_cases(NULLS, number),
-        "limit": print_limits,
-        "reserve": print_reserves,
-        "harm": print_harm,
-    }
-    parser.add_argument("part", choices=list(parts))
-    parser.add_argument("--number", type=int, default=1_000)
+    parser = make_parser(__doc__, list(PARTS), store=False)
+    parser.add_argument("--number", type=int, help="simulations of each row; default: those of the plan")
     given = parser.parse_args()
-    parts[given.part](given.number)
+    report, seeds = PARTS[given.part]
+    seeds = seeds if given.number is None else range(seeds.start, seeds.start + given.number)
+    plan = f"{__doc__}\n{len(seeds):,} simulations of each row, with the seeds from {seeds.start} on."
+    recording = open_recording(f"skill-gate-{given.part}", f"skill_gate {given.part}", given, plan, [seeds.start])
+    table, bars = report(seeds)
+    recording.write({"simulated": table}, bars)
 
 
 if __name__ == "__main__":

@@ -4,12 +4,11 @@ A library of eight released skills is used for 20 weeks of 30 tasks; three of th
 by their words. A task is tried twice with the chosen skill, and at one task in three twice without any. After each week
 `next_tier` moves the skills by all that was recorded.
 
-    python -m experiments.skill_tiers --number 200
+    python -m experiments.skill_tiers --record
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -20,9 +19,12 @@ from assay.learning.skills.tiers import next_tier
 from assay.learning.skills.usage import LEAST_TASKS, VersionUsage
 from assay.statistics import difference_interval
 
+from ._results import Table
+from ._running import make_parser, open_recording
+
 WEEKS, TASKS, FITTING, ATTEMPTS = 20, 30, 3, 2
 LIBRARIES = {
-    "two help, three do nothing, three harm": (0.2, 0.2, 0.0, 0.0, 0.0, -0.2, -0.2, -0.2),
+    "two help (+20 points), three do nothing, three harm (-20)": (0.2, 0.2, 0.0, 0.0, 0.0, -0.2, -0.2, -0.2),
     "none does anything": (0.0,) * 8,
 }
 Choose = Callable[[Sequence[int], Sequence[SkillTier]], int | None]
@@ -85,22 +87,28 @@ def compare(effects: Sequence[float], seed: int) -> Played:
     return Played(rate, words, play(effects, lambda _fitting, _tiers: None, seed)[0], best, float(wrong))
 
 
-def main() -> None:
-    """Prints a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--number", type=int, default=200, help="simulations of each library")
-    number = parser.parse_args().number
-    print("| library | no skill | by words alone | with tiers | always the best | in a wrong tier |")
-    print("|---|---:|---:|---:|---:|---:|")
+def make_table(number: int) -> Table:
+    """Returns the pass rates of the last ten weeks."""
+    rows = []
     for name, effects in LIBRARIES.items():
         found = np.array([compare(effects, seed) for seed in range(number)])
         mean = Played(*found.mean(axis=0))
         gain = found[:, 0] - found[:, 1]
         error = 1.96 * gain.std(ddof=1) / np.sqrt(number)
-        print(
-            f"| {name} | {mean.none:.3f} | {mean.words:.3f} | {mean.tiers:.3f} ({gain.mean():+.3f} ± {error:.3f}) | "
-            f"{mean.best:.3f} | {mean.wrong:.1%} |"
-        )
+        rates = [f"{mean.none:.3f}", f"{mean.words:.3f}", f"{mean.tiers:.3f} ({gain.mean():+.3f} ± {error:.3f})"]
+        rows.append([name, *rates, f"{mean.best:.3f}", f"{mean.wrong:.1%}"])
+    columns = ["library", "no skill", "by words alone", "with tiers", "always the best", "in a wrong tier"]
+    return Table(columns, rows)
+
+
+def main() -> None:
+    """Prints a table."""
+    parser = make_parser(__doc__, store=False)
+    parser.add_argument("--number", type=int, default=200, help="simulations of each library")
+    given = parser.parse_args()
+    plan = f"{__doc__}\n{given.number:,} simulations of each library, seeds from 0."
+    recording = open_recording("skill-tiers", "skill_tiers", given, plan, [0])
+    recording.write({"libraries": make_table(given.number)})
 
 
 if __name__ == "__main__":

@@ -3,22 +3,20 @@
 The model is SmolLM2 135M (`small:smollm2-135m`), greedy, in `locks_world`; every attempt is an ordinary run of the
 agent `loop`, every memory is written by `assay memory` from verified attempts, every search is an `assay evolve`.
 
-    python -m experiments.small_model memory     # one fact, none, eight, and stale ones
-    python -m experiments.small_model prompts    # 24 prompts, chosen on 12 tasks
-    python -m experiments.small_model context    # what is lost when a conversation is cut
+    python -m experiments.small_model memory --record     # one fact, none, eight, and stale ones
+    python -m experiments.small_model prompts --record    # 24 prompts, chosen on 12 tasks
+    python -m experiments.small_model context --record    # what is lost when a conversation is cut
 
-Set before the runs with `--record`, whose seeds are new. `memory`, 10 facts in each of five seeds: one right fact at
-least .90, no memory at most .30, eight facts in the default order of `loop` (the best one last) at least .50 below one
-fact, no stale fact shown and every fresh one. `prompts`, five seeds: the winner at least .25 above the present prompt
-on held-out tasks, in the mean and in every seed; what the search claimed is printed beside it.
+Set before the runs of `memory` and `prompts`, whose seeds (11 to 15) were new. `memory`, 10 facts in each of five
+seeds: one right fact at least .90, no memory at most .30, eight facts in the default order of `loop` (best one last) at
+least .50 below one fact, no stale fact shown and every fresh one. `prompts`, five seeds: the winner at least .25
+above the present prompt on held-out tasks, in the mean and in every seed; what the search claimed is printed beside it.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import re
-import tempfile
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -33,7 +31,6 @@ from assay.learning.evolution.evolve import EvolveReport, evolve
 from assay.learning.evolution.recipe import EvolveRecipe
 from assay.learning.memory import add_to_memory
 from assay.learning.skills.chained_file import ChainedFile
-from assay.learning.trainer.rollouts import complete_run
 from assay.rollout import RunConfig
 from assay.settings import Settings
 from assay.store import RunStore, final_rows
@@ -41,6 +38,7 @@ from assay.tasks import find_tasks
 
 from ._paired import mean_cell
 from ._results import Bar, Recording, Table
+from ._running import make_parser, open_recording, open_store, run_outcomes
 from .locks_world import TOOLS
 
 MODEL = "small:smollm2-135m"
@@ -49,7 +47,7 @@ USE = {"tool_choice": {"type": "function", "function": {"name": "use"}}}
 FROZEN: dict[str, Any] = {"system": "", "sampling": USE, "memory_item": "{when}\n{act}\n{what}\n"}
 """Options of the agent, chosen on other facts than the published ones and not changed since."""
 TASKS = 10
-RECORDED_SEEDS = (11, 12, 13, 14, 15)
+SEEDS, FRESH_SEEDS = (1, 2, 3, 4, 5), (11, 12, 13, 14, 15)
 CHANGED = 0.2
 FORMS = {
     "memory_item": ["{when}\n{act}\n{what}\n", "{what}", "- {what}", "{act}: {what}"],
@@ -73,7 +71,7 @@ async def attempt_all(
         run=run,
         concurrency=1,
     )
-    return {row.task: float(row.outcome == "pass") for row in await complete_run(config, settings)}
+    return await run_outcomes(config, settings)
 
 
 async def learn(settings: Settings, seed: int, run: str, tasks: str) -> Path:
@@ -116,6 +114,7 @@ async def run_memory(seed: int, settings: Settings) -> dict[str, Outcomes]:
 
 def relabel(memory: Path, to: Path, digests: Mapping[str, str]) -> None:
     """Writes a memory whose stale records claim to be of the present tasks: what dropping them prevents."""
+    to.unlink(missing_ok=True)
     previous = ""
     with ChainedFile(to, MemoryRecord).locked() as append:
         for record in read_memory(memory):
@@ -263,33 +262,25 @@ def report_context(results: Sequence[Mapping[str, Outcomes]], recording: Recordi
     recording.write({"policies": Table(columns, rows)})
 
 
-PARTS: dict[str, tuple[Callable[[int, Settings], Coroutine[Any, Any, Any]], Callable[[Any, Recording], None]]] = {
-    "memory": (run_memory, report_memory),
-    "prompts": (run_prompts, report_searches),
-    "context": (run_context, report_context),
+Run = Callable[[int, Settings], Coroutine[Any, Any, Any]]
+PARTS: dict[str, tuple[Run, Callable[[Any, Recording], None], Sequence[int]]] = {
+    "memory": (run_memory, report_memory, FRESH_SEEDS),
+    "prompts": (run_prompts, report_searches, FRESH_SEEDS),
+    "context": (run_context, report_context, SEEDS),
 }
+"""Parts with the seeds of their plans."""
 
 
 def main() -> None:
     """Runs one part for each seed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=list(PARTS))
-    parser.add_argument("--seeds", type=int, nargs="+", help="default: 1 to 5, or those of the plan")
-    parser.add_argument("--store", type=Path, help="Keeps the runs in this store.")
-    parser.add_argument(
-        "--record", action="store_true", help="Writes experiments/results; without --seeds for all seeds of the plan."
-    )
+    parser = make_parser(__doc__, list(PARTS))
+    parser.add_argument("--seeds", type=int, nargs="+", help="default: those of the plan")
     given = parser.parse_args()
-    run, report = PARTS[given.part]
-    seeds = given.seeds or (RECORDED_SEEDS if given.record else (1, 2, 3, 4, 5))
-    command = f"python -m experiments.small_model {given.part} --record"
-    recording = Recording(
-        f"small-model-{given.part}", command, seeds, __doc__ or "", enabled=given.record, planned=RECORDED_SEEDS
-    )
-    with tempfile.TemporaryDirectory() as scratch:
-        settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
+    run, report, seeds = PARTS[given.part]
+    recording = open_recording(f"small-model-{given.part}", f"small_model {given.part}", given, __doc__, seeds)
+    with open_store(given.store) as settings:
         results = []
-        for seed in seeds:
+        for seed in recording.seeds:
             results.append(asyncio.run(run(seed, settings)))
             print(f"seed {seed} is done", flush=True)
         report(results, recording)

@@ -12,17 +12,14 @@ seeds were known and before anything was measured with that many forks (in place
 costs twice as much). Since 64 was chosen by those ceilings, its bar is asked again in five fresh seeds (21 to 25),
 whose ceilings were not computed before (`--fresh`).
 
-    python -m experiments.team_credit
-    python -m experiments.team_credit --fresh
+    python -m experiments.team_credit --record
+    python -m experiments.team_credit --fresh --record
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
@@ -36,6 +33,7 @@ from assay.rollout.rejudge.marginals import measure_marginals
 from assay.settings import Settings
 
 from ._results import Bar, Recording, Table
+from ._running import make_parser, open_recording, open_store
 from .teams import CREDIT_TEAM, Exact, make_trajectories, run_name, spearman
 
 TASKS = "family:split-constraints,n=6,variables=5,values=4,parts=3,turns=5,seed=23"
@@ -189,18 +187,14 @@ async def run(numbers: Sequence[int], settings: Settings, recording: Recording) 
 
 def main() -> None:
     """Runs the experiment."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--fresh", action="store_true", help="the fresh seeds")
-    parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")
-    parser.add_argument("--record", action="store_true", help="writes experiments/results")
     given = parser.parse_args()
-    name, more, seeds, numbers = "team-credit", "", SEEDS, FORKS
+    name, words, seeds, numbers = "team-credit", "team_credit", SEEDS, FORKS
     if given.fresh:
-        name, more, seeds, numbers = f"{name}-fresh", " --fresh", FRESH_SEEDS, FRESH_FORKS
-    command = f"python -m experiments.team_credit{more} --record"
-    recording = Recording(name, command, seeds, __doc__ or "", enabled=given.record)
-    with tempfile.TemporaryDirectory() as scratch:
-        settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
+        name, words, seeds, numbers = f"{name}-fresh", f"{words} --fresh", FRESH_SEEDS, FRESH_FORKS
+    recording = open_recording(name, words, given, __doc__, seeds)
+    with open_store(given.store) as settings:
         asyncio.run(run(numbers, settings, recording))
 
 

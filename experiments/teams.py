@@ -3,21 +3,21 @@
 Every cell is an ordinary run at the same tasks of `split-constraints`, five run seeds. Acts are calls of the world's
 tool, of which every arm has the same number. No agent here asks a model.
 
-    python -m experiments.teams channel
-    python -m experiments.teams credit
-    python -m experiments.teams advice
-    python -m experiments.teams designs
+Set before the runs: with a channel two actors pass at least 30 points more than without. The bar of credit by forks is
+that of `team_credit`.
+
+    python -m experiments.teams channel --record
+    python -m experiments.teams credit --record
+    python -m experiments.teams advice --record
+    python -m experiments.teams designs --record
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import itertools
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import cache
-from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -28,16 +28,20 @@ from assay.analysis.actor_usage import actor_usage
 from assay.environments.worlds.split_constraints import SplitConstraints
 from assay.learning.evolution.evolve import evolve
 from assay.learning.evolution.recipe import EvolveRecipe
+from assay.learning.trainer.rollouts import complete_run
 from assay.records import TEAM_SEND, Step, Trajectory
-from assay.rollout import RunConfig, Tally, start_run
+from assay.rollout import RunConfig, Tally
 from assay.rollout.rejudge.config import MarginalsConfig
 from assay.rollout.rejudge.marginals import Marginal, MarginalsReport, measure_marginals
 from assay.settings import Settings
 from assay.statistics import mean_interval
-from assay.store import RunStore, final_rows, list_runs
+from assay.store import RunStore
 from assay.tasks import find_tasks
 
 from ._paired import mean_cell, range_cell
+from ._results import Bar, Recording, Table
+from ._running import make_parser, open_recording, open_store
+from .evolution import decision_cells
 
 SEEDS = (1, 2, 3, 4, 5)
 TASKS = "family:split-constraints,n=40,variables=5,values=4,seed=21"
@@ -79,11 +83,10 @@ async def make_trajectories(
 ) -> list[Trajectory]:
     """Makes a run, or reads the one that is there."""
     name = run_name(label, seed)
-    if name not in list_runs(settings.store):
-        config = RunConfig(tasks=(tasks,), run=name, seed=seed, agent=agent, agent_options=options)
-        await start_run(config, settings, Tally())
+    config = RunConfig(tasks=(tasks,), run=name, seed=seed, agent=agent, agent_options=options)
+    rows = await complete_run(config, settings)
     with RunStore.open(settings.store, name) as store:
-        return [store.trajectory(row.chain) for row in final_rows(store.attempts())]
+        return [store.trajectory(row.chain) for row in rows]
 
 
 # The channel.
@@ -128,44 +131,70 @@ def _measures(made: Trajectory) -> dict[str, float]:
     }
 
 
-async def _channel(settings: Settings, arms: Sequence[Arm] = ARMS) -> None:
-    cells: dict[str, dict[tuple[int, str], dict[str, float]]] = {}
+Cells = dict[tuple[int, str], dict[str, float]]
+"""Measures by seed and task."""
+
+
+async def _compare(arms: Sequence[Arm], settings: Settings, seeds: Sequence[int]) -> tuple[Table, dict[str, Cells]]:
+    """Returns the table of arms; the first is the base."""
+    cells: dict[str, Cells] = {}
     for arm in arms:
         cell = cells.setdefault(arm.label, {})
-        for seed in SEEDS:
+        for seed in seeds:
             for made in await make_trajectories(arm.label, TASKS, seed, settings, arm.agent, arm.options):
                 cell[seed, made.task] = _measures(made)
-    print(f"| arm | passed [95%] | over {arms[0].label} [95%] | by seed | rightly stated | acts | messages | turns |")
-    print("|---|---:|---:|---:|---:|---:|---:|---:|")
-    base = cells[arms[0].label]
+    base, rows = cells[arms[0].label], []
     for label, cell in cells.items():
         passed = mean_interval(list(_by_task(cell, "passed").values()))
         assert passed is not None
-        shown = f"{_mean(cell, 'passed'):.3f} [{passed.low:.3f}, {passed.high:.3f}]"
-        gain = "- | -" if cell is base else _gain(cell, base)
-        others = " | ".join(
-            f"{_mean(cell, name):.{digits}f}"
-            for name, digits in (("stated", 3), ("acts", 1), ("messages", 1), ("turns", 1))
+        gain = ["-", "-"]
+        if cell is not base:
+            gain = [mean_cell(_task_gains(cell, base)), range_cell(_seed_gains(cell, base))]
+        measures = (("stated", 3), ("acts", 1), ("messages", 1), ("turns", 1))
+        rows.append(
+            [
+                label,
+                f"{_mean(cell, 'passed'):.3f} [{passed.low:.3f}, {passed.high:.3f}]",
+                *gain,
+                *(f"{_mean(cell, name):.{digits}f}" for name, digits in measures),
+            ]
         )
-        print(f"| {label} | {shown} | {gain} | {others} |")
+    columns = ["arm", "passed [95%]", f"over {arms[0].label} [95%]", "by seed", "rightly stated", "acts", "messages"]
+    return Table([*columns, "turns"], rows), cells
 
 
-def _mean(cell: dict[tuple[int, str], dict[str, float]], name: str) -> float:
+async def _channel(settings: Settings, recording: Recording) -> None:
+    table, cells = await _compare(ARMS, settings, recording.seeds)
+    gains = _seed_gains(cells[ARMS[1].label], cells[ARMS[0].label])
+    shown = f"{fmean(gains):+.3f}, at least {min(gains):+.3f}"
+    bar = Bar("a channel at least 30 points above none", f"{shown} in a seed", fmean(gains) >= 0.3)
+    recording.write({"arms": table}, [bar])
+
+
+async def _advice(settings: Settings, recording: Recording) -> None:
+    table, _ = await _compare(ADVICE, settings, recording.seeds)
+    recording.write({"arms": table})
+
+
+def _mean(cell: Cells, name: str) -> float:
     return fmean(one[name] for one in cell.values())
 
 
-def _by_task(cell: dict[tuple[int, str], dict[str, float]], name: str) -> dict[str, float]:
+def _by_task(cell: Cells, name: str) -> dict[str, float]:
     tasks: dict[str, list[float]] = {}
     for (_, task), one in cell.items():
         tasks.setdefault(task, []).append(one[name])
     return {task: fmean(values) for task, values in tasks.items()}
 
 
-def _gain(cell: dict[tuple[int, str], dict[str, float]], base: dict[tuple[int, str], dict[str, float]]) -> str:
+def _task_gains(cell: Cells, base: Cells) -> list[float]:
     one, other = _by_task(cell, "passed"), _by_task(base, "passed")
-    differences = [one[task] - other[task] for task in one]
-    by_seed = [fmean(cell[key]["passed"] - base[key]["passed"] for key in cell if key[0] == seed) for seed in SEEDS]
-    return f"{mean_cell(differences)} | {range_cell(by_seed)}"
+    return [one[task] - other[task] for task in one]
+
+
+def _seed_gains(cell: Cells, base: Cells) -> list[float]:
+    seeds = dict.fromkeys(seed for seed, _ in cell)
+    return [fmean(cell[key]["passed"] - base[key]["passed"] for key in cell if key[0] == seed) for seed in seeds]
 
 
 # An adviser on a budget.
@@ -224,20 +253,20 @@ def _design_recipe(method: str, seed: int) -> EvolveRecipe:
     return msgspec.convert(fields, EvolveRecipe)
 
 
-async def _designs(settings: Settings) -> None:
-    print("| seed | method | winner | claimed by the search | on held-out tasks | decision |")
-    print("|---:|---|---|---:|---:|---|")
-    for seed in SEEDS:
+async def _designs(settings: Settings, recording: Recording) -> None:
+    rows = []
+    for seed in recording.seeds:
         for method in ("designs", "grid"):
             own = msgspec.structs.replace(settings, store=settings.store / method)  # the holdout's budget is each one's
             found = await evolve(_design_recipe(method, seed), own)
-            told = found.winner["roles"][0]["options"] or "all told"
+            options = found.winner["roles"][0]["options"] or "all"
             ways = [", ".join(one.get("writers", ["both"])) for one in found.winner["channels"]]
-            shown = f"{told}; writers: {ways[0] if ways else 'none'}; absent: {len(found.winner['absent'])}"
-            held = "-" if found.held_out is None else f"{found.held_out[0]:.3f} to {found.held_out[1]:.3f}"
-            decision = "accepted" if found.accepted else "refused"
-            claimed = f"{found.claimed[0]:.3f} to {found.claimed[1]:.3f}"
-            print(f"| {seed} | {method} | {shown} | {claimed} | {held} | {decision} |", flush=True)
+            actors = 2 - len(found.winner["absent"])
+            rows.append([f"{seed}, {method}", str(options), ways[0] if ways else "none", str(actors)])
+            rows[-1] += decision_cells(found)
+            print(" | ".join(rows[-1]), flush=True)
+    columns = ["seed, method", "winner tells", "writers", "actors", "claimed by the search", "on held-out tasks"]
+    recording.write({"searches": Table([*columns, "decision"], rows)})
 
 
 # Credit by forks.
@@ -350,37 +379,35 @@ async def _credit_seed(seed: int, forks: int, settings: Settings) -> Scores:
     )
 
 
-async def _credit(settings: Settings, numbers: Sequence[int]) -> None:
-    print(
-        "| forks | acts | all acts: mean, least of 5 seeds | messages alone | shared outcome | continuations "
-        "| turns | CPU-s |"
-    )
-    print("|---:|---:|---:|---:|---:|---:|---:|---:|")
-    for forks in numbers:
-        scores = [await _credit_seed(seed, forks, settings) for seed in SEEDS]
+async def _credit(settings: Settings, recording: Recording) -> None:
+    rows = []
+    for forks in FORKS:
+        scores = [await _credit_seed(seed, forks, settings) for seed in recording.seeds]
         columns = [[getattr(one, name) for one in scores] for name in ("acts", "messages", "shared")]
-        shown = " | ".join(f"{fmean(column):.3f}, {min(column):.3f}" for column in columns)
+        shown = [f"{fmean(column):.3f}, {min(column):.3f}" for column in columns]
         reports = [one.report for one in scores]
         cost = [sum(getattr(one, name) for one in reports) for name in ("continuations", "turns", "cpu_s")]
-        row = f"| {forks} | {sum(one.units for one in scores)} | {shown} | {cost[0]:,} | {cost[1]:,} | {cost[2]:.0f} |"
-        print(row, flush=True)
+        counts = [f"{cost[0]:,}", f"{cost[1]:,}", f"{cost[2]:.0f}"]
+        rows.append([str(forks), str(sum(one.units for one in scores)), *shown, *counts])
+    named = ["forks of each side", "acts", "all acts: mean, least seed", "messages alone", "shared outcome"]
+    recording.write({"forks": Table([*named, "continuations", "their turns", "CPU-s"], rows)})
+
+
+PARTS: dict[str, Callable[[Settings, Recording], Coroutine[Any, Any, None]]] = {
+    "channel": _channel,
+    "credit": _credit,
+    "advice": _advice,
+    "designs": _designs,
+}
 
 
 def main() -> None:
     """Runs one part."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["channel", "credit", "advice", "designs"])
-    parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")
-    parser.add_argument("--forks", type=int, nargs="+", default=FORKS, help="continuations of each side")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        settings = msgspec.structs.replace(Settings.from_environment(), store=given.store or Path(scratch))
-        if given.part == "credit":
-            asyncio.run(_credit(settings, given.forks))
-        elif given.part == "designs":
-            asyncio.run(_designs(settings))
-        else:
-            asyncio.run(_channel(settings, ARMS if given.part == "channel" else ADVICE))
+    given = make_parser(__doc__, list(PARTS), SEEDS).parse_args()
+    name = "team-credit-8-to-32" if given.part == "credit" else f"team-{given.part}"
+    recording = open_recording(name, f"teams {given.part}", given, __doc__, SEEDS)
+    with open_store(given.store) as settings:
+        asyncio.run(PARTS[given.part](settings, recording))
 
 
 if __name__ == "__main__":

@@ -246,7 +246,7 @@ def _by_seed(cells: dict[tuple[str, int], Cell], seeds: Sequence[int]) -> str:
 
 def main() -> None:
     """See the module."""
-    given = arguments("verification", (BASE, *ARMS))
+    given = arguments(__doc__, "verification", (BASE, *ARMS))
     place = Place.at(given.out)
     if given.report:
         report(place, given.seeds, given.document)

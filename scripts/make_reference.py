@@ -55,6 +55,7 @@ from assay.analysis.volatile import VOLATILE, VOLATILE_PATHS
 from assay.cli.app import build_app
 from assay.environments.interface import ResourceLimits
 from assay.environments.workspace.choose import BackendReport
+from assay.environments.workspace.layer_use import CleaningReport
 from assay.environments.workspace.toolchain import ToolLayer
 from assay.formats.interface import ReadProblem
 from assay.formats.mapped.mapping import Mapping
@@ -420,7 +421,7 @@ JSON: dict[str, tuple[dict[str, str], tuple[type, ...]]] = {
     "store check": ({"(the whole)": "an ObjectCheckReport"}, (ObjectCheckReport,)),
     "store gc": ({"(the whole)": "a CollectReport"}, (CollectReport,)),
     "store erase": ({"(the whole)": "an ErasureReport"}, (ErasureReport,)),
-    "gc": ({"(the whole)": "a GcReport"}, (GcReport,)),
+    "gc": ({"(the whole)": "a GcReport; with `--layers` a CleaningReport"}, (GcReport, CleaningReport)),
     "plugins": ({"plugins": "list of {kind, name, from, package}"}, ()),
     "agents": (
         {

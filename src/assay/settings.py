@@ -3,6 +3,7 @@
 | variable | meaning | default |
 |---|---|---|
 | `ASSAY_CACHE` | tool layers, images, checked rows and a key | `$XDG_CACHE_HOME/assay`, else `~/.cache/assay` |
+| `ASSAY_CACHE_GIB` | GiB of layers in the cache; those not in use are removed above it, the oldest first | all stay |
 | `ASSAY_STORE` | the folder of runs and blobs | `.assay` in the working directory |
 | `ASSAY_NODE_TOKEN` | the token that a run's command and its nodes share; never recorded | none |
 | `ASSAY_PRICES` | a TOML file of what models cost; none is built in | none |
@@ -38,6 +39,18 @@ def store_folder(path: str | os.PathLike[str]) -> Path:
     return Path(path)
 
 
+def _parse_gib(text: str | None) -> float | None:
+    if not text:
+        return None
+    try:
+        size = float(text)
+    except ValueError:
+        size = -1.0
+    if not 0 <= size < float("inf"):
+        raise UserError(f"ASSAY_CACHE_GIB={text[:50]!r} is not a number of GiB: write 0 or more, such as 20")
+    return size
+
+
 class Settings(msgspec.Struct, frozen=True):
     """Settings from environment variables."""
 
@@ -49,6 +62,8 @@ class Settings(msgspec.Struct, frozen=True):
     anthropic_api_key: str | None = None
     prices: Path | None = None
     node_token: str | None = None
+    cache_gib: float | None = None
+    """Limit of the layers in the cache; None: they are never removed."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -64,6 +79,7 @@ class Settings(msgspec.Struct, frozen=True):
             anthropic_api_key=variables.get("ANTHROPIC_API_KEY") or None,
             prices=Path(variables["ASSAY_PRICES"]) if variables.get("ASSAY_PRICES") else None,
             node_token=variables.get("ASSAY_NODE_TOKEN") or None,
+            cache_gib=_parse_gib(variables.get("ASSAY_CACHE_GIB")),
         )
 
     @staticmethod

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from assay.cli.app import build_app
+from assay.rollout.rejudge.tier_labels import TierLabels
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,3 +38,18 @@ def test_the_example_of_the_page_labels_and_scores(tmp_path: Path, monkeypatch: 
     assert [one["router"] for one in found["scores"]][:2] == ["after-error", "docs_src/step_router.py:pick"]
     again = json.loads(assay(store, *label, "--every", "50", "--forks", "1", "--json").stdout)
     assert again["run"] == "recorded"  # not the newer run, which holds tries
+
+
+def test_labels_of_no_step_are_shown_without_shares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def label_nothing(*_: object) -> TierLabels:
+        costs = {"weak": 1.0, "strong": 9.0}
+        return TierLabels(run="r", labels="l", tiers=costs, need=1.0, steps=(), tries=0, turns=0, untried=("t@0:0",))
+
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("assay.rollout.rejudge.tier_labels.label_tiers", label_nothing)
+    assay(tmp_path, "run", "family:tables,n=1", "--agent", "expert", "--run", "r")
+    tiers = ("--tier", "weak=random-world", "--cost", "weak=1", "--tier", "strong=expert", "--cost", "strong=9")
+    said = assay(tmp_path, "router", "label", "--run", "r", *tiers)
+    assert said.exit_code == 0
+    assert [line.split()[-2:] for line in said.stdout.splitlines()[1:3]] == [["0", "-"]] * 2
+    assert "1 further steps have no state that could be rebuilt, and no label: t@0:0" in said.stdout

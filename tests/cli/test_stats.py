@@ -45,9 +45,8 @@ def test_every_table_is_there_in_every_form(store: Path) -> None:
     told = json.loads(assay(store, "--table", "all", "--json").stdout)
     assert list(told["tables"]) == [
         *("actors", "agreement", "capabilities", "clauses", "context", "conversations", "economy", "efficiency"),
-        *("flakes", "grid"),
-        *("instructions", "pairs", "picks", "ranking", "refusals", "reliability", "routes", "scores", "semi-online"),
-        *("spending", "tasks"),
+        *("evidence", "flakes", "grid", "instructions", "pairs", "picks", "pointing", "ranking", "refusals"),
+        *("reliability", "routes", "scores", "semi-online", "spending", "tasks"),
     ]
     for form in ("text", "markdown", "latex"):
         shown = assay(store, "--table", "all", "--format", form)

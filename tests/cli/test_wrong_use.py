@@ -181,7 +181,7 @@ def test_a_configuration_without_an_end_is_refused(say: Say) -> None:
 
 
 def test_an_empty_run_is_told_as_such(say: Say) -> None:
-    assert "no attempt of run e has begun" in say("ls", "e")[1]
+    assert "no attempt of run e has started" in say("ls", "e")[1]
     assert "no attempt has ended yet" in say("stats", "e")[1]
     assert say("verify", "e")[:2] == (0, "run e: every digest of chain and blobs holds\n")
     assert say("seal", "e", "--unfinished")[0] == 0

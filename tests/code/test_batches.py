@@ -81,7 +81,7 @@ def run(folder: Path, *jobs: Job, **more: object) -> dict[str, JobResult]:
     placed = [Job(**{**_fields(job), "tests": tuple(f"{folder}/{t}" for t in job.tests)}) for job in jobs]
     batch = JobBatch(jobs=tuple(placed), root=str(folder), paths=(str(folder),), cover=(str(folder),), **more)
     (folder / "request").write_bytes(write_request(batch))
-    command = [sys.executable, str(FORKED_TESTS), str(folder / "request"), str(folder / "reply")]
+    command = [sys.executable, str(FORKED_TESTS[0]), str(folder / "request"), str(folder / "reply")]
     subprocess.run(command, check=True, timeout=60)
     return {result.id: result for result in read_reply((folder / "reply").read_bytes())}
 

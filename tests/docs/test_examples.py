@@ -16,7 +16,7 @@ from scripts.make_reference import ROOT
 PROGRAMS = {"asynchronous_trainer.py", "openai_agents_program.py", "smolagents_program.py", "check_receipt.py"}
 """Run by tests/harnesses with the libraries that they need, by tests/store, and by tests/learning with a service."""
 OF_A_PAGE = {"sdk_agent.py", "sdk_model.py", "sdk_from_python.py", "gullible_agent.py", "step_router.py"}
-"""Run by test_agent_to_rows.py, test_unkind_worlds.py and test_router.py, with the commands of their page."""
+"""Run by test_agent_to_rows.py, test_robustness.py and test_router.py, with the commands of their page."""
 IN_A_BROWSER = {
     "judge_requests.py",
     "record_a_person.py",

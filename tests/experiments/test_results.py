@@ -15,6 +15,7 @@ from experiments._paired import arm_cells, mean_cell, range_cell
 from experiments._results import PAGES, RESULTS, Bar, Recording, Result, Table, render_tables
 from experiments.refused_skills import ALPHA, PLAN, make_skill, report
 from experiments.repair_tries import ARMS, RepairTry, expect, take_majority
+from experiments.repair_tries import report as report_tries
 
 pytestmark = pytest.mark.newest
 
@@ -57,8 +58,8 @@ def test_cells_of_a_comparison_show_mean_interval_and_range() -> None:
     assert mean_cell([-0.1, -0.3, -0.2], 20, 1) == "-4.0 [-9.0, +1.0]"
     assert range_cell([0.2, -0.1, 0.0]) == "-0.10 to +0.20"
     base, arm = [[0.0, 1.0], [0.0, 0.0]], [[1.0, 1.0], [0.0, 1.0]]
-    assert arm_cells(base, None) == "0.250 | 0.00 to 0.50 | -"
-    assert arm_cells(arm, base) == f"0.750 | 0.50 to 1.00 | {mean_cell([1, 0, 0, 1])}"
+    assert arm_cells(base, None) == ["0.250", "0.00 to 0.50", "-"]
+    assert arm_cells(arm, base) == ["0.750", "0.50 to 1.00", mean_cell([1, 0, 0, 1])]
 
 
 def test_equal_prompts_are_refused_and_a_better_one_would_not_be() -> None:
@@ -109,9 +110,29 @@ def test_a_refusal_for_another_reason_than_the_planned_one_misses_its_bar(capsys
         accepted=False, causes=("harm", "no gain"), reasons=("lost",), holdout="", alpha=0.1, arms=(), p_none=None,
         p_placebo=None, harm_check=HarmCheck(("a", "b"), 9, 3, (26, 8), 0.002, 0.025),
     )  # fmt: skip
-    report({"harmful": trial, "null": trial, "learnt": None}, Recording("n", "c", [1], "p", enabled=False))
+    leak, gain = (msgspec.structs.replace(trial, causes=(cause,), harm_check=None) for cause in ("leak", "no gain"))
+    seeds = {seed: {"leaking": leak, "harmful": trial, "learnt": gain, "null": gain} for seed in range(1, 6)}
+    seeds[5] = {**seeds[5], "leaking": gain, "null": trial}
+    seeds[4] = {**seeds[4], "null": trial, "learnt": msgspec.structs.replace(gain, accepted=True)}
+    report(seeds, Recording("n", "c", [1, 2, 3, 4, 5], "p", enabled=False))
     shown = capsys.readouterr().out
     assert "26 of 27 and 8 of 27 | refused: harm, no gain" in shown
-    assert "\nmet: harmful is refused for harm: refused" in shown
-    assert "\nmissed: null is refused for no gain, not for harm: refused: harm" in shown
-    assert "\nnot decided: learnt is refused for no gain, not for harm: not run" in shown
+    bars = {line.split()[1]: line for line in shown.splitlines() if line.startswith(("met: ", "missed: "))}
+    verdicts = {name: (line.partition(":")[0], line.rpartition(": ")[2]) for name, line in bars.items()}
+    assert verdicts == {
+        "leaking": ("missed", "released in 0, refused so in 4 of 5"),
+        "harmful": ("met", "released in 0, refused so in 5 of 5"),
+        "learnt": ("missed", "released in 1, refused so in 4 of 5"),
+        "null": ("missed", "released in 0, refused so in 3 of 5"),
+    }
+
+
+def test_tries_of_all_seeds_are_averaged_by_task_and_shown_by_seed(capsys: pytest.CaptureFixture[str]) -> None:
+    lost, done = RepairTry(False, False, "a", 2, 20), RepairTry(True, True, "b", 3, 5)
+    seeds = [{"t": [lost, lost, done], "u": [lost, lost, lost]}, {"t": [done, done, done], "u": [lost, done, lost]}]
+    report_tries(seeds, Recording("n", "c", [1, 2], "p", enabled=False))
+    shown = capsys.readouterr().out
+    assert "| the agent | 0.417 | - | - |" in shown
+    assert "| best of 3, verdict | 0.750 | +0.333 [" in shown
+    assert "| +0.33 to +0.33 |" in shown
+    assert "| 1 of 6 | 1 |\n| 4 of 6 | 1 |" in shown

@@ -154,7 +154,20 @@ def test_a_body_of_100_mb_is_refused(server: Server) -> None:
     with server.connect() as there:
         chunk = b"100000\r\n" + b" " * MIB + b"\r\n"
         assert sent(there, server.head(Transfer_Encoding="chunked") + chunk * 100)[0] == 413
+    with server.connect() as there:  # a client that reads nothing before it has sent all
+        there.sendall(server.head(Content_Length=100 * MIB) + b" " * 100 * MIB)
+        assert received(there).startswith(b"HTTP/1.1 413 ")
     assert server.calls() == 0
+
+
+def test_a_client_that_never_stops_sending_is_cut_off(server: Server) -> None:
+    begun = time.monotonic()
+    endless = b"100000\r\n" + b" " * MIB + b"\r\n"
+    with server.connect() as there, suppress(ConnectionError):
+        there.sendall(server.head(Transfer_Encoding="chunked"))
+        while time.monotonic() < begun + 60:
+            there.sendall(endless)
+    assert time.monotonic() < begun + 40
 
 
 @pytest.mark.long

@@ -175,11 +175,12 @@ def said(text: str) -> dict[str, Any]:
     return ASKED | {"messages": [{"role": "user", "content": text}]}
 
 
-@pytest.mark.parametrize("extra", ["messages", "tools", "user"])
+@pytest.mark.parametrize("extra", ["messages", "names", "tools", "user"])
 async def test_what_a_sessions_calls_leave_in_memory_is_bounded(extra: str) -> None:
     failing = [Reply(error=ScriptedError("no", status=400))]
     made = {
         "messages": lambda text: said(text),
+        "names": lambda text: ASKED | {"messages": [{"role": "user", "content": "hello", text: "x"}]},
         "tools": lambda text: ASKED | {"tools": [{"type": "function", "function": {"name": text}}]},
         "user": lambda text: ASKED | {"user": text},
     }[extra]

@@ -7,11 +7,13 @@ import random
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
 from assay.http.messages import RequestHead, Response
-from assay.http.server import HttpServer, ResponseWriter, ServerLimits
+from assay.http.response_writer import ResponseWriter
+from assay.http.server import HttpServer, ServerLimits
 
 pytestmark = pytest.mark.quick
 BOUNDS = ServerLimits(header_s=5.0, body_s=5.0, connections=20)
@@ -197,6 +199,59 @@ async def test_a_long_body_is_refused_and_its_sender_can_read_why() -> None:
     assert found.startswith(b"HTTP/1.1 413 ")
     assert found.count(b"HTTP/1.1") == 1
     assert app.released == 1
+
+
+async def sent_whole(port: int, request: bytes, pieces: int, pause_s: float) -> bytes:
+    """Sends all of a request before it reads the response's first bytes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    step = -(-len(request) // pieces)
+    for begin in range(0, len(request), step):
+        writer.write(request[begin : begin + step])
+        await writer.drain()
+        await asyncio.sleep(pause_s)
+    found = await reader.read(13)
+    writer.close()
+    return found
+
+
+async def test_a_client_that_sends_all_before_it_reads_gets_the_refusal() -> None:
+    by_size = post(b"x" * 400_000)
+    by_head = by_size.replace(b"POST", b"PUT")
+    async with served(App()) as port:
+        slowly = [sent_whole(port, request, 12, 0.12) for request in (by_size, by_head)]
+        at_once = [sent_whole(port, post(b"x" * 20_000_000), 1, 0.0) for _ in range(3)]
+        found = await asyncio.gather(*slowly, *at_once)
+    assert found == [b"HTTP/1.1 413 ", b"HTTP/1.1 404 ", *[b"HTTP/1.1 413 "] * 3]
+
+
+@pytest.mark.parametrize(
+    ("bound", "pause_s"),
+    [({"linger_bytes": 5_000_000}, 0.0), ({"linger_s": 0.3}, 0.05), ({"linger_idle_s": 0.1}, 0.7)],
+)
+async def test_input_after_a_refusal_is_bounded_in_bytes_time_and_silence(
+    bound: dict[str, Any], pause_s: float
+) -> None:
+    async with served(App(), BOUNDS._replace(**bound)) as port:
+        endless = CHUNKED[: CHUNKED.index(b"3\r\n")] + (b"8000\r\n" + b"x" * 0x8000 + b"\r\n") * 1000
+        with pytest.raises(ConnectionError):
+            await sent_whole(port, endless, 1000, pause_s)
+
+
+async def test_a_refused_body_behind_a_slow_answer_is_discarded_up_to_a_bound() -> None:
+    wait = asyncio.Event()
+
+    async def slow(body: bytes, reply: ResponseWriter) -> None:
+        await wait.wait()
+        reply.send(Response(200, b"late", {}))
+
+    async with served(App(slow), BOUNDS._replace(linger_bytes=1_000_000)) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(post(b"x") + post(b"x" * 100_000_000))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(writer.drain(), 0.3)
+        wait.set()
+        assert (await reader.read(15)) == b"HTTP/1.1 200 OK"
+        writer.transport.abort()
 
 
 async def test_a_slow_body_is_answered_and_a_slow_head_is_not() -> None:

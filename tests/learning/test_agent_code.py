@@ -57,7 +57,7 @@ def block(path: str, text: str) -> str:
         (block("../a.py", "x = 2"), "not a plain path"),
         (block("/etc/passwd", "x"), "not a plain path"),
         (block("new/" + "x" * 300, "x"), "not a plain path"),
-        (block("new/__pycache__/a.py", "x"), "no part of the code"),
+        (block("new/__pycache__/a.py", "x"), "does not belong to the code"),
         (block("new/p", "x") + block("new/p/q", "x"), "both a file and a folder, or in a file"),
         (block("old", "x"), "both a file and a folder"),
         (block("new/\udce4", "x"), "not a plain path"),

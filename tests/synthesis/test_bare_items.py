@@ -179,7 +179,7 @@ def run_both_ways(folder: Path, conftest: str) -> dict[str, list[str]]:
     (folder / "test_one.py").write_text(TESTS)
     (folder / "conftest.py").write_text(conftest)
     command = [sys.executable, "-c", RUNNING, str(folder / "test_one.py"), str(folder)]
-    env = {**os.environ, "PYTHONPATH": f"{FORKED_TESTS.parent}:{PAYLOAD}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    env = {**os.environ, "PYTHONPATH": f"{FORKED_TESTS[0].parent}:{PAYLOAD}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, check=True)
     found: dict[str, list[str]] = json.loads(done.stderr.splitlines()[-1])
     return found

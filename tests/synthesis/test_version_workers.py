@@ -22,7 +22,7 @@ from assay.synthesis._splice_proof import ProofJob, SpliceProof, prove_splices
 from assay.synthesis._tree import load_source
 from assay.verify.separation_plan import EntryPoint, EntryUse, SeparationPlan, TestPlan
 
-FOLDERS = [str(PAYLOAD), str(Path(assay.verify.payload.__file__).parent), str(FORKED_TESTS.parent)]
+FOLDERS = [str(PAYLOAD), str(Path(assay.verify.payload.__file__).parent), str(FORKED_TESTS[0].parent)]
 SERVING = """
 import json, os, sys
 sys.path[:0] = json.loads(sys.argv[1])

@@ -53,7 +53,7 @@ def test_a_family_that_makes_other_tasks_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_names_code_is_not_opened(tmp_path: Path, fields: dict[str, object]) -> None:
     folder = folder_of(tmp_path)
     change(folder, **fields)
-    with pytest.raises(UserError, match="may be code of whoever wrote it"):
+    with pytest.raises(UserError, match="may run code of the folder's author"):
         find_tasks([str(folder)])
 
 

@@ -82,6 +82,11 @@ def test_a_hostile_ledger_is_inert_and_says_what_is_wrong(look: Look, store: Pat
         "version": 3,
         "trial": {"accepted": True, "alpha": bad, "reasons": [bad, 4], "arms": [{"name": bad, "runs": [bad]}, None]},
     }
+    write_lines(
+        store / "tables" / "hostile.jsonl",
+        {"verb": bad, "runs": [bad], "columns": [bad], "rows": [[bad]], "chains": [bad], "notes": [bad], "at": bad},
+    )
+    inert(look.go("#/tables/hostile"))
     path = write_lines(
         store / "skills" / "hostile" / "ledger.jsonl",
         entry,
@@ -93,6 +98,39 @@ def test_a_hostile_ledger_is_inert_and_says_what_is_wrong(look: Look, store: Pat
     expect(page.get_by_text(bad).first).to_be_visible()
     path.write_bytes(path.read_bytes() + b"{}\n")
     expect(look.go("#/ledgers").get_by_text("a line before it was changed")).to_be_visible()
+
+
+@pytest.mark.long
+def test_tables_that_verbs_saved_have_a_page_with_links_to_attempts(look: Look, store: Path) -> None:
+    def assay(*words: str) -> None:  # Playwright's event loop runs in this process
+        command = [sys.executable, "-m", "assay", *words, "--store", str(store)]
+        subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
+
+    assay("run", "family:tables,n=4", "--agent", "expert", "--run", "tabled")
+    label = ("--config", "docs_src/tiers.toml", "--every", "50", "--forks", "1", "--save", "routes")
+    assay("router", "label", "--run", "tabled", *label)
+    labels = next(one.name for one in (store / "runs").iterdir() if one.name.endswith("-tiers"))
+    assay("router", "score", labels, "--route", "after-error", "--save", "routes")
+    team = ("--agent", "team", "--agent-option", "file=docs_src/team.toml")
+    assay("run", "family:split-constraints,n=2,variables=4,values=3", *team, "--run", "searchers")
+    assay("stats", "searchers", "--table", "evidence", "--save", "routes")
+    refunds = ("family:docs_src/refund_world.py:RefundTasks,n=2,seed=5", "--agent", "random-world", "--run", "random")
+    assay("run", *refunds)
+    assay("workflow", "follow", "docs_src/refund.toml", "random", "--save", "refunds")
+    page = look.go("#/ledgers")
+    look.follow(page.get_by_role("link", name="routes", exact=True))
+    expect(page.get_by_role("heading", level=2)).to_have_text(["stats, table evidence", "router score", "router label"])
+    scores = page.get_by_role("region", name="router score, table").get_by_role("row")
+    expect(scores.nth(1)).to_contain_text("after-error")
+    expect(page.get_by_role("region", name="stats, table evidence, table")).to_contain_text("(all)")
+    look.follow(page.get_by_role("link", name="searchers"))
+    page = look.go("#/tables/refunds")
+    for width in (390, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        expect(page.get_by_text("0.000 of an attempt's calls follow refund; 0 finished it")).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+    look.follow(page.get_by_role("region", name="workflow follow, table").get_by_role("link").first)
+    expect(page.get_by_role("feed", name="Lines of the attempt")).to_be_visible()
 
 
 @pytest.mark.long

@@ -13,7 +13,14 @@ from assay.errors import UserError
 from assay.records import Evidence, digest_bytes
 from assay.store import RunStore
 from assay.viewer.branch_tree import branch_tree
-from assay.viewer.ledgers import list_ledgers, read_ledger, show_evolution, show_releases, show_skill
+from assay.viewer.ledgers import (
+    list_ledgers,
+    read_ledger,
+    show_evolution,
+    show_releases,
+    show_skill,
+    show_tables,
+)
 from assay.viewer.views import make_view
 from scripts.showcase_improving import SEARCH, SEARCHED, SKILL, write_improving
 
@@ -146,3 +153,27 @@ def test_a_search_in_forks_shows_the_tree_that_it_listed(root: Path) -> None:
         assert hostile["problem"]
         assert hostile["nodes"] == []
     assert shown(tree=[[0, -1, "a", "b"]], path=[7, -3])["path"] == []
+
+
+def test_saved_tables_are_shown_newest_first_with_the_cells_that_fit(tmp_path: Path) -> None:
+    saved = {"verb": "router score", "runs": ["r"], "columns": ["router", "right"], "rows": [["after-error", "0.8"]]}
+    hostile = {"verb": 5, "runs": "r", "columns": ["a", 3, "b"], "rows": [["x", 4, "y", "z"], 7], "chains": ["c"]}
+    path = write_lines(tmp_path / "tables" / "routes.jsonl", {**saved, "at": 1.7e9, "notes": ["n", 1]}, hostile)
+    found = show_tables(tmp_path, "routes")
+    assert [(one["verb"], one["columns"]) for one in found["entries"]] == [
+        ("5", ["a", "b"]), ("router score", ["router", "right"]),
+    ]  # fmt: skip
+    assert found["entries"][0]["rows"] == [["x", "y"], ["", ""]]
+    assert (found["entries"][0]["chains"], found["entries"][1]["notes"], found["runs"]) == ([], ["n"], [])
+    assert [(one["name"], one["state"]) for one in list_ledgers(tmp_path)["tables"]] == [("routes", "5")]
+    path.write_bytes(path.read_bytes().replace(b"0.8", b"0.9"))
+    assert "line 2: a line before it was changed" in show_tables(tmp_path, "routes")["problem"]
+    with pytest.raises(UserError):
+        show_tables(tmp_path, "../routes")
+
+
+def test_a_page_shows_no_more_rows_than_it_may(tmp_path: Path) -> None:
+    table = {"verb": "stats", "columns": ["a"], "rows": [["x"]] * 2_000}
+    write_lines(tmp_path / "tables" / "many.jsonl", table, table, table)
+    found = show_tables(tmp_path, "many")
+    assert (len(found["entries"]), found["left_out"]) == (2, 1)

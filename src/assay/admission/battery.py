@@ -130,7 +130,7 @@ async def resume_admission(
         if PLACE in store.manifest():
             _require_sendable(config, tasks)
         elif nodes is not None:
-            raise UserError(f"run {run!r} was begun on this machine: resume it without --nodes and --place")
+            raise UserError(f"run {run!r} was started on this machine: resume it without --nodes and --place")
         if budget is not None:
             config = msgspec.structs.replace(config, budget_usd=budget.cost_usd, budget_calls=budget.calls)
         found = tuple(tasks) if tasks is not None else find_tasks(config.tasks)

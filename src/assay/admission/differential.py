@@ -17,7 +17,7 @@ Private functions show nothing: what they do differently may never be reached.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -208,7 +208,7 @@ class DifferentialTester:
 
     async def _run_tests(self, workspace: Workspace, seed: int, cpu_s: float) -> JobResult:
         batch = JobBatch((Job("tests", self._tests, cpu_s=cpu_s),), self._spec.workdir, self._paths(), seed=seed)
-        reply = await self._run(workspace, FORKED_TESTS.read_bytes(), write_request(batch), seed, 8 * cpu_s + 60)
+        reply = await self._run(workspace, FORKED_TESTS, write_request(batch), seed, 8 * cpu_s + 60)
         try:
             results = read_reply(reply)
         except ValueError:
@@ -309,19 +309,22 @@ class DifferentialTester:
     async def _call(self, workspace: Workspace, targets: tuple[CalledTarget, ...], seed: int) -> tuple[CallReply, ...]:
         request = SignatureCallRequest(targets, self._paths(), self._seed)
         wall_s = 60 + 4 * request.function_s * sum(len(t.functions) + 2 for t in targets)
-        reply = await self._run(workspace, CALLER.read_bytes(), write_calls(request), seed, wall_s)
+        reply = await self._run(workspace, (CALLER,), write_calls(request), seed, wall_s)
         try:
             return read_calls(reply)
         except ValueError:
             return ()
 
-    async def _run(self, workspace: Workspace, program: bytes, request: bytes, seed: int, wall_s: float) -> bytes:
-        """Runs a program in the sandbox and returns its reply; empty on failure."""
+    async def _run(
+        self, workspace: Workspace, programs: Sequence[Path], request: bytes, seed: int, wall_s: float
+    ) -> bytes:
+        """Runs the first of some programs in the sandbox and returns its reply; empty on failure."""
         await workspace.exec(["rm", "-rf", HOME])
-        await workspace.write(f"{HOME}/program.py", program)
+        for program in programs:
+            await workspace.write(f"{HOME}/{program.name}", program.read_bytes())
         await workspace.write(f"{HOME}/request.json", request)
-        python = "python3" if self._spec.image.root and program != FORKED_TESTS.read_bytes() else PYTHON
-        command = [python, f"{HOME}/program.py", f"{HOME}/request.json", f"{HOME}/reply.json"]
+        python = "python3" if self._spec.image.root and programs != FORKED_TESTS else PYTHON
+        command = [python, f"{HOME}/{programs[0].name}", f"{HOME}/request.json", f"{HOME}/reply.json"]
         env = {"PYTHONHASHSEED": str(seed), "PYTHONDONTWRITEBYTECODE": "1"}
         await workspace.exec(command, env=env, timeout_s=wall_s)
         await workspace.kill_all()

@@ -178,7 +178,7 @@ def _make_trials(judge: JudgeUnit, basis: JudgingBasis, run: NodeRun, parts: Nod
 
     async def run_unit(lease: Lease, _: asyncio.Semaphore) -> TrialOutcome:
         if lease.run != run.name:
-            raise UserError(f"{lease.attempt!r} is no candidate of run {run.name!r}")
+            raise UserError(f"{lease.attempt!r} is not a candidate of run {run.name!r}")
         outcome = await judge(await _read_unit(parts.context.place, run.name, lease.attempt, kind))
         events, gate = [msgspec.json.encode(outcome)], getattr(outcome, "gate", "kept")
         result = TrialResult("pass" if gate == "kept" else "fail", None, gate, None, None, None, {})
@@ -206,7 +206,7 @@ async def _read(place: ObjectStore, run: str, name: str, kind: type[Part]) -> Pa
     key = part_key(run, name)
     data = await read_part(place, key)
     if data is None:
-        raise UserError(f"{key} is missing: it was removed, or the command has not begun")
+        raise UserError(f"{key} is missing: it was removed, or the command has not started")
     return _decode_part(data, key, kind)
 
 

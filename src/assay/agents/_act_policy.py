@@ -88,8 +88,8 @@ class ModelPolicy:
             _, reply = await branch.attempt.ask(ModelRequest(request.messages, request.tools, sampling))
             if reply.logprobs is None:
                 raise AgentError(
-                    f"policy=model needs log-probabilities, and {reply.model} gives none: take a model that does, or a "
-                    "learnt policy"
+                    f"policy=model needs log-probabilities, and {reply.model} returns none: choose a model that does, "
+                    "or a learned policy"
                 )
             for call in parse_calls(reply.message.get("tool_calls") or [], tools, len(branch.steps))[:1]:
                 found[_identity(call)] = math.exp(math.fsum(reply.logprobs))

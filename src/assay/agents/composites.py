@@ -23,7 +23,7 @@ from assay.errors import TaskError
 from assay.limited_file import parse_file
 from assay.records import Evidence, Observation, Step, ToolCall, canonical_bytes, digest_bytes
 
-from .interface import Attempt
+from .interface import Attempt, ForwardingAttempt
 
 COMPOSITES_FILE = "assets/composite-tools.json"
 """Path of the declarations in a skill's folder."""
@@ -205,10 +205,11 @@ def _spec(tool: CompositeTool, schemas: Mapping[str, Mapping[str, Any]]) -> Tool
     return ToolSpec(tool.name, tool.describe(), schema)
 
 
-class CompositeAttempt:
-    """An attempt whose agent also has composite tools; everything else is the attempt's own."""
+class CompositeAttempt(ForwardingAttempt):
+    """An attempt whose agent also has composite tools."""
 
     def __init__(self, attempt: Attempt, tools: Sequence[CompositeTool]) -> None:
+        super().__init__(attempt)
         names = {spec.name for spec in attempt.tools.specs()}
         self.offered = {
             tool.name: tool
@@ -216,14 +217,10 @@ class CompositeAttempt:
             if tool.name not in names and all(call.tool in names for call in tool.calls)
         }
         self.tools: Tools = CompositeTools(attempt.tools, self.offered)
-        self._attempt = attempt
         digest = digest_bytes(encode_composites(tools))
         data = {"digest": digest, "offered": sorted(self.offered)}
         attempt.note(Evidence("composites", "audit", "composites_offered", data))
         self._made = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._attempt, name)
 
     async def act(
         self,

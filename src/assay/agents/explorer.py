@@ -1,7 +1,7 @@
 """Explores a text world and remembers where acts led: within an attempt, and across attempts by a memory file.
 
-It reads observations alone. From the acts whose results it knows it walks to the nearest place with an act that nobody
-tried, or, once a verified pass is known, along the way to where that pass ended. Without a memory it knows what this
+It reads observations alone. From the acts whose results it knows it walks to the nearest place with an untried
+act, or, once a verified pass is known, along the way to where that pass ended. Without a memory it knows what this
 attempt has shown.
 """
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 import msgspec
 
@@ -182,6 +182,17 @@ class Attempt(Protocol):
 
     def finish(self, message: str) -> None:
         """Declares that the agent is done; recorded as `ended`."""
+
+
+class ForwardingAttempt:
+    """An attempt as an agent sees it through another one: a subclass defines what differs, and everything else is the
+    inner attempt's. Attributes are read from it, never set."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._attempt, name)
 
 
 @runtime_checkable

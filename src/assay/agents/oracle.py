@@ -54,7 +54,7 @@ class OracleAgent:
 async def _play(attempt: Attempt, world: SolvesItself) -> None:
     calls = tuple(world.oracle())
     if not calls:
-        raise TaskError(f"task {attempt.task.id!r}: its world knows no way to solve it from its first state")
+        raise TaskError(f"task {attempt.task.id!r}: its world offers no solution from the initial state")
     for call in calls:
         await attempt.act([call])
         if attempt.ended is not None:
@@ -71,7 +71,7 @@ async def _follow(attempt: Attempt, world: AdvisesActs) -> None:
         if attempt.ended is not None:
             return
     if not acts:
-        raise TaskError(f"task {attempt.task.id!r}: its world knows no way to solve it from its first state")
+        raise TaskError(f"task {attempt.task.id!r}: its world offers no solution from the initial state")
     attempt.finish("played the world's own solution")
 
 

@@ -20,7 +20,7 @@ from assay.gateway.interface import ModelReply, ModelRequest
 from assay.records import Observation, ToolCall, canonical_bytes
 
 from ._calls import assistant_message, text_of
-from .interface import Attempt
+from .interface import Attempt, ForwardingAttempt
 
 if TYPE_CHECKING:
     from assay.environments.browser.recorded.site import Patch
@@ -58,18 +58,15 @@ class _Repair(NamedTuple):
     """Thought beside the recorded steps of the turn."""
 
 
-class PatchedAttempt:
-    """An attempt whose requests hold the recorded steps; everything else is the attempt's own."""
+class PatchedAttempt(ForwardingAttempt):
+    """An attempt whose requests hold the recorded steps."""
 
     def __init__(self, attempt: Attempt) -> None:
-        self._attempt = attempt
+        super().__init__(attempt)
         self._asked: ModelRequest | None = None
         """The last request."""
         self._repairs: dict[str, list[_Repair | None]] = {}
         """By the id of calls, for each turn that used it: some servers begin their ids anew in every reply."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._attempt, name)
 
     async def act(self, calls: Sequence[ToolCall], **said: Any) -> tuple[Observation, ...]:
         """Executes calls, and remembers which of them recorded steps took the place of."""

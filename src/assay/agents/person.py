@@ -19,7 +19,6 @@ import asyncio
 import logging
 import secrets
 import socket
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any, Final, Protocol, runtime_checkable
 
@@ -28,8 +27,9 @@ import msgspec
 from assay.environments.browser.page_text import PageView, read_view
 from assay.environments.browser.screen import PagePicture
 from assay.errors import TaskError, UserError
-from assay.http.messages import BodyBuffer, RequestHead, Response
-from assay.http.server import HttpServer, ResponseWriter, ServerLimits
+from assay.http.body_reader import BodyReader, read_body
+from assay.http.messages import RequestHead, Response
+from assay.http.server import HttpServer, ServerLimits
 from assay.records import Evidence, Observation, ToolCall, canonical_bytes
 
 from ._calls import instruction_of
@@ -282,41 +282,22 @@ def _json(status: int, body: bytes) -> Response:
     return Response(status, body, {**_HEADERS, "Content-Type": "application/json"})
 
 
+def _json_error(status: int, message: str) -> Response:
+    return _json(status, msgspec.json.encode({"error": message}))
+
+
 class _DeskApp:
     """Implements `App`: lets requests through that know the key and come from this machine's own pages."""
 
     def __init__(self, desk: PersonDesk) -> None:
         self._desk = desk
 
-    def accept(self, head: RequestHead) -> _Body | Response:
+    def accept(self, head: RequestHead) -> BodyReader | Response:
         host = head.headers.get("host", "").rpartition(":")[0]
         origin = head.headers.get("origin")
         if host not in ("127.0.0.1", "localhost") or (origin and origin != f"http://{head.headers['host']}"):
-            return _json(403, b'{"error": "requests of other pages are refused"}')
+            return _json_error(403, "requests of other pages are refused")
         _, key, path = [*head.target.partition("?")[0].split("/", 2), "", ""][:3]
         if not secrets.compare_digest(key.encode(), self._desk.key.encode()):
-            return _json(404, b'{"error": "nothing is here"}')
-        return _Body(lambda body: self._desk.answer(head.method, path, body))
-
-
-class _Body:
-    """Implements `RequestHandler`."""
-
-    def __init__(self, answer: Callable[[bytes], Awaitable[Response]]) -> None:
-        self._answer = answer
-        self._body = BodyBuffer()
-
-    def feed(self, data: bytes) -> Response | None:
-        if len(self._body) + len(data) > _MOST_BODY:
-            return _json(413, b'{"error": "too large"}')
-        self._body.add(data)
-        return None
-
-    def timed_out(self) -> Response:
-        return _json(408, b'{"error": "the body did not arrive in time"}')
-
-    async def answer(self, reply: ResponseWriter) -> None:
-        reply.send(await self._answer(self._body.drain()))
-
-    def release(self) -> None:
-        self._body = BodyBuffer()
+            return _json_error(404, "nothing is here")
+        return read_body(head, lambda body, _: self._desk.answer(head.method, path, body), _MOST_BODY, _json_error)

@@ -126,7 +126,8 @@ class _Search:
 
     async def run(self) -> None:
         """Searches until the visible tests pass or the budget is spent."""
-        await self._fork.write(f"{HOME}/runner.py", FORKED_TESTS.read_bytes())
+        for program in FORKED_TESTS:
+            await self._fork.write(f"{HOME}/{program.name}", program.read_bytes())
         self._tests = visible_tests(self._attempt.task) or await self._find_tests()
         state = await self._measure("run the visible tests and note which lines they run")
         tried: set[tuple[str, str]] = set()
@@ -248,7 +249,7 @@ class _Search:
             warm=warm,
         )
         await self._fork.write(f"{HOME}/request.json", write_request(batch))
-        command = ["env", "PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1", "python3", f"{HOME}/runner.py"]
+        command = ["env", "PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1", "python3", f"{HOME}/{FORKED_TESTS[0].name}"]
         limit = sum(job.cpu_s for job in jobs) * 3 + 120
         await self._attempt.shell(
             [*command, f"{HOME}/request.json", f"{HOME}/reply.json"], message=message, timeout_s=limit, fork=self._fork

@@ -88,5 +88,5 @@ def read_text_policy(path: Path) -> TextPolicy:
     if any(len(row) != len(found.kinds) for row in rows):
         raise UserError(f"{path} holds weights for other kinds of acts than it names: learn it again")
     if not all(abs(one) <= MOST_WEIGHT for row in [*rows, (found.unknown,)] for one in row):
-        raise UserError(f"{path} holds a weight that is no number, or is beyond {MOST_WEIGHT:,.0f}: learn it again")
+        raise UserError(f"{path} contains a weight that is not a number, or exceeds {MOST_WEIGHT:,.0f}: learn it again")
     return found

@@ -88,5 +88,5 @@ def read_text_value(path: Path) -> TextValue:
     hint = "value is progress, novelty or a file that `assay learn-value RUN --output FILE` wrote"
     found = parse_file(path, decode, holding="a learnt value", limit=_FILE_BYTES, hint=hint)
     if not all(abs(one) <= MOST_WEIGHT for one in (found.bias, found.repeated, *found.weights.values())):
-        raise UserError(f"{path} holds a weight that is no number, or is beyond {MOST_WEIGHT:,.0f}: learn it again")
+        raise UserError(f"{path} contains a weight that is not a number, or exceeds {MOST_WEIGHT:,.0f}: learn it again")
     return found

@@ -34,10 +34,10 @@ def audit(
 ) -> None:
     """Judges stored attempts by all rules, and shows one card for each: outcome, integrity, process, safety.
 
-    Attempts at one task are judged together: what one attempt's output proves of a commit counts for all of them. What
-    is learnt is kept beside what was first judged, never over it; the same audit again adds nothing. A pass that
-    lacks integrity is shown as such from then on by `ls`, `show`, `stats` and exports. Exits with 1 where an attempt
-    lacks integrity or breaks a contract.
+    Attempts at one task are judged together: what one attempt's output proves of a commit counts for all of them. The
+    verdicts are added to the first ones and never replace them; repeating an audit adds nothing. From then on `ls`,
+    `show`, `stats` and exports mark a pass that lacks integrity. Exits with 1 where an attempt lacks integrity or
+    breaks a contract.
 
     Examples:
 

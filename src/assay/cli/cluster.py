@@ -111,7 +111,7 @@ def read_placement(
 def resumed_placement(
     run: str, settings: Settings, place: str | None, nodes: str | None, token_file: Path | None
 ) -> PlacedRunOptions | None:
-    """Returns where the rest of a run is done, by default where it was begun; None for this process."""
+    """Returns where the rest of a run is done, by default where it was started; None for this process."""
     from assay.rollout.cluster.placed_run import find_label
 
     label = find_label(run, settings)
@@ -138,7 +138,7 @@ def node(config: NodeConfig, store: StoreOption = None, as_json: JsonOption = Fa
     """Does attempts of runs that were started with `--nodes external`, on this machine, until the runs are complete.
 
     The node reads the runs' configurations from the place, and their tasks from the same paths as on the machine where
-    they were started. Several runs share its slots by turns. SIGTERM and Ctrl-C give back what has not begun and upload
+    they were started. Several runs take turns on its slots. SIGTERM and Ctrl-C return what has not started and upload
     what is under way.
 
     Examples:

@@ -96,7 +96,7 @@ def _load_live(root: Path, given: str) -> tuple[TaskCount, ...]:
 
     with RunStore.open(root, pick_run(given.partition(":")[0], settings_with(root))) as store:
         if is_replay_run(store):
-            raise UserError("a semi-online replay is no attempt at its task: a gate compares live runs")
+            raise UserError("a semi-online replay is not an attempt at its task: a gate compares live runs")
     return load_side(root, given).counts
 
 

@@ -90,9 +90,9 @@ def export(
 ) -> None:
     """Exports a run to another format or to training rows; losses are listed in OUT.losses.json.
 
-    The last try of each attempt is written, with what was learnt about it since. A pass that something speaks against
-    is marked in the target's own field where it has one, left out of what trainers take, and named in the list.
-    Nothing is written for a trainer out of a run whose chain does not hold, or out of tokens that are not certified.
+    The last trial of each attempt is written, with the verdicts added since. A doubtful pass is marked in the target's
+    own field where it has one, left out of formats for training, and named in the list of losses. Formats for training
+    refuse a run whose hash chain is broken, and tokens that are not certified.
 
     Examples:
 

@@ -132,7 +132,7 @@ def _print_runs(root: Path, names: Sequence[str], *, as_json: bool) -> None:
 
 def _nothing_listed(run: str, attempts: int, offset: int) -> str:
     if not attempts:
-        return f"no attempt of run {run} has begun: `assay resume` goes on"
+        return f"no attempt of run {run} has started: `assay resume {run}` continues it"
     return f"no attempt is left after --offset {offset}: run {run} has {quantity(attempts, 'attempt')}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +11,7 @@ import typer
 from assay.errors import UserError
 
 from .output import console, emit_json, quantity, say
+from .saved_tables import SaveOption, save_table
 from .shared import JsonOption, RequireOption, StoreOption, TaskCodeOption, parse_grade, pick_runs, settings_with
 from .table_formats import FormOption
 from .tables import load_measures, print_rows, print_summaries
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from assay.analysis.columns import AttemptMeasures
     from assay.statistics import GroupSummary
 
-    from .table_input import TableInput
 
 RATES = "rates"
 
@@ -53,6 +53,7 @@ def stats(
     ] = 0.05,
     require: RequireOption = "unknown",
     allow_task_code: TaskCodeOption = False,
+    save: SaveOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -94,6 +95,8 @@ def stats(
       assay stats replayed live --table agreement --table semi-online
 
       assay stats my-run --format latex
+
+      assay stats my-run --table evidence --save search-teams
     """
     from assay.statistics import summarise
 
@@ -101,6 +104,8 @@ def stats(
     from .table_input import TableInput
 
     chosen = _select_tables(table or [RATES], (RATES, *TABLES))
+    if form == "csv" and len(chosen) > 1:
+        raise UserError(f"--format csv writes one table: select one of {', '.join(chosen)} with --table")
     settings = settings_with(store)
     names = pick_runs(runs or [], settings)
     least = parse_grade(require)
@@ -110,11 +115,14 @@ def stats(
     groups = list(summarise([one.outcome for one in attempts], ks=ks)) if RATES in chosen else []
     if RATES in chosen:
         _say_pooled(names, attempts)
+    tables: dict[str, Any] = {name: TABLES[name].make(table_input) for name in chosen if name != RATES}
+    if save is not None:
+        for name in chosen:
+            save_table(settings.store, save, f"stats, table {name}", names, _rows(name, tables, groups))
     if as_json or form == "json":
-        tables = {name: TABLES[name].make(table_input) for name in chosen if name != RATES}
         emit_json({"runs": names, "groups": groups, "tables": tables})
         return
-    _print(chosen, table_input, groups, form)
+    _print(chosen, tables, groups, form)
     if form == "markdown" and RATES in chosen:
         _print_caption(settings.store, names)
     _say_more(groups, k)
@@ -127,11 +135,17 @@ def _select_tables(requested: list[str], tables: tuple[str, ...]) -> tuple[str, 
     return tables if "all" in requested else tuple(name for name in tables if name in requested)
 
 
-def _print(chosen: tuple[str, ...], table_input: TableInput, groups: list[GroupSummary], form: str) -> None:
+def _rows(name: str, tables: Mapping[str, Any], groups: Sequence[GroupSummary]) -> list[dict[str, str]]:
+    from assay.api.summaries import summary_rows
+
     from .stats_tables import TABLES
 
-    if form == "csv" and len(chosen) > 1:
-        raise UserError(f"--format csv writes one table: select one of {', '.join(chosen)} with --table")
+    return summary_rows(groups) if name == RATES else TABLES[name].rows(tables[name])
+
+
+def _print(chosen: tuple[str, ...], tables: Mapping[str, Any], groups: list[GroupSummary], form: str) -> None:
+    from .stats_tables import TABLES
+
     heads = {"text": "\n{}", "markdown": "\n### {}\n", "latex": "\n% {}"}
     for place, name in enumerate(chosen):
         if len(chosen) > 1:
@@ -139,9 +153,7 @@ def _print(chosen: tuple[str, ...], table_input: TableInput, groups: list[GroupS
         if name == RATES:
             print_summaries(groups, form)
             continue
-        table = TABLES[name]
-        found: Any = table.make(table_input)
-        print_rows(table.rows(found), empty=table.empty, form=form)
+        print_rows(_rows(name, tables, groups), empty=TABLES[name].empty, form=form)
 
 
 def _print_caption(root: Path, runs: Sequence[str]) -> None:

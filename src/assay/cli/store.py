@@ -56,10 +56,20 @@ def gc(
         bool,
         typer.Option("--evidence", help="Also delete blobs of unsealed runs alone: their evidence is lost."),
     ] = False,
+    layers: Annotated[
+        float | None,
+        typer.Option(
+            "--layers",
+            min=0.0,
+            metavar="GIB",
+            help="Instead remove layers of sandboxes from the cache that are not in use, the least recently used "
+            "first, until all have at most so many GiB together.",
+        ),
+    ] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Deletes unreferenced blobs; keeps evidence unless --evidence is given.
+    """Deletes unreferenced blobs; keeps evidence unless --evidence is given. With --layers, cleans the cache instead.
 
     Examples:
 
@@ -68,7 +78,12 @@ def gc(
       assay gc
 
       assay gc --evidence --dry-run
+
+      assay gc --layers 20
     """
+    if layers is not None:
+        _remove_layers(layers, dry_run=dry_run, as_json=as_json)
+        return
     from assay.store import gc as collect
 
     report = collect(settings_with(store).store, dry_run=dry_run, evidence=evidence)
@@ -84,3 +99,22 @@ def gc(
         )
         if report.young:
             say(f"{report.young} more are younger than an hour or than an active run: repeat this later")
+
+
+def _remove_layers(most_gib: float, *, dry_run: bool, as_json: bool) -> None:
+    from assay.environments.workspace.layer_use import clean_layers
+
+    cache = settings_with(None).cache
+    report = clean_layers(cache, int(most_gib * 2**30), dry_run=dry_run)
+    if as_json:
+        emit_json(report)
+        return
+    what = "would remove" if dry_run else "removed"
+    for name in report.removed:
+        console().print(f"{what} {name}")
+    console().print(
+        f"{what} {quantity(len(report.removed), 'layer')} ({report.bytes_freed / 2**20:.1f} MiB) of {cache}; "
+        f"kept {report.kept} ({report.bytes_kept / 2**20:.1f} MiB)"
+    )
+    if report.in_use:
+        say(f"{quantity(report.in_use, 'layer')} in use, or used just now: repeat this later")

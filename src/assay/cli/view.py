@@ -184,13 +184,15 @@ async def _serve_pages(chosen: _Target, port: int, status: LiveStatus, *, no_ope
     import sys
 
     from assay.api.viewing import open_page
+    from assay.learning.service.service_state import ServiceReader
     from assay.viewer.interface import view_name
     from assay.viewer.server import open_viewer
 
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with open_viewer(chosen.root, port, notes=notes, read_nodes=status.read) as viewer:
+    service = ServiceReader(chosen.root)
+    async with open_viewer(chosen.root, port, notes=notes, read_nodes=status.read, read_service=service.read) as viewer:
         run = chosen.runs[0] if len(chosen.runs) == 1 else None
         url = viewer.url + (f"#/run/{run}" if run else "")
         console().print(url)

@@ -12,6 +12,7 @@ from assay.errors import StoreError
 
 from .output import emit_json, quantity, say
 from .plain_typer import plain_typer
+from .saved_tables import SaveOption, save_table
 from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
 from .tables import print_rows
 
@@ -66,6 +67,7 @@ def follow(
     record: Annotated[
         bool, typer.Option("--record", help="Note the result in each attempt, for its page in assay view.")
     ] = False,
+    save: SaveOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -81,7 +83,7 @@ def follow(
 
       assay workflow follow refund.toml my-run --json
 
-      assay workflow follow refund.toml my-run --record
+      assay workflow follow refund.toml my-run --record --save refunds
     """
     from assay.agents.workflow.spec import read_workflow
     from assay.store import RunStore, annotate_all, final_rows
@@ -102,16 +104,25 @@ def follow(
     if record and notes:
         annotate_all(settings.store, name, notes)
         say(f"noted in {quantity(len(notes), 'attempt')}: assay view shows it on their pages")
+    rows, summary = [_row(*one) for one in found], _summarise(flow, [one for _, _, one in found], skipped)
+    if save is not None:
+        save_table(settings.store, save, "workflow follow", [name], rows, notes=summary, chains=list(notes))
     if as_json:
         emit_json([{"attempt": a, "outcome": o, "share": f.share, "adherence": f} for a, o, f in found])
     else:
-        print_rows([_row(*one) for one in found], empty="no attempt has a record of its task")
+        print_rows(rows, empty="no attempt has a record of its task")
+    for line in summary:
+        say(line)
+
+
+def _summarise(flow: Workflow, found: list[Adherence], skipped: int) -> list[str]:
+    lines = []
     if found:
-        shares = [one.share for _, _, one in found]
-        finished = sum(one.is_finished for _, _, one in found)
-        say(f"{sum(shares) / len(shares):.3f} of an attempt's calls follow {flow.workflow}; {finished} finished it")
+        share, finished = sum(one.share for one in found) / len(found), sum(one.is_finished for one in found)
+        lines.append(f"{share:.3f} of an attempt's calls follow {flow.workflow}; {finished} finished it")
     if skipped:
-        say(f"left out, without a copy of their task: {quantity(skipped, 'attempt')}")
+        lines.append(f"left out, without a copy of their task: {quantity(skipped, 'attempt')}")
+    return lines
 
 
 def _adherence(flow: Workflow, made: Trajectory, store: RunStore) -> Adherence | None:

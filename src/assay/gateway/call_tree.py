@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from assay.records import BranchCause
 
 from .interface import ModelRequest
-from .json_equality import has_numbers, has_same_text, is_same_json, json_key
+from .json_equality import has_numbers, has_same_text, is_same_json, json_key, text_memory
 
 Message = dict[str, Any]
 _WRITTEN_ID = re.compile(r"\bcall_[0-9A-Za-z]{8,64}\b")
@@ -141,7 +141,7 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
 class CallTree:
     """The calls of one session. Memory grows with their new messages: what calls share is held once.
 
-    `measure` gives the size of messages or tools in bytes.
+    `measure` gives the size of a message or of tools in bytes.
     """
 
     def __init__(self, measure: Callable[[Any], int] | None = None) -> None:
@@ -337,9 +337,12 @@ class CallTree:
         return self._append(log, known, own, keys)
 
     def _append(self, log: _PrefixLog, length: int, messages: Sequence[Message], keys: Sequence[int]) -> _PrefixLog:
-        if self._measure is not None:
-            self.size += self._measure(messages)
-        self._numeric.update(id(message) for message in messages if has_numbers(message))
+        for message in messages:
+            size = text_memory(message)
+            if size is None and has_numbers(message):
+                self._numeric.add(id(message))
+            if self._measure is not None:
+                self.size += self._measure(message) if size is None else size
         return log.append(length, messages, keys)
 
     def _common_prefix_length(self, held: Sequence[Message], other: Sequence[Message]) -> int:

@@ -6,7 +6,8 @@ through `assay.gateway.tokens`, which renders the prompts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Protocol, TypeGuard
 
 import msgspec
@@ -51,10 +52,15 @@ class PlainModel:
         self._backend = backend
 
     async def ask(self, call_id: str, request: ModelRequest, placement: Placement, on_deltas: OnDeltas) -> ModelAnswer:
-        from .dialects import normalize_tool_calls  # late: an agent in this process needs none of the dialects
-
         reply = await self._backend.complete(request, None if on_deltas is discard_deltas else on_deltas)
-        return ModelAnswer(normalize_tool_calls(reply, call_id), placement.cause, placement.differs_at)
+        return ModelAnswer(_normalizer()(reply, call_id), placement.cause, placement.differs_at)
+
+
+@cache
+def _normalizer() -> Callable[[ModelReply, str], ModelReply]:
+    from .dialects import normalize_tool_calls  # late: an agent in this process needs none of the dialects
+
+    return normalize_tool_calls
 
 
 def reads_pictures(model: Model | ModelBackend) -> bool:

@@ -29,7 +29,8 @@ from assay.errors import AssayError
 from assay.gc_tuning import raised_thresholds
 from assay.http.messages import RequestHead, Response, error_response
 from assay.http.metrics import MetricsRegistry
-from assay.http.server import HttpServer, ResponseWriter, ServerLimits
+from assay.http.response_writer import ResponseWriter
+from assay.http.server import HttpServer, ServerLimits
 
 from .dialects import DIALECTS, ApiProblem, BadRequest, Dialect, ParsedRequest, RequestTarget, split_reply
 from .interface import CallHooks

@@ -131,7 +131,10 @@ class GatewaySession:
         """Ends a call, and counts what is held of it beside the call tree."""
         self.busy -= 1
         call.has_ended = True
-        self._held_bytes += _CALL_BYTES + estimate_memory((call.parsed.request.passthrough, call.placement.lineage))
+        self._held_bytes += _CALL_BYTES
+        beside = call.parsed.request.passthrough, call.placement.lineage
+        if any(beside):
+            self._held_bytes += estimate_memory(beside)
 
     def _exchange(
         self,
@@ -143,10 +146,12 @@ class GatewaySession:
         *,
         delivered: bool,
     ) -> Exchange:
-        placement = call.placement
+        placement, request = call.placement, call.parsed.request
+        if request.tools:
+            request = replace(request, tools=node.tool_list)  # one object for calls with the same tools
         return Exchange(
             id=call.id,
-            request=replace(call.parsed.request, tools=node.tool_list),  # one object for calls with the same tools
+            request=request,
             reply=answered.reply if answered else None,
             error=error,
             model=self.model.name,

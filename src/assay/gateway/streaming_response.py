@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from assay.http.server import ResponseWriter
+from assay.http.response_writer import ResponseWriter
 
 from .dialects import StreamWriter
 from .interface import Delta

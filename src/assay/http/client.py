@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from ipaddress import ip_address
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import httptools
 
 from .messages import BodyBuffer, BufferedConnection, allocate_read_buffer
+from .prompt_tasks import FEW, PromptFuture
 
 MAX_HEAD_BYTES = 128 * 1024
 HIGH_WATER_BYTES = 1024 * 1024
@@ -120,7 +121,7 @@ class HttpClient:
             self._tls = ssl.create_default_context()
         async with asyncio.timeout(self.patience.connect_s):
             _, connection = await loop.create_connection(
-                lambda: _ClientConnection(loop, self._buffer),
+                lambda: _ClientConnection(loop, self._buffer, self._busy),
                 self._host,
                 self._port,
                 ssl=self._tls,
@@ -200,12 +201,15 @@ class _ClientConnection(BufferedConnection):
 
     transport: asyncio.Transport
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, buffer: memoryview) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, buffer: memoryview, busy: Collection[_ClientConnection]
+    ) -> None:
         super().__init__(buffer)
         self._loop = loop
+        self._all_busy = busy
         self._parser = httptools.HttpResponseParser(self)
         self._idle_since = 0.0
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiter: PromptFuture | None = None
         self._awaited: Literal["head", "piece", "end"] = "head"
         self._deadline = 0.0
         self._closed = False
@@ -237,7 +241,7 @@ class _ClientConnection(BufferedConnection):
         if not self._has_arrived():
             if what == "end":
                 self.transport.resume_reading()
-            self._waiter = self._loop.create_future()
+            self._waiter = PromptFuture(self._loop)
             try:
                 await self._waiter
             finally:
@@ -347,8 +351,8 @@ class _ClientConnection(BufferedConnection):
         return self._head_complete and (self._awaited == "head" or (self._awaited == "piece" and bool(self._body)))
 
     def _wake_waiter(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        if self._waiter is not None:
+            self._waiter.resolve(prompt=len(self._all_busy) <= FEW)
 
     def _fail(self, failure: Exception) -> None:
         if self._failure is None and not self._complete:

@@ -1,12 +1,15 @@
 """HTTP/1.1 server: bounded requests, whole or chunked responses.
 
-The app decides by a request's head (`App.accept`) whether its body is read. A rejected body is discarded for
-`LINGER_S`, so that the client can read the error. Pipelined requests are answered in order.
+The app decides by a request's head (`App.accept`) whether its body is read. Rejected input is read and discarded within
+bounds (a lingering close): closing at once would reset the connection, and a client that is still sending would lose
+the response. Pipelined requests are answered in order.
 
-Covered: header sections are bounded in size and time, bodies in time (the app bounds their size), connections and
-pipelined requests in number; a request with two lengths, or one that is not HTTP, closes its connection.
+Covered: header sections are bounded in size and time, bodies in time (the app bounds their size), discarded input in
+bytes and time, connections and pipelined requests in number; a request with two lengths, or one that is not HTTP,
+closes its connection.
 
-Not covered: compression, HTTP/2. A server that listens beyond loopback is given a certificate (`HttpServer.listen`).
+Not covered: compression, HTTP/2; the 503 beyond the maximum of connections does not linger. A server that listens
+beyond loopback is given a certificate (`HttpServer.listen`).
 """
 
 from __future__ import annotations
@@ -16,42 +19,30 @@ import logging
 import resource
 import socket
 import ssl
-import sys
 from collections import deque
-from collections.abc import Coroutine, Mapping
 from email.utils import formatdate
-from http import HTTPStatus
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import httptools
 import msgspec
 
 from .messages import BufferedConnection, RequestHead, Response, allocate_read_buffer
+from .prompt_tasks import TaskPool
+from .response_writer import INTERNAL_ERROR, ResponseFraming, ResponseWriter
 
 _log = logging.getLogger(__name__)
 MAX_HEAD_BYTES = 64 * 1024
 """Maximum bytes of a header section; the first read may be longer."""
 MAX_HEADERS = 200
+MAX_IDLE_TASKS = 64
 MAX_PIPELINED = 32
 """Maximum pipelined requests on one connection."""
-LINGER_S = 1.0
 IDLE_S = 75.0
 SHUTDOWN_S = 1.0
 SWEEP_S = 0.25
 """Interval in seconds of the timeout sweep, and the error of all timeouts here."""
 _OVERLOADED = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-_REASONS = {status.value: status.phrase for status in HTTPStatus}
-_INTERNAL_ERROR = Response(500, b'{"error":{"message":"internal server error"}}', {})
-_JSON_OK_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 _MALFORMED = b"invalid HTTP request"
-
-
-def _begin(answer: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> asyncio.Task[None]:
-    """Starts a task; from Python 3.12 on at once, so that an answer that waits for nothing takes no turn of the
-    loop."""
-    if sys.version_info >= (3, 12):
-        return asyncio.Task(answer, loop=loop, eager_start=True)
-    return loop.create_task(answer)
 
 
 class RequestHandler(Protocol):
@@ -88,6 +79,12 @@ class ServerLimits(NamedTuple):
     header_s: float
     body_s: float
     connections: int
+    linger_s: float = 30.0
+    """Longest lingering close."""
+    linger_idle_s: float = 5.0
+    """Longest silence of the client in a lingering close."""
+    linger_bytes: int = 128 * 1024 * 1024
+    """Maximum bytes discarded on one connection."""
 
 
 class HttpServer:
@@ -103,6 +100,7 @@ class HttpServer:
         self.connections: set[_Connection] = set()
         self.date = b""
         self.buffer = allocate_read_buffer()
+        self.tasks = TaskPool(MAX_IDLE_TASKS)
         self._listeners: set[asyncio.Server] = set()
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -118,6 +116,7 @@ class HttpServer:
         self._listeners.clear()
         if self._sweeper is not None:
             self._sweeper.cancel()
+        self.tasks.close()
         answering = [connection.task for connection in self.connections if connection.task is not None]
         if answering:
             unfinished = (await asyncio.wait(answering, timeout=SHUTDOWN_S))[1]
@@ -152,10 +151,7 @@ class HttpServer:
 class _PendingRequest(msgspec.Struct, frozen=True, gc=False):
     call: RequestHandler | None
     refusal: Response | None
-    head_only: bool
-    keep_alive: bool
-    is_http_1_0: bool
-    """True for HTTP/1.0, which has no chunked encoding."""
+    framing: ResponseFraming
 
 
 class _Connection(BufferedConnection):
@@ -180,6 +176,8 @@ class _Connection(BufferedConnection):
         self._pipelined: deque[_PendingRequest] = deque()
         self._ignoring_input = False
         """Input is discarded."""
+        self._discarded_bytes = 0
+        self._linger_end: float | None = None
         self._write_resumed: asyncio.Future[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -204,6 +202,7 @@ class _Connection(BufferedConnection):
 
     def data_received(self, data: memoryview) -> None:
         if self._ignoring_input:
+            self._discard(len(data))
             return
         if self._in_head:
             self._head_size += len(data)
@@ -213,11 +212,23 @@ class _Connection(BufferedConnection):
             self._ignoring_input = True  # it is answered like any other request, and the connection ends with that
         except httptools.HttpParserCallbackError as exc:
             _log.error("a request could not be taken in", exc_info=exc.__context__ or exc)
-            self._refuse(_INTERNAL_ERROR)
+            self._refuse(INTERNAL_ERROR)
         except httptools.HttpParserError:
             self._refuse(Response(400, _MALFORMED, {}))
         if self._in_head and self._head_size > MAX_HEAD_BYTES and not self._ignoring_input:
             self._refuse(Response(400, b"the header section is too long", {}))
+
+    def _discard(self, size: int) -> None:
+        if self.transport.is_closing():
+            return
+        self._discarded_bytes += size
+        if self._discarded_bytes > self._server.bounds.linger_bytes:
+            if self._linger_end is None:  # an earlier request is still being answered
+                self.transport.pause_reading()
+            else:
+                self.close()
+        elif self._linger_end is not None:
+            self.deadline = min(self._linger_end, self._loop.time() + self._server.bounds.linger_idle_s)
 
     def pause_writing(self) -> None:
         self._write_resumed = self._loop.create_future()
@@ -263,16 +274,13 @@ class _Connection(BufferedConnection):
         refusal, call = (accepted, None) if isinstance(accepted, Response) else (None, accepted)
         is_http_1_0 = self._parser.get_http_version() == "1.0"
         keep_alive = self._parser.should_keep_alive() and not self._parser.should_upgrade() and not is_http_1_0
-        request = self._receiving = _PendingRequest(call, refusal, method == "HEAD", keep_alive, is_http_1_0)
+        framing = ResponseFraming(method == "HEAD", keep_alive, is_http_1_0)
+        self._receiving = _PendingRequest(call, refusal, framing)
         if refusal is not None and self._has_body():
             self._refuse(refusal)
         elif self.task is None:
             self._set_deadline(self._server.bounds.body_s)
-            if (
-                call is not None
-                and self._headers.get("expect", "").lower() == "100-continue"
-                and not request.is_http_1_0
-            ):
+            if call is not None and self._headers.get("expect", "").lower() == "100-continue" and not is_http_1_0:
                 self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _has_body(self) -> bool:
@@ -316,13 +324,13 @@ class _Connection(BufferedConnection):
 
     def _start(self, request: _PendingRequest) -> bool:
         """Starts to answer; returns whether a handler is running."""
-        reply = ResponseWriter(self, request)
+        reply = ResponseWriter(self, request.framing)
         if request.call is None:
-            reply.send(request.refusal or _INTERNAL_ERROR, linger=self._ignoring_input)
+            reply.send(request.refusal or INTERNAL_ERROR, linger=self._ignoring_input)
             return False
         self.deadline = None
-        task = _begin(self._answer(request.call, reply), self._loop)
-        if not task.done():
+        task = self._server.tasks.run(self._answer(request.call, reply))
+        if not reply.is_over:
             self.task = task
         return self.task is not None  # an answer that is complete may have started the next one
 
@@ -359,15 +367,12 @@ class _Connection(BufferedConnection):
     def _refuse(self, response: Response) -> None:
         """Answers a request without reading it and discards further input."""
         request, self._ignoring_input = self._receiving, True
+        head_only = request is not None and request.framing.head_only
+        framing = ResponseFraming(head_only, keep_alive=False, is_http_1_0=False)
         if self.task is None and not self.closed:
-            head_only = request is not None and request.head_only
-            ResponseWriter(self, _PendingRequest(None, None, head_only, keep_alive=False, is_http_1_0=False)).send(
-                response, linger=True
-            )
+            ResponseWriter(self, framing).send(response, linger=True)
         else:  # what is being answered ends first, and then the connection
-            self._pipelined.append(
-                _PendingRequest(None, response, head_only=False, keep_alive=False, is_http_1_0=False)
-            )
+            self._pipelined.append(_PendingRequest(None, response, framing))
         if request is not None and request.call is not None:
             request.call.release()
         self._receiving = None
@@ -378,12 +383,14 @@ class _Connection(BufferedConnection):
         self._set_deadline(self._server.bounds.body_s)
 
     def linger(self) -> None:
-        """Closes the connection after `LINGER_S`, so that the client can read the response."""
+        """Closes the connection once the client has stopped sending, or at a bound of `ServerLimits`."""
+        bounds = self._server.bounds
         self._ignoring_input = True
+        self._linger_end = self._loop.time() + bounds.linger_s
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self._update_flow()
-        self._set_deadline(LINGER_S)
+        self._set_deadline(min(bounds.linger_s, bounds.linger_idle_s))
 
     def _set_deadline(self, seconds: float) -> None:
         self.deadline = self._loop.time() + seconds
@@ -398,80 +405,3 @@ class _Connection(BufferedConnection):
         for request in waiting:
             if request.call is not None:
                 request.call.release()
-
-
-class ResponseWriter:
-    """The response to one request. Writes after a disconnect are discarded."""
-
-    def __init__(self, connection: _Connection, request: _PendingRequest) -> None:
-        self._connection = connection
-        self._request = request
-        self._head_sent = False
-        self._ended = False
-
-    @property
-    def connected(self) -> bool:
-        """True while the client is connected, as far as known."""
-        return not self._connection.closed and not self._connection.transport.is_closing()
-
-    def send(self, response: Response, *, linger: bool = False) -> None:
-        """Sends a complete response. `linger` closes the connection after it."""
-        if self._head_sent or not self.connected:
-            return
-        self._head_sent = self._ended = True
-        length = b"Content-Length: %d\r\n" % len(response.body)
-        if response.status == 200 and not response.headers and self._request.keep_alive:
-            head = b"%b%b%b\r\n" % (_JSON_OK_HEAD, self._connection.date(), length)
-        else:
-            head = self._head(response.status, {"Content-Type": "application/json", **response.headers}, length)
-        self._connection.transport.write(head if self._request.head_only else head + response.body)
-        self._finish(linger=linger)
-
-    def begin(self, headers: Mapping[str, str]) -> None:
-        """Sends the head of a streamed response."""
-        self._head_sent = True
-        if self.connected:
-            framing = b"" if self._request.is_http_1_0 else b"Transfer-Encoding: chunked\r\n"
-            self._connection.transport.write(self._head(200, headers, framing))
-
-    def write(self, data: bytes) -> None:
-        """Sends a chunk."""
-        if data and self.connected:
-            self._connection.transport.write(data if self._request.is_http_1_0 else b"%x\r\n%b\r\n" % (len(data), data))
-
-    @property
-    def is_write_paused(self) -> bool:
-        """True if `drain` would wait."""
-        return self._connection.is_write_paused
-
-    async def drain(self) -> None:
-        """Waits while the client is not reading."""
-        await self._connection.drain()
-
-    def end(self, last: bytes = b"") -> None:
-        """Sends the last chunk and ends the response."""
-        self._ended = True
-        if not self.connected:
-            return
-        piece = b"%x\r\n%b\r\n" % (len(last), last) if last else b""
-        self._connection.transport.write(last if self._request.is_http_1_0 else piece + b"0\r\n\r\n")
-        self._finish(linger=False)
-
-    def close_unfinished(self) -> None:
-        """Aborts the connection after an incomplete response, so that the client does not take it for complete."""
-        if not self._head_sent:
-            self.send(_INTERNAL_ERROR, linger=True)
-        elif not self._ended and self.connected:
-            self._connection.transport.abort()
-
-    def _head(self, status: int, headers: Mapping[str, str], framing: bytes) -> bytes:
-        connection_header = "" if self._request.keep_alive else "Connection: close\r\n"
-        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        start = f"HTTP/1.1 {status} {_REASONS.get(status, 'Unknown')}\r\n{connection_header}{lines}"
-        return start.encode("latin-1", "replace") + self._connection.date() + framing + b"\r\n"
-
-    def _finish(self, *, linger: bool) -> None:
-        if linger:
-            self._connection.linger()
-        elif not self._request.keep_alive:
-            self._connection.close()

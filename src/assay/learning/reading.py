@@ -355,7 +355,7 @@ class RunReader:
         if changed:
             raise UserError(
                 f"{len(changed)} attempts of run {run!r} have changed since {folders} selected them (the first: "
-                f"{changed[0]}): select anew with `assay curate`"
+                f"{changed[0]}): select again with `assay curate`"
             )
         return found
 

@@ -27,7 +27,7 @@ _MOST_TOKENS = 16 << 20
 _TEXTS = ("run", "chain", "attempt", "group", "task", "agent", "branch", "origin")
 _OPTIONAL = ("model", "tokenizer", "outcome", "integrity", "process", "safety", "doubt", "ended", "stopped", "broke",
              "final_state", "cause", "parent")  # fmt: skip
-_ADDED = ("separation", "actor")
+_ADDED = ("separation", "actor", "forked_from")
 """Last columns, in the order in which they came; older files lack some of them."""
 NUMBERS = {"token_ids": np.int32, "roles": np.uint8, "loss_mask": np.bool_, "logprobs": np.float32,
            "advantages": np.float32, "versions": np.int16}  # fmt: skip

@@ -118,6 +118,8 @@ class TrainingRow(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """Separation grade of the outcome: isolation of the deciding process from what the agent wrote."""
     actor: str | None = None
     """Name of the actor of a team whose calls these are; None outside teams. The outcome is the whole team's."""
+    forked_from: str | None = None
+    """Digest of the recorded state that the attempt continues from; None for one that begins with its task."""
 
     def __len__(self) -> int:
         """Tokens."""

@@ -24,7 +24,7 @@ from assay.verdicts import current_verdicts_of, is_imported_record, trust_of
 from .conversation import stored_pictures
 from .roles import HarnessMessages, Roles, prompt_roles
 from .rows import ACTION, TrainingRow, TurnSpan
-from .turn_facts import TurnFacts
+from .turn_facts import TurnFacts, forked_from
 
 _SAMPLING_OPTIONS = ("temperature", "top_p", "top_k", "min_p", "seed")
 
@@ -98,17 +98,15 @@ def attempt_fields(trajectory: Trajectory, require: Separation = "unknown") -> d
         "process": current.process,
         "safety": current.safety,
         "separation": trust.separation,
+        "forked_from": forked_from(trajectory),
     }
 
 
 def group_name(trajectory: Trajectory) -> str:
     """Returns the group of an attempt: run, task, agent, model and initial state, which is a snapshot for a forked
     attempt."""
-    fork = trajectory.started.config.get("fork")
-    state = fork.get("state") if isinstance(fork, dict) else None
-    return "|".join(
-        str(part or "") for part in (trajectory.run, trajectory.task_digest, trajectory.agent, trajectory.model, state)
-    )
+    parts = trajectory.run, trajectory.task_digest, trajectory.agent, trajectory.model, forked_from(trajectory)
+    return "|".join(str(part or "") for part in parts)
 
 
 class _RowBuilder:

@@ -59,6 +59,6 @@ def _read_decisions(folder: Path) -> list[_Decision]:
     if (len(found), kept) != (report.attempts, report.kept):
         raise UserError(
             f"{decisions} has {len(found)} decisions and selects {kept} attempts; {manifest} says "
-            f"{report.attempts} and {report.kept}: make the folder anew with `assay curate`"
+            f"{report.attempts} and {report.kept}: make the folder again with `assay curate`"
         )
     return found

@@ -52,16 +52,21 @@ class TurnFacts:
 
 def initial_state(trajectory: Trajectory) -> str:
     """Returns a name of the attempt's initial state: its snapshot, or its task."""
+    return forked_from(trajectory) or f"beginning of {trajectory.task_digest}"
+
+
+def forked_from(trajectory: Trajectory) -> str | None:
+    """Returns the digest of the recorded state that a fork continues from; None for another attempt."""
     fork = trajectory.started.config.get("fork")
     state = fork.get("state") if isinstance(fork, dict) else None
-    return str(state) if state is not None else f"beginning of {trajectory.task_digest}"
+    return None if state is None else str(state)
 
 
 def progress_gains(trajectory: Trajectory) -> dict[int, float]:
     """Returns by how much each step raised the environment's report of progress, which starts at 0. A fork starts where
     the steps before it had come, which it does not report: its first report is no gain."""
     found: dict[int, float] = {}
-    before = None if "fork" in trajectory.started.config else 0.0
+    before = 0.0 if forked_from(trajectory) is None else None
     for step, paid in sorted(_step_rewards(trajectory).items()):
         if paid.progress is not None:
             found[step] = 0.0 if before is None else paid.progress - before

@@ -121,7 +121,7 @@ class RecordedAttempts:
                 for planned in self._replays(chain, loaded):
                     if planned.id == name:
                         return planned
-        raise UserError(f"{name!r} is no replay of {self._work.run} on this node")
+        raise UserError(f"{name!r} is not a replay of {self._work.run} on this node")
 
     def _replays(self, chain: str, loaded: LoadedTask) -> Iterator[PlannedAttempt]:
         row = self._source.row(chain)

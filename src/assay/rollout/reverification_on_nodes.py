@@ -201,7 +201,7 @@ def _make_trials(
     async def run_unit(lease: Lease, _: asyncio.Semaphore) -> TrialOutcome:
         unit = work.units.get(lease.attempt)
         if lease.run != run.name or unit is None:
-            raise UserError(f"{lease.attempt!r} is no unit of run {run.name!r}")
+            raise UserError(f"{lease.attempt!r} is not a unit of run {run.name!r}")
         shared, judged = SharedResults(), []
         for chain in unit.chains:
             await inputs.fetch(chain)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -309,16 +309,16 @@ async def open_resources(
         secrets = {**settings.secrets(), **settings.named(config.pass_env)}
         preparer = Preparer(backend, config, settings, exchange) if backend else None
         resources = RunResources(config, agent, access, preparer, secrets, user_model)
-        if backend is None or not screening:
-            yield resources
-            return
-        from assay.verify.splice.screening import ScreeningJudges  # late: most runs have none
+        async with AsyncExitStack() as stack:
+            if preparer is not None:
+                stack.callback(preparer.close)
+            if backend is not None and screening:
+                from assay.verify.splice.screening import ScreeningJudges  # late: most runs have none
 
-        judges = ScreeningJudges(backend)
-        try:
-            yield resources._replace(screening=judges)
-        finally:
-            await judges.close()
+                judges = ScreeningJudges(backend)
+                stack.push_async_callback(judges.close)
+                resources = resources._replace(screening=judges)
+            yield resources
 
 
 async def _run(

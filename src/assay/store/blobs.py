@@ -50,6 +50,11 @@ class BlobStore:
         name = digest.removeprefix(DIGEST_PREFIX)
         return os.path.isfile(f"{self.root}/{name[:2]}/{name}")  # noqa: PTH113  # a tenth of the cost of a `Path`
 
+    @property
+    def is_known_empty(self) -> bool:
+        """Returns whether there is no blob, as far as is known without a look at the disk."""
+        return self._written is not None and not self._written
+
     def put(self, data: bytes) -> str:
         """Stores bytes and returns their address."""
         digest = digest_bytes(data)

@@ -1,4 +1,4 @@
-"""Group commit: combines the commits that many chains make in one turn of the event loop into one transaction.
+"""Group commit: combines the commits that many chains make in a turn or two of the event loop into one transaction.
 
 SQLite writes whole pages, and a transaction for each of many chains writes the same pages again and again; one for all
 of them costs half. A waiting caller resumes when its own pending events are committed.
@@ -80,7 +80,7 @@ class GroupCommit:
         self._timer: asyncio.TimerHandle | None = None
 
     async def commit(self, pending: Pending) -> None:
-        """Commits the pending events, with those of other callers in the same turn of the event loop.
+        """Commits the pending events, with those of other callers in this turn of the event loop and the next one.
 
         Raises:
             StoreError: They were not committed and stay pending.
@@ -91,7 +91,8 @@ class GroupCommit:
             return
         loop = _running_loop()
         if not self._waiting:
-            loop.call_soon(self._commit_waiting)
+            # In the turn after the next one: what arrives until then is committed along with these.
+            loop.call_soon(loop.call_soon, self._commit_waiting)
         found = self._waiting.get(pending.chain)
         if found is None:
             found = self._waiting[pending.chain] = _Waiting(pending, [])

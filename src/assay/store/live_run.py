@@ -52,6 +52,11 @@ class LiveRun:
         rows = self._rows("SELECT chain, row FROM attempts WHERE chain = ?", (chain,))
         return rows[0] if rows else None
 
+    def has_chain(self, chain: str) -> bool:
+        """Returns whether a chain has a summary row."""
+        with store_errors(self.layout.sqlite):
+            return self.connection.execute("SELECT 1 FROM attempts WHERE chain = ?", (chain,)).fetchone() is not None
+
     def of_task(self, task: str) -> list[AttemptRow]:
         """Returns the rows whose bytes contain the task's name."""
         needle = msgspec.json.encode(task)

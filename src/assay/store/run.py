@@ -38,6 +38,7 @@ from .layout import Layout, require_no_file
 from .live_run import LiveRun
 from .rows import AttemptRow, RowBuilder
 from .sealed import SealedRun, VerdictSummary
+from .spool import EventRow, UnwrittenRows
 
 _INSERT = "INSERT INTO events (chain, idx, type, body, previous, digest) VALUES (?, ?, ?, ?, ?, ?)"
 _KNOWN = "SELECT chain FROM attempts WHERE chain IN (SELECT value FROM json_each(?))"
@@ -51,7 +52,7 @@ class CheckedChain(NamedTuple):
     """A chain of another store that was recomputed, as the rows of this one."""
 
     chain: str
-    rows: list[tuple[Any, ...]]
+    rows: list[EventRow]
     sum: bytes
     """Its summary row."""
 
@@ -86,18 +87,19 @@ class RunStore:
         self.layout = layout
         self.run = layout.run
         self.blobs = BlobStore(layout.blobs.root, is_own=True) if is_spool else layout.blobs
-        self._stored: _StoredRun = SealedRun(layout.sealed) if connection is None else LiveRun(layout, connection)
+        self._form: _StoredRun = SealedRun(layout.sealed) if connection is None else LiveRun(layout, connection)
         self._lock = lock
         self._builders: dict[str, RowBuilder] = {}
         self._watchers: dict[str, list[OnCommitted]] = {}
         self.is_spool = is_spool
         """True if each chain is kept elsewhere when it ends: until then nothing but memory and reading needs it."""
+        self._unwritten = UnwrittenRows() if is_spool else None
         self.group_commit = GroupCommit(self.append_all, lambda: len(self._builders) > 1)
 
     @property
     def is_sealed(self) -> bool:
         """Returns whether the run was opened in its sealed form."""
-        return isinstance(self._stored, SealedRun)
+        return isinstance(self._form, SealedRun)
 
     @classmethod
     def create(cls, root: Path, run: str, manifest: dict[str, Any], *, spool: bool = False) -> Self:
@@ -110,7 +112,7 @@ class RunStore:
             manifest: How it is made.
             spool: The store is new, and of this object alone; the caller keeps each chain elsewhere when it ends, and
                 begins a trial again whose chain has not ended when the process dies: commits need not survive that,
-                and cost half.
+                and wait in memory for `release`.
 
         Raises:
             UserError: A run of that name exists, or the name cannot be one.
@@ -179,21 +181,21 @@ class RunStore:
         Raises:
             StoreError: As `append`; nothing was appended to any of them.
         """
-        connection = self._writable()
+        self._require_writer()
+        if self._unwritten is not None and self._unwritten.is_full:
+            self._write_spooled()
         builders = [self._builders.get(chain) or self._builder(chain) for chain, _ in batch]
         builders = [builder.copy() for builder in builders]  # the old ones stand until all is committed
-        rows: list[tuple[Any, ...]] = []
-        watched: list[tuple[list[OnCommitted], list[EncodedBody], list[tuple[Any, ...]]]] = []
+        added: list[tuple[RowBuilder, list[EventRow]]] = []
+        watched: list[tuple[list[OnCommitted], list[EncodedBody], list[EventRow]]] = []
         for (chain, bodies), builder in zip(batch, builders, strict=True):
             encoded = [encode(body, chain) for body in bodies]
             linked = _link_events(chain, encoded, builder)
-            rows += linked
+            if linked:
+                added.append((builder, linked))
             if chain in self._watchers:
                 watched.append((self._watchers[chain], encoded, linked))
-        sums = [(c, b.encode()) for (c, bodies), b in zip(batch, builders, strict=True) if bodies]
-        if rows:
-            with store_errors(self.layout.sqlite):
-                self._commit(connection, rows, sums)
+        self._add_rows(added)
         for (chain, _), builder in zip(batch, builders, strict=True):
             self._builders[chain] = builder
             if builder.fields["finished"] is not None:
@@ -206,6 +208,27 @@ class RunStore:
                 for on_committed in watchers:
                     on_committed(one.body, one.raw, row[-1])
         return [builder.fields["head"] or GENESIS for builder in builders]
+
+    def _add_rows(self, added: Sequence[tuple[RowBuilder, list[EventRow]]]) -> None:
+        if self._unwritten is not None:
+            for builder, rows in added:
+                self._unwritten.add(builder, rows)
+        elif added:
+            sums = [(builder.fields["chain"], builder.encode()) for builder, _ in added]
+            self._commit([row for _, rows in added for row in rows], sums)
+
+    def _write_spooled(self) -> None:
+        """Writes what a spool has in memory alone. Raises `StoreError`; it stays there."""
+        if self._unwritten:
+            self._commit(self._unwritten.events(), self._unwritten.summaries())
+            self._unwritten.clear()
+
+    def release(self, chain: str) -> None:
+        """Takes that a spool's chain is kept elsewhere, and not read here any more; drops what is in memory alone."""
+        if self._unwritten is not None:
+            self._unwritten.forget(chain)
+            self._builders.pop(chain, None)
+            self._watchers.pop(chain, None)
 
     def add_chain(
         self, chain: str, events: Sequence[bytes], head: str, check: Callable[[AttemptRow], None] = lambda _: None
@@ -229,7 +252,7 @@ class RunStore:
             StoreError: The events are damaged or do not give its head, or do not begin an attempt of this run though it
                 `is_own`.
         """
-        self._writable()
+        self._require_writer()
         builder = RowBuilder(self.run, chain)
         encoded = [EncodedBody(raw, decode_raw(chain, index, raw)) for index, raw in enumerate(events)]
         started = encoded[0].body if encoded else None
@@ -244,32 +267,37 @@ class RunStore:
     def add_checked(self, chains: Sequence[CheckedChain]) -> None:
         """Adds chains, each named once, in one transaction. Raises `StoreError`, also where one exists; nothing was
         added then."""
-        connection = self._writable()
+        self._require_writer()
         names = msgspec.json.encode([one.chain for one in chains]).decode()
         with store_errors(self.layout.sqlite):
-            known = connection.execute(_KNOWN, (names,)).fetchone()
-            if known is not None:
-                raise StoreError(f"run {self.run!r} has a chain {known[0]!r} already")
-            self._commit(
-                connection, [row for one in chains for row in one.rows], [(one.chain, one.sum) for one in chains]
-            )
+            known = self.live.connection.execute(_KNOWN, (names,)).fetchone()
+        if known is not None:
+            raise StoreError(f"run {self.run!r} has a chain {known[0]!r} already")
+        self._commit([row for one in chains for row in one.rows], [(one.chain, one.sum) for one in chains])
 
-    def _commit(
-        self, connection: sqlite3.Connection, rows: list[tuple[Any, ...]], sums: list[tuple[str, bytes]]
-    ) -> None:
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            connection.executemany(_INSERT, rows)
-            connection.executemany(_UPSERT, sums)
-            connection.execute("COMMIT")
-        except BaseException:
-            with contextlib.suppress(sqlite3.Error):  # a full disk has rolled back already
-                connection.execute("ROLLBACK")
-            raise
+    def _commit(self, rows: list[EventRow], sums: list[tuple[str, bytes]]) -> None:
+        with store_errors(self.layout.sqlite):
+            connection = self._live_form().connection
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                connection.executemany(_INSERT, rows)
+                connection.executemany(_UPSERT, sums)
+                connection.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):  # a full disk has rolled back already
+                    connection.execute("ROLLBACK")
+                raise
 
     def _builder(self, chain: str) -> RowBuilder:
-        builder = self._builders[chain] = self.live.fold(chain)
+        builder = self.live.fold(chain) if self.has_chain(chain) else RowBuilder(self.run, chain)
+        self._builders[chain] = builder
         return builder
+
+    def has_chain(self, chain: str) -> bool:
+        """Returns whether events of a chain are stored here."""
+        if self._unwritten is not None and (chain in self._unwritten or self._unwritten.is_file_empty):
+            return chain in self._unwritten
+        return self._live_form().has_chain(chain)
 
     def mark_interrupted(self, chain: str) -> None:
         """Marks a chain as interrupted; its events stay."""
@@ -344,33 +372,47 @@ class RunStore:
         return max(near, key=lambda r: (r.final, r.retry))
 
     def manifest(self) -> dict[str, Any]:
-        return self._stored.manifest()
+        return self._form.manifest()
 
     def close(self) -> None:
-        """Closes the files and releases the lock. Idempotent."""
-        self._stored.close()
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        """Closes the files and releases the lock. Idempotent. Raises `StoreError` for a spool with events that the full
+        disk does not take."""
+        try:
+            if self._lock is not None:
+                self._write_spooled()
+        finally:
+            self._form.close()
+            if self._lock is not None:
+                self._lock.release()
+                self._lock = None
 
     @property
     def live(self) -> LiveRun:
         """Returns the live form. Raises `StoreError` for a sealed run."""
-        if not isinstance(self._stored, LiveRun):
-            raise StoreError(f"run {self.run!r} is sealed")
-        return self._stored
+        self._write_spooled()
+        return self._live_form()
 
     @property
     def sealed(self) -> SealedRun:
         """Returns the sealed form. Raises `StoreError` for a live run."""
-        if not isinstance(self._stored, SealedRun):
+        if not isinstance(self._form, SealedRun):
             raise StoreError(f"run {self.run!r} is live")
-        return self._stored
+        return self._form
 
-    def _writable(self) -> sqlite3.Connection:
+    @property
+    def _stored(self) -> _StoredRun:
+        """Returns the form that has all that was appended."""
+        self._write_spooled()
+        return self._form
+
+    def _live_form(self) -> LiveRun:
+        if not isinstance(self._form, LiveRun):
+            raise StoreError(f"run {self.run!r} is sealed")
+        return self._form
+
+    def _require_writer(self) -> None:
         if self._lock is None:
             raise StoreError(f"run {self.run!r} is open for reading only")
-        return self.live.connection
 
     def __enter__(self) -> Self:
         return self
@@ -420,9 +462,9 @@ def _unlink(*paths: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _link_events(chain: str, events: Sequence[EncodedBody], builder: RowBuilder) -> list[tuple[Any, ...]]:
+def _link_events(chain: str, events: Sequence[EncodedBody], builder: RowBuilder) -> list[EventRow]:
     """Returns the rows that append events to the chain, and folds them into `builder`."""
-    rows: list[tuple[Any, ...]] = []
+    rows: list[EventRow] = []
     head, length = builder.fields["head"] or GENESIS, builder.fields["length"]
     for one, digest in zip(events, link_digests(chain, length, head, [one.raw for one in events]), strict=True):
         rows.append((chain, length, _type_name(type(one.body)), one.raw, head, digest))

@@ -151,7 +151,7 @@ async def trace_entries(laboratory: Laboratory, tree: SourceTree, jobs: Sequence
         return {}
     request = {**describe_batch(tree), "jobs": [_request(job) for job in jobs]}
     wall_s = 120.0 + sum(30 * job.cpu_s for job in jobs)
-    programs = (*TRACER, FORKED_TESTS)
+    programs = (*TRACER, *FORKED_TESTS)
     reply = await laboratory.run_program(programs, msgspec.json.encode(request), wall_s, "plain")
     known = {result.id: result for result in read_results(reply, TraceResult)}
     return {job.id: known.get(job.id) or TraceResult(job.id) for job in jobs}

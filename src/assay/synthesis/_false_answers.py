@@ -155,7 +155,7 @@ async def run_false_answers(
         return {}
     request = {**describe_batch(tree), "jobs": [_request(job) for job in jobs]}
     wall_s = 120.0 + sum(90 * job.cpu_s for job in jobs)
-    programs = (*PROGRAMS, *TRACER, FORKED_TESTS)
+    programs = (*PROGRAMS, *TRACER, *FORKED_TESTS)
     reply = await laboratory.run_program(programs, msgspec.json.encode(request), wall_s, "plain")
     known = {result.id: result for result in read_results(reply, FalseAnswerResult)}
     return {job.id: known.get(job.id) or FalseAnswerResult(job.id) for job in jobs}

@@ -332,7 +332,7 @@ class Laboratory:
         await workspace.write(paths[0], write_request(served))
         try:
             wall_s = _wall_limit(batch)
-            if await self._run_served(workspace, (FORKED_TESTS,), paths, wall_s, batch.seed, loaded=loaded):
+            if await self._run_served(workspace, FORKED_TESTS, paths, wall_s, batch.seed, loaded=loaded):
                 return _BatchReply(read_reply(await workspace.read(paths[1])), f"{_NO_REPLY} 0")
         except (OSError, ValueError):
             pass
@@ -340,9 +340,10 @@ class Laboratory:
 
     async def _run_batch(self, workspace: Workspace, batch: JobBatch) -> _BatchReply:
         await workspace.exec(["rm", "-rf", "/tmp/reply.json"])
-        await workspace.write("/tmp/runner.py", FORKED_TESTS.read_bytes())
+        for program in FORKED_TESTS:
+            await workspace.write(f"/tmp/{program.name}", program.read_bytes())
         await workspace.write("/tmp/request.json", write_request(batch))
-        command = [PYTHON, "/tmp/runner.py", "/tmp/request.json", "/tmp/reply.json"]
+        command = [PYTHON, f"/tmp/{FORKED_TESTS[0].name}", "/tmp/request.json", "/tmp/reply.json"]
         env = {"PYTHONHASHSEED": str(batch.seed)}
         result = await workspace.exec(command, env=env, timeout_s=_wall_limit(batch))
         await workspace.kill_all()

@@ -57,10 +57,10 @@ class ProgramServer:
         """
         if not isinstance(workspace, PipedExec):
             return None
-        for program in (SERVER, *SHARED, FORKED_TESTS):
+        for program in (SERVER, *SHARED, *FORKED_TESTS):
             await workspace.write(f"{folder}/{program.name}", program.read_bytes())
         server = cls(workspace, folder, batch, seed)
-        server._copied.add(FORKED_TESTS.name)
+        server._copied.update(program.name for program in FORKED_TESTS)
         protocol = asyncio.StreamReaderProtocol(server._reader)
         server._transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, server._answers)
         return server

@@ -126,7 +126,7 @@ async def prove_splices(laboratory: Laboratory, tree: SourceTree, jobs: Sequence
         return {}
     request = {**describe_batch(tree), "jobs": [_request(job) for job in jobs]}
     wall_s = 120.0 + sum(60 * job.cpu_s for job in jobs)
-    programs = (*PROVER, *TRACER, FORKED_TESTS)
+    programs = (*PROVER, *TRACER, *FORKED_TESTS)
     reply = await laboratory.run_program(programs, msgspec.json.encode(request), wall_s, "plain")
     known = {result.id: result for result in read_results(reply, ProofResult)}
     proofs = {}

@@ -84,8 +84,8 @@ def read_family_folder(folder: Path) -> FamilyFolder:
     code = code_in(found.family, found.options)
     if code is not None:
         raise UserError(
-            f"{path} names {code[:80]!r}, which may be code of whoever wrote it, and is not opened: if you trust it, "
-            "name the family yourself (family:NAME,option=value)"
+            f"{path} names {code[:80]!r}, which may run code of the folder's author, and is not opened: if you trust "
+            "it, name the family yourself (family:NAME,option=value)"
         )
     return found
 

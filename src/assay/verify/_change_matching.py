@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from assay.environments.services.database import RowChange
+from assay.environments.services.net_changes import RowChange
 from assay.environments.services.outcome import NEW, ExpectedChange, Kind, Value
 from assay.errors import TaskError
 
@@ -41,7 +41,7 @@ def match_changes(wanted: Sequence[ExpectedChange], observed: Sequence[RowChange
         if found is not None:
             return found
         if search.is_cut and _is_ambiguous(wanted):
-            raise TaskError("the wanted changes are too much alike to be told apart: name their values")
+            raise TaskError("the wanted changes are too similar to be matched: name their values")
     return _Search(wanted, observed, candidates).run() or {}
 
 

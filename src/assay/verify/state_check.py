@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from assay.environments.services.database import RowChange
+from assay.environments.services.net_changes import RowChange
 from assay.environments.services.outcome import NEW, ExpectedChange, fold_case, fold_expected_case
 from assay.errors import TaskError
 from assay.verify._change_matching import match_changes

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from assay.environments.services.database import RowChange
+from assay.environments.services.net_changes import RowChange
 from assay.environments.services.ticket import ANSWERS
 from assay.errors import TaskError
 from assay.verify._numbers import is_within

@@ -17,7 +17,7 @@ import msgspec
 
 from assay.environments.services.clock import clock
 from assay.environments.services.conversation import conversation
-from assay.environments.services.database import RowChange
+from assay.environments.services.net_changes import RowChange
 from assay.environments.services.options import WorldOptions
 from assay.environments.services.world import LoggedCall, ServiceWorld
 from assay.environments.wrapping import WRAP

@@ -1,5 +1,5 @@
-"""The views of ledgers: skills with their edits and trials, searches over configurations with their gates, and lines of
-releases.
+"""The views of ledgers: skills with their edits and trials, searches over configurations with their gates, lines of
+releases, and tables that verbs saved.
 
 A ledger is a file of the store in which each line names the digest of the line before it. What is in it is untrusted:
 fields of other types than expected are left out, texts are cut, and a broken chain is reported with what was read.
@@ -24,11 +24,14 @@ MOST_BYTES = 64 << 20
 MOST_ENTRIES = 2_000
 MOST_LEDGERS = 500
 MOST_TEXT = 4_000
+MOST_ROWS = 5_000
+"""Rows of all tables of one page, the newest tables first."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
 _KINDS = {
     "skill": "skills/{}/ledger.jsonl",
     "evolution": "evolution/{}.jsonl",
     "releases": "releases/{}.jsonl",
+    "tables": "tables/{}.jsonl",
 }
 _HOLDOUTS = "skills/holdouts.jsonl"
 _USE = ("version", "alpha", "left", "earlier", "at")
@@ -72,11 +75,13 @@ def read_ledger(path: Path) -> Ledger:
 
 
 def list_ledgers(root: Path) -> dict[str, Any]:
-    """Returns `skills`, `evolutions` and `releases`, each with `name`, `entries`, `state` and `problem`."""
+    """Returns `skills`, `evolutions`, `releases` and `tables`, each with `name`, `entries`, `state` and `problem`."""
     skills = sorted((root / "skills").glob("*/ledger.jsonl"))[:MOST_LEDGERS]
     searches = sorted((root / "evolution").glob("*.jsonl"))[:MOST_LEDGERS]
     lines = sorted((root / "releases").glob("*.jsonl"))[:MOST_LEDGERS]
+    saved = sorted((root / "tables").glob("*.jsonl"))[:MOST_LEDGERS]
     return {
+        "tables": [_line(path.stem, read_ledger(path), _last_verb) for path in saved],
         "releases": [_line(path.stem, read_ledger(path), _release_state) for path in lines],
         "skills": [_line(path.parent.name, read_ledger(path), _skill_state) for path in skills],
         "evolutions": [_line(path.stem, read_ledger(path), _search_state) for path in searches],
@@ -137,6 +142,47 @@ def show_releases(root: Path, name: str) -> dict[str, Any]:
         "problem": ledger.problem,
         "left_out": ledger.left_out,
         "runs": _known_runs(root, named),
+    }
+
+
+def _last_verb(entries: Sequence[Mapping[str, Any]]) -> str:
+    return str(entries[-1].get("verb"))[:200] if entries else ""
+
+
+def show_tables(root: Path, name: str) -> dict[str, Any]:
+    """Returns saved tables: `entries` (the newest first), each with `verb`, `columns`, `rows`, `chains` and `notes`."""
+    ledger = read_ledger(_ledger_path(root, "tables", name))
+    entries, left = list[dict[str, Any]](), MOST_ROWS
+    for entry in reversed(ledger.entries):
+        made = _saved_table(entry)
+        if len(made["rows"]) > left:
+            break
+        left -= len(made["rows"])
+        entries.append(made)
+    named = [run for one in entries for run in one["runs"]]
+    return {
+        "name": name,
+        "state": _last_verb(ledger.entries),
+        "entries": _cut(entries),
+        "problem": ledger.problem,
+        "left_out": ledger.left_out + len(ledger.entries) - len(entries),
+        "runs": _known_runs(root, named),
+    }
+
+
+def _saved_table(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a saved table with as many cells in each row as there are columns."""
+    columns, rows = _texts(entry.get("columns")), entry.get("rows")
+    listed = [[*_texts(row), *[""] * len(columns)][: len(columns)] for row in rows] if isinstance(rows, list) else []
+    chains = _texts(entry.get("chains"))
+    return {
+        "verb": str(entry.get("verb")),
+        "runs": _texts(entry.get("runs")),
+        "columns": columns,
+        "rows": listed,
+        "chains": chains if len(chains) == len(listed) else [],
+        "notes": _texts(entry.get("notes")),
+        "at": _number(entry.get("at")),
     }
 
 
@@ -282,5 +328,6 @@ VIEWS = (
     View("ledgers", lambda root, _: json_bytes(list_ledgers(root)), _no_names),
     View("skill/{name}", lambda root, fields: json_bytes(show_skill(root, fields["name"])), _no_names),
     View("releases/{name}", lambda root, fields: json_bytes(show_releases(root, fields["name"])), _no_names),
+    View("tables/{name}", lambda root, fields: json_bytes(show_tables(root, fields["name"])), _no_names),
     View("evolution/{name}", lambda root, fields: json_bytes(show_evolution(root, fields["name"])), _no_names),
 )

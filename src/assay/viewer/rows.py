@@ -105,6 +105,7 @@ def list_rows(root: Path, run: str) -> dict[str, Any]:
         rows = [row for row in every if row.agent != ADMISSION]  # certificates are not attempts
         on_nodes = "place" in store.manifest()  # as `assay run --nodes` writes it
     facts = {"run": run, "seq": last, "certificates": len(every) - len(rows), "on_nodes": on_nodes}
+    facts["of_service"] = (root / "service" / f"{run.removeprefix('batch-')}.json").is_file()
     return facts | attempt_columns(rows, stands)
 
 

@@ -155,7 +155,8 @@ def _runs(root: Path, _: Fields) -> bytes:
     lines = [describe_line(line, run_state(root, line), groups.get(line.run)) for line in summed]
     lines += [{"run": name} for name in names[SUMMED:MOST_RUNS]]
     more = max(0, len(names) - MOST_RUNS)
-    return json_bytes({"store": root.absolute().name, "runs": lines, "more": more, "at": time.time()})
+    facts = {"store": root.absolute().name, "has_service": (root / "service" / "policies").is_dir()}
+    return json_bytes({**facts, "runs": lines, "more": more, "at": time.time()})
 
 
 def describe_line(line: RunLine, state: RunState, group: RunGroup | None = None) -> dict[str, Any]:

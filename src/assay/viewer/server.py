@@ -49,6 +49,9 @@ LONGEST_LINE = 64 << 10
 _NODES = re.compile(r"data/run/([^/]+)/nodes")
 ReadNodes = Callable[[str], Awaitable[object]]
 """Returns the state of a run's nodes, which is encoded as JSON. Raises `UserError` and `BoundaryError`."""
+ReadService = Callable[[], object]
+"""Returns the state of the store's rollout service, which is encoded as JSON; None without one. Blocking. Raises
+`StoreError`."""
 _HEADERS = {
     "Content-Security-Policy": POLICY,
     "Server": "assay",
@@ -64,9 +67,17 @@ _HEADERS = {
 class Viewer:
     """Answers requests for one store."""
 
-    def __init__(self, root: Path, token: str, *, notes: bool = False, read_nodes: ReadNodes | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        token: str,
+        *,
+        notes: bool = False,
+        read_nodes: ReadNodes | None = None,
+        read_service: ReadService | None = None,
+    ) -> None:
         self.root = root
-        self._takes_notes, self._read_nodes = notes, read_nodes
+        self._takes_notes, self._read_nodes, self._read_service = notes, read_nodes, read_service
         self.token = token
         self.port = 0
         self._cache = ViewCache(root, CACHE_BYTES)
@@ -96,6 +107,8 @@ class Viewer:
         if rest.startswith("data/"):
             if rest == "data/viewer":
                 return _json(200, {"notes": self._takes_notes})
+            if rest == "data/service":
+                return await self._service()
             nodes = _NODES.fullmatch(rest)
             if nodes is not None:
                 return await self._nodes(unquote(nodes[1]))
@@ -147,6 +160,16 @@ class Viewer:
             return _json(500, {"error": str(exc)})
         return _json(200, {"run": run, "status": status, "is_live": True})
 
+    async def _service(self) -> web.StreamResponse:
+        """Returns the state of the store's rollout service as it is now: `data/service`."""
+        if self._read_service is None:
+            return _json(200, {"state": None, "is_live": False})
+        try:
+            state = await asyncio.get_running_loop().run_in_executor(self._slow, self._read_service)
+        except StoreError as exc:
+            return _json(500, {"error": str(exc)})
+        return _json(200, {"state": state, "is_live": True})
+
     async def _note(self, request: web.BaseRequest, name: str) -> web.StreamResponse:
         """Adds a person's note to an attempt: `POST data/run/RUN/attempt/CHAIN/annotations`."""
         own = (f"http://{HOST}:{self.port}", f"http://localhost:{self.port}")
@@ -196,10 +219,11 @@ async def open_viewer(
     *,
     notes: bool = False,
     read_nodes: ReadNodes | None = None,
+    read_service: ReadService | None = None,
 ) -> AsyncIterator[Viewer]:
     """Runs a viewer of a store on loopback while the context is open, on a free port if it is 0, with a new token if
     None. With `notes` its pages add people's notes to attempts. `read_nodes` returns the state of a run's nodes, or
-    None for a run without nodes; without it the pages show none.
+    None for a run without nodes; without it the pages show none. `read_service` does the same for a rollout service.
 
     Raises:
         UserError: The port is in use, or not permitted.
@@ -209,7 +233,8 @@ async def open_viewer(
 
     pa.set_memory_pool(pa.system_memory_pool())  # the others keep more of what was given back
     with raised_thresholds(100_000, 50, 100):  # views are many small objects without cycles
-        viewer = Viewer(root, token or secrets.token_urlsafe(24), notes=notes, read_nodes=read_nodes)
+        token = token or secrets.token_urlsafe(24)
+        viewer = Viewer(root, token, notes=notes, read_nodes=read_nodes, read_service=read_service)
         log = logging.getLogger(f"{__name__}.requests")
         log.addFilter(_is_viewer_error)
         server = web.Server(viewer.answer, access_log=None, logger=log, max_line_size=LONGEST_LINE)

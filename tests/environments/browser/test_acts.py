@@ -121,11 +121,11 @@ async def test_coordinates_scrolling_and_dragging(pages: OpenPages) -> None:
     x, y = int(found[1]) + 10, int(found[2]) + 10
     source, target = number(layout, 'button "Source"'), number(layout, 'button "Target"')
     screens = list[Screen]()
-    tools.on_screen = screens.append
+    tools.observer.on_screen = screens.append
     assert 'button "Target" focused' in await act(tools, "mouse_click", x=x, y=y)
     await act(tools, "mouse_click", x=799, y=599)
     await act(tools, "click", bid=target)
-    tools.on_screen = None
+    tools.observer.on_screen = None
     assert [one.hit for one in screens] == [PointedElement(int(target), "button", "Target"), None, None]
     assert '"dropped"' in await act(tools, "drag_and_drop", from_bid=source, to_bid=target)
     assert "Scrolled to 500 of" in await act(tools, "scroll", delta_x=0, delta_y=500)
@@ -205,7 +205,7 @@ LATE = """<title>Late</title><p id=p>before</p>
 async def test_a_script_has_two_frames_before_the_page_is_read_and_pictured(pages: OpenPages) -> None:
     tools = await pages({"/": LATE, "/other": PAGES["/other"]})
     screens: list[Screen] = []
-    tools.on_screen = screens.append
+    tools.observer.on_screen = screens.append
     tree = await act(tools, "read_page")
     assert '"after"' in await act(tools, "click", bid=number(tree, 'button "Write"'))
     assert "Another page" in await act(tools, "click", bid=number(tree, 'button "Leave"'))
@@ -223,7 +223,9 @@ async def test_the_viewport_is_not_that_of_the_window(pages: OpenPages) -> None:
         f"<title>-</title><button style='{far}' onclick=\"document.title={sizes}\">Far</button><p style=height:5000px>"
     )
     tools = await pages({"/": page})
-    tools.on_screen = lambda _: None  # so that pictures are taken, after which the browser lets go of the pixels
+    tools.observer.on_screen = lambda _: (
+        None
+    )  # so that pictures are taken, after which the browser lets go of the pixels
     tree = await act(tools, "read_page")
     for _ in range(2):
         assert "800,600,800,600,800" in await act(tools, "click", bid=number(tree, 'button "Far"'))

@@ -140,7 +140,7 @@ async def test_the_screenshot_names_its_marks_and_records_them(pages: OpenPages)
     tools: BrowserTools = await pages({"/": PAGE})
     screens: list[Screen] = []
     tools = BrowserTools(tools.context, tools.home, pictures=PictureOptions(marks=True))
-    tools.on_screen = screens.append
+    tools.observer.on_screen = screens.append
     said = await act(tools, "screenshot")
     (screen,) = screens
     assert screen.marks is not None

@@ -67,7 +67,7 @@ async def begin(context: BrowserContext) -> BrowserTools:
 async def look(tools: BrowserTools) -> tuple[str, str, bytes | None]:
     """Returns what the page can read, the tree and the picture of a start page."""
     seen: list[Screen] = []
-    tools.on_screen = seen.append
+    tools.observer.on_screen = seen.append
     tree = await act(tools, "read_page")
     await act(tools, "screenshot")
     return await act(tools, "click", bid=number(tree, 'button "Look"')), tree, seen[0].image

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from assay.environments.services import database
+from assay.environments.services.net_changes import JournalFold
 from assay.environments.services.transaction import Transaction
 from assay.environments.services.world import ServiceWorld
 from tests.environments.services.lending import Book, lending
@@ -315,14 +316,14 @@ def test_an_exception_at_any_place_leaves_nothing_to_the_next_world(
     world = opened()
     perform(world, drawn_call(world, "lend_book", 1))
     (loan,) = (row[0] for row in world.database.connection.execute("SELECT id FROM lending_loans").fetchall()[-1:])
-    number, whole = iter(range(1, 100)), getattr(database._Fold, method)
+    number, whole = iter(range(1, 100)), getattr(JournalFold, method)
 
-    def interrupted(fold: database._Fold, *given: Any) -> Any:
+    def interrupted(fold: JournalFold, *given: Any) -> Any:
         if next(number) == at:
             raise KeyboardInterrupt
         return whole(fold, *given)
 
-    monkeypatch.setattr(database._Fold, method, interrupted)
+    monkeypatch.setattr(JournalFold, method, interrupted)
     with suppress(KeyboardInterrupt):
         world.act("return_book", {"loan_id": loan})
         for _ in range(4):

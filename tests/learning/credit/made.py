@@ -26,6 +26,7 @@ def made(seed: int, attempts: int = 8, groups: int = 3, most_turns: int = 5) -> 
         outcome=outcome,
         integrity=random.integers(-1, 4, attempts),
         parent=np.where(random.random(attempts) < 0.5, -1, parent),
+        forked=random.random(attempts) < 0.3,
         turn_reward=random.choice([0.0, 0.0, 0.25, -0.25], turns),
         state=random.integers(-1, 4, turns),
         tokens=random.integers(0, 6, turns),

@@ -228,7 +228,8 @@ def progress(batch: Batch) -> list[float]:
     for t, a in enumerate(batch.attempt):
         before = [float(batch.progress[u]) for u in turns_of(batch, a) if u < t and not math.isnan(batch.progress[u])]
         share = float(batch.progress[t])
-        gained.append(0.0 if math.isnan(share) else share - (before[-1] if before else 0.0))
+        start = share if batch.forked[a] else 0.0
+        gained.append(0.0 if math.isnan(share) else share - (before[-1] if before else start))
     whole, found = _rloo(batch), []
     for t, a in enumerate(batch.attempt):
         held = [gained[u] for u, b in enumerate(batch.attempt) if batch.group[b] == batch.group[a]]

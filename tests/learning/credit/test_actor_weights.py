@@ -13,7 +13,12 @@ from msgspec.structs import replace
 from scipy.stats import kendalltau
 
 from assay.learning.credit import CreditConfig, assign_credit
-from assay.learning.credit.actor_weights import kendall_tau_b, rank_consistency_weights
+from assay.learning.credit.actor_weights import (
+    ActorWeight,
+    describe_weights,
+    kendall_tau_b,
+    rank_consistency_weights,
+)
 from assay.learning.turn_facts import set_turn_rewards
 from tests.learning.credit.rows import row
 
@@ -123,6 +128,19 @@ def test_an_actor_of_attempts_that_do_not_count_has_no_weight() -> None:
     found = assign_credit([*rows, late], CreditConfig(actors="rank-consistency"))
     assert found.actors == plain.actors
     assert sum(one.weight for one in found.actors.values()) == pytest.approx(2)
+
+
+def test_weights_are_described_by_actor() -> None:
+    weights = {
+        ("g", "b"): ActorWeight(0.5, 1.5),
+        ("h", "b"): ActorWeight(None, 1.0),
+        ("g", "a"): ActorWeight(None, 0.5),
+    }
+    assert describe_weights(weights) == [
+        "a: 0.500, mean over 1; tau undefined in all of them",
+        "b: 1.250, mean over 2; tau +0.500 in 1 of them",
+    ]
+    assert describe_weights({}) == []
 
 
 def test_rows_without_an_actor_keep_their_advantage() -> None:

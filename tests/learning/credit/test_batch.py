@@ -49,6 +49,7 @@ def test_columns_say_what_rows_say() -> None:
     assert held.error.tolist() == [False, True, False, False]
     assert held.logprob.tolist() == [-0.5] * 4
     assert held.parent.tolist() == [-1, -1]
+    assert build_batch([row("a"), row("b", forked_from="blake3:5")]).batch.forked.tolist() == [False, True]
     np.testing.assert_array_equal(held.progress, [0.5, np.nan, np.nan, np.nan])
     assert held.final_state is not None
     assert held.final_state.tolist() == [0, -1]

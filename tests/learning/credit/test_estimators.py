@@ -88,6 +88,9 @@ HAND: list[tuple[str, dict[str, Any], dict[str, Any], list[float]]] = [
     ("leave-one-out", {}, {"without": [1, 0, NAN, NAN, NAN]}, [0.5, 1.5, -0.5, -0.5, 0]),
     # Gains 0.5, 0.5, 0.2, 0 in the group, mean 0.3.
     ("progress", {}, {"progress": [0.5, 1, 0.2, 0, 1]}, [1.2, 1.2, -0.6, -0.8, 0]),
+    # Of forks the first measurement is no gain: 0, 0.5, 0, 0 in the group, mean 0.125.
+    ("progress", {}, {"progress": [0.5, 1, 0.2, 0, 1], "forked": [True, True, True, False]},
+     [0.875, 1.375, -0.625, -0.625, 0]),
     # Attempt 1 ends where it began, attempt 2 in state 4: at that goal it is a success.
     ("hindsight", {}, {"outcome": [0, 1, 1, 0], "state": [1, 2, 1, 1, 1], "final_state": [3, 1, 4, 3]},
      [0, 0, 0, 1, 0]),

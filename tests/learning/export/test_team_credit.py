@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from assay.learning.row_files import read_rows
 from assay.learning.rows_config import RowsConfig
 from assay.records import Body, Evidence, EvidenceAdded, ModelCalled, StepAdded
 from assay.rollout import RunConfig, Tally, start_run
+from assay.rollout.exchange.exporting import sidecar_of
 from assay.settings import Settings
 from assay.store import RunStore
 from assay.tasks import find_tasks
@@ -73,6 +75,11 @@ def test_weights_of_actors_reach_the_exported_rows(attempt: Callable[..., list[B
     plain = exported("plain.parquet")
     weighed = exported("weighed.parquet", credit_actors="rank-consistency", turn_rewards="progress")
     assert len(plain) == 8
+    added = json.loads(sidecar_of(tmp_path / "weighed.parquet").read_bytes())["additions"]
+    assert [one["why"] for one in added if one["field"] == "weights of actors"] == [
+        "clerk: 0.000, mean over 1; tau -1.000 in 1 of them",
+        "scout: 2.000, mean over 1; tau +1.000 in 1 of them",
+    ]
     for key, row in weighed.items():
         factor = 2 if row.actor == "scout" else 0  # tau is 1 and -1
         assert row.advantages is not None

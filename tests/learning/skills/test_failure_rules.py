@@ -15,7 +15,9 @@ from assay.agents.text_rules import parse_rules
 from assay.cli.app import build_app
 from assay.learning.skills.evidence import distil_from_runs, read_attempts, unresolved_claims
 from assay.learning.skills.failure_rules import FailureCase, failure_claims, with_earlier, without_leaks
+from assay.learning.skills.folder import SKILL_FILE, SkillFolder, validate_skill
 from assay.learning.skills.leaks import TaskSecrets
+from assay.learning.skills.placebo import make_placebo
 from assay.learning.skills.records import Claim, EvidenceRef
 from assay.records import Observation, ToolCall
 from assay.rollout import RunConfig, Tally, start_run
@@ -24,6 +26,9 @@ from assay.rollout.rejudge.counterfactual import rewind_run
 from assay.settings import Settings
 from assay.store import RunStore, final_rows
 from experiments._forms_world import RULES
+from experiments._stiff_world import RULES as RULES_OF_STIFF
+from experiments._stiff_world import parse_mends
+from experiments.failure_skills import make_attempts, with_mends_of
 from tests.agents.test_recoveries import call_of
 
 WORLD = Path(__file__).parents[3] / "experiments" / "_forms_world.py"
@@ -55,6 +60,38 @@ async def test_rules_about_forms_are_those_of_the_world_and_cite_the_failure_and
         assert all(len(ref.steps) == 2 for ref in claim.evidence)
     assert unresolved_claims(found.claims, settings) == []
     assert parse_rules(found.skill.text) == {}
+
+
+def test_a_placebo_has_the_mended_steps_under_other_failures_and_the_same_length() -> None:
+    lines = [f"- When `do` fails with `error: {verb}`: call `do` again with `manner` = `{n}`" for n, verb in
+             enumerate(("take", "drop", "unlock"))]  # fmt: skip
+    rules = ["- look: 2.0000 times as likely as a random act", "- drop a key: 0.5000 times as likely as a random act"]
+    front = '---\nname: "stiff"\ndescription: "d"\n---\n'
+    prose = ["Read the rules of the office first.", "", "Then fill the form."]
+    for kept in ([*rules, *lines], lines, [*rules, lines[0]], prose):
+        text = front + "\n".join(kept) + "\n"
+        skill = SkillFolder("stiff", {SKILL_FILE: text.encode()})
+        for seed in range(5):
+            made = make_placebo(skill, seed).text
+            assert (len(made), validate_skill(SkillFolder("stiff", {SKILL_FILE: made.encode()}))) == (len(text), ())
+            assert not set(made.splitlines()) & {*kept} - {""}
+    assert make_placebo(skill, 1).text == make_placebo(skill, 1).text
+
+
+async def test_an_agent_without_a_model_in_a_world_of_its_own_code_is_distilled_and_follows_the_mends(
+    tmp_path: Path,
+) -> None:
+    settings = settings_in(tmp_path)
+    learnt = await make_attempts(settings, "learn", 60, 3, None)
+    found, left_out = distil_from_runs("stiff-guide", ["learn"], settings)
+    assert (sum(one.passed for one in learnt), left_out) == (found.passing, 0)
+    mends = {text.split()[2]: manner for text, manner in parse_mends(found.skill.text).items()}
+    assert len(mends) >= 2
+    assert mends.items() <= RULES_OF_STIFF.items()
+    assert parse_mends(with_mends_of(found.skill, ()).text) == {}
+    plain = await make_attempts(settings, "rules", 20, 5, with_mends_of(found.skill, ()))
+    whole = await make_attempts(settings, "whole", 20, 5, found.skill)
+    assert sum(one.turns for one in whole) < sum(one.turns for one in plain)
 
 
 async def test_a_continuation_that_passed_tells_the_step_that_mends_the_failed_one(tmp_path: Path) -> None:

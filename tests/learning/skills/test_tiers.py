@@ -47,7 +47,7 @@ def test_a_proven_skill_stands_before_a_better_fitting_one() -> None:
 
 
 def test_tiers_gain_where_skills_differ() -> None:
-    effects = LIBRARIES["two help, three do nothing, three harm"]
+    effects = LIBRARIES["two help (+20 points), three do nothing, three harm (-20)"]
     found = np.array([compare(effects, seed) for seed in range(8)]).mean(axis=0)
     tiers, words, none = found[:3]
     assert tiers > words + 0.04

@@ -95,7 +95,7 @@ async def test_a_run_that_was_begun_on_this_machine_is_left_to_it(tmp_path: Path
     notes: list[str] = []
     progress.inform = notes.append  # type: ignore[assignment, method-assign]
     await placed.complete(CONFIG, TaskSelection((SOURCE,), find_tasks((SOURCE,))), _Policy("v1"))  # type: ignore[arg-type]
-    assert notes == ["run grid-0-step-0001 was begun on this machine, and is finished here"]
+    assert notes == ["run grid-0-step-0001 was started on this machine, and is finished here"]
     assert not place.objects
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from assay.environments.interface import WorkspaceSpec
+from assay.environments.workspace.layer_use import LayerPins
 from assay.environments.workspace.process import ProcessBackend
 from assay.errors import EnvironmentFailure, UserError
 from assay.records import EnvironmentSpec, Limits
@@ -121,7 +122,7 @@ async def test_what_tasks_share_is_made_anew_after_trouble_that_may_pass(tmp_pat
     fates: list[Exception | None] = [EnvironmentFailure("gone"), None, UserError("never")]
     made: list[WorkspaceSpec] = []
 
-    async def make() -> WorkspaceSpec:
+    async def make(_: LayerPins) -> WorkspaceSpec:
         fate = fates.pop(0)
         if fate is not None:
             raise fate
@@ -129,11 +130,11 @@ async def test_what_tasks_share_is_made_anew_after_trouble_that_may_pass(tmp_pat
         return made[-1]
 
     with pytest.raises(EnvironmentFailure, match="gone"):
-        await preparer._once("a", make)
-    assert await preparer._once("a", make) is await preparer._once("a", make) is made[0]
+        await preparer._once("t", "a", make)
+    assert await preparer._once("t", "a", make) is await preparer._once("t", "a", make) is made[0]
     for _ in range(2):
         with pytest.raises(UserError, match="never"):
-            await preparer._once("b", make)
+            await preparer._once("t", "b", make)
 
 
 async def test_a_step_without_network_among_others_with_it_is_refused(tmp_path: Path) -> None:

@@ -67,6 +67,15 @@ async def test_a_step_is_labelled_with_the_cheapest_tier_whose_tries_pass(tmp_pa
     assert [(one.step, one.tries) for one in again.steps] == [(one.step, one.tries) for one in found.steps]
 
 
+async def test_labelling_reads_no_try_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, read = await record(tmp_path), list[str]()
+    trajectory = RunStore.trajectory
+    monkeypatch.setattr(RunStore, "trajectory", lambda store, chain: read.append(store.run) or trajectory(store, chain))
+    found = await label_tiers("r", TiersConfig(**TIERS, forks=1), settings, Tally())
+    assert found.tries > len(read)
+    assert found.labels not in read
+
+
 async def test_a_try_is_recorded_as_a_fork_of_the_state_before_its_step(tmp_path: Path) -> None:
     settings = await record(tmp_path)
     found = await label_tiers("r", TiersConfig(**TIERS, forks=1), settings, Tally())

@@ -67,7 +67,7 @@ def test_a_rewrite_gives_the_plan_back_only_with_every_value_act_and_negation(ta
     assert says(reader, f"Good evening, I need you to {first} and also to {second}.") == ""
     wrong = {
         text.replace("Elena Moreau", "Elena Morrow"): "leaves out|names 'Elena'",
-        text.replace("Eichenweg 10", "Eichenweg 11"): "which is no value of the plan",
+        text.replace("Eichenweg 10", "Eichenweg 11"): "which is not a value of the plan",
         text + " It is worth 20 euros.": "'20'",
         text + " Ask Robert about it.": "'robert'",
         text + " And cancel it.": "another act: 'cancel'",
@@ -241,7 +241,7 @@ def test_tasks_in_a_file_are_read_back_and_hostile_files_are_refused(tasks: tupl
         WrittenTasks(path=str(path)).tasks(1, 0)
     assert WrittenTasks(path=str(path), allow_code=True).tasks(1, 0)[0].id == code.id
     path.write_text("[" * 50_000)
-    with pytest.raises(UserError, match="line 1 is no task"):
+    with pytest.raises(UserError, match="line 1 is not a task"):
         WrittenTasks(path=str(path)).tasks(1, 0)
     with pytest.raises(UserError, match="cannot be read"):
         WrittenTasks(path=str(tmp_path / "none")).tasks(1, 0)

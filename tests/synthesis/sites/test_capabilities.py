@@ -108,7 +108,7 @@ def test_neither_words_nor_metadata_count(site_task: Task) -> None:
 def test_tasks_whose_world_cannot_be_opened_are_refused(site_task: Task, more: dict[str, Any]) -> None:
     with pytest.raises(UnsuitableError):
         capabilities_of(planned(site_task, **more))
-    with pytest.raises(UnsuitableError, match="no task on pages"):
+    with pytest.raises(UnsuitableError, match="not a task on pages"):
         capabilities_of(replace(site_task, environment=replace(site_task.environment, kind="services")))
 
 

@@ -15,8 +15,10 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from assay.http.bearer import BearerToken
-from assay.http.messages import BodyBuffer, RequestHead, Response, error_response
-from assay.http.server import ResponseWriter, ServerLimits
+from assay.http.body_reader import BodyReader, read_body
+from assay.http.messages import RequestHead, Response, error_response
+from assay.http.response_writer import ResponseWriter
+from assay.http.server import ServerLimits
 
 from .protocol import (
     INVALID_PARAMS,
@@ -44,7 +46,6 @@ MOST_WAITING: Final = 8
 MOST_STREAMS: Final = 4
 LIMITS: Final = ServerLimits(header_s=10.0, body_s=20.0, connections=16)
 _STREAM_HEADERS: Final = {"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
-_TOO_LARGE: Final = error_response(413, f"a body has at most {MOST_BODY >> 10} KiB")
 T = TypeVar("T", bound=msgspec.Struct)
 
 
@@ -69,7 +70,7 @@ class SeatServer:
         self._changed = asyncio.Event()
         self._streams = 0
 
-    def accept(self, head: RequestHead) -> _BodyReader | Response:
+    def accept(self, head: RequestHead) -> BodyReader | Response:
         path = head.target.partition("?")[0]
         if path == CARD_PATH and head.method in ("GET", "HEAD"):
             return Response(200, self._card, {})
@@ -79,19 +80,19 @@ class SeatServer:
             return refusal
         if head.method != "POST" or path != "/":
             return error_response(404, f"requests are sent by POST to /; the card is at {CARD_PATH}")
-        length = head.headers.get("content-length", "0")
-        if len(length) > 12 or (length.isdecimal() and int(length) > MOST_BODY):
-            self.counts["refused: too large"] += 1
-            return _TOO_LARGE
-        return _BodyReader(self, head)
+        return read_body(head, lambda body, reply: self.answer(head, body, reply), MOST_BODY, self._refuse_body)
+
+    def _refuse_body(self, status: int, message: str) -> Response:
+        self.counts[f"refused: {'too large' if status == 413 else 'too slow'}"] += 1
+        return error_response(status, message)
 
     def announce_change(self) -> None:
         """Wakes the streams."""
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
-    async def answer(self, head: RequestHead, body: bytes, reply: ResponseWriter) -> None:
-        """Answers one request."""
+    async def answer(self, head: RequestHead, body: bytes, reply: ResponseWriter) -> Response | None:
+        """Answers one request; returns None for one whose answer was streamed."""
         number: str | int | None = None
         try:
             _require_version(head)
@@ -99,15 +100,14 @@ class SeatServer:
             number = request.id
             if request.method in ("SendStreamingMessage", "SubscribeToTask"):
                 await self._stream(request, reply)
-                return
+                return None
             result = await self._result(request)
         except A2aError as exc:
             self.counts[f"refused: {exc.code}"] += 1
             error = {"code": exc.code, "message": str(exc)}
-            reply.send(Response(200, msgspec.json.encode({"jsonrpc": "2.0", "id": number, "error": error}), {}))
-            return
+            return Response(200, msgspec.json.encode({"jsonrpc": "2.0", "id": number, "error": error}), {})
         self.counts[request.method] += 1
-        reply.send(Response(200, _encode(number, result), {}))
+        return Response(200, _encode(number, result), {})
 
     async def _result(self, request: Request) -> dict[str, Any]:
         match request.method:
@@ -187,31 +187,6 @@ class SeatServer:
             self._streams -= 1
             if sending is not None:
                 await asyncio.wait({sending})
-
-
-class _BodyReader:
-    """Implements `RequestHandler`."""
-
-    def __init__(self, server: SeatServer, head: RequestHead) -> None:
-        self._server, self._head = server, head
-        self._body = BodyBuffer()
-
-    def feed(self, data: bytes) -> Response | None:
-        if len(self._body) + len(data) > MOST_BODY:
-            self._server.counts["refused: too large"] += 1
-            return _TOO_LARGE
-        self._body.add(data)
-        return None
-
-    def timed_out(self) -> Response:
-        self._server.counts["refused: too slow"] += 1
-        return error_response(408, "the body did not arrive in time")
-
-    async def answer(self, reply: ResponseWriter) -> None:
-        await self._server.answer(self._head, self._body.drain(), reply)
-
-    def release(self) -> None:
-        self._body = BodyBuffer()
 
 
 def _read(request: Request, kind: type[T]) -> T:

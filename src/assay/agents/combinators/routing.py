@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from assay.agents.branches import Branch
-from assay.agents.interface import Agent, Attempt, needs_sandbox
+from assay.agents.interface import Agent, Attempt, ForwardingAttempt, needs_sandbox
 from assay.agents.recoveries import failure_signature
 from assay.errors import AgentError, OptionError
 from assay.plugins import call, load
@@ -101,16 +101,14 @@ class OneStepAgent:
         self.has_acted = once.has_acted
 
 
-class _OneStepAttempt:
-    """An attempt in which an agent may act once; everything else is the attempt's own."""
+class _OneStepAttempt(ForwardingAttempt):
+    """An attempt in which an agent may act once."""
 
     def __init__(self, attempt: Attempt, number: int) -> None:
-        self._attempt, self.has_acted = attempt, False
+        super().__init__(attempt)
+        self.has_acted = False
         # An agent that begins anew would draw the same act again from the same seed.
         self.seed = attempt.seed if number == 0 else random.Random(f"{attempt.seed}/step-{number}").getrandbits(63)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._attempt, name)
 
     async def act(self, *arguments: Any, **options: Any) -> Any:
         return await self._once(self._attempt.act, *arguments, **options)

@@ -32,6 +32,7 @@ from assay.records import Isolation, Observation, ToolCall
 
 from .aims import MOST_ACTS, Aims
 from .guide import PlanGuide
+from .page_observer import Observe
 from .page_picture import take_page_picture
 from .page_reuse import PageKey, keep_page, take_page
 from .page_snapshot import PageSnapshot, restore_pages, take_snapshot
@@ -40,7 +41,7 @@ from .random_acts import random_act
 from .request_log import RecordedRequest, RequestLog
 from .screen import Aim, PagePicture, Screen
 from .tab import ActProblem
-from .tools import BrowserTools, Observe
+from .tools import BrowserTools
 
 _TOP: Final = "test"
 """Top-level domain of sites, which no network has (RFC 6761)."""
@@ -221,7 +222,7 @@ class SiteWorld:
             tools = await self._open_tools()
             browser = tools.context.browser
             self._version, self._isolation = browser.version, browser.isolation
-            tools.on_screen = self._show
+            tools.observer.on_screen = self._show
             tools.context.files = FileStore(self.service)
             self._tools = tools
             await self._start(tools)

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -24,13 +23,12 @@ from assay.records import Observation
 from . import acts, computer
 from .context import BLANK, BrowserContext
 from .keys import MODIFIERS, modifier_event
-from .page_picture import NO_IMAGE, PageImage, take_image
+from .page_observer import ActTarget, Observe, PageObserver
 from .page_snapshot import capture
 from .picture_options import DEFAULT_PICTURES, PictureOptions
 from .pool import browser_pool
-from .screen import Point, PointedElement, Screen
-from .tab import ActProblem, PageState, Serve, Tab
-from .tree import PageTree, quote, render_changes, render_tree
+from .screen import Point, PointedElement
+from .tab import ActProblem, Serve
 from .uploads import upload
 from .vocabulary import (
     Clear,
@@ -69,22 +67,6 @@ from .vocabulary import (
     UploadFile,
 )
 
-Observe = Literal["tree", "changes"]
-_BACKGROUND_S: Final = 2.0
-"""Longest wait for a page that is not shown."""
-_MOST_READS: Final = 5
-"""Times that a page is read that goes on to another one meanwhile."""
-
-
-class _Reading(NamedTuple):
-    """A page that came to rest."""
-
-    tab: Tab
-    before: PageState | None
-    """The page as it was read before."""
-    state: PageState
-    image: PageImage
-
 
 class BrowserTools:
     """Tools of one attempt.
@@ -108,14 +90,13 @@ class BrowserTools:
         self.home = home
         self.messages: list[tuple[str, str]] = []
         """Messages of the agent: kind and text."""
-        self.on_screen: Callable[[Screen], None] | None = None
+        self.observer = PageObserver(context, observe, pictures)
         self.before_act: Callable[[msgspec.Struct | None], Awaitable[None]] | None = None
         """Awaited with the arguments of each call before it is done; None for a call that is not well formed."""
-        self._observe, self._pictures = observe, pictures
+        self._pictures = pictures
         self._point: Point | None = None
         self._hit: PointedElement | None = None
         self._held = 0
-        self._acted_on: Tab | None = None
 
     @classmethod
     async def open(
@@ -170,13 +151,15 @@ class BrowserTools:
         if isinstance(read, str):
             return Observation(read, error=True)
         name, act, parsed = read
-        self._point, self._hit, self._acted_on = None, None, self.context.current
+        self._point, self._hit, tab = None, None, self.context.current
         try:
             text = await act(self, parsed)
-            return Observation(text if text is not None else await self._observe_page(name))
+            if text is None:
+                text = await self.observer.observe_act(name, ActTarget(tab, self._point, self._hit))
+            return Observation(text)
         except ActProblem as exc:
             await self.context.settle()  # an act that failed half-way may have sent a form
-            await self._keep_what_failed()
+            await self.observer.keep_what_failed()
             return Observation(" ".join([str(exc), *self.context.take_notes()]), error=True)
 
     @property
@@ -190,124 +173,15 @@ class BrowserTools:
             if flags & flag and not self._held & flag:
                 await self._keyboard_hold(KeyboardDown(key))
 
-    # Observing.
-
-    async def _keep(self, tab: Tab) -> None:
-        """Notes what is needed to restore the tab that was read, and the one that the act was done in."""
-        await capture(self.context)
-        acted_on = self._acted_on
-        if acted_on is not None and acted_on is not tab and acted_on in self.context.tabs:
-            with suppress(ActProblem, TimeoutError):  # a page in the background may be busy
-                acted_on.content = await asyncio.wait_for(acted_on.evaluate("capture"), _BACKGROUND_S)
-
-    async def _keep_what_failed(self) -> None:
-        """Notes what the page holds after an act that failed, of which no tree is read."""
-        tab = self.context.current
-        if tab is None or tab.last is None:
-            return
-        try:
-            await tab.settle()
-            tab.content = await tab.evaluate("capture")
-            await capture(self.context)
-        except ActProblem:
-            return  # the page is gone
-
-    async def _observe_page(self, name: str) -> str:
-        tab, before, state, image = await self._read_drawn()
-        await self._keep(tab)
-        shown = None
-        if self._observe == "changes" and before is not None and before.tree.title == state.tree.title:
-            shown = render_changes(before.lines, state.lines)
-        self._show(name, state, image)
-        return "\n".join([*self._heading(tab, state.tree), render_tree(state.lines) if shown is None else shown])
-
-    async def _read_drawn(self) -> _Reading:
-        """Returns the page after two frames. The second one is drawn for the picture anyway, so the tree waits for it
-        at the same time; what a script did in it, such as loading another page, is waited for and read again."""
-        for _ in range(_MOST_READS - 1):
-            tab = await self._rest()
-            before, document = tab.last, tab.document
-            try:
-                reading = await self._read_once(tab)
-            except ActProblem:
-                if not self._has_moved(tab, document):
-                    raise
-                continue
-            if not self._has_moved(tab, document):
-                return reading
-            tab.last = before
-        return await self._read_once(await self._rest())
-
-    async def _read_once(self, tab: Tab) -> _Reading:
-        before = tab.last
-        if self._pictures.marks:  # marks need the numbers of the tree
-            state = await tab.read(frames=1)
-            return _Reading(tab, before, state, await self._picture(tab))
-        picture = asyncio.ensure_future(self._picture(tab))
-        try:
-            state = await tab.read(frames=1)
-        finally:
-            image = await picture
-        return _Reading(tab, before, state, image)
-
-    async def _rest(self) -> Tab:
-        """Returns the tab that is shown once nothing is loading or answered."""
-        first = self.context.current_tab()
-        await first.settle(frames=1)
-        await self.context.settle()
-        tab = self.context.current_tab()  # another one, if the act opened or closed a tab
-        if tab is not first or tab.is_busy:
-            await tab.settle(frames=1)
-        return tab
-
-    def _has_moved(self, tab: Tab, document: int) -> bool:
-        return tab.is_busy or tab.document != document or tab is not self.context.current
-
-    def _heading(self, tab: Tab, tree: PageTree) -> list[str]:
-        lines = [f"Page: {quote(tree.title)}", f"Address: {quote(tree.url)}"]
-        tabs = self.context.tabs
-        if len(tabs) > 1:
-            lines.append(f"Tab {tabs.index(tab)} of 0 to {len(tabs) - 1}")
-        height = tree.size[1]
-        if height > self.context.height:
-            lines.append(f"Scrolled to {tree.scroll[1]} of {height - self.context.height}")
-        if tree.dialog:
-            lines.append("A dialog is open; only it is shown.")
-        if tree.cut:
-            lines.append("The page is long: its end is not shown.")
-        return lines + self.context.take_notes()
-
-    async def _picture(self, tab: Tab) -> PageImage:
-        """Returns a picture of a page; none if none is wanted, or none can be taken."""
-        if self.on_screen is not None and self._pictures.pictures:
-            with suppress(ActProblem):
-                return await take_image(tab, self.context, self._pictures)
-        return NO_IMAGE
-
-    def _show(self, name: str, state: PageState, image: PageImage) -> None:
-        if self.on_screen is not None:
-            tree, lines = state.tree, "\n".join(state.lines)
-            self.on_screen(Screen(name, tree.url, tree.title, lines, image.image, self._point, self._hit, image.marks))
+    # Reading.
 
     async def _read(self, asked: ReadPage) -> str:
-        tab = self.context.current_tab()
-        await tab.settle()
         if asked.view == "text":
-            text = str(await tab.evaluate("text"))
-            return text if len(text) <= 60_000 else f"{text[:60_000]}\n... {len(text) - 60_000} more characters"
-        state = await tab.read(with_boxes=asked.view == "layout")
-        await capture(self.context)
-        return "\n".join([*self._heading(tab, state.tree), render_tree(state.lines)])
+            return await self.observer.read_text()
+        return await self.observer.read_tree(with_boxes=asked.view == "layout")
 
-    async def _screenshot(self, _: Screenshot) -> str | None:
-        tab = self.context.current_tab()
-        await tab.settle()
-        state = await tab.read()
-        image, marks = taken = await take_image(tab, self.context, self._pictures)
-        self._show("screenshot", state, taken)
-        size = f"{self.context.width} x {self.context.height} pixels"
-        marked = "" if marks is None else f" Marked elements: {', '.join(map(str, marks)) or 'none'}."
-        return f"A picture of {size} was taken ({len(image or b'')} bytes).{marked}"
+    async def _screenshot(self, _: Screenshot) -> str:
+        return await self.observer.take_screenshot()
 
     # Acts on elements.
 

@@ -2,17 +2,13 @@
 
 A database is opened on an image, the serialised initial state, which one process makes once for each set of tables,
 seed and knobs. Triggers write each change of a row into a journal. They are part of the image, because SQLite parses a
-stored trigger three times as fast as it creates one. Folding the journal (first old row, last new row, equal ones
-dropped) gives the net changes: a write that was undone leaves no trace, and the order of writes does not matter.
+stored trigger three times as fast as it creates one. `net_changes` folds the journal.
 
 Closing a database undoes its net changes and keeps the connection for the next database of the image, with its parsed
 schema and prepared statements. Only a connection that nothing else refers to is kept (a cursor, a bound method and the
 frame of a running transaction all refer to theirs), so no user of a closed database can reach the next one.
 
-The digest of a state covers the image and the set of net changes. The set is hashed incrementally, as the sum of one
-number a row (AdHash: Bellare and Micciancio, Eurocrypt 1997), so that a call costs in proportion to what it
-changed. The numbers have 2,048 bits: the generalised birthday attack on a sum of n bits takes about 2^(2 sqrt(n))
-steps.
+The digest of a state covers the image and the set of net changes.
 """
 
 from __future__ import annotations
@@ -25,18 +21,15 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
-from blake3 import blake3
 
 from assay.records import canonical_bytes, digest_bytes
 
+from .net_changes import JournalFold, RowChange, RowReplacement, plan_replacement
 from .schema import Table
 
-_DECODE: Final = msgspec.json.Decoder(type=list[str | int | None]).decode
-_BITS: Final = 2_048
-_MASK: Final = (1 << _BITS) - 1
 _JOURNAL: Final = "CREATE TABLE journal (seq INTEGER PRIMARY KEY, tab INTEGER, key TEXT, old TEXT, new TEXT)"
 _MOST_IDLE: Final = 16
 """Connections kept for later databases."""
@@ -55,102 +48,6 @@ class Image(msgspec.Struct, frozen=True, eq=False):
     """The serialised database."""
     digest: str
     """Digest of its logical content: tables, columns and rows, not pages."""
-
-
-class RowChange(msgspec.Struct, frozen=True):
-    """Net change of one row since the initial state: `before` is None for an added row, `after` for a removed one."""
-
-    table: str
-    key: tuple[str | int, ...]
-    before: dict[str, str | int | None] | None
-    after: dict[str, str | int | None] | None
-
-
-class _Replacement(NamedTuple):
-    """The change of one row."""
-
-    table: Table
-    key: Sequence[str | int | None]
-    removes: bool
-    """True if there is a row with the key, which is removed."""
-    row: Sequence[str | int | None] | None
-    """The row that comes; None without one."""
-
-
-class _Net(msgspec.Struct, frozen=True, gc=False):
-    """The net change of one row, as JSON texts of the row; None without a row."""
-
-    first: str | None
-    """In the initial state."""
-    last: str | None
-    """In this state."""
-    number: int
-    """Summand of the change in the total."""
-
-
-class _Fold:
-    """Net changes by table number and key."""
-
-    __slots__ = ("_tables", "is_whole", "nets", "seen", "total")
-
-    def __init__(self, tables: Sequence[Table]) -> None:
-        self._tables = tables
-        self.nets: dict[tuple[int, str], _Net] = {}
-        self.seen = 0
-        """Sequence number of the last entry of the journal that was folded."""
-        self.total = 0
-        """Sum over the net changes; 0 without any."""
-        self.is_whole = True
-        """False while entries are read, and for ever after an exception has interrupted that."""
-
-    def read(self, connection: sqlite3.Connection) -> None:
-        """Adds the entries of the journal that are not folded yet."""
-        if not self.is_whole:
-            raise RuntimeError("an exception interrupted the reading of the journal: the net changes are not known")
-        self.is_whole = False
-        nets, total = self.nets, self.total
-        query = "SELECT seq, tab, key, old, new FROM journal WHERE seq > ? ORDER BY seq"
-        for seq, tab, key, old, new in connection.execute(query, (self.seen,)):
-            self.seen = seq
-            place = (tab, key)
-            known = nets.get(place)
-            if known is None:
-                first = old
-            else:
-                first = known.first
-                total -= known.number
-            if first != new:
-                number = self._number(tab, key, new)
-                nets[place] = _Net(first, new, number)
-                total += number
-            elif known is not None:
-                del nets[place]
-        self.total = total & _MASK  # modulo 2^n, also of a negative sum
-        self.is_whole = True
-
-    def replacements(self) -> list[_Replacement]:
-        """Returns what leads from the initial state to this one."""
-        return [
-            _Replacement(self._tables[tab], _DECODE(key), net.first is not None, _decoded(net.last))
-            for (tab, key), net in self.nets.items()
-        ]
-
-    def reversals(self) -> list[_Replacement]:
-        """Returns what leads from this state to the initial one."""
-        return [
-            _Replacement(self._tables[tab], _DECODE(key), net.last is not None, _decoded(net.first))
-            for (tab, key), net in self.nets.items()
-        ]
-
-    def copy(self) -> _Fold:
-        """Returns the same net changes, for an empty journal."""
-        other = _Fold(self._tables)
-        other.nets, other.total = dict(self.nets), self.total
-        return other
-
-    def _number(self, tab: int, key: str, row: str | None) -> int:
-        content = canonical_bytes([self._tables[tab].sql_name, key, row])
-        return int.from_bytes(blake3(content).digest(length=_BITS // 8), "big")
 
 
 class _IdleConnections:
@@ -216,7 +113,7 @@ class Database:
         self.image = image
         self.connection = _IDLE.pop(image) or _open(image)
         _IN_USE[id(self.connection)] = self.connection
-        self._fold = _Fold(self.tables)
+        self._fold = JournalFold(self.tables)
         self._digest: str | None = None
         self._writing: _Transaction | None = _Transaction(self.connection)
         self._reading: _Reading | None = _Reading(self.connection)
@@ -234,26 +131,18 @@ class Database:
         """Returns the digest of the state; equal states of one image have equal digests."""
         if self._digest is None:
             fold = self._folded()
-            total = fold.total.to_bytes(_BITS // 8, "big")
-            self._digest = digest_bytes(self.image.digest.encode() + total) if fold.nets else self.image.digest
+            self._digest = digest_bytes(self.image.digest.encode() + fold.hash()) if fold.nets else self.image.digest
         return self._digest
 
     def changes(self, *, judged_only: bool = False) -> tuple[RowChange, ...]:
         """Returns the net changes, sorted by table and key."""
-        fold = self._folded()
-        found = []
-        for (tab, key), net in fold.nets.items():
-            table = self.tables[tab]
-            if table.judged or not judged_only:
-                before, after = _named(table, net.first), _named(table, net.last)
-                found.append(RowChange(table.sql_name, tuple(_DECODE(key)), before, after))  # type: ignore[arg-type]
-        return tuple(sorted(found, key=lambda change: (change.table, [str(part) for part in change.key])))
+        return self._folded().changes(judged_only=judged_only)
 
     def apply(self, changes: Iterable[RowChange]) -> None:
         """Applies changes to the initial state, to restore a state. Raises `ValueError` if one does not fit."""
         by_name = {table.sql_name: table for table in self.tables}
         try:
-            replacements = [_replacement(by_name[change.table], change) for change in changes]
+            replacements = [plan_replacement(by_name[change.table], change) for change in changes]
             with self.transaction():
                 _replace_rows(self.connection, replacements)
         except (KeyError, TypeError, OverflowError, UnicodeError, sqlite3.Error) as exc:
@@ -289,7 +178,7 @@ class Database:
         if hasattr(self, "connection") and not is_finalizing():  # at the end of the process this module is empty
             self.close()
 
-    def _folded(self) -> _Fold:
+    def _folded(self) -> JournalFold:
         if self.connection.in_transaction:
             raise RuntimeError("the state has no digest in the middle of a transaction")
         self._fold.read(self.connection)
@@ -433,7 +322,7 @@ class _Reading:
             raise PermissionError("a view has written")
 
 
-def _undo(connection: sqlite3.Connection, image: Image, fold: _Fold) -> bool:
+def _undo(connection: sqlite3.Connection, image: Image, fold: JournalFold) -> bool:
     """Returns a database to the state of its image, with an empty journal.
 
     False if that fails, a transaction is open, the changes are too many, or the schema or a setting of the connection
@@ -463,14 +352,14 @@ def _undo(connection: sqlite3.Connection, image: Image, fold: _Fold) -> bool:
     return True
 
 
-def _replace_rows_unrecorded(connection: sqlite3.Connection, replacements: Sequence[_Replacement]) -> None:
+def _replace_rows_unrecorded(connection: sqlite3.Connection, replacements: Sequence[RowReplacement]) -> None:
     """Changes rows in one transaction and leaves an empty journal. Raises as `_replace_rows`."""
     with _Transaction(connection):
         _replace_rows(connection, replacements)
         connection.execute("DELETE FROM journal")
 
 
-def _replace_rows(connection: sqlite3.Connection, replacements: Sequence[_Replacement]) -> None:
+def _replace_rows(connection: sqlite3.Connection, replacements: Sequence[RowReplacement]) -> None:
     """Changes rows. Raises `ValueError` if a row that shall go does not exist."""
     for table, key, removes, _ in replacements:  # all rows go before any comes: two may have swapped a unique value
         delete = f"DELETE FROM {table.sql_name} WHERE {table.by_key}"
@@ -479,19 +368,3 @@ def _replace_rows(connection: sqlite3.Connection, replacements: Sequence[_Replac
     for table, _, _, row in replacements:
         if row is not None:
             connection.execute(table.insertion, row)
-
-
-def _replacement(table: Table, change: RowChange) -> _Replacement:
-    """Returns a change as it is applied to the initial state. Raises `KeyError` for a row without a column."""
-    row = None if change.after is None else [change.after[column.name] for column in table.columns]
-    return _Replacement(table, change.key, change.before is not None, row)
-
-
-def _decoded(row: str | None) -> list[str | int | None] | None:
-    return None if row is None else _DECODE(row)
-
-
-def _named(table: Table, row: str | None) -> dict[str, str | int | None] | None:
-    if row is None:
-        return None
-    return dict(zip((column.name for column in table.columns), _DECODE(row), strict=True))

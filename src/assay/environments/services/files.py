@@ -188,7 +188,7 @@ def text_of(tx: Transaction, file: File) -> str:
     content = base64.b64decode(tx.get(FileContent, file.digest).base64)
     text = _as_text(content)
     if text is None:
-        tx.refuse(f"{file.name!r} is no text: it has the type {file.media_type} and {file.size} bytes.")
+        tx.refuse(f"{file.name!r} is not text: it has the type {file.media_type} and {file.size} bytes.")
     return text[:_MOST_READ]
 
 

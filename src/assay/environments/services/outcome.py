@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from .database import RowChange
+from .net_changes import RowChange
 from .schema import Column, Table, format_cents
 
 NEW: Final = "$new"

@@ -14,8 +14,8 @@ import msgspec
 from assay.records import Observation, ToolCall, canonical_bytes
 
 from .conversation import SEND, person_of
-from .database import RowChange
 from .declaration import Action, Question
+from .net_changes import RowChange
 from .ticket import answer_question, decline_request
 
 if TYPE_CHECKING:

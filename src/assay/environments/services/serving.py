@@ -14,8 +14,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
-from assay.http.messages import BodyBuffer, RequestHead, Response
-from assay.http.server import HttpServer, ResponseWriter, ServerLimits
+from assay.http.body_reader import AnswerBody, BodyReader, read_body
+from assay.http.messages import RequestHead, Response
+from assay.http.server import HttpServer, ServerLimits
 
 from .http import HttpInterface, error
 from .mcp import McpServer
@@ -28,7 +29,6 @@ MOST_BODY: Final = 1 << 20
 """Largest body or line, in bytes."""
 LIMITS: Final = ServerLimits(header_s=20.0, body_s=60.0, connections=64)
 _LOCAL_ORIGIN: Final = re.compile(r"https?://(?:127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?", re.ASCII)
-_TOO_LARGE: Final = error(413, "invalid", f"A body has at most {MOST_BODY >> 10} KiB")
 
 
 class HostPages(NamedTuple):
@@ -84,7 +84,7 @@ class _ToolApp:
         self.http = HttpInterface(tools)
         self.site, self.pages = site, pages
 
-    def accept(self, head: RequestHead) -> _BodyReader | Response:
+    def accept(self, head: RequestHead) -> BodyReader | Response:
         pages = self.pages
         is_page = pages is not None and head.headers.get("host") == pages.host
         origin = head.headers.get("origin")
@@ -92,44 +92,26 @@ class _ToolApp:
             return error(403, "forbidden", "Pages of other origins may not call this service")
         if head.headers.get("content-encoding", "identity").lower() != "identity":
             return error(415, "invalid", "Compressed bodies are not supported")
-        length = head.headers.get("content-length", "0")
-        if len(length) > 12 or (length.isdecimal() and int(length) > MOST_BODY):
-            return _TOO_LARGE
         if is_page and pages is not None:
-            return _BodyReader(lambda body: pages.answer(head, body))
+            return _read(head, lambda body, _: pages.answer(head, body))
         site = self.site
         if site is not None and f"{head.target.partition('?')[0]}/".startswith(f"{site.base}/"):
-            return _BodyReader(lambda body: site.answer(head, body))
+            return _read(head, lambda body, _: site.answer(head, body))
         if head.target.partition("?")[0].rstrip("/") == MCP_PATH:
             if head.method != "POST":
                 return error(405, "invalid", "MCP messages are sent by POST", "POST")
-            return _BodyReader(lambda body: self._answer_message(body, head))
+            return _read(head, lambda body, _: self._answer_message(body, head))
         route = self.http.route(head)
-        return route if isinstance(route, Response) else _BodyReader(lambda body: self.http.call(route, body))
+        return route if isinstance(route, Response) else _read(head, lambda body, _: self.http.call(route, body))
 
     async def _answer_message(self, body: bytes, head: RequestHead) -> Response:
         reply = await self.mcp.handle(body, head.headers)
         return Response(reply.status, reply.body, {})
 
 
-class _BodyReader:
-    """Implements `RequestHandler`."""
+def _read(head: RequestHead, answer: AnswerBody) -> BodyReader | Response:
+    return read_body(head, answer, MOST_BODY, _body_error)
 
-    def __init__(self, answer: Callable[[bytes], Awaitable[Response]]) -> None:
-        self._answer = answer
-        self._body = BodyBuffer()
 
-    def feed(self, data: bytes) -> Response | None:
-        if len(self._body) + len(data) > MOST_BODY:
-            return _TOO_LARGE
-        self._body.add(data)
-        return None
-
-    def timed_out(self) -> Response:
-        return error(408, "unavailable", "The body did not arrive in time")
-
-    async def answer(self, reply: ResponseWriter) -> None:
-        reply.send(await self._answer(self._body.drain()))
-
-    def release(self) -> None:
-        self._body = BodyBuffer()
+def _body_error(status: int, message: str) -> Response:
+    return error(status, "invalid" if status == 413 else "unavailable", message.capitalize())

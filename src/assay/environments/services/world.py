@@ -19,8 +19,9 @@ from assay.records import Observation, ToolCall, canonical_bytes
 from .arguments import find_false_times, readable_arguments
 from .composition import Composition, add_event, compose
 from .conversation import SEND
-from .database import Database, RowChange
+from .database import Database
 from .declaration import Action, Caller, Policy, Role, Scene, Service, boundary_of
+from .net_changes import RowChange
 from .options import read_options
 from .outcome import describe_changes
 from .plans import (

@@ -19,7 +19,7 @@ from blake3 import blake3
 from assay.environments.interface import Backend, Image
 from assay.environments.workspace import _layers
 from assay.environments.workspace._context import Context
-from assay.environments.workspace._run import BuildCommand, BuildOptions, execute, store_layer
+from assay.environments.workspace._run import BuildCommand, BuildOptions, execute, store_pinned
 from assay.environments.workspace.dockerfile import Heredoc, Instruction, Stage, expand, split_words
 from assay.environments.workspace.spec import environment
 from assay.errors import UserError
@@ -145,7 +145,7 @@ class StageBuilder:
         destination = self._layer_stack().resolve(path).path
         covered = [hidden for hidden in _HIDDEN if destination == hidden or destination.startswith(hidden + "/")]
         if covered:
-            raise ValueError(f"{path}: /{covered[0]} is created anew in every sandbox; choose another path")
+            raise ValueError(f"{path}: /{covered[0]} is created again in every sandbox; choose another path")
         return destination
 
     def _pending_layer(self) -> Path:
@@ -253,7 +253,7 @@ class StageBuilder:
         """Moves the pending layer into the cache, under its content address."""
         if self._pending is None:
             return
-        self.layers.append(store_layer(self._pending, self.options.cache / "images"))
+        self.layers.append(store_pinned(self._pending, self.options))
         self._pending = None
 
     async def _run_command(self, instruction: Instruction, backend: Backend | None) -> None:

@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -23,6 +24,7 @@ from assay.environments.workspace._entries import decode_name
 from assay.environments.workspace.archive import PackedLayers
 from assay.environments.workspace.dockerfile import Instruction
 from assay.environments.workspace.layer_exchange import LayerExchange, LayerRecipe, single_flight
+from assay.environments.workspace.layer_use import LayerPins, process_pins
 from assay.environments.workspace.toolchain import ToolLayer
 
 _LIMITS = ResourceLimits(
@@ -50,6 +52,12 @@ class BuildOptions(msgspec.Struct, frozen=True):
     """For each RUN."""
     exchange: LayerExchange | None = None
     """Layers of other machines."""
+    pins: LayerPins | None = None
+    """Pins the layers of the image; default until the process ends."""
+
+    def pin(self, layers: Sequence[Path]) -> bool:
+        """Pins layers of the cache. Returns False if one is gone."""
+        return (self.pins or process_pins()).pin(layers)
 
 
 @runtime_checkable
@@ -82,12 +90,12 @@ async def execute(command: BuildCommand, backend: Backend | None, work: Path) ->
     """Returns the layers of a RUN, from the cache or by running it in a sandbox. Raises `ValueError` if it fails."""
     images, exchange = command.options.cache / "images", command.options.exchange
     recipe = LayerRecipe("run", command.recipe)
-    layers = find_run_layers(images, recipe.name)
+    layers = _find_pinned(images, command)
     if layers is None:
         async with single_flight(images / "runs" / f".{recipe.name}.lock"):
             if exchange is not None:
                 await exchange.fetch(recipe)
-            layers = find_run_layers(images, recipe.name)
+            layers = _find_pinned(images, command)
             if layers is None:
                 layers = await _execute(command, backend, work, images)
     if exchange is not None:
@@ -165,6 +173,11 @@ def find_run_layers(images: Path, recipe: str) -> list[Path] | None:
     return layers if len(layers) == len(names) and all(layer.is_dir() for layer in layers) else None
 
 
+def _find_pinned(images: Path, command: BuildCommand) -> list[Path] | None:
+    layers = find_run_layers(images, command.recipe)
+    return layers if layers is not None and command.options.pin(layers) else None
+
+
 def _store_changes(images: Path, packed: PackedLayers, command: BuildCommand, work: Path) -> list[Path]:
     """Writes the changes of a RUN as one layer of the cache. Devices and pipes are left out."""
     layer = Path(tempfile.mkdtemp(dir=work))
@@ -182,7 +195,7 @@ def _store_changes(images: Path, packed: PackedLayers, command: BuildCommand, wo
         else:
             writer.file(_relative_path(change), handle, change.mode or 0o644)
     writer.finish()
-    layers = [store_layer(layer, images)] if packed.manifest else []
+    layers = [store_pinned(layer, command.options)] if packed.manifest else []
     record_run_layers(images, command.recipe, [layer.name for layer in layers])
     return layers
 
@@ -202,6 +215,16 @@ def _relative_path(change: Change) -> str:
     if not path.startswith("/") or {"", ".", ".."} & set(path[1:].split("/")):
         raise ValueError(f"a change at {change.path!r}")
     return path[1:]
+
+
+def store_pinned(layer: Path, options: BuildOptions) -> Path:
+    """Moves a finished layer to its content address, and pins it there."""
+    final = store_layer(layer, options.cache / "images")
+    if options.pin([final]):
+        return final
+    final = store_layer(layer, options.cache / "images")  # an older one of the same content was removed meanwhile
+    options.pin([final])
+    return final
 
 
 def store_layer(layer: Path, images: Path) -> Path:

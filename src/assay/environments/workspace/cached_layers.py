@@ -48,7 +48,7 @@ def read_cached(cache: Path, recipe: LayerRecipe) -> CachedLayers | None:
 def folder_of(cache: Path, recipe: LayerRecipe, digest: str) -> Path:
     """Returns where the cache has a layer of this digest. Raises `ValueError` if it is no digest."""
     if not _DIGEST.fullmatch(digest):
-        raise ValueError(f"{digest[:100]!r} is no digest of a layer")
+        raise ValueError(f"{digest[:100]!r} is not the digest of a layer")
     return cache / ("tools" if recipe.kind == "tools" else "images") / digest
 
 
@@ -95,5 +95,5 @@ def install_cached(
 def _describe_tools(digest: str, facts: dict[str, Any]) -> ToolLayer:
     version, packages = facts.get("version"), msgspec.convert(facts.get("packages"), tuple[str, ...])
     if not isinstance(version, str) or not _VERSION.fullmatch(version):
-        raise ValueError(f"{str(version)[:100]!r} is no version of Python")
+        raise ValueError(f"{str(version)[:100]!r} is not a version of Python")
     return ToolLayer("", digest, version, packages)

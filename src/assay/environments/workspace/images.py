@@ -301,7 +301,7 @@ async def _start_from_base(base: str, where: str, options: BuildOptions) -> Stag
     if options.exchange is not None:
         await options.exchange.fetch(recipe)
     root = read_root(images, recipe.name)
-    if root is None:
+    if root is None or not options.pin([images / root.digest]):
         raise UserError(
             f"{where}: found no base {name!r} here, and no engine to pull it: map it with `--base {base}=scratch` "
             f"(the host's tools), or import a root file system with `assay setup --root {name}=PATH`"

@@ -32,6 +32,7 @@ from blake3 import blake3
 
 from assay.environments.interface import Mount
 from assay.environments.workspace import _interpreter
+from assay.environments.workspace.layer_use import LayerPins, process_pins
 from assay.errors import UserError
 
 HOME = "/opt/assay"
@@ -80,9 +81,10 @@ class _Recipe(msgspec.Struct, frozen=True):
 def find_layer(
     cache: Path, packages: Sequence[str] = (), *, masked: Sequence[str] = (), python: str | None = None
 ) -> ToolLayer:
-    """Returns the layer that `ensure_toolchain` built with the same arguments. Raises `UserError` if it is missing."""
+    """Returns the layer that `ensure_toolchain` built with the same arguments, and pins it until the process ends.
+    Raises `UserError` if it is missing."""
     recipe = _recipe(_interpreter.probe(python), packages, masked)
-    layer = _of_recipe(stored_layer(cache, recipe.digest), recipe)
+    layer = _pinned_layer(cache, recipe, process_pins())
     if layer is None:
         wanted = ", ".join(recipe.packages) or "no further packages"
         raise UserError(
@@ -129,7 +131,12 @@ def install_layer(cache: Path, recipe: str, root: Path, described: ToolLayer) ->
 
 
 def ensure_toolchain(
-    cache: Path, packages: Sequence[str] = (), *, masked: Sequence[str] = (), python: str | None = None
+    cache: Path,
+    packages: Sequence[str] = (),
+    *,
+    masked: Sequence[str] = (),
+    python: str | None = None,
+    pins: LayerPins | None = None,
 ) -> ToolLayer:
     """Returns the tool layer, building it at first use (about ten seconds, with the package index). Blocking.
 
@@ -139,24 +146,26 @@ def ensure_toolchain(
             too; a pin of one of the layer's own packages (`pytest`) replaces the layer's version.
         masked: Distributions that must not be in the layer even if required: the package under task.
         python: The interpreter to copy; default the one that runs (never a virtual environment's packages).
+        pins: Pins the layer; default until the process ends.
 
     Raises:
         UserError: A requirement is not pinned, cannot be installed from a wheel, or the host's Python cannot be
             copied; the message says what to do.
     """
-    source = _interpreter.probe(python)
+    source, pins = _interpreter.probe(python), pins or process_pins()
     recipe = _recipe(source, packages, masked)
-    layer = _of_recipe(stored_layer(cache, recipe.digest), recipe)
+    layer = _pinned_layer(cache, recipe, pins)
     if layer is not None:
         return layer
     tools = cache / "tools"
     tools.mkdir(parents=True, exist_ok=True)
     with _build_lock(tools, recipe.digest):
-        layer = _of_recipe(stored_layer(cache, recipe.digest), recipe)
+        layer = _pinned_layer(cache, recipe, pins)
         if layer is not None:
             return layer
         with tempfile.TemporaryDirectory(dir=tools, prefix=".making-") as work:
             built = _store_layer(tools, recipe.digest, _build_layer(Path(work), source, recipe))
+            pins.pin([Path(built.path)])
             return msgspec.structs.replace(built, is_locked=not recipe.packages)
 
 
@@ -174,8 +183,9 @@ def _recipe(source: _interpreter.Interpreter, packages: Sequence[str], masked: S
     return _Recipe(_FORMAT, lock, _interpreter.describe_interpreter(source), tuple(sorted(set(packages))), masked_names)
 
 
-def _of_recipe(layer: ToolLayer | None, recipe: _Recipe) -> ToolLayer | None:
-    if layer is None:
+def _pinned_layer(cache: Path, recipe: _Recipe, pins: LayerPins) -> ToolLayer | None:
+    layer = stored_layer(cache, recipe.digest)
+    if layer is None or not pins.pin([Path(layer.path)]):
         return None
     return msgspec.structs.replace(layer, is_locked=not recipe.packages and not layer.is_fetched)
 

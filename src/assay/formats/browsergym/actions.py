@@ -87,4 +87,4 @@ def _as_data(value: Any) -> Any:
         return [_as_data(item) for item in value]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {_as_data(key): _as_data(item) for key, item in value.items()}
-    raise ValueError(f"{type(value).__name__} is no JSON")
+    raise ValueError(f"{type(value).__name__} is not JSON")

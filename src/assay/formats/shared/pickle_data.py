@@ -114,7 +114,7 @@ class _Machine:
         else:
             act = _ACTS.get(opcode)
             if act is None:
-                raise UserError(f"the pickle is refused: {opcode} is no opcode of plain data")
+                raise UserError(f"the pickle is refused: {opcode} is not an opcode of plain data")
             act(self, argument)
 
     def _since_mark(self) -> list[Any]:
@@ -207,7 +207,7 @@ class _Machine:
 def _name(module: Any, name: Any) -> PickledName:
     for part in (module, name):
         if not isinstance(part, str) or len(part) > _LONGEST_NAME or not part.isprintable():
-            raise TypeError("a name is no text, or too long")
+            raise TypeError("a name is not text, or too long")
     return PickledName(module, name)
 
 
@@ -323,7 +323,7 @@ class PlainReader:
         if isinstance(value, dict):
             return {self._text(_key_text(key)): self.read(item, depth + 1) for key, item in value.items()}
         if not isinstance(value, PickledObject):
-            raise UserError("the pickle is damaged: a mark is no value")
+            raise UserError("the pickle is damaged: a mark is used as a value")
         return self._read_object(value, depth)
 
     def _text(self, value: str) -> str:

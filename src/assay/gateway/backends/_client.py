@@ -205,10 +205,11 @@ class ModelClient(ABC):
             ) from exc
 
     def _refuse_compressed(self, response: ClientResponse) -> None:
-        encoding = self._redact(response.headers.get("content-encoding", "identity"))
+        encoding = response.headers.get("content-encoding", "identity")
         if encoding.lower() != "identity":
+            named = self._redact(encoding)[:40]
             raise ProviderError(
-                f"{self._where} gave a reply with Content-Encoding {encoding[:40]!r} though none was asked for",
+                f"{self._where} gave a reply with Content-Encoding {named!r} though none was asked for",
                 status=response.status,
                 retryable=False,
             )

@@ -110,14 +110,15 @@ def per_attempt(values: Floats, batch: Batch) -> Floats:
 
 
 def progress_gains(batch: Batch) -> Floats:
-    """Returns the gain [T] in measured progress since the previous measurement; 0 where not measured."""
+    """Returns the gain [T] in measured progress since the previous measurement; 0 where not measured, and at the first
+    measurement of a fork, which holds what the steps before it gained."""
     shares = require_column(batch, "progress")
     known = ~np.isnan(shares)
     if np.any((shares[known] < 0) | (shares[known] > 1)):
         raise ValueError("column 'progress' holds a share outside [0, 1]")
     found = np.zeros(len(shares))
     places = np.flatnonzero(known)
-    before = np.zeros(len(places))
+    before = np.where(batch.forked[batch.attempt[places]], shares[places], 0.0)
     same = batch.attempt[places[1:]] == batch.attempt[places[:-1]]
     before[1:][same] = shares[places[:-1]][same]
     found[places] = shares[places] - before

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Mapping, Sequence
+from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -99,6 +100,22 @@ def weights_of_rows(
         for actor, weight in rank_consistency_weights(columns, [outcomes[key] for key in counted]).items():
             found[group, actor] = weight
     return found
+
+
+def describe_weights(weights: Mapping[tuple[str, str], ActorWeight]) -> list[str]:
+    """Returns a line for each actor: the means of its weight and of its tau over groups, of tau where it is defined."""
+    by_actor: dict[str, list[ActorWeight]] = {}
+    for (_, actor), one in weights.items():
+        by_actor.setdefault(actor, []).append(one)
+    return [
+        f"{actor}: {fmean(one.weight for one in several):.3f}, mean over {len(several)}; {_describe_taus(several)}"
+        for actor, several in sorted(by_actor.items())
+    ]
+
+
+def _describe_taus(several: Sequence[ActorWeight]) -> str:
+    taus = [one.tau for one in several if one.tau is not None]
+    return f"tau {fmean(taus):+.3f} in {len(taus)} of them" if taus else "tau undefined in all of them"
 
 
 def multiply_by_weight(

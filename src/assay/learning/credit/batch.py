@@ -145,6 +145,7 @@ def _of_attempts(rows: Sequence[TrainingRow], roots: Sequence[str], columns: Col
         "reward": [_reward(row, columns) for row in rows],
         "outcome": [_outcome(row) for row in rows],
         "integrity": [NOT_JUDGED if row.integrity is None else OUTCOMES.index(row.integrity) for row in rows],
+        "forked": [row.forked_from is not None for row in rows],
     }
 
 

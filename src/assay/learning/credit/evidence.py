@@ -20,9 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from .interface import FAIL, NOT_JUDGED, PASS, UNKNOWN, Batch, Bools, Credit, Ints, Method
-
-_OF_ATTEMPTS = ("group", "reward", "outcome", "integrity", "final_value", "final_state")
+from .interface import FAIL, NOT_JUDGED, PASS, TURN_COLUMNS, UNKNOWN, Batch, Bools, Credit, Ints, Method
 
 
 class CountedAttempts(NamedTuple):
@@ -134,6 +132,6 @@ def subset(batch: Batch, selected: Bools) -> tuple[Batch, Ints]:
     columns: dict[str, Any] = {"parent": parent, "attempt": number[batch.attempt[turns]]}
     for name, column in batch._asdict().items():
         if name not in columns:
-            places = selected if name in _OF_ATTEMPTS else turns
+            places = turns if name in TURN_COLUMNS else selected
             columns[name] = None if column is None else column[places]
     return Batch(**columns), turns

@@ -38,6 +38,8 @@ class Batch(NamedTuple):
     """[A] code of the integrity verdict."""
     parent: Ints
     """[A] parent attempt of a sub-agent; -1 for none."""
+    forked: Bools
+    """[A] True for an attempt that continues another one from a recorded state."""
     attempt: Ints
     """[T] attempt of the turn; never decreases."""
     turn_reward: Floats
@@ -89,10 +91,11 @@ _OF_ATTEMPTS: dict[str, tuple[type, Any]] = {
     "outcome": (np.int8, NOT_JUDGED),
     "integrity": (np.int8, NOT_JUDGED),
     "parent": (np.int64, -1),
+    "forked": (np.bool_, False),
     "final_value": (np.float64, None),
     "final_state": (np.int64, None),
 }
-_OF_TURNS: dict[str, tuple[type, Any]] = {
+TURN_COLUMNS: dict[str, tuple[type, Any]] = {
     "turn_reward": (np.float64, 0.0),
     "state": (np.int64, -1),
     "tokens": (np.int64, 1),
@@ -104,6 +107,7 @@ _OF_TURNS: dict[str, tuple[type, Any]] = {
     "progress": (np.float64, None),
     "without": (np.float64, None),
 }
+"""Columns of turns, with their types and defaults."""
 
 
 _MEASURED = ("logprob", "entropy", "value", "final_value", "progress", "without")
@@ -116,15 +120,15 @@ def make_batch(group: Any, reward: Any, attempt: Any, **columns: Any) -> Batch:
     Raises:
         ValueError: Lengths differ, the turns are out of order, a number is out of range, or a column has no such name.
     """
-    unknown = sorted(columns.keys() - _OF_ATTEMPTS.keys() - _OF_TURNS.keys())
+    unknown = sorted(columns.keys() - _OF_ATTEMPTS.keys() - TURN_COLUMNS.keys())
     if unknown:
-        raise ValueError(f"a batch has no column {unknown[0]!r}; it has {', '.join([*_OF_ATTEMPTS, *_OF_TURNS])}")
+        raise ValueError(f"a batch has no column {unknown[0]!r}; it has {', '.join([*_OF_ATTEMPTS, *TURN_COLUMNS])}")
     groups = np.asarray(group, dtype=np.int64)
     turns = np.asarray(attempt, dtype=np.int64)
     if groups.ndim != 1 or turns.ndim != 1:
         raise ValueError(f"columns of a batch have one dimension; group has {groups.ndim}, attempt {turns.ndim}")
     columns_by_name: dict[str, Any] = {"group": groups, "reward": _column("reward", reward, np.float64, len(groups))}
-    for names, length in ((_OF_ATTEMPTS, len(groups)), (_OF_TURNS, len(turns))):
+    for names, length in ((_OF_ATTEMPTS, len(groups)), (TURN_COLUMNS, len(turns))):
         for name, (kind, default) in names.items():
             value = columns.get(name, default)
             columns_by_name[name] = None if value is None else _column(name, value, kind, length)

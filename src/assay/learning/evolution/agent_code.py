@@ -242,7 +242,7 @@ def _require_plain_path(path: str, tree: FileTree) -> None:
     if not is_plain or len(parts) > LIMITS.depth or len(path.encode(errors="replace")) > 200:
         raise CandidateError(f"{path[:200]!r} is not a plain path below the folder")
     if LIMITS.ignored & set(parts):
-        raise CandidateError(f"{path!r} is in a folder that is no part of the code")
+        raise CandidateError(f"{path!r} is in a folder that does not belong to the code")
     above = [str(parent) for parent in PurePosixPath(path).parents]
     is_folder = any(other.startswith(f"{path}/") for other in tree.files)
     if path in tree.files and (is_folder or any(parent in tree.files for parent in above)):

@@ -20,6 +20,7 @@ from assay.formats.interface import Addition, Loss
 from assay.formats.shared.output_files import new_file, refuse_existing
 from assay.learning.conversation import conversations, has_agent_output
 from assay.learning.credit import CreditConfig, assign_credit
+from assay.learning.credit.actor_weights import describe_weights
 from assay.learning.credit.compose import require_usable
 from assay.learning.reading import STEERED_TOKENS, RunReader, TaskSource
 from assay.learning.rows import UNKNOWN, TrainingRow
@@ -282,6 +283,8 @@ class _RunSource:
         credited = assign_credit(listed, job)
         for reason, turns in sorted(credited.credit.reasons.items()):
             self.record_loss(ALL, "credit", f"turns that are not trained: {reason}", turns)
+        for text in describe_weights(credited.actors):
+            self.record_addition(ALL, "weights of actors", text)
         rows_with = (row for row in credited.rows if row.advantages is not None and row.advantages.any())
         self._without_advantage = next(rows_with, None) is None
         yield from credited.rows

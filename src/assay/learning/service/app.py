@@ -35,8 +35,9 @@ import msgspec
 
 from assay.errors import AssayError, ProviderError, UserError
 from assay.http.bearer import BearerToken
-from assay.http.messages import BodyBuffer, RequestHead, Response, error_response
-from assay.http.server import ResponseWriter
+from assay.http.body_reader import BodyReader, announces_more, too_large
+from assay.http.messages import RequestHead, Response, error_response
+from assay.http.response_writer import ResponseWriter
 from assay.store import list_runs
 from assay.tasks.sources import task_count
 
@@ -100,10 +101,7 @@ class RolloutApp:
             return error_response(400, f"invalid request URL: {exc}")
         if isinstance(route, Response):
             return route
-        length = head.headers.get("content-length", "0")
-        if not length.isascii() or not length.isdecimal() or len(length) > 12 or int(length) > MAX_BODY_BYTES:
-            return error_response(413, f"a body of {length[:20]} bytes; at most {MAX_BODY_BYTES}")
-        return _Call(self, route)
+        return too_large(MAX_BODY_BYTES) if announces_more(head, MAX_BODY_BYTES) else _Call(self, route)
 
     def _route(self, head: RequestHead) -> _Route | Response:
         parts = urlsplit(head.target)
@@ -347,32 +345,25 @@ class RolloutApp:
         return fields
 
 
-class _Call:
+class _Call(BodyReader):
     def __init__(self, app: RolloutApp, route: _Route) -> None:
+        super().__init__(self._respond, MAX_BODY_BYTES)
         self._app, self._route = app, route
-        self._body = BodyBuffer()
         self._counted = True
         app.active_requests += 1
 
     def feed(self, data: bytes) -> Response | None:
-        if not self._route.has_body:
-            return error_response(400, "no body is wanted here")
-        if len(self._body) + len(data) > MAX_BODY_BYTES:
-            return error_response(413, f"a body of more than {MAX_BODY_BYTES} bytes")
-        self._body.add(data)
-        return None
+        return super().feed(data) if self._route.has_body else error_response(400, "no body is wanted here")
 
-    def timed_out(self) -> Response:
-        return error_response(408, "the body did not arrive in time")
-
-    async def answer(self, reply: ResponseWriter) -> None:
+    async def _respond(self, body: bytes, _: ResponseWriter) -> Response:
         try:
-            response = await self._route.answer(self._body.drain())
+            response = await self._route.answer(body)
         except AssayError as exc:
             response = error_response(500, str(exc)[:500])
-        reply.send(self._app.count_response(response))
+        return self._app.count_response(response)
 
     def release(self) -> None:
+        super().release()
         if self._counted:
             self._counted = False
             self._app.active_requests -= 1

@@ -72,6 +72,14 @@ def replace_file(path: Path, data: bytes) -> None:
             os.close(folder)
 
 
+def read_batch(path: Path) -> LedgerBatch:
+    """Reads a batch. Raises `StoreError` if it is damaged, `OSError`."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=LedgerBatch)
+    except msgspec.DecodeError as exc:
+        raise StoreError(f"{path} is not a batch of this version ({exc}): move it away, or delete it") from exc
+
+
 class Ledger:
     """All batches of a store's service."""
 
@@ -84,10 +92,9 @@ class Ledger:
     def _read(self) -> Iterator[LedgerBatch]:
         for path in sorted(self.folder.glob("*.json")):
             try:
-                data = path.read_bytes()
-                yield msgspec.json.decode(data, type=LedgerBatch)
-            except (OSError, msgspec.DecodeError) as exc:
-                raise StoreError(f"{path} is not a batch of this version ({exc}): move it away, or delete it") from exc
+                yield read_batch(path)
+            except OSError as exc:
+                raise StoreError(f"{path} cannot be read: {exc}") from exc
 
     def find(self, name: str) -> LedgerBatch | None:
         """Returns a batch by id."""

@@ -94,6 +94,10 @@ class PolicyBook:
             with boundary(StoreError, f"removing {self._paused}"):
                 self._paused.unlink(missing_ok=True)
 
+    def names(self) -> list[str]:
+        """Returns the policies with a version."""
+        return sorted(self._states)
+
     def find(self, name: str) -> PolicyState:
         """Returns the state of a policy."""
         return self._states.get(name) or PolicyState(name)

@@ -163,10 +163,14 @@ def loaded_skill(trajectory: Trajectory) -> str | None:
 def _text_attempt(reader: RunReader, trajectory: Trajectory, *, passed: bool) -> TextAttempt:
     turns, brief = list(_turns(trajectory)), ""
     if turns:
-        opening = opening_for(reader, trajectory)
-        brief = "\n".join(str(m["content"]) for m in opening.messages if isinstance(m.get("content"), str))
+        brief = reader.instruction(trajectory) or _opening_text(reader, trajectory)
     source = EvidenceRef(trajectory.run, trajectory.attempt, trajectory.chain, trajectory.head, ())
     return TextAttempt(source, passed, brief, turns)
+
+
+def _opening_text(reader: RunReader, trajectory: Trajectory) -> str:
+    contents = (message.get("content") for message in opening_for(reader, trajectory).messages)
+    return "\n".join(content for content in contents if isinstance(content, str))
 
 
 def _turns(trajectory: Trajectory) -> Iterator[TextTurn]:

@@ -105,12 +105,13 @@ def without_leaks(claims: Sequence[Claim], secrets: Sequence[TaskSecrets]) -> tu
 
 def with_earlier(claims: Sequence[Claim], known: Sequence[Claim]) -> tuple[Claim, ...]:
     """Returns the claims, and of an earlier version those about other failures."""
-    new = {_failure_of(claim.text) for claim in claims}
-    earlier = [one for one in known if one.kind == "text" and (_failure_of(one.text) or "") not in {*new, ""}]
+    new = {failure_of(claim.text) for claim in claims}
+    earlier = [one for one in known if one.kind == "text" and (failure_of(one.text) or "") not in {*new, ""}]
     return (*claims, *earlier)
 
 
-def _failure_of(line: str) -> str | None:
+def failure_of(line: str) -> str | None:
+    """Returns the beginning of a rule about a failure, before the mended step; None for another line."""
     head, separator, _ = line.partition("`: ")
     return head if separator and line.startswith("- When `") else None
 

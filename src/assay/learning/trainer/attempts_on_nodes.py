@@ -146,7 +146,7 @@ class PlacedAttempts:
             if all(one.id in done for one in planned):
                 return
             if store.attempts() and await read_part(self._place, part_key(self._run, run)) is None:
-                self._progress.inform(f"run {run} was begun on this machine, and is finished here")
+                self._progress.inform(f"run {run} was started on this machine, and is finished here")
                 return
             await self._publish_part(store, policy)
             work = await self._open_work()

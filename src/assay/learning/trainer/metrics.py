@@ -51,7 +51,7 @@ class Metrics:
         if rows and rows[0].task_digest != digest_record(self._recipe):
             self.__exit__()
             raise UserError(
-                f"the training {self.run!r} was begun from another recipe: change its name, or put the recipe back"
+                f"the training {self.run!r} was started from another recipe: change its name, or restore the recipe"
             )
         self._recorded = {key for key, _ in self.entries()}
 

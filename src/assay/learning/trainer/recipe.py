@@ -142,9 +142,7 @@ class ImproveRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         """Rejects invalid combinations."""
         require_name(self.name)
         if self.model.path is None and not self.teach.tasks:
-            raise UserError(
-                "a model that is made on the spot knows nothing: name demonstrations in teach.tasks, or model.path"
-            )
+            raise UserError("a newly made model is untrained: name demonstrations in teach.tasks, or model.path")
         if not self.rollout.tasks or not self.evaluate.tasks:
             raise UserError("rollout.tasks and evaluate.tasks must each name at least one task or family")
         require_usable(self.credit)

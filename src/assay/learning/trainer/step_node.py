@@ -169,7 +169,7 @@ class StepTrials:
         """Runs one trial. Raises `StoreError`, and `UserError` if the node does not know the attempt."""
         run, _, attempt = lease.attempt.partition("/")
         if lease.run != self._run.name:
-            raise UserError(f"{lease.attempt!r} is no attempt of run {self._run.name!r}")
+            raise UserError(f"{lease.attempt!r} is not an attempt of run {self._run.name!r}")
         self._running[run] = self._running.get(run, 0) + 1
         try:
             async with self._opening:
@@ -199,7 +199,7 @@ class StepTrials:
         key = part_key(self._run.name, run)
         data = await read_part(self._parts.context.place, key)
         if data is None:
-            raise UserError(f"{key} is missing: {run!r} is no run of {self._run.name!r}")
+            raise UserError(f"{key} is missing: {run!r} is not a run of {self._run.name!r}")
         return decode_part(data, key)
 
     async def _open_part(self, run: str) -> _OpenPart:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Coroutine
 from pathlib import Path
 from types import NoneType
@@ -23,7 +25,10 @@ from assay.tasks.harbor_config import McpServer
 
 if TYPE_CHECKING:
     from assay.environments.workspace.layer_exchange import LayerExchange
+    from assay.environments.workspace.layer_use import LayerPins
     from assay.environments.workspace.toolchain import ToolLayer
+
+    _Make = Callable[[LayerPins], Coroutine[Any, Any, WorkspaceSpec]]
 
 _TRANSPORTS: Final[dict[str, Literal["http", "sse", "stdio"]]] = {
     "stdio": "stdio",
@@ -33,6 +38,14 @@ _TRANSPORTS: Final[dict[str, Literal["http", "sse", "stdio"]]] = {
 MOST_DOCKERFILE = 1 << 20
 """Bytes of a Dockerfile that is read to place attempts."""
 _UNPLAIN: Final = re.compile(r"[^A-Za-z0-9_-]+")
+_log = logging.getLogger(__name__)
+
+
+class _Preparation(NamedTuple):
+    """A specification that is made or there, and the pins of its layers."""
+
+    pins: LayerPins
+    making: asyncio.Task[WorkspaceSpec]
 
 
 class Preparer:
@@ -46,23 +59,60 @@ class Preparer:
         self._config = config
         self._settings = settings
         self._variables = settings.named(config.pass_env)
-        self._specs: dict[str, asyncio.Task[WorkspaceSpec]] = {}
+        self._specs: dict[str, _Preparation] = {}
+        self._users: Counter[str] = Counter()
+        """Number of callers that may use what was prepared, by owner: the digest of a task or of a world's sandbox."""
+        self._keys: dict[str, set[str]] = {}
+        """The specifications of each owner."""
 
     async def spec(self, loaded: LoadedTask) -> WorkspaceSpec:
-        """Returns the specification of the agent's sandbox.
+        """Returns the specification of the agent's sandbox. Its layers stay in the cache until `release` was called as
+        often as this, or the preparer is closed.
 
         Raises:
             UserError: The task needs something that is unavailable here; the message names it and the remedy.
             EnvironmentFailure: The sandbox that builds the image broke.
         """
-        return await self._once(loaded.task.digest, lambda: self._prepare(loaded))
+        return await self._acquire(loaded.task.digest, lambda pins: self._prepare(loaded, pins))
 
-    async def _once(self, key: str, make: Callable[[], Coroutine[Any, Any, WorkspaceSpec]]) -> WorkspaceSpec:
-        """Runs `make` once per key; after a retryable failure the next caller runs it again."""
+    async def _acquire(self, owner: str, make: _Make) -> WorkspaceSpec:
+        self._users[owner] += 1
+        try:
+            return await self._once(owner, owner, make)
+        except BaseException:
+            self._release(owner)
+            raise
+
+    def release(self, loaded: LoadedTask) -> None:
+        """Ends one use of a task's layers, its verifier's own included, which `spec` began."""
+        self._release(loaded.task.digest)
+
+    def release_world(self, loaded: LoadedTask) -> None:
+        """Ends one use of layers that `world_spec` began."""
+        self._release(_world_key(loaded))
+
+    def _release(self, owner: str) -> None:
+        self._users[owner] -= 1
+        if self._users[owner] <= 0:
+            del self._users[owner]
+            for key in self._keys.get(owner, ()):
+                self._specs[key].pins.close()
+
+    def close(self) -> None:
+        """Lets the layers of all tasks be removed."""
+        for one in self._specs.values():
+            one.pins.close()
+
+    async def _once(self, owner: str, key: str, make: _Make) -> WorkspaceSpec:
+        """Runs `make` once per key; again after a retryable failure, and where a layer was removed meanwhile."""
         known = self._specs.get(key)
-        if known is None or _is_retryable(known):
-            known = self._specs[key] = asyncio.create_task(make())
-        return await asyncio.shield(known)
+        if known is None or _is_retryable(known.making) or (known.making.done() and not known.pins.renew()):
+            from assay.environments.workspace.layer_use import LayerPins
+
+            pins = LayerPins()
+            known = self._specs[key] = _Preparation(pins, asyncio.create_task(make(pins)))
+            self._keys.setdefault(owner, set()).add(key)
+        return await asyncio.shield(known.making)
 
     def resolved(self, task: Task) -> Task:
         """Returns the task with its templates filled in from the passed variables. Never stored.
@@ -105,10 +155,12 @@ class Preparer:
         own = next((c.parameters["environment"] for c in task.checks if c.parameters.get("environment")), None)
         if own is None:
             return None
-        return await self._once(digest_record([task.digest, own]), lambda: self._make(own, loaded))
+        key = digest_record([task.digest, own])
+        return await self._once(loaded.task.digest, key, lambda pins: self._make(own, loaded, pins))
 
     async def world_spec(self, loaded: LoadedTask) -> WorkspaceSpec:
-        """Returns the specification of the sandbox in which programs act on a task's world.
+        """Returns the specification of the sandbox in which programs act on a task's world; its layers stay as those of
+        `spec`.
 
         Raises:
             UserError: As for `spec`.
@@ -121,21 +173,21 @@ class Preparer:
             raise UserError(f"task {loaded.task.id!r}: the parameter {SANDBOX!r} must hold the parameters of a sandbox")
         checked = {name: value for name, value in parameters.items() if name not in ("folder", "docker_image")}
         workspace_parameters(checked)
-        return await self._once(digest_record([SANDBOX, parameters]), lambda: self._make(parameters, loaded))
+        return await self._acquire(_world_key(loaded), lambda pins: self._make(parameters, loaded, pins))
 
-    async def _prepare(self, loaded: LoadedTask) -> WorkspaceSpec:
+    async def _prepare(self, loaded: LoadedTask, pins: LayerPins) -> WorkspaceSpec:
         parameters = self.resolved(loaded.task).environment.parameters
         _refuse_mixed_networks(loaded, parameters)
-        return await self._make(parameters, loaded)
+        return await self._make(parameters, loaded, pins)
 
-    async def _make(self, parameters: dict[str, Any], loaded: LoadedTask) -> WorkspaceSpec:
+    async def _make(self, parameters: dict[str, Any], loaded: LoadedTask, pins: LayerPins) -> WorkspaceSpec:
         # late, as below: an in-process world needs no sandbox
         from assay.environments.workspace.images import BuildOptions, build_task_image
         from assay.environments.workspace.spec import WorkspaceParameters, workspace_spec
 
         _refuse_unmet_needs(loaded, parameters, self.backend.name)
         layers, masked = requirements_of(loaded)
-        toolchain = await self._tool_layer(layers, masked)
+        toolchain = await self._tool_layer(layers, masked, pins)
         options = BuildOptions(
             cache=self._settings.cache,
             toolchain=toolchain,
@@ -143,10 +195,12 @@ class Preparer:
             allow_network=self._config.allow_network,
             timeout_s=float(parameters.get("build_timeout_s") or 600.0),
             exchange=self._exchange,
+            pins=pins,
         )
         image = await build_task_image(parameters, loaded.folder, options, backend=self.backend)
         if self._exchange is not None:
             self._exchange.prepared(layer_demands(loaded), [Path(one) for one in (toolchain.path, *image.layers)])
+        await self._bound_cache()
         known = {k: v for k, v in parameters.items() if k in WorkspaceParameters.__struct_fields__}
         known["layers"] = layers
         return workspace_spec(
@@ -157,18 +211,37 @@ class Preparer:
             accept_whole_network=self._config.accept_whole_network,
         )
 
-    async def _tool_layer(self, packages: tuple[str, ...], masked: tuple[str, ...]) -> ToolLayer:
+    async def _bound_cache(self) -> None:
+        """Removes layers that are not in use, the least recently used first, while the cache is above its limit."""
+        most_gib = self._settings.cache_gib
+        if most_gib is None:
+            return
+        from assay.environments.workspace.layer_use import clean_layers
+
+        try:
+            report = await asyncio.to_thread(clean_layers, self._settings.cache, int(most_gib * 2**30))
+        except OSError as exc:
+            _log.warning("the cache %s cannot be cleaned: %s", self._settings.cache, exc)
+            return
+        if report.removed:
+            _log.info("%d layers (%d bytes) were removed from the cache", len(report.removed), report.bytes_freed)
+
+    async def _tool_layer(self, packages: tuple[str, ...], masked: tuple[str, ...], pins: LayerPins) -> ToolLayer:
         from assay.environments.workspace.layer_exchange import LayerRecipe
         from assay.environments.workspace.toolchain import ensure_toolchain, recipe_name
 
         cache, exchange = self._settings.cache, self._exchange
         if exchange is None:
-            return await asyncio.to_thread(ensure_toolchain, cache, packages, masked=masked)
+            return await asyncio.to_thread(ensure_toolchain, cache, packages, masked=masked, pins=pins)
         recipe = LayerRecipe("tools", await asyncio.to_thread(recipe_name, packages, masked=masked))
         await exchange.fetch(recipe)
-        layer = await asyncio.to_thread(ensure_toolchain, cache, packages, masked=masked)
+        layer = await asyncio.to_thread(ensure_toolchain, cache, packages, masked=masked, pins=pins)
         await exchange.offer(recipe)
         return layer
+
+
+def _world_key(loaded: LoadedTask) -> str:
+    return digest_record([SANDBOX, loaded.task.environment.parameters.get(SANDBOX) or {}])
 
 
 def layer_demands(loaded: LoadedTask) -> frozenset[str]:

@@ -58,7 +58,11 @@ class WorldSandboxPreparer(Protocol):
     backend: Backend
 
     async def world_spec(self, loaded: LoadedTask) -> WorkspaceSpec:
-        """Returns image, tool layer, variables and limits."""
+        """Returns image, tool layer, variables and limits. The layers stay in the cache until `release_world`."""
+        ...
+
+    def release_world(self, loaded: LoadedTask) -> None:
+        """Ends one use that `world_spec` began."""
         ...
 
 
@@ -91,6 +95,7 @@ class ServedWorldSite:
     async def open(self, attempt: LiveAttempt, recorder: Recorder) -> None:
         await self._world.open(attempt, recorder)
         self._spec = await self._preparer.world_spec(self._loaded)
+        self._opened.callback(self._preparer.release_world, self._loaded)
         mount = self._opened.enter_context(command_mount())
         env = {**self._spec.env, "PATH": command_path(self._spec.env.get("PATH", PATH))}
         spec = msgspec.structs.replace(self._spec, mounts=(*self._spec.mounts, mount), env=env)

@@ -56,7 +56,11 @@ class SandboxPreparer(Protocol):
     backend: Backend
 
     async def spec(self, loaded: LoadedTask) -> WorkspaceSpec:
-        """Returns image, tool layer, variables and limits."""
+        """Returns image, tool layer, variables and limits. The layers stay in the cache until `release`."""
+        ...
+
+    def release(self, loaded: LoadedTask) -> None:
+        """Ends one use that `spec` began."""
         ...
 
     async def separate(self, loaded: LoadedTask, task: Task) -> WorkspaceSpec | None:
@@ -162,11 +166,13 @@ class WorkspaceSite:
         self._judges_as_asked = options.verification == "as_asked"
         self._is_task_recorded = False
         """True once the record describes the task and the sandbox."""
+        self._has_layers = False
         self._unsealed: _Unsealed | None = None
         """Sealing that is pending until the live sandbox has been judged."""
 
     async def open(self, attempt: LiveAttempt, recorder: Recorder) -> None:
         spec = await self._preparer.spec(self._loaded)
+        self._has_layers = True
         spec = msgspec.structs.replace(spec, tmpfs=(*spec.tmpfs, *self._options.own))
         if self._judges_as_asked:
             from assay.verify.as_asked import living_spec  # late: the other verifications need none of it
@@ -338,8 +344,13 @@ class WorkspaceSite:
                     await self._workspace.close()
             finally:
                 state, self._state = self._state, None
-                if state is not None:
-                    await self._backend.release(state)
+                try:
+                    if state is not None:
+                        await self._backend.release(state)
+                finally:
+                    if self._has_layers:
+                        self._has_layers = False
+                        self._preparer.release(self._loaded)
 
     def _open(self) -> Workspace:
         if self._workspace is None:

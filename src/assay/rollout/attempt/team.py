@@ -131,7 +131,7 @@ class LiveTeam(TeamSeats):
         taken = sorted(TEAM_TOOLS & {spec.name for spec in self._whole.tools.specs()})
         if taken:
             raise TaskError(
-                f"the environment has a tool {taken[0]!r} of its own, which is a team's: it cannot be told apart"
+                f"the environment has a tool {taken[0]!r} of its own, which a team's tool has, too: rename it"
             )
         views = {seat.name: self._part_of(seat) for seat in self._seats.values()}
         data = {"team": msgspec.to_builtins(self.spec), "views": views}

@@ -72,6 +72,8 @@ class TrialOutcome(NamedTuple):
 
     ending: Literal["final", "retry", "interrupted"]
     body: TrialBody
+    release: Callable[[], None] = lambda: None
+    """Is called when the object store has the record: the node's own is not needed any more."""
 
 
 RunTrial = Callable[[Lease, asyncio.Semaphore], Awaitable[TrialOutcome]]
@@ -446,6 +448,7 @@ class NodeAgent:
             async with self._uploads:
                 ending, result = await self._commit(lease, token, outcome)
             self.on_reply()
+            outcome.release()
         finally:
             was_full = self._spooled_bytes > self.config.spool_bytes
             self._spooled_bytes -= size

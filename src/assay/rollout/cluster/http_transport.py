@@ -23,10 +23,12 @@ import msgspec
 
 from assay.errors import AssayError, UserError
 from assay.http.bearer import BearerToken
+from assay.http.body_reader import BodyReader, read_body
 from assay.http.client import ClientLimits, HttpClient, ResponseTooLargeError
-from assay.http.messages import BodyBuffer, RequestHead, Response, error_response
+from assay.http.messages import RequestHead, Response, error_response
 from assay.http.metrics import MetricsRegistry
-from assay.http.server import ResponseWriter, ServerLimits
+from assay.http.response_writer import ResponseWriter
+from assay.http.server import ServerLimits
 from assay.http.tls import client_tls, is_loopback, server_tls
 
 from .transport import (
@@ -87,7 +89,7 @@ class AgentApp:
             "/v1/grant": _Route(msgspec.json.Decoder(GrantRequest), agent.grant),
         }
 
-    def accept(self, head: RequestHead) -> _AgentCall | Response:
+    def accept(self, head: RequestHead) -> BodyReader | Response:
         refusal = self._token.refusal(head, "this node")
         if refusal is not None:
             return refusal
@@ -98,41 +100,23 @@ class AgentApp:
             return error_response(404, "no such resource: POST /v1/poll or /v1/grant, GET /metrics")
         if head.method != "POST":
             return error_response(405, "use POST")
-        return _AgentCall(route)
+        return read_body(head, route.answer, MAX_REQUEST_BYTES)
 
 
 class _Route(NamedTuple):
     decoder: msgspec.json.Decoder[Any]
     call: Callable[[Any], Awaitable[AgentReport | GrantReply]]
 
-
-class _AgentCall:
-    def __init__(self, route: _Route) -> None:
-        self._route = route
-        self._body = BodyBuffer()
-
-    def feed(self, data: bytes) -> Response | None:
-        if len(self._body) + len(data) > MAX_REQUEST_BYTES:
-            return error_response(413, f"a body of more than {MAX_REQUEST_BYTES} bytes")
-        self._body.add(data)
-        return None
-
-    def timed_out(self) -> Response:
-        return error_response(408, "the body did not arrive in time")
-
-    async def answer(self, reply: ResponseWriter) -> None:
+    async def answer(self, body: bytes, _: ResponseWriter) -> Response:
+        """Returns the response to a request."""
         try:
-            request = self._route.decoder.decode(self._body.drain())
+            request = self.decoder.decode(body)
         except (msgspec.DecodeError, ValueError, RecursionError) as exc:
-            reply.send(error_response(400, f"invalid request: {exc}"))
-            return
+            return error_response(400, f"invalid request: {exc}")
         try:
-            reply.send(Response(200, msgspec.json.encode(await self._route.call(request)), {}))
+            return Response(200, msgspec.json.encode(await self.call(request)), {})
         except AssayError as exc:
-            reply.send(error_response(500, str(exc)[:500]))
-
-    def release(self) -> None:
-        self._body.drain()
+            return error_response(500, str(exc)[:500])
 
 
 class HttpAgentLink(BackoffLink):

@@ -91,6 +91,8 @@ async def serve_node(
         UserError: The configuration cannot work here, or a task has changed since a run began.
     """
     settings = msgspec.structs.replace(settings, store=settings.store.absolute(), cache=settings.cache.absolute())
+    if config.cache_gib is not None:
+        settings = msgspec.structs.replace(settings, cache_gib=config.cache_gib)
     files = [None if name is None else Path(name).absolute() for name in (config.tls_cert, config.tls_key)]
     listener = open_listener(config.listen, *files)
     certificate = None if files[0] is None else files[0].read_text(encoding="ascii", errors="ignore")

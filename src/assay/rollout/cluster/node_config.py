@@ -14,7 +14,7 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """Configuration of one node of one or several runs."""
 
     runs: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
-    """Names of the runs, as `assay run --run` was given. Several share the slots by turns."""
+    """Names of the runs, as `assay run --run` was given. Several take turns on the slots."""
     place: str
     """URL of the object storage that the runs were given."""
     token_file: str | None = None
@@ -29,7 +29,7 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     tls_key: str | None = None
     """File with the private key of the certificate (PEM)."""
     slots: Count | None = None
-    """Attempts that run at once; default: the concurrency of the first run that has begun."""
+    """Concurrent attempts; default: the concurrency of the first run that has started."""
     name: str | None = None
     """Name of the node in messages; default: that of the machine."""
     drain_s: Seconds = 20.0
@@ -39,5 +39,8 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     backend: str | None = None
     """The sandbox of this node's attempts in place of the run's: `namespaces`, `bubblewrap`, `podman`, `docker` or
     `process`, which the run must allow."""
+    cache_gib: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    """GiB of layers of sandboxes in this machine's cache. Above it those that are not in use are removed, the least
+    recently used first; default: $ASSAY_CACHE_GIB, else all stay."""
     own_layers: bool = False
     """Make all layers of tasks' sandboxes on this machine, and share none with other machines through the place."""

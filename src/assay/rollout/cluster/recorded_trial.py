@@ -1,7 +1,7 @@
 """Runs leases as recorded trials: the same trial as on one machine, over a run store on the node's own disk.
 
 The node's store is a spool: each trial's chain is read from it exactly as it was committed there, and the object store
-decides. A node that runs an attempt again gives it a chain of its own. Blobs are the caller's: they must be in shared
+decides. Two trials that a node holds have chains of their own. Blobs are the caller's: they must be in shared
 storage before a chain that names them is committed.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from assay.errors import UserError
@@ -108,18 +109,20 @@ class TrialRunner:
         services = self._services._replace(make_site=lambda one: _BoundedSite(self._services.make_site(one), starting))
         retry, copy = self._unused_retry(planned, lease.retry), ChainCopy()
         chain = planned.chain(retry)
+        release = partial(services.store.release, chain)
         services.store.watch(chain, copy.add_committed)
         try:
             result = await run_trial(services, planned, retry, may_retry=lease.may_retry)
         except asyncio.CancelledError:
-            if services.store.row(chain) is None:
+            if not services.store.has_chain(chain):
                 raise
-            return TrialOutcome("interrupted", await self._pack(chain, copy, retry, None))
-        return TrialOutcome("retry" if result.retry else "final", await self._pack(chain, copy, retry, result))
+            return TrialOutcome("interrupted", await self._pack(chain, copy, retry, None), release)
+        body = await self._pack(chain, copy, retry, result)
+        return TrialOutcome("retry" if result.retry else "final", body, release)
 
     def _unused_retry(self, planned: PlannedAttempt, first: int) -> int:
         retry = first
-        while self._services.store.row(planned.chain(retry)) is not None:
+        while self._services.store.has_chain(planned.chain(retry)):
             retry += 1
         return retry
 

@@ -28,6 +28,7 @@ from blake3 import blake3
 from assay.environments.workspace.cached_layers import BYTE_CODE, folder_of, install_cached, read_cached
 from assay.environments.workspace.layer_archive import pack_layer, unpack_layer
 from assay.environments.workspace.layer_exchange import LayerRecipe, single_flight
+from assay.environments.workspace.layer_use import note_fetched
 from assay.errors import StoreError
 from assay.store.objects import UrlObjectStore
 from assay.store.objects.transfer import create_or_find, write_in_thread
@@ -77,7 +78,8 @@ class SharedLayers:
         self._place, self._cache, self._folder = place, cache, cache / "layers"
         self._settled: set[LayerRecipe] = set()
         """Recipes that the place has, or that it was found not to take."""
-        self._prepared: dict[str, None] = {}
+        self._prepared: dict[str, tuple[Path, ...]] = {}
+        """The folders of the layers of each demand."""
 
     async def fetch(self, recipe: LayerRecipe) -> None:
         """Puts the layers of a recipe into the cache, as `LayerExchange.fetch`."""
@@ -102,6 +104,9 @@ class SharedLayers:
         finally:  # they are whole: what cannot be installed now cannot be so later, and a full disk needs the space
             for one in missing:
                 self._partial(recipe, one).unlink(missing_ok=True)
+        if recipe.kind == "root":
+            for one in missing:
+                note_fetched(folder_of(self._cache, recipe, one.digest))
         self._settled.add(recipe)
         size = sum(one.size for one in missing)
         _log.info("the layer %s was downloaded from %s: %d bytes", recipe, self._place, size)
@@ -205,7 +210,7 @@ class SharedLayers:
     def prepared(self, demands: Collection[str], folders: Collection[Path]) -> None:
         """Notes, for later processes too, that the cache has what a task demands."""
         new = [one for one in demands if one not in self._prepared]
-        self._prepared |= dict.fromkeys(new)
+        self._prepared |= dict.fromkeys(demands, tuple(folders))
         names = [str(one.relative_to(self._cache)) for one in folders if one.is_relative_to(self._cache)]
         for demand in new:
             path = self._note(demand)
@@ -222,12 +227,12 @@ class SharedLayers:
                 names = msgspec.json.decode(self._note(demand).read_bytes(), type=list[str])
             except (OSError, msgspec.MsgspecError):
                 continue
-            if all((self._cache / name).is_dir() for name in names):
-                self._prepared[demand] = None
+            self._prepared[demand] = tuple(self._cache / name for name in names)
 
     def available(self) -> frozenset[str]:
         """Returns the demands that the cache fulfils, the latest first if they are many."""
-        return frozenset(list(self._prepared)[-MOST_ANNOUNCED:])
+        latest = list(self._prepared.items())[-MOST_ANNOUNCED:]
+        return frozenset(demand for demand, folders in latest if all(one.is_dir() for one in folders))
 
     def _note(self, demand: str) -> Path:
         return self._folder / "prepared" / f"{demand.rpartition(':')[2]}.json"

@@ -34,7 +34,7 @@ from assay.rollout.rejudge.replay import replay_obstacle, select_attempts
 from assay.rollout.run_manifest import new_run_name
 from assay.rollout.runs import RunResources, open_resources, run_attempts
 from assay.rollout.schedule.allocation import Anchor
-from assay.rollout.schedule.fork_states import ForkOrigin, anchor_after, fork_config, fork_states
+from assay.rollout.schedule.fork_states import ForkOrigin, anchor_after, fork_states, plan_fork
 from assay.settings import Settings
 from assay.statistics import difference_interval
 from assay.store import AttemptRow, RunStore, final_rows
@@ -234,18 +234,16 @@ class _Measuring:
         data: dict[str, Any] = {"run": self._store.run, "chain": unit.chain, "side": side, "actor": unit.actor}
         if unit.step is not None:
             data["step"] = unit.step.index
-        return PlannedAttempt(
+        plan = PlannedAttempt(
             id=f"{unit.name}+{side}@{number}",
             loaded=unit.loaded,
             number=number,
             seed=attempt_seed(unit.seed, unit.loaded.task.digest, unit.name, number),
             limits=merge_limits(self._limits, unit.loaded.task.limits),
             agent=agent,
-            extra_config={"marginal": data} | fork_config(_anchor(unit, side)),
-            prior=(origin.prior,) if unit.step is not None else (),
-            state=origin.snapshot,
-            world_state=origin.world,
+            extra_config={"marginal": data},
         )
+        return plan_fork(plan, _anchor(unit, side), origin)
 
     def _marginal(
         self,

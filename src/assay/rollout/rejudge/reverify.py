@@ -202,7 +202,7 @@ class _Reverification:
         """Takes the results of an attempt that was judged elsewhere. Raises `StoreError` if they are of no verdict."""
         recorded = {one.check: one for one in reversed(self._store.trajectory(work.row.chain).verdicts)}
         if not recorded.keys() >= {check for check, _ in judged.found}:
-            raise StoreError(f"what was judged again of {work.row.attempt!r} is no verdict of it: it was changed")
+            raise StoreError(f"what was judged again of {work.row.attempt!r} is not a verdict of it: it was changed")
         self._keep(work, [(recorded[check], now) for check, now in judged.found], judged.judged_with)
 
     async def _open_resources(

@@ -37,9 +37,9 @@ from assay.rollout.rejudge.replay import replay_obstacle, select_attempts
 from assay.rollout.run_manifest import new_run_name
 from assay.rollout.runs import RunResources, open_resources, run_attempts
 from assay.rollout.schedule.allocation import Anchor
-from assay.rollout.schedule.fork_states import ForkOrigin, anchor_after, fork_config, fork_states
+from assay.rollout.schedule.fork_states import ForkOrigin, anchor_after, fork_states, plan_fork
 from assay.settings import Settings
-from assay.store import RunStore, current_verdicts_by_chain, final_rows
+from assay.store import AttemptRow, RunStore, current_verdicts_by_chain, final_rows
 from assay.tasks import LoadedTask
 from assay.tasks.named_code import FLAG
 from assay.tasks.sources import names_family_code
@@ -153,11 +153,13 @@ async def label_tiers(run: str, config: TiersConfig, settings: Settings, progres
                 opened = await stack.enter_async_context(open_resources(own, settings, loaded, agent))
                 tiers.append(_Tier(name, opened))
             with RunStore.create(settings.store, new_run_name("tiers"), _manifest(store, config, units)) as made:
+                counts = _TryCounts(_read_manifest(made))
                 for tier in tiers:
-                    labelled = {(one.chain, one.step) for one in read_labels(made).steps if one.tier is not None}
-                    left = [unit for unit in units if unit.key not in labelled]
-                    await _try_tier(store, made, tier, left, config.forks, progress)
-                return read_labels(made)
+                    left = [unit for unit in units if counts.label_of(unit.key) is None]
+                    tries = await _try_tier(store, made, tier, left, config.forks, progress)
+                    rows = [row for row in final_rows(made.attempts()) if row.attempt in tries]
+                    counts.add(made, rows, [tries[row.attempt] for row in rows])
+                return counts.labels(made.run)
 
 
 def _build(tier: str, config: TiersConfig) -> Agent:
@@ -185,8 +187,9 @@ def _units(trajectory: Trajectory, loaded: LoadedTask, every: int) -> list[_Unit
 
 async def _try_tier(
     store: RunStore, made: RunStore, tier: _Tier, units: Sequence[_Unit], forks: int, progress: Progress
-) -> None:
-    """Lets one tier continue from each step that is left; a state that cannot be rebuilt is not tried."""
+) -> dict[str, _RecordedTry]:
+    """Lets one tier continue from each step that is left, and returns the tries by attempt; a state that cannot be
+    rebuilt is not tried."""
     anchors = [(unit.loaded, unit.anchor) for unit in units if unit.anchor is not None]
     async with fork_states(store, anchors, tier.resources.preparer) as origins:
         planned = []
@@ -195,23 +198,22 @@ async def _try_tier(
             if origin is not None:
                 planned += [_plan(unit, number, tier, origin) for number in range(forks)]
         await run_attempts(made, tier.resources, planned, progress)
+    return {one.id: msgspec.convert(one.extra_config[TIER_LABEL], _RecordedTry) for one in planned}
 
 
 def _plan(unit: _Unit, number: int, tier: _Tier, origin: ForkOrigin) -> PlannedAttempt:
     attempt, step, agent = unit.trajectory.attempt, len(unit.steps), tier.resources.agent
     data = {"chain": unit.trajectory.chain, "attempt": attempt, "step": step, "tier": tier.name}
-    return PlannedAttempt(
+    plan = PlannedAttempt(
         id=f"{attempt}+step-{step}+{tier.name}@{number}",
         loaded=unit.loaded,
         number=number,
         seed=attempt_seed(unit.trajectory.started.seed, unit.loaded.task.digest, f"{attempt}+{step}", number),
         limits=merge_limits(tier.resources.config.limits, unit.loaded.task.limits),
         agent=_TierAgent(tier.name, agent if unit.anchor is None else ForkAgent(agent)),
-        extra_config={TIER_LABEL: data} | fork_config(unit.anchor),
-        prior=(origin.prior,) if unit.steps else (),
-        state=origin.snapshot,
-        world_state=origin.world,
+        extra_config={TIER_LABEL: data},
     )
+    return plan_fork(plan, unit.anchor, origin)
 
 
 def _manifest(store: RunStore, config: TiersConfig, units: Sequence[_Unit]) -> dict[str, Any]:
@@ -256,6 +258,58 @@ class _RecordedTry(msgspec.Struct, frozen=True):
     tier: str
 
 
+class _TryCounts:
+    """Passed and judged tries of the steps of a run, by tier."""
+
+    def __init__(self, part: _ManifestPart) -> None:
+        self._part, self._tiers = part, dict(sorted(part.tiers.items(), key=lambda one: one[1]))
+        self._counts: dict[tuple[str, int], dict[str, tuple[int, int]]] = {}
+        self._about: dict[tuple[str, int], tuple[str, str]] = {}
+        self._tries, self._turns = 0, 0.0
+
+    def add(
+        self,
+        store: RunStore,
+        rows: Sequence[AttemptRow],
+        tries: Sequence[_RecordedTry],
+        require: Separation = "unknown",
+    ) -> None:
+        """Adds tries, each with its row."""
+        measured = measure_attempts(rows, current_verdicts_by_chain(store, rows), require=require)
+        for row, one, tried in zip(rows, measured, tries, strict=True):
+            key, status = (tried.chain, tried.step), one.outcome.status
+            self._about[key] = (tried.attempt, row.task)
+            passed, judged = self._counts.setdefault(key, {}).get(tried.tier, (0, 0))
+            is_pass, is_judged = status == "pass" and not one.outcome.doubtful, status in ("pass", "fail")
+            self._counts[key][tried.tier] = (passed + is_pass, judged + is_judged)
+        self._tries += len(rows)
+        self._turns += sum(row.metrics.get("turns", row.steps) for row in rows)
+
+    def label_of(self, key: tuple[str, int]) -> str | None:
+        """Returns the cheapest tier that suffices at a step, as far as it was tried."""
+        tries = self._counts.get(key, {})
+        label = cheapest_sufficient([tries.get(name, (0, 0)) for name in self._tiers], self._part.need)
+        return None if label is None else list(self._tiers)[label]
+
+    def labels(self, run: str) -> TierLabels:
+        """Returns the labels of the steps that were tried."""
+        steps = []
+        for key, (attempt, task) in self._about.items():
+            tier, tries = self.label_of(key), self._counts[key]
+            steps.append(LabelledStep(attempt=attempt, chain=key[0], task=task, step=key[1], tier=tier, tries=tries))
+        steps.sort(key=lambda one: (one.attempt, one.step))
+        return TierLabels(
+            run=self._part.run,
+            labels=run,
+            tiers=self._tiers,
+            need=self._part.need,
+            steps=tuple(steps),
+            tries=self._tries,
+            turns=int(self._turns),
+            untried=_find_untried(self._part, {(one.attempt, one.step) for one in steps}),
+        )
+
+
 def read_labels(store: RunStore, require: Separation = "unknown") -> TierLabels:
     """Returns the labels that the tries of a run give. `require` is the least grade of separation of a pass that
     counts; a doubted pass is a fail, and unjudged tries count as neither. Raises `StoreError` for another run."""
@@ -266,34 +320,11 @@ def read_labels(store: RunStore, require: Separation = "unknown") -> TierLabels:
         made = [msgspec.convert(one.get(TIER_LABEL), _RecordedTry) for one in configs]
     except msgspec.ValidationError as exc:
         raise StoreError(f"run {store.run!r} holds an attempt without a label of its step: {exc}") from exc
-    measured = measure_attempts(rows, current_verdicts_by_chain(store, rows), require=require)
-    tiers = dict(sorted(part.tiers.items(), key=lambda one: one[1]))
-    if len(set(tiers.values())) < len(tiers):
+    if len(set(part.tiers.values())) < len(part.tiers):
         raise StoreError(f"run {store.run!r} names tiers of equal cost")
-    counts: dict[tuple[str, int], dict[str, tuple[int, int]]] = {}
-    about: dict[tuple[str, int], tuple[str, str]] = {}
-    for row, one, tried in zip(rows, measured, made, strict=True):
-        key, status = (tried.chain, tried.step), one.outcome.status
-        about[key] = (tried.attempt, row.task)
-        passed, judged = counts.setdefault(key, {}).get(tried.tier, (0, 0))
-        is_pass, is_judged = status == "pass" and not one.outcome.doubtful, status in ("pass", "fail")
-        counts[key][tried.tier] = (passed + is_pass, judged + is_judged)
-    steps = []
-    for key, tries in counts.items():
-        label = cheapest_sufficient([tries.get(name, (0, 0)) for name in tiers], part.need)
-        tier = None if label is None else list(tiers)[label]
-        attempt, task = about[key]
-        steps.append(LabelledStep(attempt=attempt, chain=key[0], task=task, step=key[1], tier=tier, tries=tries))
-    return TierLabels(
-        run=part.run,
-        labels=store.run,
-        tiers=tiers,
-        need=part.need,
-        steps=tuple(sorted(steps, key=lambda one: (one.attempt, one.step))),
-        tries=len(rows),
-        turns=int(sum(row.metrics.get("turns", row.steps) for row in rows)),
-        untried=_find_untried(part, {(tried.attempt, tried.step) for tried in made}),
-    )
+    counts = _TryCounts(part)
+    counts.add(store, rows, made, require)
+    return counts.labels(store.run)
 
 
 def _read_manifest(store: RunStore) -> _ManifestPart:

@@ -21,6 +21,7 @@ from assay.records import Step, Trajectory, world_calls
 from assay.rollout.attempt.live_snapshot import snapshot_live_state
 from assay.rollout.attempt.preparation import Preparer
 from assay.rollout.attempt.steps import step_tasks
+from assay.rollout.plan import PlannedAttempt
 from assay.rollout.schedule.allocation import Anchor, StatePath
 from assay.store import RunStore
 from assay.tasks import LoadedTask
@@ -41,9 +42,16 @@ def anchor_after(chain: str, steps: Sequence[Step]) -> Anchor | None:
     return Anchor(chain, len(steps), state) if steps else None
 
 
-def fork_config(anchor: Anchor | None) -> dict[str, Any]:
-    """Returns what the first event of an attempt says of its fork; empty for an attempt from the start of the task."""
-    return {} if anchor is None else {"fork": anchor._asdict()}
+def plan_fork(plan: PlannedAttempt, anchor: Anchor | None, origin: ForkOrigin) -> PlannedAttempt:
+    """Returns a planned attempt that begins at a fork, which its first event names; `anchor` is None at the start of
+    the task."""
+    fork: dict[str, Any] = {} if anchor is None else {"fork": anchor._asdict()}
+    return plan._replace(
+        extra_config={**plan.extra_config, **fork},
+        prior=(origin.prior,) if origin.prior.acts else (),
+        state=origin.snapshot,
+        world_state=origin.world,
+    )
 
 
 def path_of(trajectory: Trajectory, score: float | None) -> StatePath:

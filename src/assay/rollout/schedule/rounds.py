@@ -31,7 +31,7 @@ from assay.rollout.schedule.allocation import (
     TaskHistory,
     interleave_grants,
 )
-from assay.rollout.schedule.fork_states import ForkOrigin, fork_config, fork_states, path_of
+from assay.rollout.schedule.fork_states import ForkOrigin, fork_states, path_of, plan_fork
 from assay.rollout.schedule.policies import CURRICULA, policy_named
 from assay.store import AttemptRow, RunStore
 from assay.tasks import LoadedTask, find_tasks
@@ -178,14 +178,8 @@ class _Rounds:
         if anchor is None or begin is None:
             return plan
         extra_config = {name: value for name, value in plan.extra_config.items() if name != EARLY_STOP}
-        return plan._replace(
-            agent=ForkAgent(self._resources.agent),
-            extra_config=extra_config | fork_config(anchor),
-            prior=(begin.prior,),
-            state=begin.snapshot,
-            world_state=begin.world,
-            stop=None,
-        )
+        forked = plan._replace(agent=ForkAgent(self._resources.agent), extra_config=extra_config, stop=None)
+        return plan_fork(forked, anchor, begin)
 
     def require_known(self, plans: Sequence[tuple[PlannedAttempt, Anchor | None]]) -> None:
         """Raises `UserError` if the record contains attempts of no round so far."""

@@ -7,8 +7,8 @@ model or a client.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 
 from assay.http.metrics import MetricsRegistry
 from assay.records import ModelCall, Step
@@ -80,22 +80,33 @@ class CallMetrics:
             self._cost.add(max(0.0, call.cost_usd))
 
 
+class _MeasuredPhase:
+    """A class, not a generator: a trial has five or more, and each costs half."""
+
+    __slots__ = ("_began", "_metrics", "_name")
+
+    def __init__(self, metrics: RunMetrics, name: Phase) -> None:
+        self._metrics, self._name = metrics, name
+
+    def __enter__(self) -> None:
+        self._began = time.monotonic()
+        self._metrics.attempts.add(1, self._name)
+
+    def __exit__(self, *_: object) -> None:
+        metrics, name = self._metrics, self._name
+        metrics.attempts.add(-1, name)
+        seconds = time.monotonic() - self._began
+        metrics.phases.observe(seconds, name)
+        if name == "commit":
+            metrics.commits.observe(seconds, "store")
+
+
 class _TrialMetrics:
     def __init__(self, metrics: RunMetrics) -> None:
         self._metrics = metrics
 
-    @contextmanager
-    def phase(self, name: Phase) -> Iterator[None]:
-        metrics, began = self._metrics, time.monotonic()
-        metrics.attempts.add(1, name)
-        try:
-            yield
-        finally:
-            metrics.attempts.add(-1, name)
-            seconds = time.monotonic() - began
-            metrics.phases.observe(seconds, name)
-            if name == "commit":
-                metrics.commits.observe(seconds, "store")
+    def phase(self, name: Phase) -> AbstractContextManager[None]:
+        return _MeasuredPhase(self._metrics, name)
 
     def on_call(self, call: ModelCall) -> None:
         self._metrics.calls.count_call(call)

@@ -28,6 +28,7 @@ from typing import Any
 
 import collected_files  # type: ignore[import-not-found]  # copied beside this file, as are the next
 import forked_tests  # type: ignore[import-not-found]
+import live_functions  # type: ignore[import-not-found]
 import shared_session  # type: ignore[import-not-found]
 import versions_together  # type: ignore[import-not-found]
 
@@ -127,9 +128,9 @@ class LoadedPackage:
 
     def functions_like(self, code: CodeType) -> list[FunctionType]:
         """Returns the package's functions at the place of some code: in its file, of its name, at its line."""
-        key = forked_tests.code_key(code)
-        found = forked_tests.FROZEN.get(code.co_filename, ())
-        return [function for function in found if forked_tests.code_key(function.__code__) == key]
+        key = live_functions.code_key(code)
+        found = live_functions.FROZEN.get(code.co_filename, ())
+        return [function for function in found if live_functions.code_key(function.__code__) == key]
 
     @contextlib.contextmanager
     def replaced(self, texts: dict[str, str | None], serial: int) -> Iterator[None]:
@@ -198,7 +199,7 @@ class LoadedPackage:
         entries = job.get("splice", {}).get("entries", ())
         if not self._replaces_imported(job) or any(module not in sys.modules for module, _ in entries):
             return None
-        replaced = {forked_tests.code_key(code) for _, code in self.reference}
+        replaced = {live_functions.code_key(code) for _, code in self.reference}
         return self._collected.find(job["tests"], replaced)
 
     def _replaces_imported(self, job: dict[str, Any]) -> bool:
@@ -214,8 +215,8 @@ class LoadedPackage:
                     self._texts[path] = Path(path).read_bytes()
         for thing in gc.get_objects():
             if type(thing) is FunctionType and thing.__code__.co_filename.startswith(self._root):
-                forked_tests.FROZEN.setdefault(thing.__code__.co_filename, []).append(thing)
-                self._functions.setdefault(forked_tests.code_key(thing.__code__), []).append(thing)
+                live_functions.FROZEN.setdefault(thing.__code__.co_filename, []).append(thing)
+                self._functions.setdefault(live_functions.code_key(thing.__code__), []).append(thing)
 
     def _find_replacements(self, path: str, text: str | None) -> Iterator[tuple[FunctionType, CodeType]]:
         """Yields the functions in memory whose code differs in another text of a file, with that code."""
@@ -233,7 +234,7 @@ class LoadedPackage:
         except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
             raise ImportNeededError(str(exc)) from exc
         for old, code in pairs:
-            key, is_moved = forked_tests.code_key(old), describe_code(old) == describe_code(code)
+            key, is_moved = live_functions.code_key(old), describe_code(old) == describe_code(code)
             known = self._functions.get(key, [])
             functions = [function for function in known if function.__code__ == old]
             # A function inside another one may be made by that one later; two on one line may have one name.

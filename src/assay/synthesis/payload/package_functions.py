@@ -143,9 +143,9 @@ def is_wrapper(frame: Any) -> bool:
 
 def find_functions(wanted: Callable[[CodeType], bool], paths: set[str]) -> list[FunctionType]:
     """Returns every function of some files in memory whose code is wanted, in the order of files and lines."""
-    import forked_tests  # type: ignore[import-not-found]  # copied beside this file; who only replaces needs none
+    import live_functions  # type: ignore[import-not-found]  # copied beside this file; who only replaces needs none
 
-    member = [function for function in forked_tests.functions_in_memory(paths) if wanted(function.__code__)]
+    member = [function for function in live_functions.functions_in_memory(paths) if wanted(function.__code__)]
     return sorted(member, key=lambda f: (f.__code__.co_filename, f.__code__.co_firstlineno, f.__qualname__))
 
 

@@ -16,7 +16,7 @@ import sys
 from types import FunctionType
 from typing import Any
 
-import forked_tests  # type: ignore[import-not-found]  # copied beside this file, as is the next
+import live_functions  # type: ignore[import-not-found]  # copied beside this file, as is the next
 import splice_worker  # type: ignore[import-not-found]
 
 
@@ -65,7 +65,7 @@ def serve(commands: int, states: int) -> None:
     """Gets ready for some modules and files, or forks a worker; answers with its process id, or 0 where it has to be
     started with files of its own."""
     config: dict[str, Any] = {}
-    live = forked_tests.LiveFunctions(set())
+    live = live_functions.LiveFunctions(set())
     for line in os.fdopen(commands):
         version = json.loads(line)
         if "files" in version:
@@ -92,10 +92,10 @@ def get_ready(config: dict[str, Any]) -> Any:
         importlib.import_module(module)
     for thing in gc.get_objects():
         if type(thing) is FunctionType:
-            forked_tests.FROZEN.setdefault(thing.__code__.co_filename, []).append(thing)
+            live_functions.FROZEN.setdefault(thing.__code__.co_filename, []).append(thing)
     gc.collect()
     gc.freeze()
-    return forked_tests.LiveFunctions(set(config["files"]))
+    return live_functions.LiveFunctions(set(config["files"]))
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from assay.environments.services.database import RowChange
+from assay.environments.services.net_changes import RowChange
 from assay.environments.services.outcome import ExpectedChange, expected_changes, fold_case, fold_expected_case
 from assay.environments.services.plans import PlannedCall
 from assay.environments.services.ticket import answer_question, decline_request

@@ -46,7 +46,7 @@ class PlannedTask:
         self.task = task
         parameters = task.environment.parameters
         if task.environment.kind not in _WORLDS or not parameters.get(PLAN):
-            raise UnsuitableError("it is no task of services with a plan")
+            raise UnsuitableError("it is not a task of services with a plan")
         own = {name: value for name, value in parameters.items() if name not in (WRAP, SANDBOX)}
         try:
             self.world = ServiceWorld(own, task.environment.seed)

@@ -136,7 +136,7 @@ class PlanReader:
         rest = _TOKEN.sub(lambda mark: " " * len(mark[0]), masked)
         found = re.search(r"\S*[\d@#€$£%]\S*", rest) or re.search(r'"[^"\s][^"]*"', rest)
         if found:
-            raise Misread(f"it names {found[0][:60]!r}, which is no value of the plan")
+            raise Misread(f"it names {found[0][:60]!r}, which is not a value of the plan")
         if touching := _TOUCHING.search(masked):
             raise Misread(f"it writes {touching[1] or touching[2]!r} at a value of the plan")
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 from assay.environments.services.conversation import SEND, conversation
-from assay.environments.services.database import RowChange
+from assay.environments.services.net_changes import RowChange
 from assay.environments.services.plans import PlannedCall
 from assay.environments.services.schema import Column, Table, format_cents
 from assay.environments.services.world import ServiceWorld

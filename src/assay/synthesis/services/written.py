@@ -56,7 +56,7 @@ class WrittenTasks:
             try:
                 task = msgspec.json.decode(line, type=Task)
             except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
-                raise UserError(f"{self._path}: line {number} is no task: {exc}") from exc
+                raise UserError(f"{self._path}: line {number} is not a task: {exc}") from exc
             code = find_code_of(LoadedTask(task, None))
             if code and not self._may_name_code:
                 raise UserError(

@@ -83,7 +83,7 @@ def capabilities_of(task: Task) -> tuple[str, ...]:
 def _open(task: Task) -> _PagePlan:
     parameters, seed = task.environment.parameters, task.environment.seed
     if task.environment.kind != SITES or not parameters.get(PLAN):
-        raise UnsuitableError("it is no task on pages with a plan")
+        raise UnsuitableError("it is not a task on pages with a plan")
     own = {name: value for name, value in parameters.items() if name not in (WRAP, SANDBOX, SITE)}
     try:
         options = msgspec.convert(parameters.get(SITE, {}), SiteOptions)

@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from string import Formatter
 from typing import Any, Final
 
-from assay.environments.services.database import RowChange
 from assay.environments.services.declaration import Action
+from assay.environments.services.net_changes import RowChange
 from assay.environments.services.outcome import ExpectedChange, expected_changes
 from assay.environments.services.plans import PlannedCall, identifiers
 from assay.environments.services.world import ServiceWorld

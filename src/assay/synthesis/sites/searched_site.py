@@ -8,10 +8,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from assay.environments.services.database import RowChange
 from assay.environments.services.machines.compile import CODE, compile_machine, read_codes
 from assay.environments.services.machines.machine import Machine, Start, State
 from assay.environments.services.machines.search import Reach, Step
+from assay.environments.services.net_changes import RowChange
 from assay.environments.services.outcome import ExpectedChange, as_json, expected_changes
 from assay.environments.services.plans import PlannedCall, play
 from assay.environments.services.world import ServiceWorld

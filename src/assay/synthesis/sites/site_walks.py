@@ -12,10 +12,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from assay.environments.services.database import RowChange
 from assay.environments.services.machines.compile import CODE
 from assay.environments.services.machines.machine import Machine, State, Transition, Value
 from assay.environments.services.machines.search import Node, Reach, Step
+from assay.environments.services.net_changes import RowChange
 from assay.environments.services.outcome import ExpectedChange, expected_changes
 from assay.environments.services.pages.catalog import humanize
 from assay.environments.services.pages.fields import write_texts
@@ -204,7 +204,7 @@ class GoalReader:
         """Returns the outcome that a text demands. Raises `Unreadable`."""
         said = _GOAL.fullmatch(specification)
         if said is None or said["site"] != self._machine.name:
-            raise Unreadable("the text is no goal of this site")
+            raise Unreadable("the text is not a goal of this site")
         titles = [one.name for one in self._machine.screens if one.title == said["title"]]
         if len(titles) != 1:
             raise Unreadable(f"{len(titles)} screens are called so")

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from assay.environments.services.database import RowChange
+from assay.environments.services.net_changes import RowChange
 from assay.environments.services.outcome import ExpectedChange, expected_changes
 from assay.environments.services.pages.site import Site
 from assay.environments.services.plans import PlannedCall, play, wrong_plans

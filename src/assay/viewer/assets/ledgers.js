@@ -1,6 +1,7 @@
 "use strict";
 /* What was tried to make agents better: the skills of the store with their edits and trials, the searches over
-   configurations with their gates, and lines of releases. Everything shown is a line of a ledger. */
+   configurations with their gates, lines of releases, and tables that verbs saved. Everything shown is a line of a
+   ledger. */
 
 (() => {
   const { h, fill, format, line } = Assay;
@@ -19,15 +20,16 @@
     fill(page.root, h("div", { class: "head" }, h("h1", null, "Skills and searches")),
       listed("Skills", "skill", data.skills, ["Edits are kept only after a paired trial on held-out tasks. ", h("code", null, "assay skills"), " makes and tries them."]),
       listed("Searches over configurations", "evolution", data.evolutions, ["A search is free; its winner is decided once on tasks that it never saw. ", h("code", null, "assay evolve"), " makes one."]),
-      listed("Lines of releases", "releases", data.releases, ["Each candidate is compared with the present release, and decided once. ", h("code", null, "assay gate --line"), " makes one."]));
+      listed("Lines of releases", "releases", data.releases, ["Each candidate is compared with the present release, and decided once. ", h("code", null, "assay gate --line"), " makes one."]),
+      listed("Saved tables", "tables", data.tables, ["What a verb counted at the time: its option ", h("code", null, "--save NAME"), " saves it (", h("code", null, "assay router"), ", ", h("code", null, "assay workflow follow"), ", ", h("code", null, "assay stats"), ")."], "Last table"));
   });
 
-  function listed(title, kind, ledgers, note) {
+  function listed(title, kind, ledgers, note, decided = "Decision") {
     const row = (one) => h("tr", null, h("th", { scope: "row" }, h("a", { href: Assay.href(kind, one.name) }, line(one.name))),
       h("td", null, state(one.state)), h("td", { class: "number" }, format.count(one.entries)), h("td", null, one.problem ? h("span", { class: "bad" }, line(one.problem)) : null));
     return h("section", { class: "ledger", "aria-label": title }, h("h2", null, title), h("p", { class: "small quiet-text" }, note),
       ledgers.length ? h("div", { class: "panel wide", tabindex: "0", role: "region", "aria-label": `${title}, table` }, h("table", { class: "plain" },
-        h("thead", null, h("tr", null, h("th", { scope: "col" }, "Name"), h("th", { scope: "col" }, "Decision"), h("th", { scope: "col", class: "number" }, "Entries"), h("th", { scope: "col" }, h("span", { class: "unseen" }, "Problem")))),
+        h("thead", null, h("tr", null, h("th", { scope: "col" }, "Name"), h("th", { scope: "col" }, decided), h("th", { scope: "col", class: "number" }, "Entries"), h("th", { scope: "col" }, h("span", { class: "unseen" }, "Problem")))),
         h("tbody", null, ledgers.map(row)))) : h("div", { class: "panel empty" }, "None in this store."));
   }
 
@@ -59,6 +61,28 @@
         h("thead", null, h("tr", null, ["Candidate", "Against", "Decision", "Gained", "Lost", "On these tasks", "Reasons", "When"].map((words, at) => h("th", { scope: "col", class: at > 2 && at < 6 ? "number" : null }, words)))),
         h("tbody", null, [...data.entries].reverse().map(row)))));
   });
+
+  /* ---- saved tables --------------------------------------------------------------------------------------------- */
+
+  Assay.route("/tables/{name}", async (page) => {
+    const data = await Assay.load(Assay.path("tables", page.parts.name), { fresh: true });
+    if (page.signal.aborted) return;
+    fill(page.root, head(page, "Saved tables", data), data.entries.map((one) => saved(one, data)));
+  });
+
+  const NUMBER = /^[+-]?[\d.,]+(?: \[[+\-\d., ]+\])?$|^-$/;
+
+  function saved(one, data) {
+    const numeric = one.columns.map((_, at) => one.rows.length > 0 && one.rows.every((row) => !row[at] || NUMBER.test(row[at])));
+    const run = one.runs.length === 1 && data.runs.includes(one.runs[0]) ? one.runs[0] : null;
+    const first = (text, at) => (run && one.chains[at] ? h("a", { href: Assay.href("run", run, "attempt", one.chains[at]) }, line(text)) : line(text));
+    const row = (cells, at) => h("tr", null, cells.map((text, column) => (column ? h("td", { class: numeric[column] ? "number" : null }, line(text)) : h("th", { scope: "row" }, first(text, at)))));
+    return h("section", { "aria-label": Assay.plain(one.verb) }, h("h2", null, line(one.verb)),
+      h("p", { class: "small quiet-text" }, "Counted ", h("time", null, typeof one.at === "number" ? format.moment(one.at).slice(0, 16) : "–"), ", of ", runLinks(one.runs, data.runs)),
+      one.rows.length ? h("div", { class: "panel wide", tabindex: "0", role: "region", "aria-label": `${Assay.plain(one.verb)}, table` }, h("table", { class: "plain" },
+        h("thead", null, h("tr", null, one.columns.map((words, at) => h("th", { scope: "col", class: numeric[at] ? "number" : null }, line(words))))), h("tbody", null, one.rows.map(row)))) : h("div", { class: "panel empty" }, "No rows."),
+      one.notes.map((note) => h("p", { class: "small" }, line(note))));
+  }
 
   /* ---- a search ------------------------------------------------------------------------------------------------- */
 

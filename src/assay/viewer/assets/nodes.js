@@ -19,11 +19,16 @@
     const data = await load();
     if (page.signal.aborted) return;
     show(facts, place, data);
-    if (data.status && !data.status.ended) follow(page, load, (later) => show(facts, place, later));
+    if (data.status && !data.status.ended) Assay.poll(page, load, (later) => {
+      if (!later.status) return "running";
+      show(facts, place, later);
+      return later.status.ended ? "ended" : "running";
+    });
   });
 
-  /* Asks again every two seconds until the run has ended or the page is left; a hidden page does not ask. */
-  function follow(page, load, draw) {
+  /* Asks again every two seconds until `draw`, which returns a word, returns "ended", or the page is left; a hidden page
+     does not ask. */
+  Assay.poll = (page, load, draw) => {
     let timer = null;
     const again = () => {
       timer = setTimeout(async () => {
@@ -31,10 +36,10 @@
         const data = await load().catch((error) => error);
         if (page.signal.aborted) return undefined;
         if (data instanceof Error) Assay.liveness("lost", data.message);
-        else if (data.status) {
-          draw(data);
-          Assay.liveness(data.status.ended ? "idle" : "on", data.status.ended ? "ended" : "running");
-          if (data.status.ended) return undefined;
+        else {
+          const word = draw(data);
+          Assay.liveness(word === "running" ? "on" : "idle", word);
+          if (word === "ended") return undefined;
         }
         return again();
       }, EVERY_MS);
@@ -45,7 +50,7 @@
       clearTimeout(timer);
       Assay.liveness(null);
     });
-  }
+  };
 
   function show(facts, place, data) {
     const status = data.status;

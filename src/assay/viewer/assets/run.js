@@ -86,6 +86,7 @@
       h("a", { href: Assay.href("run", state.run, "soundness") }, "Soundness"), ".") : null;
     grid(state);
     if (view.on_nodes && !Assay.exported) tabs.append(h("a", { href: Assay.href("run", state.run, "nodes") }, "Nodes"));
+    if (view.of_service && !Assay.exported) tabs.append(h("a", { href: "#/service" }, "Service"));
     const copied = h("div");
     if (Assay.exported) Assay.load("export").then((found) => fill(copied, h("p", { class: "note" }, found.note)), () => {});
     fill(page.root, state.head, tabs, copied, state.cards, note, state.groups,

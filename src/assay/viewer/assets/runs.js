@@ -45,7 +45,8 @@
     const heads = ["Select", "Run", "State", "Created", "Attempts", "Outcomes", "Tasks", "Agents and models"];
     fill(page.root,
       h("div", { class: "head" }, h("h1", null, "Runs"), h("p", { class: "facts" }, data.store === null ? null : h("span", null, "in the store ", h("bdi", null, line(data.store)))),
-        Assay.exported ? null : h("p", { class: "facts" }, h("a", { href: "#/ledgers" }, "Skills and searches"))),
+        Assay.exported ? null : h("p", { class: "facts" }, h("a", { href: "#/ledgers" }, "Skills and searches"),
+          data.has_service ? h("a", { href: "#/service" }, "Rollout service") : null)),
       data.note ? h("p", { class: "note" }, data.note) : null,
       data.runs.length ? [
         h("div", { class: "tools" }, view.search, Assay.exported ? null : view.inside, view.states,

@@ -235,7 +235,7 @@ class MiniWobWorld:
         if self._tools is None:
             self._tools = tools = await self._open_page()
             self._version = tools.context.browser.version
-            tools.on_screen = self._show
+            tools.observer.on_screen = self._show
             try:
                 begin = _BEGIN.replace("SEED", f"'{self.seed}'").replace("LENGTH", str(EPISODE_MS))
                 tab = tools.context.current_tab()
@@ -247,7 +247,7 @@ class MiniWobWorld:
                     await tab.settle(frames=0)
                     await tab.read()
             except ActProblem as exc:
-                raise EnvironmentFailure(f"the page {self.options.page} could not be begun: {exc}") from exc
+                raise EnvironmentFailure(f"the page {self.options.page} could not be started: {exc}") from exc
         return self._tools
 
     def _page_key(self) -> PageKey:

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from assay.environments.services.database import RowChange
 from assay.environments.services.declaration import Action
+from assay.environments.services.net_changes import RowChange
 from assay.environments.services.plans import PlannedCall, is_for_agents, play_recorded, random_call
 from assay.environments.services.world import ServiceWorld
 

@@ -301,7 +301,7 @@ def _check_transition(machine: Machine, one: Transition, where: str) -> None:
         _require_value(machine.by_variable[name], value, where)
     for name in one.adds:
         if machine.by_variable[name].choices:
-            raise ValueError(f"{where}: {one.name} adds to {name}, which is no number")
+            raise ValueError(f"{where}: {one.name} adds to {name}, which is not a number")
     for need in one.needs:
         variable = machine.by_variable[need.variable]
         if (need.equals is None) is (need.least is None) or (need.least is not None and variable.choices):

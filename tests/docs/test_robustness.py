@@ -1,4 +1,4 @@
-"""The commands of the page on unkind worlds run as they are written, and its table names what there is."""
+"""The commands of the page on robustness run as they are written, and its table names what there is."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from assay.rollout import RunConfig
 from assay.rollout.attempt.disturbed_workspace import SANDBOX_DISTURBANCES
 from scripts.make_reference import ROOT, struct_docs
 
-PAGE = (ROOT / "docs" / "how-to" / "unkind-worlds.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "test-robustness.md").read_text()
 COMMANDS = re.findall(r"^\$ (.+)$", PAGE, re.MULTILINE)
 SWEEP = "family:services,app=bike_service.py:bikes,n=2,writes=1"
 
