@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from assay.analysis.actions import ActionReader
 from assay.analysis.judge import judge_integrity, judge_safety
 from assay.analysis.subject import Subject
 from assay.errors import StoreError
@@ -158,6 +159,16 @@ async def test_a_record_that_is_too_large_to_hold_is_left_to_the_audit(recorder:
     (card,) = audit_run(recorder.store.layout.root, "r", AuditConfig(dry_run=True)).cards
     assert card.integrity is not None
     assert card.integrity.status == "pass"
+
+
+async def test_a_step_that_cannot_be_read_holds_up_no_commit(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr(ActionReader, "add", fails)
+    await doubted(recorder, recorded(recorder, 2))
 
 
 async def test_a_record_that_no_rule_can_read_is_not_trusted(

@@ -28,6 +28,7 @@ from assay.records import (
     ModelCall,
     ModelCalled,
     Noted,
+    Step,
     StepAdded,
     Trajectory,
     Verdict,
@@ -52,27 +53,36 @@ class LiveRecord:
         self._bodies: list[Body | _CallSummary] = []
         self._actions = ActionReader()
         self.bytes = 0
-        """Encoded size of what is held; more than `MOST_BYTES` if the record was dropped."""
-
-    @property
-    def dropped(self) -> bool:
-        return self.bytes > MOST_BYTES
+        """Encoded size of what is held."""
+        self.problem = ""
+        """The reason why the record was dropped; empty if it was not."""
 
     def add_committed(self, body: Body, raw: bytes, _: str) -> None:
-        """Adds an event that was committed; a store's watcher."""
-        if self.bytes > MOST_BYTES:
+        """Adds an event that was committed; a store's watcher, which raises nothing: others wait for the commit."""
+        if self.problem:
             return
         if isinstance(body, ModelCalled):
             self._bodies.append(_summarize_call(body.call))
             return
         if isinstance(body, StepAdded):
-            self._actions.add(body.step)
+            self._read(body.step)
         elif isinstance(body, Noted) and body.name == CALL_BEGUN:
             return
-        self.bytes += len(raw)
         self._bodies.append(body)
+        self.bytes += len(raw)
         if self.bytes > MOST_BYTES:
-            self._bodies, self._actions = [], ActionReader()
+            self._drop(f"more than {MOST_BYTES >> 20} MiB: `assay audit` judges so long a record")
+
+    def _read(self, step: Step) -> None:
+        try:
+            with boundary(VerifierError, "reading a step"):
+                self._actions.add(step)
+        except BoundaryError as exc:
+            self._drop(str(exc)[:500])
+
+    def _drop(self, problem: str) -> None:
+        self.problem = problem
+        self._bodies, self._actions = [], ActionReader()
 
     def subject(self, recorder: Recorder, end: AttemptEnded) -> Subject:
         """Returns the record with its end as the rules' subject."""
@@ -117,8 +127,8 @@ async def judge_record(recorder: Recorder, record: LiveRecord, end: AttemptEnded
         StoreError: The record cannot be written.
     """
     await recorder.commit()
-    if record.dropped:
-        _add_unjudged(recorder, f"more than {MOST_BYTES >> 20} MiB: `assay audit` judges so long a record")
+    if record.problem:
+        _add_unjudged(recorder, record.problem)
         return
     try:
         with boundary(VerifierError, "judging the record"):
