@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.analysis.actions import ActionReader
-from assay.analysis.judge import judge_integrity, judge_safety
+from assay.analysis.judge import Assessment, judge_integrity, judge_safety
 from assay.analysis.subject import Subject
 from assay.errors import StoreError
 from assay.records import (
@@ -33,7 +34,7 @@ from assay.records import (
 )
 from assay.rollout.audit import live
 from assay.rollout.audit.config import AuditConfig
-from assay.rollout.audit.live import MOST_BYTES, LiveRecord, judge_record
+from assay.rollout.audit.live import MOST_BYTES, MOST_INLINE_BYTES, LiveRecord, judge_record
 from assay.rollout.audit.stored import audit_run, subject_of
 from assay.rollout.recording.recorder import Recorder
 from assay.store import RunStore
@@ -137,6 +138,26 @@ async def test_a_long_record_gets_its_verdict(recorder: Recorder) -> None:
     await judge_record(recorder, record, END)
     recorder.flush()
     assert [v.check for v in recorder.store.trajectory("t@0.0").verdicts] == ["integrity"]
+
+
+@pytest.mark.parametrize("length", [10, MOST_INLINE_BYTES])
+async def test_a_large_record_does_not_hold_up_the_event_loop(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    threads: list[int] = []
+
+    def judges(*_: object) -> Assessment:
+        threads.append(threading.get_ident())
+        return Assessment((), ())
+
+    monkeypatch.setattr(live, "_judge", judges)
+    record = recorded(recorder, 2)
+    told = [{"role": "tool", "tool_call_id": "t1", "content": "x" * length}]
+    recorder.store.append(
+        recorder.chain, [ModelCalled(ModelCall("c1", "openai-chat", "m", {"messages": told}, None))]
+    )
+    await judge_record(recorder, record, END)
+    assert (threads == [threading.get_ident()]) == (length == 10)
 
 
 async def doubted(recorder: Recorder, record: LiveRecord) -> Trajectory:

@@ -19,6 +19,7 @@ from assay.analysis.actions import ActionReader
 from assay.analysis.judge import INTEGRITY, Assessment, judge_integrity, judge_safety, rules
 from assay.analysis.subject import Subject
 from assay.errors import BoundaryError, VerifierError, boundary
+from assay.gateway.call_tree import content_text
 from assay.records import (
     GENESIS,
     Actor,
@@ -44,6 +45,9 @@ MOST_BYTES: Final = 256 << 20
 MOST_INLINE: Final = 300
 """Steps up to which a record is judged on the event loop, at 0.1 ms a step; a longer one in a thread."""
 
+MOST_INLINE_BYTES: Final = 2 << 20
+"""The same in bytes: the steps of a hostile agent have any length."""
+
 
 class LiveRecord:
     """Events of an attempt under way, as far as rules read them: of model calls only the results of tools."""
@@ -53,7 +57,7 @@ class LiveRecord:
         self._bodies: list[Body | _CallSummary] = []
         self._actions = ActionReader()
         self.bytes = 0
-        """Encoded size of what is held."""
+        """Size of what is held: events as they are encoded, and the texts of results."""
         self.problem = ""
         """The reason why the record was dropped; empty if it was not."""
 
@@ -62,14 +66,16 @@ class LiveRecord:
         if self.problem:
             return
         if isinstance(body, ModelCalled):
-            self._bodies.append(_summarize_call(body.call))
-            return
-        if isinstance(body, StepAdded):
-            self._read(body.step)
+            summary = _summarize_call(body.call)
+            self._bodies.append(summary)
+            self.bytes += sum(len(content_text(message.get("content"))) for message in summary.results)
         elif isinstance(body, Noted) and body.name == CALL_BEGUN:
             return
-        self._bodies.append(body)
-        self.bytes += len(raw)
+        else:
+            if isinstance(body, StepAdded):
+                self._read(body.step)
+            self._bodies.append(body)
+            self.bytes += len(raw)
         if self.bytes > MOST_BYTES:
             self._drop(f"more than {MOST_BYTES >> 20} MiB: `assay audit` judges so long a record")
 
@@ -132,7 +138,7 @@ async def judge_record(recorder: Recorder, record: LiveRecord, end: AttemptEnded
         return
     try:
         with boundary(VerifierError, "judging the record"):
-            if recorder.steps <= MOST_INLINE:
+            if recorder.steps <= MOST_INLINE and record.bytes <= MOST_INLINE_BYTES:
                 findings, verdicts = _judge(recorder, record, end)
             else:  # the loop serves other attempts meanwhile
                 findings, verdicts = await asyncio.to_thread(_judge, recorder, record, end)
