@@ -14,8 +14,8 @@ import aiohttp
 import pytest
 
 from assay.errors import LimitReached, ProviderError
-from assay.gateway.dialects.openai_chat import OpenAIChat
 from assay.gateway.backends.scripted import Reply, ScriptedBackend, ScriptedCall, ScriptedError
+from assay.gateway.dialects.openai_chat import OpenAIChat
 from assay.gateway.interface import Exchange, ModelRequest
 from assay.gateway.model import PlainModel
 from assay.gateway.server import Gateway, GatewayOptions

@@ -153,9 +153,7 @@ async def test_a_large_record_does_not_hold_up_the_event_loop(
     monkeypatch.setattr(live, "_judge", judges)
     record = recorded(recorder, 2)
     told = [{"role": "tool", "tool_call_id": "t1", "content": "x" * length}]
-    recorder.store.append(
-        recorder.chain, [ModelCalled(ModelCall("c1", "openai-chat", "m", {"messages": told}, None))]
-    )
+    recorder.store.append(recorder.chain, [ModelCalled(ModelCall("c1", "openai-chat", "m", {"messages": told}, None))])
     await judge_record(recorder, record, END)
     assert (threads == [threading.get_ident()]) == (length == 10)
 
