@@ -1,6 +1,6 @@
 """Entropy-branched search where best-first leaves room to be better (results: `docs/experiments/search.md`).
 
-In `experiments.search --record` best-first by novelty passed every task of `maze` within 300 acts, so that no search
+In `experiments.search --entropy` best-first by novelty passed every task of `maze` within 300 acts, so that no search
 could pass 10 points more. Here an attempt in `maze` has 30 acts, the median that best-first by novelty needed in a
 pilot (seed 9, 60 tasks: 31, rounded); the other worlds keep their 300, within which it passed about half of the tasks.
 
@@ -13,9 +13,7 @@ least 10 points more than best-first by novelty in two of three worlds.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import tempfile
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -27,6 +25,7 @@ from assay.settings import Settings
 
 from ._paired import mean_cell, range_cell
 from ._results import Bar, Recording, Table
+from ._running import make_parser, open_recording, open_store
 from .combinators import Arm, Cell, run_arm
 
 SEEDS, TASKS, LEARNT_ACTS, GAIN = (21, 22, 23, 24, 25), 24, 300, 0.10
@@ -110,24 +109,19 @@ def make_bar(found: dict[str, dict[str, list[Cell]]]) -> Bar:
     return Bar(bar, ", ".join(shown), sum(one >= GAIN for one in gains) >= 2)
 
 
-async def run_all(recording: Recording) -> None:
+async def run_all(settings: Settings, recording: Recording) -> None:
     """Runs all worlds."""
-    with tempfile.TemporaryDirectory() as scratch:
-        settings = msgspec.structs.replace(Settings.from_environment(), store=Path(scratch))
-        found = {world: await run_world(world, recording.seeds, settings) for world in WORLDS}
+    found = {world: await run_world(world, recording.seeds, settings) for world in WORLDS}
     tables = {world.partition(",")[0]: make_table(cells) for world, cells in found.items()}
     recording.write(tables, [make_bar(found)])
 
 
 def main() -> None:
     """Runs the experiment."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS), help="run only these")
-    parser.add_argument("--record", action="store_true", help="writes experiments/results")
-    given = parser.parse_args()
-    command = "python -m experiments.entropy_budgets --record"
-    recording = Recording("entropy-budgets", command, given.seeds, __doc__ or "", enabled=given.record, planned=SEEDS)
-    asyncio.run(run_all(recording))
+    given = make_parser(__doc__, seeds=SEEDS).parse_args()
+    recording = open_recording("entropy-budgets", "entropy_budgets", given, __doc__, SEEDS)
+    with open_store(given.store) as settings:
+        asyncio.run(run_all(settings, recording))
 
 
 if __name__ == "__main__":

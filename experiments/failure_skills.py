@@ -20,26 +20,23 @@ placebo.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-import msgspec
-
 from assay.learning.skills.evidence import distil_from_runs, unresolved_claims
 from assay.learning.skills.failure_rules import failure_of
 from assay.learning.skills.folder import SKILL_FILE, SkillFolder, validate_skill
 from assay.learning.skills.placebo import make_placebo
-from assay.rollout import RunConfig, Tally, start_run
+from assay.learning.trainer.rollouts import complete_run
+from assay.rollout import RunConfig
 from assay.settings import Settings
-from assay.store import RunStore, final_rows
 
 from ._paired import mean_cell, range_cell
 from ._results import Bar, Recording, Table
+from ._running import make_parser, open_recording, open_store
 
 WORLD = Path(__file__).with_name("_stiff_world.py").resolve()
 OPTIONS = "rooms=3,locks=1"
@@ -59,16 +56,14 @@ async def make_attempts(settings: Settings, name: str, n: int, seed: int, skill:
     options: dict[str, object] = {}
     if skill is not None:
         folder = settings.store / "folders" / name
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / SKILL_FILE).write_bytes(skill.files[SKILL_FILE])
         options["skill"] = str(folder)
     config = RunConfig(
         tasks=(f"family:{WORLD}:StiffTasks,n={n},{OPTIONS},seed={seed}",), agent=f"{WORLD}:Reader",
         agent_options=options, run=name, seed=seed, allow_task_code=True,
     )  # fmt: skip
-    await start_run(config, settings, Tally())
-    with RunStore.open(settings.store, name) as store:
-        rows = sorted(final_rows(store.attempts()), key=lambda row: row.task)
+    rows = sorted(await complete_run(config, settings), key=lambda row: row.task)
     return [Outcome(float(row.outcome == "pass"), row.steps) for row in rows]
 
 
@@ -124,26 +119,21 @@ def report(found: Sequence[dict[str, list[Outcome]]], recording: Recording) -> N
     recording.write({"arms": Table(["arm", "passed", "by seed", "gain over none [95%]", "turns"], rows)}, bars)
 
 
-async def run_all(recording: Recording) -> None:
-    """Runs all seeds, in a store that is thrown away."""
+async def run_all(settings: Settings, recording: Recording) -> None:
+    """Runs all seeds."""
     found = []
-    with tempfile.TemporaryDirectory() as scratch:
-        settings = msgspec.structs.replace(Settings.from_environment(), store=Path(scratch))
-        for seed in recording.seeds:
-            found.append(await run_seed(seed, settings))
-            print(seed, {arm: round(pass_rate(one), 3) for arm, one in found[-1].items()}, flush=True)
+    for seed in recording.seeds:
+        found.append(await run_seed(seed, settings))
+        print(seed, {arm: round(pass_rate(one), 3) for arm, one in found[-1].items()}, flush=True)
     report(found, recording)
 
 
 def main() -> None:
     """Runs the experiment."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS), help="run only these")
-    parser.add_argument("--record", action="store_true", help="writes experiments/results")
-    given = parser.parse_args()
-    command = "python -m experiments.failure_skills --record"
-    recording = Recording("failure-skills", command, given.seeds, __doc__ or "", enabled=given.record, planned=SEEDS)
-    asyncio.run(run_all(recording))
+    given = make_parser(__doc__, seeds=SEEDS).parse_args()
+    recording = open_recording("failure-skills", "failure_skills", given, __doc__, SEEDS)
+    with open_store(given.store) as settings:
+        asyncio.run(run_all(settings, recording))
 
 
 if __name__ == "__main__":

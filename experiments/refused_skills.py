@@ -20,13 +20,10 @@ its own. No placebo arm: no cause of a refusal needs one.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import functools
 import random
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -41,6 +38,7 @@ from assay.settings import Settings
 from assay.tasks import find_tasks
 
 from ._results import Bar, Recording, Table
+from ._running import make_parser, open_recording, open_store
 from .repair_priors import PACKAGES, count_factors, make_faults, write_priors
 
 BUDGET, ALPHA, HARM_ATTEMPTS = 20, 0.0125, 3
@@ -161,21 +159,17 @@ def _trial_cells(trial: TrialRecord) -> list[str]:
 
 def main() -> None:
     """Runs the trials."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__, seeds=SEEDS)
     parser.add_argument("folder", help="task folders, as `assay demo` makes them")
-    parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS), help="run only these")
-    parser.add_argument("--record", action="store_true", help="writes experiments/results")
     given = parser.parse_args()
-    command = f"python -m experiments.refused_skills {given.folder} --store STORE --record"
-    recording = Recording("refused-skills", command, given.seeds, __doc__ or "", enabled=given.record, planned=SEEDS)
-    with tempfile.TemporaryDirectory() as scratch:
-        found = {}
+    words = f"refused_skills {given.folder} --store STORE"
+    recording = open_recording("refused-skills", words, given, __doc__, SEEDS)
+    found = {}
+    with open_store(given.store) as settings:
         for seed in recording.seeds:
-            store = (given.store or Path(scratch)) / str(seed)
-            settings = msgspec.structs.replace(Settings.from_environment(), store=store)
-            found[seed] = try_skills(given.folder, seed, settings)
-        report(found, recording)
+            own = msgspec.structs.replace(settings, store=settings.store / str(seed))
+            found[seed] = try_skills(given.folder, seed, own)
+    report(found, recording)
 
 
 if __name__ == "__main__":

@@ -14,10 +14,8 @@ it is large. An earlier run had two searches, of every second task, and neither 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import random
-import tempfile
 from pathlib import Path
 
 import msgspec
@@ -27,6 +25,8 @@ from assay.learning.evolution.recipe import EvolveRecipe
 from assay.settings import Settings
 
 from ._results import Recording, Table
+from ._running import make_parser, open_recording, open_store
+from .evolution import decision_cells
 
 SEEDS = (1, 2, 3, 4, 5)
 BASE = {"budget": 20, "batch": 20, "cpu_s": 3.0}
@@ -51,10 +51,7 @@ def report(found: list[EvolveReport], recording: Recording) -> None:
     searches, candidates = [], []
     for one in found:
         changed = ", ".join(f"{k}={v}" for k, v in one.winner.items() if one.base.get(k) != v) or "the base"
-        held = "-" if one.held_out is None else f"{one.held_out[0]:.3f} to {one.held_out[1]:.3f}"
-        decision = "accepted" if one.accepted else "refused"
-        claimed = f"{one.claimed[0]:.3f} to {one.claimed[1]:.3f}"
-        searches.append([one.name, changed, claimed, held, decision])
+        searches.append([one.name, changed, *decision_cells(one)])
         for candidate in one.candidates:
             options = f"batch {candidate.options['batch']}, cpu_s {candidate.options['cpu_s']:g}"
             candidates.append([one.name, options, f"{candidate.rate:.3f}"])
@@ -63,26 +60,23 @@ def report(found: list[EvolveReport], recording: Recording) -> None:
     recording.write(tables | {"candidates": Table(["search", "configuration", "on its tasks"], candidates)})
 
 
-async def run(folder: Path, store: Path, recording: Recording) -> None:
+async def run(folder: Path, settings: Settings, recording: Recording) -> None:
     """Makes all searches; each has a store of its own, because their tasks overlap."""
     found = []
     for seed in recording.seeds:
-        settings = msgspec.structs.replace(Settings.from_environment(), store=store / str(seed))
-        found.append(await evolve(make_recipe(folder, seed), settings, lambda text: print(text, flush=True)))
+        own = msgspec.structs.replace(settings, store=settings.store / str(seed))
+        found.append(await evolve(make_recipe(folder, seed), own, lambda text: print(text, flush=True)))
     report(found, recording)
 
 
 def main() -> None:
     """Runs the experiment."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__, seeds=SEEDS)
     parser.add_argument("folder", type=Path, help="task folders, as `assay demo` makes them")
-    parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")
-    parser.add_argument("--record", action="store_true", help="writes experiments/results")
     given = parser.parse_args()
-    command = f"python -m experiments.repair_evolution {given.folder} --record"
-    recording = Recording("repair-evolution", command, SEEDS, __doc__ or "", enabled=given.record)
-    with tempfile.TemporaryDirectory() as scratch:
-        asyncio.run(run(given.folder, given.store or Path(scratch), recording))
+    recording = open_recording("repair-evolution", f"repair_evolution {given.folder}", given, __doc__, SEEDS)
+    with open_store(given.store) as settings:
+        asyncio.run(run(given.folder, settings, recording))
 
 
 if __name__ == "__main__":
