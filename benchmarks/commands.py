@@ -55,8 +55,8 @@ MAKING = ("--kind", "operator", "--kind", "combination", "--kind", "feature", "-
 """Options of the demo. This version also judges apart, by `JUDGED_APART`."""
 JUDGED_APART = ("--separation-mutants", "8")
 FIRST_MEASURED = {MADE: 3.9, QUICKLY: 6.7, ADMITTED: 32.3}
-"""A third of the CPU seconds a task that the earlier version (`BEFORE`) was first measured to take: "Commands on large
-runs" in `docs/benchmarks.md`."""
+"""A third of the CPU seconds a task that the earlier version (`BEFORE`) was first measured to take:
+`docs/benchmarks.md`, "Commands on large runs"."""
 
 
 class Size(NamedTuple):

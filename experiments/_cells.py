@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from assay.learning.improve import ImproveReport, improve
+from assay.learning.improve import improve
+from assay.learning.trainer.improve_report import ImproveReport
 from assay.learning.trainer.options import ModelOptions, OptimiserOptions, SftOptions
 from assay.learning.trainer.recipe import (
     DemonstrationOptions,

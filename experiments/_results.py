@@ -151,7 +151,14 @@ def _block(name: str, title: str, results: Path) -> str:
         words = {"met": "Met", "missed": "**Missed**", "not decided": "**Not decided**"}
         return "\n".join(f"- {words[one.verdict]}: {one.bar}: {one.measured}." for one in found.bars)
     if title == "run":
-        seeds, left = ", ".join(map(str, found.seeds)), sorted(set(found.planned) - set(found.seeds))
-        seeds += f" (planned and not run: {', '.join(map(str, left))})" if left else ""
+        seeds, left = _list_seeds(found.seeds), sorted(set(found.planned) - set(found.seeds))
+        seeds += f" (planned and not run: {_list_seeds(left)})" if left else ""
         return f"Commit `{found.commit[:8]}`, seeds {seeds}: `{found.command}`."
     return render_table(found.tables[title])
+
+
+def _list_seeds(seeds: Sequence[int]) -> str:
+    first, last = seeds[0], seeds[-1]
+    if len(seeds) > 5 and list(seeds) == list(range(first, last + 1)):
+        return f"{first} to {last}"
+    return ", ".join(map(str, seeds))

@@ -20,21 +20,26 @@ __all__ = ["make_parser", "open_recording", "open_store", "run_outcomes"]
 
 
 def make_parser(
-    doc: str | None, parts: Sequence[str] = (), seeds: Sequence[int] = (), *, store: bool = True, record: bool = True
+    doc: str | None,
+    parts: Sequence[str] = (),
+    seeds: Sequence[int] | None = None,
+    *,
+    store: bool = True,
+    record: bool = True,
 ) -> argparse.ArgumentParser:
     """Returns a parser with what an experiment has of `PART`, `--seeds`, `--store` and `--record`.
 
     Args:
         doc: The module's docstring.
         parts: Parts of which one is chosen.
-        seeds: Seeds of the plan, the default of `--seeds`; without any there is no such option.
+        seeds: Seeds of the plan, the default of `--seeds`; empty where other options decide them. None: no such option.
         store: The experiment makes runs.
         record: It has a committed result.
     """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     if parts:
         parser.add_argument("part", choices=list(parts))
-    if seeds:
+    if seeds is not None:
         parser.add_argument("--seeds", type=int, nargs="+", default=list(seeds), help="default: those of the plan")
     if store:
         parser.add_argument("--store", type=Path, help="where the runs are kept; default: a temporary folder")

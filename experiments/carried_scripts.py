@@ -19,8 +19,8 @@ from assay.rollout import RunConfig, Tally
 from assay.rollout.rejudge.config import ReplayConfig
 from assay.rollout.rejudge.replay import ReplayResult, replay
 from assay.settings import Settings
-from assay.statistics import mean_interval
 
+from ._paired import rate_cell
 from ._results import Table
 from ._running import make_parser, open_recording, open_store
 
@@ -74,12 +74,6 @@ def _read(source: str, theme: int, one: ReplayResult) -> Carried:
     return Carried(source, one.attempt, theme, float(now == "pass"), None)
 
 
-def _rate(values: list[float]) -> str:
-    interval = mean_interval(values)
-    ends = "" if interval is None else f" [{interval.low:.3f}, {interval.high:.3f}]"
-    return f"{fmean(values):.3f}{ends}"
-
-
 def describe_looks(theme: Theme, home: Theme) -> str:
     """Returns the parts of the looks that change acts and differ from those of the recordings."""
     parts = theme._asdict()
@@ -95,7 +89,7 @@ def make_tables(found: dict[str, list[Carried]]) -> dict[str, Table]:
             scripts.setdefault((one.source, one.attempt), []).append(one.passed)
         shares = [one.matched for one in carried if one.matched is not None]
         matched = f"{fmean(shares):.3f}" if shares else "-"
-        rows.append([arm, str(len(carried)), _rate([fmean(some) for some in scripts.values()]), matched])
+        rows.append([arm, str(len(carried)), rate_cell([fmean(some) for some in scripts.values()]), matched])
     looks = []
     for theme in THEMES:
         cells = [fmean(one.passed for one in found[arm] if one.theme == theme) for arm in ARMS]

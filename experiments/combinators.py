@@ -25,7 +25,7 @@ from assay.records import Limits
 from assay.rollout import RunConfig
 from assay.settings import Settings
 from assay.store import AttemptRow, RunStore
-from experiments._paired import mean_cell, range_cell
+from experiments._paired import gain_cells, mean_cell, task_means
 from experiments._results import Table
 from experiments._running import make_parser, open_recording, open_store
 
@@ -119,27 +119,11 @@ def _add(cell: Cell, seed: int, row: AttemptRow, store: RunStore) -> None:
                 cell.said[key] = float(said[-1])
 
 
-def _by_task(cell: dict[tuple[int, str], float]) -> dict[str, float]:
-    tasks: dict[str, list[float]] = {}
-    for (_, task), value in cell.items():
-        tasks.setdefault(task, []).append(value)
-    return {task: fmean(values) for task, values in tasks.items()}
-
-
-def _gain(cell: Cell, base: Cell) -> list[str]:
-    """Returns the mean difference in success with its interval over tasks, and its range over seeds."""
-    one, other = _by_task(cell.passed), _by_task(base.passed)
-    differences = [one[task] - other[task] for task in one]
-    seeds = sorted({seed for seed, _ in cell.passed})
-    by_seed = [fmean(cell.passed[key] - base.passed[key] for key in cell.passed if key[0] == seed) for seed in seeds]
-    return [mean_cell(differences), range_cell(by_seed)]
-
-
 def make_table(arms: Sequence[tuple[Arm, Cell]]) -> Table:
     """Returns the table of success and cost; the first arm is the base."""
     rows, base = [], arms[0][1]
     for arm, cell in arms:
-        gain = ["-", "-"] if cell is base else _gain(cell, base)
+        gain = gain_cells(cell.passed, base.passed)
         rows.append([arm.label, f"{fmean(cell.passed.values()):.3f}", *gain, f"{fmean(cell.turns.values()):.1f}"])
     return Table(["arm", "passed", "gain over the agent [95%]", "by seed", "turns"], rows)
 
@@ -160,7 +144,7 @@ async def _overfit(settings: Settings, seeds: Sequence[int]) -> dict[str, Table]
         cell = await run_arm(arm, f"family:grid,n={TASKS},size=4,seed=11", seeds, settings)
         gaps = {key: cell.said[key] - cell.passed[key] for key in cell.passed}
         said, passed = fmean(cell.said.values()), fmean(cell.passed.values())
-        rows.append([str(tries), f"{said:.3f}", f"{passed:.3f}", mean_cell(list(_by_task(gaps).values()))])
+        rows.append([str(tries), f"{said:.3f}", f"{passed:.3f}", mean_cell(list(task_means(gaps).values()))])
     return {"tries": Table(["tries", "judge says", "verified", "gap [95%]"], rows)}
 
 

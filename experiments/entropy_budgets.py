@@ -1,6 +1,6 @@
 """Entropy-branched search where best-first leaves room to be better (results: `docs/experiments/search.md`).
 
-In `experiments.search --record` best-first by novelty passed every task of `maze` within 300 acts, so that no search
+In `experiments.search --entropy` best-first by novelty passed every task of `maze` within 300 acts, so that no search
 could pass 10 points more. Here an attempt in `maze` has 30 acts, the median that best-first by novelty needed in a
 pilot (seed 9, 60 tasks: 31, rounded); the other worlds keep their 300, within which it passed about half of the tasks.
 

@@ -88,14 +88,11 @@ async def _null(seed: int, settings: Settings) -> EvolveReport:
     return await evolve(_recipe("null", seed, base={"draw": 0}, space={"draw": list(range(10))}, **fields), settings)
 
 
-def change_cell(rates: tuple[float, float] | None) -> str:
-    """Returns the rates of the present configuration and of the winner, as `0.167 to 0.800`."""
-    return "-" if rates is None else f"{rates[0]:.3f} to {rates[1]:.3f}"
-
-
 def decision_cells(found: EvolveReport) -> list[str]:
-    """Returns what the search claimed, what the gate measured on held-out tasks, and its decision."""
-    return [change_cell(found.claimed), change_cell(found.held_out), "accepted" if found.accepted else "refused"]
+    """Returns what the search claimed of the present configuration and the winner, as `0.167 to 0.800`, what the gate
+    measured on held-out tasks, and its decision."""
+    rates = ("-" if one is None else f"{one[0]:.3f} to {one[1]:.3f}" for one in (found.claimed, found.held_out))
+    return [*rates, "accepted" if found.accepted else "refused"]
 
 
 def _winner(found: EvolveReport) -> str:
@@ -131,9 +128,7 @@ PARTS = {"options": (_options, range(1, 6)), "value": (_value, range(1, 6)), "nu
 
 def main() -> None:
     """Runs one part for each seed."""
-    parser = make_parser(__doc__, list(PARTS))
-    parser.add_argument("--seeds", type=int, nargs="+", help="default: those of the plan")
-    given = parser.parse_args()
+    given = make_parser(__doc__, list(PARTS), ()).parse_args()
     run, seeds = PARTS[given.part]
     recording = open_recording(f"evolution-{given.part}", f"evolution {given.part}", given, __doc__, seeds)
     found = []

@@ -21,11 +21,10 @@ from assay.learning.trainer.rollouts import complete_run
 from assay.records import Limits
 from assay.rollout import RunConfig
 from assay.settings import Settings
-from assay.statistics import mean_interval
 from assay.store import RunStore, final_rows
 from assay.synthesis.sites.family import SiteTasks
 
-from ._paired import mean_cell
+from ._paired import mean_cell, rate_cell
 from ._results import Table
 from ._running import make_parser, open_recording, open_store
 
@@ -95,12 +94,6 @@ async def measure(settings: Settings) -> dict[str, Outcomes]:
     return found
 
 
-def _rate(passed: list[float]) -> str:
-    interval = mean_interval(passed)
-    ends = "" if interval is None else f" [{interval.low:.3f}, {interval.high:.3f}]"
-    return f"{fmean(passed):.3f}{ends}"
-
-
 def make_table(found: dict[str, Outcomes]) -> Table:
     """Returns the arms, against none."""
     rows, none = [], found["none"]
@@ -111,7 +104,7 @@ def make_table(found: dict[str, Outcomes]) -> Table:
         by_seed = [fmean(one[0] for task, one in outcomes.items() if task[0] == seed) for seed in SEEDS]
         shown = ["-", "-"] if outcomes is none else [mean_cell(gains), mean_cell(acts, ACTS, 1)]
         mean_acts, seeds = f"{fmean(o[1] for o in outcomes.values()):.1f}", ", ".join(f"{one:.2f}" for one in by_seed)
-        rows.append([arm, str(len(outcomes)), _rate(passed), shown[0], mean_acts, shown[1], seeds])
+        rows.append([arm, str(len(outcomes)), rate_cell(passed), shown[0], mean_acts, shown[1], seeds])
     columns = ["memory", "tasks", "success [95%]", "success minus none [95%]", "acts", "acts minus none [95%]"]
     return Table([*columns, "success by seed"], rows)
 

@@ -68,7 +68,8 @@ def search_all(passes: Passes) -> Search:
 def draw_passes(effects: Sequence[float], draw: np.random.Generator) -> Passes:
     """Returns passes of candidates at tasks, whose rates leave room for the largest effect."""
     rates = draw.uniform(0, 1 - max(effects), TASKS)
-    return (draw.random((len(effects), TASKS)) < rates + np.array(effects)[:, None]).astype(np.int64)
+    passed: Passes = (draw.random((len(effects), TASKS)) < rates + np.array(effects)[:, None]).astype(np.int64)
+    return passed
 
 
 def make_table(races: int) -> Table:

@@ -162,10 +162,14 @@ def main() -> None:
     parser = make_parser(__doc__, seeds=SEEDS)
     parser.add_argument("folder", help="task folders, as `assay demo` makes them")
     given = parser.parse_args()
-    recording = open_recording("refused-skills", f"refused_skills {given.folder} --store STORE", given, __doc__, SEEDS)
+    words = f"refused_skills {given.folder} --store STORE"
+    recording = open_recording("refused-skills", words, given, __doc__, SEEDS)
+    found = {}
     with open_store(given.store) as settings:
-        stores = {seed: msgspec.structs.replace(settings, store=settings.store / str(seed)) for seed in recording.seeds}
-        report({seed: try_skills(given.folder, seed, one) for seed, one in stores.items()}, recording)
+        for seed in recording.seeds:
+            own = msgspec.structs.replace(settings, store=settings.store / str(seed))
+            found[seed] = try_skills(given.folder, seed, own)
+    report(found, recording)
 
 
 if __name__ == "__main__":

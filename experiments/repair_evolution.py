@@ -26,6 +26,7 @@ from assay.settings import Settings
 
 from ._results import Recording, Table
 from ._running import make_parser, open_recording, open_store
+from .evolution import decision_cells
 
 SEEDS = (1, 2, 3, 4, 5)
 BASE = {"budget": 20, "batch": 20, "cpu_s": 3.0}
@@ -50,10 +51,7 @@ def report(found: list[EvolveReport], recording: Recording) -> None:
     searches, candidates = [], []
     for one in found:
         changed = ", ".join(f"{k}={v}" for k, v in one.winner.items() if one.base.get(k) != v) or "the base"
-        held = "-" if one.held_out is None else f"{one.held_out[0]:.3f} to {one.held_out[1]:.3f}"
-        decision = "accepted" if one.accepted else "refused"
-        claimed = f"{one.claimed[0]:.3f} to {one.claimed[1]:.3f}"
-        searches.append([one.name, changed, claimed, held, decision])
+        searches.append([one.name, changed, *decision_cells(one)])
         for candidate in one.candidates:
             options = f"batch {candidate.options['batch']}, cpu_s {candidate.options['cpu_s']:g}"
             candidates.append([one.name, options, f"{candidate.rate:.3f}"])
@@ -66,8 +64,8 @@ async def run(folder: Path, settings: Settings, recording: Recording) -> None:
     """Makes all searches; each has a store of its own, because their tasks overlap."""
     found = []
     for seed in recording.seeds:
-        of_seed = msgspec.structs.replace(settings, store=settings.store / str(seed))
-        found.append(await evolve(make_recipe(folder, seed), of_seed, lambda text: print(text, flush=True)))
+        own = msgspec.structs.replace(settings, store=settings.store / str(seed))
+        found.append(await evolve(make_recipe(folder, seed), own, lambda text: print(text, flush=True)))
     report(found, recording)
 
 

@@ -171,8 +171,7 @@ def _gain_bar(bar: str, gains: dict[str, float], least: float) -> Bar:
 
 def main() -> None:
     """Runs all worlds."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--seeds", type=int, nargs="+", help="default: those of the plan")
+    parser = make_parser(__doc__, seeds=())
     parser.add_argument("--worlds", nargs="+", choices=[one.partition(",")[0] for one in WORLDS])
     parser.add_argument("--entropy", action="store_true", help="the arms of entropy-branched search")
     given = parser.parse_args()

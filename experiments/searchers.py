@@ -23,10 +23,9 @@ from assay.analysis.evidence_graph import EvidenceGraph, build_evidence_graph
 from assay.environments.worlds.opening import needed_facts
 from assay.records import Trajectory
 from assay.settings import Settings
-from assay.statistics import mean_interval
 from assay.tasks import find_tasks
 
-from ._paired import mean_cell, range_cell
+from ._paired import mean_cell, range_cell, rate_cell
 from ._results import Bar, Table
 from ._running import make_parser, open_recording, open_store
 from .teams import make_trajectories
@@ -99,14 +98,12 @@ def make_table(cells: Cells, budget: str) -> Table:
         for size in SIZES:
             seeds = cells[budget, way, size]
             mine = _flat(seeds)
-            interval = mean_interval(_task_means(seeds))
-            ends = "" if interval is None else f" [{interval.low:.3f}, {interval.high:.3f}]"
             gains = [a - b for a, b in zip(_task_means(seeds), _task_means(cells[budget, way, SIZES[0]]), strict=True)]
             finds = sum(one.finds for one in mine)
             rows.append(
                 [
                     f"{way}, {size}",
-                    f"{fmean(one.coverage for one in mine):.3f}{ends}",
+                    rate_cell(_task_means(seeds)),
                     "-" if mine is base or size == SIZES[0] else mean_cell(gains),
                     range_cell([fmean(one.coverage for one in several) for several in seeds], ""),
                     f"{sum(one.repeated for one in mine) / finds:.3f}" if finds else "-",

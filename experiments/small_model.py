@@ -273,9 +273,7 @@ PARTS: dict[str, tuple[Run, Callable[[Any, Recording], None], Sequence[int]]] = 
 
 def main() -> None:
     """Runs one part for each seed."""
-    parser = make_parser(__doc__, list(PARTS))
-    parser.add_argument("--seeds", type=int, nargs="+", help="default: those of the plan")
-    given = parser.parse_args()
+    given = make_parser(__doc__, list(PARTS), ()).parse_args()
     run, report, seeds = PARTS[given.part]
     recording = open_recording(f"small-model-{given.part}", f"small_model {given.part}", given, __doc__, seeds)
     with open_store(given.store) as settings:

@@ -34,11 +34,10 @@ from assay.rollout import RunConfig, Tally
 from assay.rollout.rejudge.config import MarginalsConfig
 from assay.rollout.rejudge.marginals import Marginal, MarginalsReport, measure_marginals
 from assay.settings import Settings
-from assay.statistics import mean_interval
 from assay.store import RunStore
 from assay.tasks import find_tasks
 
-from ._paired import mean_cell, range_cell
+from ._paired import gain_cells, rate_cell, seed_gains, task_means
 from ._results import Bar, Recording, Table
 from ._running import make_parser, open_recording, open_store
 from .evolution import decision_cells
@@ -131,41 +130,32 @@ def _measures(made: Trajectory) -> dict[str, float]:
     }
 
 
-Cells = dict[tuple[int, str], dict[str, float]]
-"""Measures by seed and task."""
+Values = dict[tuple[int, str], float]
+"""One measure by seed and task."""
 
 
-async def _compare(arms: Sequence[Arm], settings: Settings, seeds: Sequence[int]) -> tuple[Table, dict[str, Cells]]:
-    """Returns the table of arms; the first is the base."""
-    cells: dict[str, Cells] = {}
+async def _compare(arms: Sequence[Arm], settings: Settings, seeds: Sequence[int]) -> tuple[Table, dict[str, Values]]:
+    """Returns the table of arms, of which the first is the base, and the passes of each arm."""
+    cells: dict[str, dict[str, Values]] = {}
     for arm in arms:
         cell = cells.setdefault(arm.label, {})
         for seed in seeds:
             for made in await make_trajectories(arm.label, TASKS, seed, settings, arm.agent, arm.options):
-                cell[seed, made.task] = _measures(made)
-    base, rows = cells[arms[0].label], []
+                for name, value in _measures(made).items():
+                    cell.setdefault(name, {})[seed, made.task] = value
+    base, rows = cells[arms[0].label]["passed"], []
     for label, cell in cells.items():
-        passed = mean_interval(list(_by_task(cell, "passed").values()))
-        assert passed is not None
-        gain = ["-", "-"]
-        if cell is not base:
-            gain = [mean_cell(_task_gains(cell, base)), range_cell(_seed_gains(cell, base))]
+        passed = rate_cell(list(task_means(cell["passed"]).values()))
         measures = (("stated", 3), ("acts", 1), ("messages", 1), ("turns", 1))
-        rows.append(
-            [
-                label,
-                f"{_mean(cell, 'passed'):.3f} [{passed.low:.3f}, {passed.high:.3f}]",
-                *gain,
-                *(f"{_mean(cell, name):.{digits}f}" for name, digits in measures),
-            ]
-        )
+        means = (f"{fmean(cell[name].values()):.{digits}f}" for name, digits in measures)
+        rows.append([label, passed, *gain_cells(cell["passed"], base), *means])
     columns = ["arm", "passed [95%]", f"over {arms[0].label} [95%]", "by seed", "rightly stated", "acts", "messages"]
-    return Table([*columns, "turns"], rows), cells
+    return Table([*columns, "turns"], rows), {label: cell["passed"] for label, cell in cells.items()}
 
 
 async def _channel(settings: Settings, recording: Recording) -> None:
-    table, cells = await _compare(ARMS, settings, recording.seeds)
-    gains = _seed_gains(cells[ARMS[1].label], cells[ARMS[0].label])
+    table, passed = await _compare(ARMS, settings, recording.seeds)
+    gains = seed_gains(passed[ARMS[1].label], passed[ARMS[0].label])
     shown = f"{fmean(gains):+.3f}, at least {min(gains):+.3f}"
     bar = Bar("a channel at least 30 points above none", f"{shown} in a seed", fmean(gains) >= 0.3)
     recording.write({"arms": table}, [bar])
@@ -174,27 +164,6 @@ async def _channel(settings: Settings, recording: Recording) -> None:
 async def _advice(settings: Settings, recording: Recording) -> None:
     table, _ = await _compare(ADVICE, settings, recording.seeds)
     recording.write({"arms": table})
-
-
-def _mean(cell: Cells, name: str) -> float:
-    return fmean(one[name] for one in cell.values())
-
-
-def _by_task(cell: Cells, name: str) -> dict[str, float]:
-    tasks: dict[str, list[float]] = {}
-    for (_, task), one in cell.items():
-        tasks.setdefault(task, []).append(one[name])
-    return {task: fmean(values) for task, values in tasks.items()}
-
-
-def _task_gains(cell: Cells, base: Cells) -> list[float]:
-    one, other = _by_task(cell, "passed"), _by_task(base, "passed")
-    return [one[task] - other[task] for task in one]
-
-
-def _seed_gains(cell: Cells, base: Cells) -> list[float]:
-    seeds = dict.fromkeys(seed for seed, _ in cell)
-    return [fmean(cell[key]["passed"] - base[key]["passed"] for key in cell if key[0] == seed) for seed in seeds]
 
 
 # An adviser on a budget.

@@ -209,7 +209,7 @@ WALLS = {
     "Remote peers over A2A": "assay.agents.a2a.server",
     "The tool layer": "assay.environments.workspace.toolchain",
     "The verifier's sandbox": "assay.verify.sanitise",
-    "Planted files": "assay.verify.planted",
+    "Planted files": "assay.verify.planted_files",
     "The check `script`": "assay.verify.script",
     "The check `pytest`": "assay.verify.pytest_check",
     "The stored record": "assay.store.audit",

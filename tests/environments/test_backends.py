@@ -117,13 +117,59 @@ async def test_a_snapshot_has_what_a_mapping_changed_after_a_digest(
     await box.close()
 
 
-@pytest.mark.parametrize("path", ["/../x", "/workspace/../../x", "x", "/workspace//x", "/etc/mtab/x"])
+@pytest.mark.parametrize("name", ["namespaces", "bubblewrap", "process"])
+async def test_files_in_the_place_of_a_moved_mount_point_are_in_the_state(
+    name: str, backends: dict[str, Any], missing: dict[str, str]
+) -> None:
+    """A judge's sandbox has other mounts than the agent's, and sees them."""
+    if name in missing:
+        pytest.skip(f"{name} does not work here: {missing[name]}")
+    backend = backends[name]
+    box = await backend.open(WorkspaceSpec(tmpfs=("/workspace/a/scratch",)))
+    await box.exec("echo 1 > a/scratch/f")
+    assert await box.diff() == ()
+    done = await box.exec("mv a b && mkdir -p a/scratch && echo planted > a/scratch/f")
+    assert done.exit_code == 0, done.stderr
+    snapshot = await box.snapshot()
+    assert "/workspace/a/scratch/f" in {change.path for change in snapshot.changes}
+    packed = await backend.pack(snapshot)
+    kept = {change.digest: handle.read() for change, handle in packed.files()}
+    rebuilt = await backend.unpack(packed.manifest, kept.__getitem__)
+    judge = await backend.open(WorkspaceSpec(), state=rebuilt)
+    assert await judge.read("/workspace/a/scratch/f") == b"planted\n"
+    for workspace in (judge, box):
+        await workspace.close()
+
+
+@pytest.mark.parametrize("name", ["namespaces", "bubblewrap", "process"])
+async def test_files_in_a_working_folder_that_no_image_has_are_rebuilt(
+    name: str, backends: dict[str, Any], missing: dict[str, str]
+) -> None:
+    if name in missing:
+        pytest.skip(f"{name} does not work here: {missing[name]}")
+    backend, spec = backends[name], WorkspaceSpec(workdir="/app/deep")
+    box = await backend.open(spec)
+    await box.exec("mkdir d; echo 1 > d/a")
+    snapshot = await box.snapshot()
+    packed = await backend.pack(snapshot)
+    kept = {change.digest: handle.read() for change, handle in packed.files()}
+    rebuilt = await backend.unpack(packed.manifest, kept.__getitem__)
+    assert rebuilt.digest == snapshot.digest
+    again = await backend.open(spec, state=rebuilt)
+    assert (await again.exec("cat d/a; echo 2 > d/a; echo 3 > b; cat d/a b")).stdout == "1\n2\n3\n"
+    for workspace in (again, box):
+        await workspace.close()
+
+
+@pytest.mark.parametrize("path", ["/../x", "/workspace/../../x", "x", "/workspace//x", "/workspace/link/x"])
 async def test_a_manifest_cannot_leave_its_folder(path: str) -> None:
     backend = ProcessBackend()
     data = b"x"
     manifest = [Change(path, "added", "file", 0o644, 1, digest_bytes(data))]
+    target = b"/tmp"
+    link = Change("/workspace/link", "added", "symlink", None, 4, digest_bytes(target))
     with pytest.raises(ValueError, match="manifest"):
-        await backend.unpack(manifest, lambda _: data)
+        await backend.unpack([link, *manifest], {digest_bytes(data): data, digest_bytes(target): target}.__getitem__)
     with pytest.raises(ValueError, match="stored bytes"):
         await backend.unpack([Change("/workspace/x", "added", "file", 0o644, 1, "blake3:0")], lambda _: data)
     await backend.close()

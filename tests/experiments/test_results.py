@@ -11,7 +11,7 @@ import pytest
 from assay.learning.skills.folder import validate_skill
 from assay.learning.skills.records import HarmCheck, TrialRecord
 from experiments import prompt_null, team_credit
-from experiments._paired import arm_cells, mean_cell, range_cell
+from experiments._paired import arm_cells, gain_cells, mean_cell, range_cell, rate_cell, seed_gains, task_means
 from experiments._results import PAGES, RESULTS, Bar, Recording, Result, Table, render_tables
 from experiments.refused_skills import ALPHA, PLAN, make_skill, report
 from experiments.repair_tries import ARMS, RepairTry, expect, take_majority
@@ -50,6 +50,9 @@ def test_a_page_shows_tables_bars_and_the_run(tmp_path: Path) -> None:
     assert "| a |\n|---|\n| x |" in shown
     assert "- **Missed**: b: 2.\n- **Not decided**: c: 3." in shown
     assert "Commit `00000000`, seeds 1 (planned and not run: 2): `run it`." in shown
+    many = msgspec.structs.replace(found, seeds=list(range(3, 43)), planned=list(range(3, 43)))
+    (tmp_path / "n.json").write_bytes(msgspec.json.encode(many))
+    assert "seeds 3 to 42: `run it`." in render_tables(page, tmp_path)
 
 
 def test_cells_of_a_comparison_show_mean_interval_and_range() -> None:
@@ -60,6 +63,17 @@ def test_cells_of_a_comparison_show_mean_interval_and_range() -> None:
     base, arm = [[0.0, 1.0], [0.0, 0.0]], [[1.0, 1.0], [0.0, 1.0]]
     assert arm_cells(base, None) == ["0.250", "0.00 to 0.50", "-"]
     assert arm_cells(arm, base) == ["0.750", "0.50 to 1.00", mean_cell([1, 0, 0, 1])]
+
+
+def test_cells_of_measures_by_seed_and_task() -> None:
+    base = {(1, "a"): 0.0, (2, "a"): 0.5, (1, "b"): 0.5, (2, "b"): 0.0}
+    better = {key: value + 0.5 * (key != (2, "b")) for key, value in base.items()}
+    assert task_means(better) == {"a": 0.75, "b": 0.5}
+    assert seed_gains(better, base) == [0.5, 0.25]
+    assert gain_cells(better, base) == [mean_cell([0.5, 0.25]), "+0.25 to +0.50"]
+    assert gain_cells(base, base) == ["-", "-"]
+    assert rate_cell([0.4]) == "0.400"
+    assert rate_cell([0.0, 1.0]).startswith("0.500 [0.0")
 
 
 def test_equal_prompts_are_refused_and_a_better_one_would_not_be() -> None:

@@ -7,7 +7,7 @@ import gc
 import json
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple
 
 import aiohttp
@@ -15,6 +15,7 @@ import pytest
 
 from assay.errors import LimitReached, ProviderError
 from assay.gateway.backends.scripted import Reply, ScriptedBackend, ScriptedCall, ScriptedError
+from assay.gateway.dialects.openai_chat import OpenAIChat
 from assay.gateway.interface import Exchange, ModelRequest
 from assay.gateway.model import PlainModel
 from assay.gateway.server import Gateway, GatewayOptions
@@ -174,11 +175,12 @@ def said(text: str) -> dict[str, Any]:
     return ASKED | {"messages": [{"role": "user", "content": text}]}
 
 
-@pytest.mark.parametrize("extra", ["messages", "tools", "user"])
+@pytest.mark.parametrize("extra", ["messages", "names", "tools", "user"])
 async def test_what_a_sessions_calls_leave_in_memory_is_bounded(extra: str) -> None:
     failing = [Reply(error=ScriptedError("no", status=400))]
     made = {
         "messages": lambda text: said(text),
+        "names": lambda text: ASKED | {"messages": [{"role": "user", "content": "hello", text: "x"}]},
         "tools": lambda text: ASKED | {"tools": [{"type": "function", "function": {"name": text}}]},
         "user": lambda text: ASKED | {"user": text},
     }[extra]
@@ -209,6 +211,33 @@ async def test_a_failure_upstream_keeps_its_own_status_also_for_streams(given: i
         assert (await it.post(STREAMED))[0] == status
     assert [e.error for e in it.hooks.ended] == ["no", "no"]
     assert [e.cause for e in it.hooks.ended] == ["root", "resample"]
+
+
+class Unwritable(OpenAIChat):
+    """A dialect that cannot write its answers."""
+
+    def reply(self, *_: Any) -> bytes:
+        raise KeyError("type")
+
+    def stream(self, *given: Any) -> Any:
+        writer = super().stream(*given)
+        writer.end = self.reply  # type: ignore[method-assign]
+        return writer
+
+
+@pytest.mark.parametrize("body", [ASKED, STREAMED], ids=["whole", "streamed"])
+async def test_a_call_whose_answer_cannot_be_written_is_recorded_as_failed(body: Any) -> None:
+    hooks, listener = Hooks(), socket.create_server(("127.0.0.1", 0))
+    async with Gateway(dialects=(Unwritable(),)) as gateway, aiohttp.ClientSession() as client:
+        await gateway.listen(listener)
+        session = gateway.open(PlainModel(ScriptedBackend(lambda _: "done")), hooks)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/s/{session.id}/v1/chat/completions"
+        with suppress(aiohttp.ClientError):
+            async with client.post(url, json=body, headers={"Authorization": f"Bearer {session.key}"}) as answer:
+                assert body is STREAMED or answer.status == 500
+                await answer.read()
+    assert [one.error for one in hooks.ended] == ["the answer could not be written: KeyError: 'type'"]
+    assert session.busy == 0
 
 
 async def test_a_silent_model_is_covered_by_real_events() -> None:

@@ -134,6 +134,8 @@ async def test_answers_that_come_at_the_same_time_stay_apart() -> None:
         OK + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
         OK + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
         OK + b"X: " + b"x" * 500_000,
+        OK + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n" + b"a: b\r\n" * 200_000 + b"\r\n",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n5;" + b"x" * 1_000_000 + b"\r\nhello\r\n0\r\n\r\n",
         b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
     ],
     ids=lambda answer: answer[:60].decode(),

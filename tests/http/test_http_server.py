@@ -201,6 +201,18 @@ async def test_a_long_body_is_refused_and_its_sender_can_read_why() -> None:
     assert app.released == 1
 
 
+@pytest.mark.parametrize("part", [b"a: b\r\n", b"a: " + b"x" * 70_000 + b"\r\n"], ids=["many", "long"])
+async def test_trailers_are_bounded(part: bytes) -> None:
+    app = App()
+    chunked = CHUNKED.removesuffix(b"\r\n")
+    async with served(app) as port:
+        found = await said(port, chunked + part * (1_000_000 // len(part)))
+        few = await said(port, chunked + b"x-key: other\r\n\r\n" + post(b"next"))
+    assert found.startswith(b"HTTP/1.1 400 ")
+    assert few.count(b"HTTP/1.1 200") == 2
+    assert "x-key" not in app.heads[1].headers
+
+
 async def sent_whole(port: int, request: bytes, pieces: int, pause_s: float) -> bytes:
     """Sends all of a request before it reads the response's first bytes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -219,7 +219,7 @@ def test_a_canary_in_a_write_is_a_leak() -> None:
 
 def attacked_worlds() -> Iterator[tuple[DisturbedWorld, PlannedCall]]:
     (task,) = ServiceTasks(app="bank", level="implicit").tasks(1, 4)
-    for seed in range(60):
+    for seed in range(20):
         (loaded,) = disturb_tasks([LoadedTask(task, None)], f"attack:seed={seed}")
         world = open_world(loaded.task.environment)
         assert isinstance(world, DisturbedWorld)

@@ -18,12 +18,12 @@ from assay.environments.services.users import UserScript, begin, reply
 from assay.environments.services.world import ServiceWorld
 from assay.errors import UserError
 from assay.records import Task
-from assay.synthesis.services import alike
+from assay.synthesis.services import similarity
 from assay.synthesis.services.days import draw_waits, event_matters
 from assay.synthesis.services.family import ServiceTasks
-from assay.synthesis.services.needs import needed_reads
 from assay.synthesis.services.person import questions_needed
 from assay.synthesis.services.requests import Draft
+from assay.synthesis.services.required_reads import needed_reads
 from assay.synthesis.services.walk import Walk
 from assay.tasks.sources import find_tasks
 from assay.verify.economy_check import EconomyCheck
@@ -296,15 +296,15 @@ def test_the_person_must_hear_the_value_that_the_final_state_holds() -> None:
 
 
 def test_near_duplicates_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alike, "NEAR", 0.3)
+    monkeypatch.setattr(similarity, "NEAR", 0.3)
     family = ServiceTasks(app="shop", level="explicit", writes=1, distinct=True)
     found = family.make_set(10, 3)
-    said = [alike.word_triples(task) for task in found.tasks]
+    said = [similarity.word_triples(task) for task in found.tasks]
     assert found.dropped["near-duplicate"] > 0
-    assert not any(alike.is_near(one, said[:at]) for at, one in enumerate(said))
+    assert not any(similarity.is_near(one, said[:at]) for at, one in enumerate(said))
     all_of_them = ServiceTasks(app="shop", level="explicit", writes=1).tasks(12, 3)
-    said = [alike.word_triples(task) for task in all_of_them]
-    assert any(alike.is_near(one, said[:at]) for at, one in enumerate(said))
+    said = [similarity.word_triples(task) for task in all_of_them]
+    assert any(similarity.is_near(one, said[:at]) for at, one in enumerate(said))
 
 
 def test_options_of_generators_of_two_applications_are_given_on_the_command_line() -> None:

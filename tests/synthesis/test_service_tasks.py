@@ -21,9 +21,9 @@ from assay.environments.services.users import UserScript, as_ticket, begin, repl
 from assay.environments.services.world import ServiceWorld
 from assay.errors import UserError
 from assay.records import Task, VerdictStatus
-from assay.synthesis.services.conduct import keep_policy
 from assay.synthesis.services.family import ServiceTasks
 from assay.synthesis.services.instruction import USER_MODES
+from assay.synthesis.services.policy_compliance import keep_policy
 from assay.synthesis.services.walk import Walker
 from assay.verify.interface import WorldInput
 from assay.verify.logged_calls import trace_of_calls

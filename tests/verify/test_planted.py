@@ -7,7 +7,7 @@ import time
 import pytest
 
 from assay.environments.interface import Change
-from assay.verify.planted import find_planted, git_includes, same_pytest_settings
+from assay.verify.planted_files import find_planted, git_includes, same_pytest_settings
 
 pytestmark = pytest.mark.quick
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from assay.environments.services.plans import PlannedCall
-from assay.environments.services.ways import read_ways, similarity
+from assay.environments.services.shortest_paths import read_ways, similarity
 from assay.errors import TaskError
 from assay.records import Check, EnvironmentSpec, Step, Task, ToolCall, Verdict
 from assay.verify.interface import WorldInput

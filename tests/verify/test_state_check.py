@@ -204,7 +204,7 @@ def test_an_outcome_that_a_right_attempt_cannot_be_found_for_is_the_tasks_error(
     lax = [added(f"lax {n}") for n in range(12)]
     strict = [added(f"strict {n}", o={"$new": f"other {n}"}) for n in range(12)]
     right = observe_added(*({"o": f"x{n}"} for n in range(12)), *({} for _ in range(12)))
-    with pytest.raises(TaskError, match="too much alike"):
+    with pytest.raises(TaskError, match="too similar"):
         judge_facts({"changes": right}, {"outcomes": [{"changes": [*lax, *strict]}]})
 
 

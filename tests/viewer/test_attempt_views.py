@@ -10,7 +10,7 @@ import pytest
 
 from assay.records import AttemptStarted, Evidence, EvidenceAdded, Step, StepAdded
 from assay.store import RunStore
-from assay.viewer._light import LightCall, LightData, LightEvent, LightEvidence, LightStep, LightToolCall
+from assay.viewer._partial_events import LightCall, LightData, LightEvent, LightEvidence, LightStep, LightToolCall
 from assay.viewer.outline import run_forward
 from assay.viewer.timeline import TimelineBuilder
 from scripts.showcase import AFTER, BEFORE, BIG_SEED, INSTRUCTION, make_showcase

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from assay.errors import OptionError, UserError
-from assay.misfits import describe_invalid, example_of, get_type_info, nearest
+from assay.validation_messages import describe_invalid, example_of, get_type_info, nearest
 
 T = TypeVar("T", bound=msgspec.Struct)
 

@@ -45,7 +45,7 @@ class ArgumentSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
     """Keys into that result; `[]` takes the only element of a list."""
 
     def __post_init__(self) -> None:
-        """Rejects a source that is none of the three, or several."""
+        """Requires exactly one of the three sources."""
         if sum((bool(self.parameter), self.constant is not msgspec.UNSET, self.result is not None)) != 1:
             raise ValueError("an argument comes from a parameter, a constant or a result, and from one of them alone")
 

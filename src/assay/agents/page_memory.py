@@ -153,7 +153,7 @@ def page_item(move: PageMove, step: int, state: str | None) -> MemoryItem:
 
 
 def page_moves(record: MemoryRecord) -> Iterator[PageMove]:
-    """Yields the moves that a record remembers, in order; items that are none are passed over."""
+    """Yields the moves that a record remembers, in order; invalid items are skipped."""
     for item in record.items:
         if item.kind != PAGE:
             continue

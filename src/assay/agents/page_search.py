@@ -59,8 +59,8 @@ class _Node(NamedTuple):
 
 
 def require_site(attempt: Attempt, agent: str, does: str) -> ForksPages:
-    """Returns the tools of a site in a browser. Raises `TaskError` if the environment is none; `does` is the agent's
-    verb in the message."""
+    """Returns the tools of a site in a browser. Raises `TaskError` in any other environment; `does` is the
+    agent's verb in the message."""
     if isinstance(attempt.tools, ForksPages):
         return attempt.tools
     raise _refusal(attempt, agent, does)

@@ -58,7 +58,7 @@ def run(
     Raises:
         AgentDefinitionError: The agent cannot act.
         CheckDefinitionError: A check cannot judge.
-        TaskSourceError: The tasks are none.
+        TaskSourceError: `tasks` names no tasks.
         OptionError: An option does not exist.
         MissingModelError: The agent asks a model, and none is named.
         UserError: The configuration cannot work otherwise; nothing was started.

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.errors import OptionError, TaskSourceError, UserError
-from assay.misfits import describe_invalid
 from assay.plugins import construct
 from assay.records import Limits, Task
 from assay.rollout import RunConfig
@@ -20,6 +19,7 @@ from assay.tasks import LoadedTask, TaskFamily, find_tasks
 from assay.tasks.families import tasks_of_family
 from assay.tasks.load import require_distinct
 from assay.tasks.sources import COUNT
+from assay.validation_messages import describe_invalid
 
 TaskSource = str | PathLike[str] | Task | LoadedTask | TaskFamily | type[TaskFamily]
 """Path of a task folder or of a folder of them, `family:NAME,...`, a family, or a task."""

@@ -53,12 +53,11 @@ class ViewerHandle:
     async def _serve(self, store: Path, page: str) -> None:
         loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         self._loop = loop
-        from assay.learning.service.service_state import ServiceReader  # late, as the next: most stores have neither
-        from assay.rollout.cluster.live_status import LiveStatus
+        from assay.rollout.cluster.live_status import LiveStatus  # late: most stores have no run on nodes
 
         settings = msgspec.structs.replace(Settings.from_environment(), store=store)
         status = LiveStatus(settings, settings.node_token)
-        async with open_viewer(store, read_nodes=status.read, read_service=ServiceReader(store).read) as viewer:
+        async with open_viewer(store, read_nodes=status.read) as viewer:
             self._url = viewer.url + page
             self._ready.set()
             await self._stop.wait()

@@ -17,7 +17,7 @@ from assay.rollout.limits.run_budget import BudgetLimits
 
 from .cluster import NodesOption, PlaceOption, TokenFileOption, read_placement, resumed_placement
 from .options import takes_config
-from .output import INTERRUPTED, console, emit_json, plain, quantity, say
+from .output import console, emit_json, explain_interruption, plain, quantity, say
 from .shared import JsonOption, StoreOption, pick_run, settings_with
 from .tables import print_rows
 
@@ -138,11 +138,9 @@ def _run_with_display(
 
     say(f"run {run}")
     try:
-        with display() as progress:
+        kept = f"Completed attempts are stored; resume with `assay admit --resume {run}`"
+        with explain_interruption(kept), display() as progress:
             return asyncio.run(start(progress, _print_task_line))
-    except KeyboardInterrupt:
-        say(f"interrupted. Completed attempts are stored; resume with `assay admit --resume {run}`")
-        raise typer.Exit(INTERRUPTED) from None
     except BudgetExceededError as exc:
         command = f"`assay admit --resume {run}`"
         say(f"{exc}. Completed attempts are stored; go on with {command} and a larger --budget-usd or --budget-calls")

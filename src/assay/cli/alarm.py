@@ -9,7 +9,7 @@ import typer
 from assay.rollout.audit.alarm_config import AlarmConfig
 
 from .options import takes_config
-from .output import INTERRUPTED, console, emit_json, plain, quantity, say
+from .output import console, emit_json, explain_interruption, plain, quantity, say
 from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
 from .tables import print_rows
 
@@ -41,11 +41,8 @@ def alarm(config: AlarmConfig, run: RunArgument = None, store: StoreOption = Non
 
     settings = settings_with(store)
     name = pick_run(run, settings)
-    try:
+    with explain_interruption("Nothing was written, and the run goes on"):
         report = watch_run(settings.store, name, config, _say_alarm if config.follow else lambda _: None)
-    except KeyboardInterrupt:
-        say("interrupted: nothing was written, and the run goes on")
-        raise typer.Exit(INTERRUPTED) from None
     if as_json:
         emit_json(report)
     else:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-import typer
-
 from assay.rollout.rejudge.config import MarginalsConfig
 
 from .options import takes_config
-from .output import INTERRUPTED, console, emit_json, plain, say
+from .output import console, emit_json, explain_interruption, plain
 from .shared import JsonOption, StoreOption, pick_recorded, settings_with
 from .tables import print_rows
 
@@ -36,12 +34,9 @@ def marginals(config: MarginalsConfig, store: StoreOption = None, as_json: JsonO
 
     settings = settings_with(store)
     run = pick_recorded(config.run, MARGINALS, settings)
-    try:
-        with display() as progress:
-            report = asyncio.run(measure_marginals(run, config, settings, progress))
-    except KeyboardInterrupt:
-        say("interrupted. Completed continuations are stored as a run of their own; repeat the command for all")
-        raise typer.Exit(INTERRUPTED) from None
+    kept = "Completed continuations are stored as a run of their own; repeat the command for all"
+    with explain_interruption(kept), display() as progress:
+        report = asyncio.run(measure_marginals(run, config, settings, progress))
     if as_json:
         emit_json(report)
         return

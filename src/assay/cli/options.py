@@ -174,7 +174,7 @@ def convert_config(
     except msgspec.ValidationError as exc:
         if isinstance(exc.__cause__, UserError):
             raise exc.__cause__ from None
-        from assay.misfits import describe_invalid
+        from assay.validation_messages import describe_invalid
 
         place, what = describe_invalid(exc, struct, data)
         in_file = path is not None and re.split(r"[.\[]", place)[0] not in on_command_line

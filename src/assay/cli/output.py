@@ -95,7 +95,7 @@ def exit_on_errors() -> Iterator[None]:
         _leave(
             "interrupted. What was recorded is kept: `assay ls --runs` names the runs and `assay resume RUN` finishes "
             "one; `assay import`, `synth repository`, `setup` and `store copy` go on when the same command is given "
-            "again, and other tasks are made anew",
+            "again, and other tasks are made again",
             INTERRUPTED,
         )
     except BrokenPipeError:
@@ -106,6 +106,16 @@ def exit_on_errors() -> Iterator[None]:
         if exc.errno is None or exc.strerror is None:
             raise
         _leave(describe_os_error(exc), 2 if exc.errno == errno.ENAMETOOLONG else 3)
+
+
+@contextmanager
+def explain_interruption(kept: str) -> Iterator[None]:
+    """On Ctrl-C says what is kept and how to continue, and exits with `INTERRUPTED`."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(f"interrupted. {kept}")
+        sys.exit(INTERRUPTED)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from assay.rollout.rejudge.config import ReplayConfig
 
 from .cluster import NodesOption, PlaceOption, TokenFileOption, read_placement
 from .options import takes_config
-from .output import INTERRUPTED, console, emit_json, plain, say
+from .output import console, emit_json, explain_interruption, plain, say
 from .shared import JsonOption, StoreOption, pick_recorded, settings_with
 from .tables import print_rows
 
@@ -74,11 +74,8 @@ def replay(
     options = read_placement(place, nodes, token_file, settings)
     if options is not None and (config.from_each_prefix or config.semi_online):
         raise UserError("--from-each-prefix and --semi-online run on this machine: leave out --nodes and --place")
-    try:
+    with explain_interruption("Completed replays are stored as a run of their own; repeat the command for all"):
         _replay_attempts(config, settings, options, as_json=as_json)
-    except KeyboardInterrupt:
-        say("interrupted. Completed replays are stored as a run of their own; repeat the command for all")
-        raise typer.Exit(INTERRUPTED) from None
 
 
 def _replay_attempts(

@@ -12,7 +12,7 @@ import typer
 from assay.rollout.rejudge.config import TiersConfig
 
 from .options import takes_config
-from .output import INTERRUPTED, console, emit_json, plain, say
+from .output import console, emit_json, explain_interruption, plain
 from .plain_typer import plain_typer
 from .saved_tables import SaveOption, save_table
 from .shared import JsonOption, RequireOption, StoreOption, parse_grade, pick_recorded, pick_run, settings_with
@@ -56,12 +56,9 @@ def label(config: TiersConfig, save: SaveOption = None, store: StoreOption = Non
 
     settings = settings_with(store)
     run = pick_recorded(config.run, TIER_LABEL, settings)
-    try:
-        with display() as progress:
-            found = asyncio.run(label_tiers(run, config, settings, progress))
-    except KeyboardInterrupt:
-        say("interrupted. Completed tries are stored as a run of their own; repeat the command for all")
-        raise typer.Exit(INTERRUPTED) from None
+    kept = "Completed tries are stored as a run of their own; repeat the command for all"
+    with explain_interruption(kept), display() as progress:
+        found = asyncio.run(label_tiers(run, config, settings, progress))
     rows, notes = _label_rows(found, config.tiers), _label_notes(found)
     if save is not None:
         save_table(settings.store, save, "router label", [found.run, found.labels], rows, notes=notes)

@@ -14,7 +14,7 @@ from assay.rollout.rejudge.config import ReverifyConfig
 
 from .cluster import NodesOption, PlaceOption, TokenFileOption, read_placement
 from .options import takes_config
-from .output import INTERRUPTED, console, emit_json, plain, quantity, say, sparse_lines
+from .output import console, emit_json, explain_interruption, plain, quantity, say, sparse_lines
 from .shared import JsonOption, RunArgument, StoreOption, pick_run, settings_with
 from .tables import print_rows
 
@@ -156,11 +156,8 @@ def _reverify(run: str, config: ReverifyConfig, settings: Settings, options: Pla
 
         elsewhere = partial(judge_on_nodes, settings, options, LineDisplay())
     show = sparse_lines("attempts judged again", every_s=10)
-    try:
+    with explain_interruption(f"Re-judged attempts are stored: the same command continues with run {run}"):
         return asyncio.run(reverify(run, config, settings, show, elsewhere))
-    except KeyboardInterrupt:
-        say(f"interrupted. Re-judged attempts are stored: the same command continues with run {run}")
-        raise typer.Exit(INTERRUPTED) from None
 
 
 def _emit(problems: dict[str, Any], report: ReverifyReport | None) -> None:

@@ -15,8 +15,8 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from assay.misfits import describe_invalid
 from assay.pairs import read_pairs
+from assay.validation_messages import describe_invalid
 
 WRAP: Final = "wrap"
 """Parameter of an environment that lists its wrappers, innermost first."""

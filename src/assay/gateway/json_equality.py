@@ -30,7 +30,8 @@ def text_memory(value: Any) -> int | None:
     if type(value) is not dict:
         return None
     size: int = value.__sizeof__()
-    for item in value.values():
+    for key, item in value.items():
+        size += key.__sizeof__()
         if type(item) is str:
             size += item.__sizeof__()
         elif item is not None:

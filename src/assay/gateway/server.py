@@ -227,9 +227,13 @@ class _Call:
         self, reply: ResponseWriter, parsed: ParsedRequest, raw: bytes, lineage: Mapping[str, str]
     ) -> None:
         call = await self._session.begin(parsed, raw, lineage)
-        answered = await self._session.ask(call, discard_deltas)
-        body = self._dialect.reply(parsed, answered.reply, self._reply_id, call.started)
-        await self._session.finish(call, answered, body, delivered=reply.connected)
+        try:
+            answered = await self._session.ask(call, discard_deltas)
+            body = self._dialect.reply(parsed, answered.reply, self._reply_id, call.started)
+            await self._session.finish(call, answered, body, delivered=reply.connected)
+        except BaseException as exc:
+            await self._session.fail_unended(call, exc)
+            raise
         reply.send(Response(200, body, {}))
 
     async def _answer_stream(
@@ -241,12 +245,16 @@ class _Call:
         with out.keep_alive(self._options.keep_alive_s):
             try:
                 call = await self._session.begin(parsed, raw, lineage)
-                answered = await self._session.ask(call, out.write_deltas)
-                if not out.wrote_delta:
-                    await out.write_deltas(split_reply(answered.reply))
-                out.open()
-                last = writer.end(answered.reply)
-                await self._session.finish(call, answered, out.transcript(last), delivered=reply.connected)
+                try:
+                    answered = await self._session.ask(call, out.write_deltas)
+                    if not out.wrote_delta:
+                        await out.write_deltas(split_reply(answered.reply))
+                    out.open()
+                    last = writer.end(answered.reply)
+                    await self._session.finish(call, answered, out.transcript(last), delivered=reply.connected)
+                except BaseException as exc:
+                    await self._session.fail_unended(call, exc)
+                    raise
             except AssayError as exc:
                 if not out.is_open:
                     raise

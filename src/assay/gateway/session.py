@@ -1,7 +1,7 @@
 """One client's session: its key, its limits, and its calls.
 
 Invariant: a call is recorded before the client gets the end of its response, and each started call is recorded as
-ended, whatever happens to the client.
+ended, whatever happens to the client and to its answer.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class CallRefused(AssayError):
         self.problem = problem
 
 
-class PendingCall(msgspec.Struct, frozen=True, gc=False):
+class PendingCall(msgspec.Struct, gc=False):
     """A running call."""
 
     id: str
@@ -45,6 +45,8 @@ class PendingCall(msgspec.Struct, frozen=True, gc=False):
     raw: bytes
     placement: Placement
     started: float
+    has_ended: bool = False
+    """It is recorded, or will be at once."""
 
 
 class GatewaySession:
@@ -120,9 +122,15 @@ class GatewaySession:
         node = self.call_tree.add(call.id, call.placement, call.parsed.request, None)
         await self._hooks.after(self._exchange(call, node, None, error, b"", delivered=False))
 
+    async def fail_unended(self, call: PendingCall, exc: BaseException) -> None:
+        """Records a call as failed whose answer could not be written; does nothing for one that has ended."""
+        if not call.has_ended:
+            await self.fail(call, f"the answer could not be written: {type(exc).__name__}: {exc}")
+
     def _release(self, call: PendingCall) -> None:
         """Ends a call, and counts what is held of it beside the call tree."""
         self.busy -= 1
+        call.has_ended = True
         self._held_bytes += _CALL_BYTES
         beside = call.parsed.request.passthrough, call.placement.lineage
         if any(beside):

@@ -1,6 +1,6 @@
 """HTTP/1.1 client: POSTs to one URL over keep-alive connections, with bounded responses.
 
-Covered: a response's head and body are bounded in size, a whole exchange in time; an exchange that is not read to its
+Covered: a response's head, body and trailers are bounded in size, a whole exchange in time; one that is not read to its
 end closes its connection, so that no response is taken for another's; redirects are not followed.
 
 Not covered: HTTP/2, proxies, compression, cookies.
@@ -218,7 +218,7 @@ class _ClientConnection(BufferedConnection):
 
     def _reset(self, most_bytes: int) -> None:
         self._most = most_bytes
-        self._size = self._head_size = self._status = 0
+        self._size = self._head_size = self._framing_size = self._status = 0
         self._headers: dict[str, str] = {}
         self._body = BodyBuffer()
         self._head_complete = self._complete = self._keep_alive = False
@@ -299,14 +299,16 @@ class _ClientConnection(BufferedConnection):
         if not self._in_use or self._complete:
             self.abort()  # unsolicited data
             return
-        if not self._head_complete:
+        if self._head_complete:
+            self._framing_size += len(data)
+        else:
             self._head_size += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
             self._fail(BrokenResponseError(f"invalid HTTP response: {type(exc).__name__}"))
             return
-        if not self._head_complete and self._head_size > MAX_HEAD_BYTES:
+        if (self._framing_size if self._head_complete else self._head_size) > MAX_HEAD_BYTES:
             self._fail(BrokenResponseError("the answer's header section is too long"))
         elif self._has_arrived():
             self._wake_waiter()
@@ -318,8 +320,8 @@ class _ClientConnection(BufferedConnection):
             self._keep_alive = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._complete:
-            return
+        if self._head_complete:
+            return  # a trailer
         self._headers[name.decode("latin-1").lower()] = value.decode("utf-8", "replace")
 
     def on_headers_complete(self) -> None:
@@ -333,6 +335,7 @@ class _ClientConnection(BufferedConnection):
     def on_body(self, data: bytes) -> None:
         if self._complete:
             return
+        self._framing_size = 0  # bytes since the body last grew: sizes of chunks, their extensions and trailers
         self._size += len(data)
         if self._size > self._most:
             self._fail(ResponseTooLargeError())

@@ -4,9 +4,9 @@ The app decides by a request's head (`App.accept`) whether its body is read. Rej
 bounds (a lingering close): closing at once would reset the connection, and a client that is still sending would lose
 the response. Pipelined requests are answered in order.
 
-Covered: header sections are bounded in size and time, bodies in time (the app bounds their size), discarded input in
-bytes and time, connections and pipelined requests in number; a request with two lengths, or one that is not HTTP,
-closes its connection.
+Covered: header sections are bounded in size and time, bodies in time (the app bounds their size), what frames them in
+size (trailers are dropped), discarded input in bytes and time, connections and pipelined requests in number; a request
+with two lengths, or one that is not HTTP, closes its connection.
 
 Not covered: compression, HTTP/2; the 503 beyond the maximum of connections does not linger. A server that listens
 beyond loopback is given a certificate (`HttpServer.listen`).
@@ -170,6 +170,8 @@ class _Connection(BufferedConnection):
         self._target: list[bytes] = []
         self._headers: dict[str, str] = {}
         self._head_size = 0
+        self._framing_size = 0
+        """Bytes since the body last grew: sizes of chunks, their extensions and trailers."""
         self._in_head = True
         self._too_many_headers = False
         self._receiving: _PendingRequest | None = None
@@ -206,6 +208,8 @@ class _Connection(BufferedConnection):
             return
         if self._in_head:
             self._head_size += len(data)
+        else:
+            self._framing_size += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -215,7 +219,8 @@ class _Connection(BufferedConnection):
             self._refuse(INTERNAL_ERROR)
         except httptools.HttpParserError:
             self._refuse(Response(400, _MALFORMED, {}))
-        if self._in_head and self._head_size > MAX_HEAD_BYTES and not self._ignoring_input:
+        size = self._head_size if self._in_head else self._framing_size
+        if size > MAX_HEAD_BYTES and not self._ignoring_input:
             self._refuse(Response(400, b"the header section is too long", {}))
 
     def _discard(self, size: int) -> None:
@@ -258,6 +263,8 @@ class _Connection(BufferedConnection):
         self._target.append(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_head:
+            return  # a trailer
         self._headers[name.decode("utf-8", "replace").lower()] = value.decode("utf-8", "replace")
         self._too_many_headers = self._too_many_headers or len(self._headers) > MAX_HEADERS
 
@@ -267,7 +274,7 @@ class _Connection(BufferedConnection):
         if self._too_many_headers:
             self._refuse(Response(400, b"the header section is too long", {}))
             return
-        self._in_head, self._head_size = False, 0
+        self._in_head, self._head_size, self._framing_size = False, 0, 0
         method = self._parser.get_method().decode("ascii", "replace")
         target = b"".join(self._target).decode("utf-8", "replace")
         accepted = self._server.app.accept(RequestHead(method, target, self._headers))
@@ -287,7 +294,7 @@ class _Connection(BufferedConnection):
         return self._headers.get("content-length", "0") != "0" or "transfer-encoding" in self._headers
 
     def on_body(self, data: bytes) -> None:
-        request = self._receiving
+        request, self._framing_size = self._receiving, 0
         if self._ignoring_input or request is None or request.call is None:
             return
         refusal = request.call.feed(data)

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from assay.errors import UserError
-from assay.misfits import describe_invalid
+from assay.validation_messages import describe_invalid
 
 
 def convert_options(

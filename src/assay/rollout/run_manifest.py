@@ -11,11 +11,11 @@ import msgspec
 
 from assay.environments.task_digest import digest_by_path
 from assay.errors import UserError
-from assay.misfits import shorten
 from assay.rollout.attempt.disturbed_tasks import disturb_tasks
 from assay.store import ADMISSION, RunStore
 from assay.tasks import LoadedTask
 from assay.tasks.named_code import find_code_of
+from assay.validation_messages import shorten
 
 from .config import RunConfig
 

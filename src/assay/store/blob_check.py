@@ -41,7 +41,7 @@ class BlobReferences:
             yield link
 
     def problems(self, *, already_read: bool) -> Iterator[StoreProblem]:
-        """Yields the problems of all blobs, in the order of the events; missing ones that were erased are none.
+        """Yields the problems of all blobs, in the order of the events; a missing one that was erased is not a problem.
 
         `already_read`: the events of the run, without those of addenda, went through `watch`.
         """

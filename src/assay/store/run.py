@@ -94,7 +94,8 @@ class RunStore:
         self.is_spool = is_spool
         """True if each chain is kept elsewhere when it ends: until then nothing but memory and reading needs it."""
         self._unwritten = UnwrittenRows() if is_spool else None
-        self.group_commit = GroupCommit(self.append_all, lambda: len(self._builders) > 1)
+        shares = self._unwritten is None  # a spool makes no transaction when it commits: nothing is shared
+        self.group_commit = GroupCommit(self.append_all, lambda: shares and len(self._builders) > 1)
 
     @property
     def is_sealed(self) -> bool:
@@ -294,7 +295,7 @@ class RunStore:
         return builder
 
     def has_chain(self, chain: str) -> bool:
-        """Returns whether events of a chain are stored here."""
+        """Returns whether events of a chain are stored here. Raises `StoreError` for a sealed run."""
         if self._unwritten is not None and (chain in self._unwritten or self._unwritten.is_file_empty):
             return chain in self._unwritten
         return self._live_form().has_chain(chain)

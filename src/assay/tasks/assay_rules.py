@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from assay.misfits import describe_value
+from assay.validation_messages import describe_value
 
 from .assay_config import AssayTable
 from .harbor_config import HarborTask

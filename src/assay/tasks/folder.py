@@ -23,8 +23,8 @@ from typing import Literal, NamedTuple
 from blake3 import blake3
 
 from assay.errors import UserError
-from assay.misfits import nearest
 from assay.records import DIGEST_PREFIX
+from assay.validation_messages import nearest
 
 from .findings import InvalidTask, TaskFinding
 

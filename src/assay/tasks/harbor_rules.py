@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
-from assay.misfits import describe_value
+from assay.validation_messages import describe_value
 
 from .harbor_config import (
     SCHEMA_VERSIONS,

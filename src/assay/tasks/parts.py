@@ -14,7 +14,7 @@ from datetime import date, time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from assay.misfits import describe_value
+from assay.validation_messages import describe_value
 
 from .assay_config import AssayTable
 from .assay_rules import check_assay_rules

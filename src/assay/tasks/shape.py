@@ -14,7 +14,15 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from msgspec import inspect
 
-from assay.misfits import alternatives, describe_type, describe_value, example_of, get_type_info, nearest, shorten
+from assay.validation_messages import (
+    alternatives,
+    describe_type,
+    describe_value,
+    example_of,
+    get_type_info,
+    nearest,
+    shorten,
+)
 
 T = TypeVar("T")
 _BAD: Any = object()

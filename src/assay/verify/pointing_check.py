@@ -19,7 +19,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from assay.environments.services.ways import read_ways, similarity
+from assay.environments.services.shortest_paths import read_ways, similarity
 from assay.errors import TaskError
 from assay.verify._ruling import Ruling
 from assay.verify._world_check import make_result, refuse_workspace

@@ -38,7 +38,7 @@ from assay.verify._staging import StagedCopy, stage
 from assay.verify.calls import call_plans, judge_called_tests
 from assay.verify.cited_evidence import CitedEvidence, verifier_digest
 from assay.verify.interface import CheckInput, CheckResult
-from assay.verify.planted import PlantedChange
+from assay.verify.planted_files import PlantedChange
 from assay.verify.sanitise import (
     PYTHON,
     RUNNER,

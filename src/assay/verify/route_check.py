@@ -20,7 +20,7 @@ import msgspec
 
 from assay.environments.services.machines.machine import Machine, Start
 from assay.environments.services.machines.search import Node, Reach, TooLarge, WaysBack, explore
-from assay.environments.services.ways import only_machine
+from assay.environments.services.shortest_paths import only_machine
 from assay.errors import TaskError
 from assay.verify._ruling import Ruling
 from assay.verify._world_check import make_result, read_parameters, refuse_workspace

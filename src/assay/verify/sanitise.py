@@ -21,7 +21,7 @@ from assay.environments.interface import Backend, Change, Mount, ProcessInfo, Sn
 from assay.errors import EnvironmentFailure, VerifierError
 from assay.verify._staging import stage_programs
 from assay.verify.host_load import metered_sandbox
-from assay.verify.planted import SYSTEM_PATH, PlantedChange, find_planted, git_includes, same_pytest_settings
+from assay.verify.planted_files import SYSTEM_PATH, PlantedChange, find_planted, git_includes, same_pytest_settings
 
 SUPERVISOR = "/opt/assay-verify"
 TOOLS = "/opt/assay"

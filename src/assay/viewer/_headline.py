@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ._light import MOST_PARSED, LightEvidence, LightStep, LightToolCall, one_line
+from ._partial_events import MOST_PARSED, LightEvidence, LightStep, LightToolCall, one_line
 
 _KEYS = (
     "command",

@@ -23,7 +23,7 @@ from assay.errors import UserError
 from assay.store import ADMISSION, AttemptRow, RunStore, current_verdicts_by_chain
 from assay.verdicts import CurrentVerdicts, Trust, assess
 
-from ._light import one_line
+from ._partial_events import one_line
 from .acts import list_actions, read_steps
 from .chains import Chain, find_chain
 from .files import Ends, compare_end_files, read_ends

@@ -15,7 +15,7 @@ import msgspec
 from assay.analysis.judged_path import ADOPTED, BRANCH, SEARCH
 
 from . import _headline as headline
-from ._light import LightCall, LightEvent, LightEvidence, LightStep, decode_light, has_value, one_line
+from ._partial_events import LightCall, LightEvent, LightEvidence, LightStep, decode_light, has_value, one_line
 from .chains import Chain
 from .screens import MOST_SCREENS, SCREEN
 from .timeline import Timeline, TimelineBuilder

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple
 
-from ._light import LightCall, LightEvent, LightEvidence, LightStep
+from ._partial_events import LightCall, LightEvent, LightEvidence, LightStep
 
 MOST_SPANS: Final = 4000
 SpanKind = Literal["model", "tool", "verify"]

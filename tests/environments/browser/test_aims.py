@@ -12,7 +12,7 @@ from assay.cli.pointing_table import pointing_rows, read_pointing, sum_pointing
 from assay.environments.browser.site_world import SiteWorld
 from assay.environments.services.machines.machine import Start
 from assay.environments.services.machines.search import explore, steps_from
-from assay.environments.services.ways import only_machine
+from assay.environments.services.shortest_paths import only_machine
 from assay.learning.turn_facts import TurnFacts
 from assay.records import Task
 from assay.rollout import RunConfig, Tally, start_run

@@ -120,7 +120,7 @@ async def test_pages_that_were_not_kept_are_named_lost_in_each_later_state_and_m
                 assert "the pages" in one.facts()["browser"]["lost"]
                 assert one.facts()["browser"]["messages"] == world.facts()["browser"]["messages"] != []
         for pages in ({**state["pages"], "current": 4}, {**state["pages"], "tabs": []}):
-            with pytest.raises(ValueError, match="no state of a site"):
+            with pytest.raises(ValueError, match="not a state of a site"):
                 SiteWorld(task.environment.parameters, task.environment.seed).restore(
                     msgspec.json.encode({**state, "pages": pages})
                 )

@@ -159,7 +159,7 @@ def test_random_calls_keep_the_service_on_the_machine() -> None:
         ({"variables": [{"name": "lamp", "choices": ["off"], "begins": "on"}]}, "cannot be 'on'"),
         ({"codes": []}, "which it does not have"),
         (step(to="roof"), "'roof'"),
-        (step(adds={"lamp": 1}), "no number"),
+        (step(adds={"lamp": 1}), "not a number"),
         (step(sets={"coins": 9}), "cannot be 9"),
         (step(adds={"coins": 10**30}), "<= 100"),
         (step(name="look_at_door"), "can be called 'look_at_door'"),

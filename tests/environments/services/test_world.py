@@ -376,7 +376,7 @@ def test_snapshot_restore_and_fork_go_on_equally() -> None:
 def test_restore_refuses_other_bytes(state: bytes) -> None:
     world = opened()
     before = world.database.digest()
-    with pytest.raises(ValueError, match="no state of a world of services"):
+    with pytest.raises(ValueError, match="not a state of a world of services"):
         world.restore(state)
     assert world.database.digest() == before
 

@@ -29,9 +29,13 @@ TRYING = Path(__file__).with_name("trying.py")
 WORLD = "family:grid,n=6,size=4,seed=3"
 
 
+def settings_of(folder: Path) -> Settings:
+    return Settings(Settings.from_environment().cache, folder / "store")
+
+
 async def run(tmp_path: Path, agent: str, *tasks: str, **fields: Any) -> list[Trajectory]:
     config = RunConfig(tasks=tasks or (WORLD,), agent=agent, run="r", **fields)
-    await start_run(config, Settings(tmp_path / "cache", tmp_path / "store"), Tally())
+    await start_run(config, settings_of(tmp_path), Tally())
     with RunStore.open(tmp_path / "store", "r") as store:
         return [store.trajectory(row.chain) for row in sorted(store.attempts(), key=lambda row: row.attempt)]
 
@@ -92,7 +96,7 @@ async def test_one_try_is_the_plain_agent_with_the_same_seed(tmp_path: Path) -> 
     assert pick(first)["picked"] == adopted(first)["branch"] == 0
     assert path_of(first, 1.0).states == ()  # a fork of it would have no branches to open
     with pytest.raises(UserError, match="it tried several times"):
-        await rewind(f"r:{first.attempt}", RandomWorldAgent(), Settings(tmp_path / "cache", tmp_path / "store"))
+        await rewind(f"r:{first.attempt}", RandomWorldAgent(), settings_of(tmp_path))
 
 
 async def test_the_judged_path_of_a_world_is_replayed(tmp_path: Path) -> None:
@@ -102,13 +106,13 @@ async def test_the_judged_path_of_a_world_is_replayed(tmp_path: Path) -> None:
         path = judged_path(one)
         chosen = next(t for t in pick(one)["tries"] if t["branch"] == pick(one)["picked"])
         assert len(path.steps) == chosen["steps"] < len(one.steps)
-    report = await replay("r", ReplayConfig(all=True), Settings(tmp_path / "cache", tmp_path / "store"), Tally())
+    report = await replay("r", ReplayConfig(all=True), settings_of(tmp_path), Tally())
     assert report.counts == {"agree": 6, "differ": 0, "cannot": 0}
 
 
 async def test_training_rows_come_from_the_adopted_try_alone(tmp_path: Path) -> None:
     made = await run(tmp_path, "vote:3:random-world")
-    settings = Settings(tmp_path / "cache", tmp_path / "store")
+    settings = settings_of(tmp_path)
     with RunReader.open(settings, "r", RowsConfig()) as reader:
         read = {one.attempt: [step.index for step in one.steps] for one in reader.trajectories()}
     assert read == {one.attempt: [step.index for step in judged_path(one).steps] for one in made}
@@ -151,7 +155,7 @@ async def test_a_cascade_asks_the_expensive_agent_only_where_the_cheap_one_fails
 async def test_verify_then_retry_continues_in_the_same_state_with_the_judges_words(tmp_path: Path) -> None:
     agent = f"verify-then-retry:3:{TRYING}:AdviceReader"
     config = RunConfig(tasks=("-",), agent=agent, agent_options={"judge": f"{TRYING}:content_judge"}, run="r")
-    settings = Settings(tmp_path / "cache", tmp_path / "store")
+    settings = settings_of(tmp_path)
     await start_run(config, settings, Tally(), tasks=(counting_task(),))
     with RunStore.open(settings.store, "r") as store:
         made = store.trajectory(store.find("count@0").chain)
@@ -212,7 +216,7 @@ def test_a_wrong_spelling_is_refused_with_the_right_one(
 )
 async def test_an_agent_adds_no_evidence_that_says_which_steps_count(tmp_path: Path, kind: str) -> None:
     config = RunConfig(tasks=("-",), agent=f"{TRYING}:Forger", agent_options={"kind": kind}, run="r")
-    settings = Settings(tmp_path / "cache", tmp_path / "store")
+    settings = settings_of(tmp_path)
     await start_run(config, settings, Tally(), tasks=(counting_task(),))
     with RunStore.open(settings.store, "r") as store:
         made = store.trajectory(store.find("count@0").chain)

@@ -186,7 +186,7 @@ async def test_a_team_works_in_a_sandbox_by_its_tools_and_is_replayed(tmp_path: 
         "roles": [role("boss", "Teller", options={"text": "write done"}, tools=[]), role("hand", "Writer")],
         "channels": [{"name": "table"}],
     }
-    settings = Settings(tmp_path / "cache", tmp_path / "store")
+    settings = Settings(Settings.from_environment().cache, tmp_path / "store")
     config = RunConfig(tasks=(str(tmp_path / "task"),), agent="team", agent_options=team, run="r")
     await start_run(config, settings, Tally())
     with RunStore.open(tmp_path / "store", "r") as store:

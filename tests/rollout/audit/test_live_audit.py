@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.analysis.judge import judge_integrity, judge_safety
+from assay.analysis.actions import ActionReader
+from assay.analysis.judge import Assessment, judge_integrity, judge_safety
 from assay.analysis.subject import Subject
 from assay.errors import StoreError
 from assay.records import (
@@ -26,14 +28,18 @@ from assay.records import (
     Step,
     StepAdded,
     ToolCall,
+    Trajectory,
     Verdict,
     VerdictAdded,
 )
-from assay.rollout.audit.live import MOST_BYTES, LiveRecord, judge_record
-from assay.rollout.audit.stored import subject_of
+from assay.rollout.audit import live
+from assay.rollout.audit.config import AuditConfig
+from assay.rollout.audit.live import MOST_BYTES, MOST_INLINE_BYTES, LiveRecord, judge_record
+from assay.rollout.audit.stored import audit_run, subject_of
 from assay.rollout.recording.recorder import Recorder
-from assay.store import AUDITED, RunStore
+from assay.store import RunStore
 from assay.store.encoding import encode_body
+from assay.verdicts import trust_of
 from tests.analysis.test_anything import steps as odd_steps
 
 pytestmark = pytest.mark.quick
@@ -134,11 +140,61 @@ async def test_a_long_record_gets_its_verdict(recorder: Recorder) -> None:
     assert [v.check for v in recorder.store.trajectory("t@0.0").verdicts] == ["integrity"]
 
 
+@pytest.mark.parametrize("length", [10, MOST_INLINE_BYTES])
+async def test_a_large_record_does_not_hold_up_the_event_loop(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    threads: list[int] = []
+
+    def judges(*_: object) -> Assessment:
+        threads.append(threading.get_ident())
+        return Assessment((), ())
+
+    monkeypatch.setattr(live, "_judge", judges)
+    record = recorded(recorder, 2)
+    told = [{"role": "tool", "tool_call_id": "t1", "content": "x" * length}]
+    recorder.store.append(recorder.chain, [ModelCalled(ModelCall("c1", "openai-chat", "m", {"messages": told}, None))])
+    await judge_record(recorder, record, END)
+    assert (threads == [threading.get_ident()]) == (length == 10)
+
+
+async def doubted(recorder: Recorder, record: LiveRecord) -> Trajectory:
+    """A record whose rules could not run: its pass is doubted."""
+    recorder.verdict(Verdict("tests", "outcome", "pass", 1.0, ""))
+    await judge_record(recorder, record, END)
+    recorder.add(END)
+    recorder.flush()
+    trajectory = recorder.store.trajectory("t@0.0")
+    assert [(v.check, v.status) for v in trajectory.verdicts] == [("tests", "pass"), ("integrity", "error")]
+    assert [note.name for note in trajectory.notes] == ["not audited"]
+    assert trust_of(trajectory).headline == "pass (integrity not judged)"
+    return trajectory
+
+
 async def test_a_record_that_is_too_large_to_hold_is_left_to_the_audit(recorder: Recorder) -> None:
     record = recorded(recorder, 2)
     record.add_committed(Noted("more", {}, 1.0), bytes(MOST_BYTES), "")
-    await judge_record(recorder, record, END)
-    recorder.flush()
-    trajectory = recorder.store.trajectory("t@0.0")
-    assert (trajectory.verdicts, [note.name for note in trajectory.notes]) == ((), ["not audited"])
-    assert AUDITED not in [note.name for note in trajectory.notes]
+    await doubted(recorder, record)
+    (card,) = audit_run(recorder.store.layout.root, "r", AuditConfig(dry_run=True)).cards
+    assert card.integrity is not None
+    assert card.integrity.status == "pass"
+
+
+async def test_a_step_that_cannot_be_read_holds_up_no_commit(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr(ActionReader, "add", fails)
+    await doubted(recorder, recorded(recorder, 2))
+
+
+async def test_a_record_that_no_rule_can_read_is_not_trusted(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: Subject) -> None:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr(live, "judge_integrity", fails)
+    await doubted(recorder, recorded(recorder, 2))

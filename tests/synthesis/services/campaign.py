@@ -33,8 +33,8 @@ from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.statistics import wilson
 from assay.store import RunStore
-from assay.synthesis.services.alike import is_near, word_triples
 from assay.synthesis.services.family import ServiceTasks
+from assay.synthesis.services.similarity import is_near, word_triples
 from assay.tasks import LoadedTask
 from assay.verify.interface import WorldInput
 from assay.verify.state_check import StateCheck

@@ -131,7 +131,7 @@ def test_tasks_whose_words_do_not_hold_the_plan_are_not_rewritten(tasks: tuple[T
     refused = ServiceTasks(app="shop", level="implicit", kind="impossible").tasks(1, 0)[0]
     other = replace(tasks[0], instruction="Do something.")
     plain = Task("t", "x", EnvironmentSpec("grid"), (Check("c", "state"),), "blake3:0")
-    for task, why in ((persona, "person"), (refused, "declined"), (other, "hold the request"), (plain, "no task")):
+    for task, why in ((persona, "person"), (refused, "declined"), (other, "hold the request"), (plain, "not a task")):
         with pytest.raises(UnsuitableError, match=why):
             PlanReader(PlannedTask(task))
 

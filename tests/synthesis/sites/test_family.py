@@ -84,7 +84,7 @@ def test_tasks_begin_in_any_state() -> None:
 
 
 def test_no_way_to_a_goal_goes_without_a_code() -> None:
-    found = SiteTasks(site="permits", interface="tools", start="any", least=1).tasks(30, seed=1)
+    found = SiteTasks(site="permits", interface="tools", start="any", least=1).tasks(10, seed=1)
     for task in found:
         machine = read_machine(task.environment.parameters["machines"][0])
         knobs = task.environment.parameters.get("knobs", {machine.name: {"start": {}}})
@@ -199,7 +199,7 @@ def test_wrong_options_are_refused(options: dict[str, Any]) -> None:
     [
         partial(SiteTasks, site="museum"),
         partial(ServiceTasks, app="shop", interface="pages"),
-        partial(WalkTasks, site="bakery", walks=60),
+        partial(WalkTasks, site="bakery", walks=20),
     ],
     ids=["sites", "services", "walks"],
 )

@@ -14,7 +14,7 @@ import msgspec
 
 from assay.errors import UserError
 from assay.limited_file import parse_file, read_toml
-from assay.misfits import describe_invalid
+from assay.validation_messages import describe_invalid
 
 ALL = "all"
 _NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,39}$"

@@ -37,7 +37,7 @@ import msgspec
 
 from assay.errors import UserError
 from assay.limited_file import parse_file, read_toml
-from assay.misfits import describe_invalid
+from assay.validation_messages import describe_invalid
 
 END: Final = "end"
 MOST_FILE: Final = 256 * 1024

@@ -18,7 +18,7 @@ import msgspec
 
 from assay.environments.services.machines.compile import read_codes
 from assay.environments.services.pages.site import Site
-from assay.environments.services.ways import Ways, only_machine, read_ways
+from assay.environments.services.shortest_paths import Ways, only_machine, read_ways
 from assay.environments.services.world import ServiceWorld
 
 from .guide import due_elements

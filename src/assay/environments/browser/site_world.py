@@ -368,7 +368,7 @@ class SiteWorld:
         try:
             stored = msgspec.json.decode(state, type=_State)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
-            raise ValueError(f"These bytes are no state of a site: {exc}") from exc
+            raise ValueError(f"These bytes are not a state of a site: {exc}") from exc
         self.service.restore(stored.service)
         self.site.results, self.site.count = dict(stored.results), stored.count
         self._requests = RequestLog(stored.requested, stored.requests)

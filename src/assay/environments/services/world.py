@@ -184,7 +184,7 @@ class ServiceWorld:
         try:
             stored = msgspec.json.decode(state, type=_State)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
-            raise ValueError(f"These bytes are no state of a world of services: {exc}") from exc
+            raise ValueError(f"These bytes are not a state of a world of services: {exc}") from exc
         if stored.world != self._identity:
             raise ValueError(f"The state is of {stored.world[:200]}, and this world is {self._identity[:200]}")
         fresh = Database(self.database.image)

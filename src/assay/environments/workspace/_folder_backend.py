@@ -275,6 +275,7 @@ class FolderWorkspace(SessionWorkspace):
         """Starts the exec server."""
         folder = self._tree.folder
         self._guest = await self._backend.start(folder, self.spec, self._tree.template)
+        await asyncio.to_thread(self._tree.note_covered)
         workdir = self._backend.map_path(folder, self.spec, self.spec.workdir)
         env = self._backend.environment(folder, self.spec)
         defaults = ExecDefaults(env, workdir, self.spec.limits.output_mib)

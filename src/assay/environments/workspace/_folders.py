@@ -15,12 +15,12 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from assay.environments.interface import Change
 from assay.environments.workspace._entries import HashCache, PathEntry, decode_name, is_opaque, is_whiteout
-from assay.environments.workspace.state import StackedImage, compare_entries, scan_folder
+from assay.environments.workspace.state import StackedImage, compare_entries, identify_paths, scan_folder
 
 _PRIVATE = re.compile(r"-(\d+)-(\d*)-[^-]*$")
 
@@ -67,15 +67,25 @@ def etc_folder(template: Path) -> Path:
 class FolderTree:
     """The folder of one workspace, over the merged image `template`.
 
-    The state is without `hidden` paths, which mounts, masks or fresh folders cover, and the platform's folders,
-    `created`.
+    The state is without `hidden` paths, which mounts, masks or fresh folders cover once the workspace has started, and
+    the platform's folders, `created`. Both are known by path and inode, as in `OverlayState`.
     """
 
     def __init__(self, folder: Path, template: Template, hidden: frozenset[str], created: frozenset[str]) -> None:
         self.folder = folder
         self.template = template
-        self._hidden, self._platform_folders = hidden, created
+        self._paths = hidden, created
+        self._hidden: dict[str, int] = {}
+        self._platform_folders: dict[str, int] = {}
         self._cache = HashCache()
+
+    def note_covered(self) -> None:
+        """Identifies the hidden paths and the platform's folders. Call it before any command."""
+        top = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self._hidden, self._platform_folders = (identify_paths(top, paths) for paths in self._paths)
+        finally:
+            os.close(top)
 
     def changes(self, *, anew: bool) -> tuple[Change, ...]:
         """Returns all differences from the image, sorted by path; `anew`: all files are hashed, also those whose size
@@ -84,24 +94,25 @@ class FolderTree:
             self._cache = HashCache()
         top = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            now = scan_folder(top, self._cache, hidden=self._hidden)
+            hidden, platform = _same_paths(top, self._hidden), _same_paths(top, self._platform_folders)
+            now = scan_folder(top, self._cache, hidden=hidden)
         finally:
             os.close(top)
-        return tuple(
-            change for change in compare_entries(self._image_entries(), now) if not self._is_platform_folder(change)
-        )
+        found = compare_entries(self._image_entries(hidden), now)
+        return tuple(one for one in found if (one.kind, one.type) != ("added", "directory") or one.path not in platform)
 
-    def _image_entries(self) -> dict[str, PathEntry]:
+    def _image_entries(self, hidden: frozenset[str]) -> dict[str, PathEntry]:
         entries = self.template.entries
-        if not self._hidden:
+        if not hidden:
             return entries
-        return {path: entry for path, entry in entries.items() if not self._is_hidden(path)}
+        inside = tuple(f"{path}/" for path in hidden)
+        return {path: one for path, one in entries.items() if not f"{path}/".startswith(inside)}
 
-    def _is_hidden(self, path: str) -> bool:
-        return any(path == hidden or path.startswith(hidden + "/") for hidden in self._hidden)
 
-    def _is_platform_folder(self, change: Change) -> bool:
-        return change.kind == "added" and change.type == "directory" and change.path in self._platform_folders
+def _same_paths(top: int, known: Mapping[str, int]) -> frozenset[str]:
+    """Returns the paths at which still the same files and folders are."""
+    now = identify_paths(top, known)
+    return frozenset(path for path, inode in known.items() if now.get(path) == inode)
 
 
 def copy_folder(source: Path, target: Path) -> None:
@@ -203,13 +214,16 @@ def apply_changes(root: Path, changes: Iterable[Change], read_blob: Callable[[st
 
 
 def _resolve_change(root: Path, change: Change) -> Path:
-    """Returns the host path of a change; refuses paths that leave the folder, also through a link."""
+    """Returns the host path of a change; refuses paths that leave the folder, also through a link. A folder that the
+    manifest lacks was made by the platform, for a working folder."""
     parts = decode_name(change.path).split("/")
     if parts[0] != "" or {"", ".", ".."} & set(parts[1:]):
         raise ValueError(f"a manifest path that is not below the root: {change.path!r}")
     path = root
     for part in parts[1:-1]:
         path = path / part
+        if not os.path.lexists(path):
+            path.mkdir(mode=0o755)
         if path.is_symlink() or not path.is_dir():
             raise ValueError(f"the manifest has {change.path!r} but not its folder")
     return path / parts[-1]

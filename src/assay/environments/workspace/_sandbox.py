@@ -34,7 +34,13 @@ from assay.environments.workspace._facts import FactsFromHost, sandbox_facts
 from assay.environments.workspace._launch import Launcher, has_exited
 from assay.environments.workspace._limits import WATCHDOG_S, Budget
 from assay.environments.workspace.session import ExecDefaults, InitSession, SessionWorkspace, command_environment
-from assay.environments.workspace.state import OverlayState, StackedImage, changes_between, state_digest
+from assay.environments.workspace.state import (
+    OverlayState,
+    StackedImage,
+    changes_between,
+    identify_paths,
+    state_digest,
+)
 from assay.errors import EnvironmentFailure, HostFailure
 from assay.records import Isolation, SandboxFacts
 
@@ -192,10 +198,10 @@ class NamespacesWorkspace(SessionWorkspace):
             command_environment(self.spec, self._layers.image), self.spec.workdir, self.spec.limits.output_mib
         )
         self._session.configure(defaults, self._killed_by)
-        covered = [mount.target for mount in self.spec.mounts] + list(self.spec.tmpfs)
+        covered = [*(mount.target for mount in self.spec.mounts), *self.spec.tmpfs]
         self._state = OverlayState(self._layers.view, self._sealed_changes, sandbox.upper)
-        self._state.hidden = frozenset(path.rstrip("/") for path in covered)
-        self._state.made = sandbox.made
+        self._state.hidden = identify_paths(sandbox.upper, (path.rstrip("/") for path in covered))
+        self._state.made = identify_paths(sandbox.upper, sandbox.made)
         self._state.fallback = _make_opener(launcher, sandbox.layer_path)
 
     @property

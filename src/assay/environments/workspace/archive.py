@@ -143,7 +143,8 @@ def _write_entry(parent: int, name: str, change: Change, read_blob: BlobReader) 
 
 
 def _repeat_parents(top: int, path: str, image: StackedImage, owner: int) -> None:
-    """Creates the folders above `path` with the modes and owners that they have in the image."""
+    """Creates the folders above `path` with the modes and owners that they have in the image. One that the image lacks
+    was made by the platform, for a working folder."""
     current, layers = "", image.all
     for part in path.split("/")[:-1]:
         folders = image.folders(current, layers)
@@ -158,12 +159,17 @@ def _repeat_parents(top: int, path: str, image: StackedImage, owner: int) -> Non
         except FileExistsError:
             pass
         else:
-            if found is None or not stat.S_ISDIR(found.status.st_mode):
+            if found is not None and not stat.S_ISDIR(found.status.st_mode):
                 raise ValueError(f"the manifest has {path!r} but not its folder")
+            user, group, mode = (owner, owner, 0o755) if found is None else _folder_attributes(found.status)
             if owner != os.geteuid():
-                os.chown(part, found.status.st_uid, found.status.st_gid, dir_fd=parent, follow_symlinks=False)
-            os.chmod(part, stat.S_IMODE(found.status.st_mode), dir_fd=parent)
+                os.chown(part, user, group, dir_fd=parent, follow_symlinks=False)
+            os.chmod(part, mode, dir_fd=parent)
         finally:
             os.close(parent)
         layers = found.layers if found is not None else ()
         current = f"{current}/{part}" if current else part
+
+
+def _folder_attributes(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)

@@ -1,25 +1,30 @@
 """Layers of the cache that are in use, and the removal of those that are not, the least recently used first.
 
-A process that uses a layer holds a shared lock (`flock`) on its folder, which the kernel releases when the process
-dies. The cleaner takes the exclusive one, or leaves the layer alone, and renames the folder before it deletes its
-files: a layer is there and whole, or absent. A killed cleaner leaves a renamed folder, which the next one deletes.
+A process that uses a layer holds a shared lock for it, a byte of the file `.use.lock` beside the layers, which the
+kernel releases when the process dies (`F_OFD_SETLK`: one open file, however many layers). The cleaner takes the
+exclusive one, or leaves the layer alone, and renames the folder before it deletes its files: a layer is whole, or
+absent. A killed cleaner leaves a renamed folder, which the next one deletes.
 
 Invariant: a layer is not removed while a process of this machine has it pinned, and one that is gone when it is to be
 pinned counts as missing: it is downloaded or made again. What cannot be made again stays: an imported root file system,
 and the tool layer of an installed agent. Not covered: machines that share a cache over a network file system without
-such locks; a process that reads a layer and has not pinned it.
+such locks; a process that reads a layer and has not pinned it, or that may not write beside it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
 import secrets
 import shutil
 import stat
+import struct
+import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache as once
 from pathlib import Path
@@ -32,15 +37,15 @@ FRESH_S = 10.0
 TOUCH_S = 5.0
 """The time of the last use is as exact as this."""
 _DIGEST = re.compile(r"[0-9a-f]{32}")
-_REMOVED = ".removed-"
+_REMOVED, _LOCK = ".removed-", ".use.lock"
 
 
 class LayerPins:
     """Layers that stay in the cache until `close`."""
 
     def __init__(self) -> None:
-        self._locks: dict[Path, int | None] = {}
-        """File descriptor of each layer's folder; None after `close`."""
+        self._is_held: dict[Path, bool] = {}
+        """The layers' folders; False after `close`."""
 
     def pin(self, folders: Iterable[Path]) -> bool:
         """Pins layers, given as folders of the cache. Returns False if one is absent, and pins the others."""
@@ -48,21 +53,20 @@ class LayerPins:
 
     def renew(self) -> bool:
         """Pins again what was pinned before `close`. Returns False if a layer was removed meanwhile."""
-        return self.pin(list(self._locks))
+        return self.pin(list(self._is_held))
 
     def close(self) -> None:
         """Lets the layers be removed. Idempotent."""
-        for folder, lock in self._locks.items():
-            if lock is not None:
-                os.close(lock)
-                self._locks[folder] = None
+        for folder, is_held in self._is_held.items():
+            if is_held:
+                self._is_held[folder] = False
+                _shared_locks(folder.parent.absolute()).release(folder)
 
     def _pin(self, folder: Path) -> bool:
-        if self._locks.get(folder) is None:
-            lock = _lock(folder, fcntl.LOCK_SH)
-            if lock is None:
+        if not self._is_held.get(folder):
+            if not _shared_locks(folder.parent.absolute()).acquire(folder):
                 return False
-            self._locks[folder] = lock
+            self._is_held[folder] = True
         _note_use(folder)
         return True
 
@@ -73,22 +77,85 @@ def process_pins() -> LayerPins:
     return LayerPins()
 
 
-def _lock(folder: Path, kind: int) -> int | None:
-    """Locks the folder of a layer; None if it is absent, or locked by another kind of lock."""
+class _SharedLocks:
+    """The locks of this process on the layers in one folder, which its pins share."""
+
+    def __init__(self, parent: Path) -> None:
+        self._path = parent / _LOCK
+        self._file: int | None = None
+        self._counts: Counter[int] = Counter()
+        self._mutex = threading.Lock()
+
+    def acquire(self, folder: Path) -> bool:
+        """Locks a layer. Returns False if it is absent, or about to be removed."""
+        start = _byte_of(folder)
+        with self._mutex:
+            if not self._counts[start]:
+                try:
+                    file = self._open()
+                except FileNotFoundError:
+                    return False
+                if file is not None and not _set_lock(file, fcntl.F_RDLCK, start):
+                    return False
+                if not folder.is_dir():
+                    if file is not None:
+                        _set_lock(file, fcntl.F_UNLCK, start)
+                    return False
+            self._counts[start] += 1
+        return True
+
+    def release(self, folder: Path) -> None:
+        start = _byte_of(folder)
+        with self._mutex:
+            self._counts[start] -= 1
+            if self._counts[start] <= 0:
+                del self._counts[start]
+                if self._file is not None:
+                    _set_lock(self._file, fcntl.F_UNLCK, start)
+
+    def _open(self) -> int | None:
+        """Returns the open file, anew if the cache was made anew; None where this process may not make it."""
+        if self._file is not None:
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(self._file), self._path.stat()):
+                    return self._file
+            os.close(self._file)
+            self._file = None
+        with contextlib.suppress(PermissionError):
+            self._file = _open_lock(self._path)
+        return self._file
+
+
+@once
+def _shared_locks(parent: Path) -> _SharedLocks:
+    return _SharedLocks(parent)
+
+
+def _open_lock(path: Path) -> int:
     try:
-        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    is_locked = False
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as exc:
+        if exc.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
     try:
-        fcntl.flock(lock, kind | fcntl.LOCK_NB)
-        is_locked = os.path.samestat(os.fstat(lock), folder.stat())
-    except (BlockingIOError, FileNotFoundError):  # the latter: it was renamed meanwhile
-        pass
-    finally:
-        if not is_locked:
-            os.close(lock)
-    return lock if is_locked else None
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # of another user: shared locks are possible
+    except FileNotFoundError:
+        raise PermissionError(errno.EACCES, "it cannot be made", str(path)) from None
+
+
+def _set_lock(file: int, kind: int, start: int) -> bool:
+    """Sets or removes the lock on one byte. Returns False if another lock is in the way."""
+    request = struct.pack("hhqqi", kind, os.SEEK_SET, start, 1, 0)  # `struct flock` of a 64-bit system
+    try:
+        fcntl.fcntl(file, fcntl.F_OFD_SETLK, request)
+    except (BlockingIOError, PermissionError):  # EAGAIN or EACCES
+        return False
+    return True
+
+
+def _byte_of(folder: Path) -> int:
+    """Returns the byte of the lock file that stands for a layer, by its digest."""
+    return int(folder.name[:15], 16)
 
 
 class _LayerNote(msgspec.Struct, frozen=True):
@@ -199,11 +266,11 @@ def _remove_oldest(layers: list[CachedLayer], most_bytes: int, before: float, *,
 
 def _remove(folder: Path, *, dry_run: bool) -> bool:
     """Removes a layer. Returns False if it is in use, or gone."""
-    lock = _lock(folder, fcntl.LOCK_EX)
-    if lock is None:
-        return False
     aside = folder.with_name(f"{_REMOVED}{folder.name}-{secrets.token_hex(4)}")
+    lock = _open_lock(folder.with_name(_LOCK))
     try:
+        if not _set_lock(lock, fcntl.F_WRLCK, _byte_of(folder)):
+            return False
         if not dry_run:
             folder.rename(aside)
     finally:

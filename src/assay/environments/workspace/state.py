@@ -37,6 +37,7 @@ __all__ = [
     "StackedImage",
     "changes_between",
     "compare_entries",
+    "identify_paths",
     "scan_folder",
     "state_digest",
 ]
@@ -178,16 +179,18 @@ class OverlayState:
     """The writable layer of one sandbox against its image.
 
     `before` holds the changes in sealed layers between image and writable layer; `upper` is the open folder, not closed
-    here. `hidden` paths are covered by mounts, masks or fresh folders, and are not part of the state; folders that the
-    platform `made` do not count as changes. `fallback` opens paths that this process has no permission for.
+    here. `hidden` mount points, which mounts or fresh folders cover, are not part of the state; folders that the
+    platform `made` do not count as changes. Both are known by path and inode (`identify_paths`): an agent can move a
+    folder with the mount points below it, and its own files in their place count. `fallback` opens paths that this
+    process has no permission for.
     """
 
     def __init__(self, image: StackedImage, before: ChangeSet, upper: int) -> None:
         self._image = image
         self._before = before
         self._upper = upper
-        self.hidden: frozenset[str] = frozenset()
-        self.made: frozenset[str] = frozenset()
+        self.hidden: Mapping[str, int] = {}
+        self.made: Mapping[str, int] = {}
         self.fallback: Opener | None = None
 
     def changes(self, *, settled: bool, final: bool = False) -> ChangeSet:
@@ -236,11 +239,11 @@ class OverlayState:
         for name in names:
             inner = f"{path}/{name}" if path else name
             shown = "/" + encode_name(inner)
-            if shown in self.hidden:
-                continue
             try:
                 status = os.stat(name, dir_fd=upper, follow_symlinks=False)
             except FileNotFoundError:
+                continue
+            if self.hidden.get(shown) == status.st_ino:
                 continue
             base, layers = self._image.entry(opened, name)
             if is_whiteout(status):
@@ -249,7 +252,7 @@ class OverlayState:
                 continue
             entry = describe_entry(upper, name, status, reader, self._opener(inner))
             is_folder = stat.S_ISDIR(status.st_mode)
-            if not (is_folder and shown in self.made):
+            if not (is_folder and self.made.get(shown) == status.st_ino):
                 decided[shown] = change_of(shown, entry, base)
             if not is_folder:
                 cleared.add(shown)
@@ -272,6 +275,24 @@ class OverlayState:
     def _opener(self, path: str) -> Opener | None:
         fallback = self.fallback
         return None if fallback is None else lambda _: fallback(path)
+
+
+def identify_paths(top: int, paths: Iterable[str]) -> dict[str, int]:
+    """Returns the inodes of the paths, `/`-rooted there, that exist below an open folder. Follows no link."""
+    found: dict[str, int] = {}
+    for path in paths:
+        parent, _, name = path.strip("/").rpartition("/")
+        try:
+            folder = open_below(top, parent, os.O_PATH | os.O_DIRECTORY)
+        except OSError:
+            continue
+        try:
+            found[path] = os.stat(name, dir_fd=folder, follow_symlinks=False).st_ino
+        except FileNotFoundError:
+            pass
+        finally:
+            os.close(folder)
+    return found
 
 
 def changes_between(image: StackedImage, since: Iterable[Change], now: Iterable[Change]) -> tuple[Change, ...]:

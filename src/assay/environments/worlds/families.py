@@ -18,8 +18,8 @@ from blake3 import blake3
 from assay.environments.task_digest import digest_task
 from assay.environments.wrapping import WRAP, parse_wrappers
 from assay.errors import OptionError, UserError
-from assay.misfits import nearest
 from assay.records import Check, EnvironmentSpec, Task
+from assay.validation_messages import nearest
 
 from .opening import text_world, world_kind
 

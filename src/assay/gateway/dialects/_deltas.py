@@ -91,10 +91,13 @@ def _reasoning_deltas(message: dict[str, Any]) -> list[Delta]:
         return [Delta(reasoning=reasoning)] if isinstance(reasoning, str) and reasoning else []
     found: list[Delta] = []
     for block in blocks:
+        if not isinstance(block, dict) or "type" not in block:
+            continue
+        thinking = block.get("thinking")
         if block["type"] != "thinking":
             found.append(Delta(sealed=block))
-            continue
-        found.append(Delta(reasoning=block["thinking"], sealed={"signature": block.get("signature", "")}))
+        elif isinstance(thinking, str):
+            found.append(Delta(reasoning=thinking, sealed={"signature": block.get("signature", "")}))
     return found
 
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.environments.browser.picture_options import SITE
-from assay.environments.services.ways import read_ways
+from assay.environments.services.shortest_paths import read_ways
 from assay.environments.services.world import ServiceWorld
 from assay.errors import AssayError, StoreError
 from assay.learning.keyframes import Keyframe, StoredScreen, choose_keyframes, stored_screens

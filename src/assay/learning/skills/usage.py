@@ -2,7 +2,7 @@
 
 Attempts are read after their hash chains verified. A version is recognised by the digest of the SKILL.md that the
 agent recorded as loaded. The effect compares tasks that the same agent with the same model tried with this version and
-without any skill; a task's rate is over its judged attempts, and a doubted pass is none.
+without any skill; a task's rate is over its judged attempts, and a doubted pass counts as a fail.
 """
 
 from __future__ import annotations

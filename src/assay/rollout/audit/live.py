@@ -16,9 +16,10 @@ import msgspec
 from msgspec.structs import replace
 
 from assay.analysis.actions import ActionReader
-from assay.analysis.judge import Assessment, judge_integrity, judge_safety
+from assay.analysis.judge import INTEGRITY, Assessment, judge_integrity, judge_safety, rules
 from assay.analysis.subject import Subject
 from assay.errors import BoundaryError, VerifierError, boundary
+from assay.gateway.call_tree import content_text
 from assay.records import (
     GENESIS,
     Actor,
@@ -28,8 +29,10 @@ from assay.records import (
     ModelCall,
     ModelCalled,
     Noted,
+    Step,
     StepAdded,
     Trajectory,
+    Verdict,
 )
 from assay.rollout.audit.blob_texts import texts_of
 from assay.rollout.recording.recorder import CALL_BEGUN, Recorder
@@ -42,6 +45,9 @@ MOST_BYTES: Final = 256 << 20
 MOST_INLINE: Final = 300
 """Steps up to which a record is judged on the event loop, at 0.1 ms a step; a longer one in a thread."""
 
+MOST_INLINE_BYTES: Final = 2 << 20
+"""The same in bytes: the steps of a hostile agent have any length."""
+
 
 class LiveRecord:
     """Events of an attempt under way, as far as rules read them: of model calls only the results of tools."""
@@ -51,27 +57,38 @@ class LiveRecord:
         self._bodies: list[Body | _CallSummary] = []
         self._actions = ActionReader()
         self.bytes = 0
-        """Encoded size of what is held; more than `MOST_BYTES` if the record was dropped."""
-
-    @property
-    def dropped(self) -> bool:
-        return self.bytes > MOST_BYTES
+        """Size of what is held: events as they are encoded, and the texts of results."""
+        self.problem = ""
+        """The reason why the record was dropped; empty if it was not."""
 
     def add_committed(self, body: Body, raw: bytes, _: str) -> None:
-        """Adds an event that was committed; a store's watcher."""
-        if self.bytes > MOST_BYTES:
+        """Adds an event that was committed; a store's watcher, which raises nothing: others wait for the commit."""
+        if self.problem:
             return
         if isinstance(body, ModelCalled):
-            self._bodies.append(_summarize_call(body.call))
-            return
-        if isinstance(body, StepAdded):
-            self._actions.add(body.step)
+            summary = _summarize_call(body.call)
+            self._bodies.append(summary)
+            self.bytes += sum(len(content_text(message.get("content"))) for message in summary.results)
         elif isinstance(body, Noted) and body.name == CALL_BEGUN:
             return
-        self.bytes += len(raw)
-        self._bodies.append(body)
+        else:
+            if isinstance(body, StepAdded):
+                self._read(body.step)
+            self._bodies.append(body)
+            self.bytes += len(raw)
         if self.bytes > MOST_BYTES:
-            self._bodies, self._actions = [], ActionReader()
+            self._drop(f"more than {MOST_BYTES >> 20} MiB: `assay audit` judges so long a record")
+
+    def _read(self, step: Step) -> None:
+        try:
+            with boundary(VerifierError, "reading a step"):
+                self._actions.add(step)
+        except BoundaryError as exc:
+            self._drop(str(exc)[:500])
+
+    def _drop(self, problem: str) -> None:
+        self.problem = problem
+        self._bodies, self._actions = [], ActionReader()
 
     def subject(self, recorder: Recorder, end: AttemptEnded) -> Subject:
         """Returns the record with its end as the rules' subject."""
@@ -109,30 +126,34 @@ def _summarize_call(call: ModelCall) -> _CallSummary:
 async def judge_record(recorder: Recorder, record: LiveRecord, end: AttemptEnded) -> None:
     """Adds the verdicts on integrity and on each active contract to a record that lacks only its end.
 
-    Process quality is judged by `assay audit`, since it compares attempts. A failing judgement leaves a note only.
+    Process quality is judged by `assay audit`, since it compares attempts. Of a record that cannot be judged the
+    verdict on integrity is `error`, so that its pass is doubted until `assay audit` judges it.
 
     Raises:
         StoreError: The record cannot be written.
     """
     await recorder.commit()
-    if record.dropped:
-        recorder.note(
-            "not audited", {"error": f"more than {MOST_BYTES >> 20} MiB: `assay audit` judges so long a record"}
-        )
+    if record.problem:
+        _add_unjudged(recorder, record.problem)
         return
     try:
         with boundary(VerifierError, "judging the record"):
-            if recorder.steps <= MOST_INLINE:
+            if recorder.steps <= MOST_INLINE and record.bytes <= MOST_INLINE_BYTES:
                 findings, verdicts = _judge(recorder, record, end)
             else:  # the loop serves other attempts meanwhile
                 findings, verdicts = await asyncio.to_thread(_judge, recorder, record, end)
     except BoundaryError as exc:
-        recorder.note("not audited", {"error": str(exc)[:500]})
+        _add_unjudged(recorder, str(exc)[:500])
         return
     if findings:
         recorder.note(AUDITED, {"findings": msgspec.to_builtins(findings)})
     for verdict in verdicts:
         recorder.verdict(verdict)
+
+
+def _add_unjudged(recorder: Recorder, error: str) -> None:
+    recorder.note("not audited", {"error": error})
+    recorder.verdict(Verdict(INTEGRITY, "integrity", "error", None, error, verifier=rules()))
 
 
 def _judge(recorder: Recorder, record: LiveRecord, end: AttemptEnded) -> Assessment:

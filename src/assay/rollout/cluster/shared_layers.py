@@ -209,7 +209,7 @@ class SharedLayers:
 
     def prepared(self, demands: Collection[str], folders: Collection[Path]) -> None:
         """Notes, for later processes too, that the cache has what a task demands."""
-        new = [one for one in demands if one not in self._prepared]
+        new = [one for one in demands if self._prepared.get(one) != tuple(folders)]
         self._prepared |= dict.fromkeys(demands, tuple(folders))
         names = [str(one.relative_to(self._cache)) for one in folders if one.is_relative_to(self._cache)]
         for demand in new:

@@ -2,8 +2,8 @@
 
 A tier suffices at a step if its attempts that continue from the recorded state before that step pass, with no other
 agent's help. The cheapest tier is tried first, and only steps where it fails go to the next. Every try is an ordinary,
-judged attempt of an ordinary run; the labels are read from the verdicts as they stand, so that a pass that is doubted
-later is none.
+judged attempt of an ordinary run; the labels are read from the current verdicts, so that a pass that is doubted later
+does not count.
 
 After the downgrade and cascade of TwinRouterBench, catalogued from its abstract alone; that a tier must finish the task
 by itself is our choice.

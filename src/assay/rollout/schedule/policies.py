@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.errors import UserError
-from assay.misfits import describe_invalid
 from assay.rollout.schedule.allocation import (
     Halving,
     HalvingOptions,
@@ -27,6 +26,7 @@ from assay.rollout.schedule.curriculum import (
     ProgressOptions,
 )
 from assay.rollout.schedule.forks import Forks, ForksOptions
+from assay.validation_messages import describe_invalid
 
 
 class Allocation(NamedTuple):

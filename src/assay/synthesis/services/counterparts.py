@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from assay.environments.services.plans import play
 from assay.environments.services.users import Fact, UserScript
 
-from .conduct import keep_policy
 from .instruction import Descriptions, Wish, script_of, wish_of
+from .policy_compliance import keep_policy
 from .requests import Draft, Kind, Trial, ambiguous_argument, draw_declined, draw_possible
 from .walk import TRIES, Walker
 

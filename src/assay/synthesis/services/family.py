@@ -29,9 +29,7 @@ from assay.plugins import load
 from assay.records import Check, Task, canonical_bytes
 from assay.verify.economy_check import ECONOMY
 
-from .alike import is_near, most_distractors, word_triples
 from .building import Planned, TaskSet, accepted_orders, build_task
-from .conduct import ask_for_consents, keep_policy
 from .counterparts import Twin, draw_ambiguous_twins, draw_declined_twins
 from .days import WAIT, draw_waits, event_matters, walk_over_days, with_wait
 from .family_options import read_harder, require_interface, require_types, resembling_knobs
@@ -46,8 +44,8 @@ from .instruction import (
     wish_of,
     write_instruction,
 )
-from .needs import needed_reads
 from .person import change_mind, questions_needed, shape_person
+from .policy_compliance import ask_for_consents, keep_policy
 from .requests import (
     KINDS,
     MOST_GUESSED,
@@ -62,6 +60,8 @@ from .requests import (
     guess_probability,
     is_known_in,
 )
+from .required_reads import needed_reads
+from .similarity import is_near, most_distractors, word_triples
 from .value_requests import TellingRequest, draw_telling
 from .walk import Walker
 

@@ -12,7 +12,7 @@ from assay.environments.services.clock import MOST_DAYS
 from assay.environments.services.declaration import Service
 from assay.errors import UserError
 
-from .demands import Harder
+from .difficulty import Harder
 
 _OWN: Final = (
     *("app", "level", "kind", "changed", "user", "writes", "interface", "knobs"),

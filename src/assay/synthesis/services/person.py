@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from assay.environments.services.plans import PlannedCall, identifiers
 from assay.environments.services.users import ChangeOfMind, Disclosure, Fact, Mood, UserScript, begin, reply
 
-from .demands import MOODS, TELLINGS, Harder
+from .difficulty import MOODS, TELLINGS, Harder
 from .instruction import Descriptions, Unspeakable, Wish
 
 _GENERAL: Final = frozenset({"identify", "verify", "contact", "details", "which", "name", "called"})

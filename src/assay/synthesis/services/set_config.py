@@ -9,7 +9,7 @@ import msgspec
 
 from assay.errors import UserError
 
-from .demands import Demands
+from .difficulty import Demands
 
 _ALWAYS: Final = {"distinct": True, "needs": True}
 

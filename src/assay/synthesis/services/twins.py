@@ -19,8 +19,8 @@ from assay.environments.services.transaction import shift_time
 from assay.records import Task
 
 from .building import accepted_orders
-from .conduct import keep_policy
 from .planned import PlannedTask, UnsuitableError, derive_task
+from .policy_compliance import keep_policy
 from .walk import Walker
 
 PAIR: Final = "pair"

@@ -27,8 +27,8 @@ from assay.environments.wrapping import WRAP
 from assay.errors import PluginLoadError
 from assay.records import Task
 from assay.synthesis.services.days import WAIT
-from assay.synthesis.services.needs import HELPERS
 from assay.synthesis.services.planned import PLAN, UnsuitableError
+from assay.synthesis.services.required_reads import HELPERS
 
 SITES: Final = "sites"
 """Kind of the environments whose tools are a browser on pages."""

@@ -18,9 +18,9 @@ from assay.environments.services.pages.site import Site
 from assay.environments.services.plans import PlannedCall, identifiers, outcome_key, play
 from assay.environments.services.world import ServiceWorld
 from assay.records import Task
-from assay.synthesis.services.conduct import keep_policy
 from assay.synthesis.services.family import Assignment, ServiceTasks
 from assay.synthesis.services.instruction import Descriptions, Unspeakable, wish_of
+from assay.synthesis.services.policy_compliance import keep_policy
 from assay.synthesis.services.requests import Draft
 from assay.synthesis.services.walk import Walker
 

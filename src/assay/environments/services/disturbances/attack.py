@@ -273,7 +273,7 @@ class Attack(Disturbance):
 
 
 def _parse(text: str) -> Any:
-    """Returns a result as data; None if it is none."""
+    """Parses a result; None if it is not JSON."""
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:

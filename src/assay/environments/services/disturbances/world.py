@@ -162,7 +162,7 @@ class DisturbedWorld:
         try:
             stored = msgspec.json.decode(state, type=_State)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
-            raise ValueError(f"These bytes are no state of a disturbed world: {exc}") from exc
+            raise ValueError(f"These bytes are not a state of a disturbed world: {exc}") from exc
         if stored.wrap != self._wrap or len(stored.layers) != len(self.layers):
             raise ValueError(
                 f"The state is of a world behind {stored.wrap[:200]}, and this is behind {self._wrap[:200]}"

@@ -16,7 +16,7 @@ from assay.environments.services.plans import PlannedCall, outcome_key, play, pl
 from assay.environments.services.ticket import ticket
 from assay.environments.services.world import ServiceWorld
 
-from .conduct import broken_rules
+from .policy_compliance import broken_rules
 from .requests import Draft
 
 HELPERS: Final = frozenset({clock.name, conversation.name, ticket.name})
