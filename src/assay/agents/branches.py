@@ -58,7 +58,7 @@ class Branches(Protocol):
 
         Args:
             seed: The branch's only source of randomness.
-            task: The task as its agent reads it, for added advice; default: the attempt's.
+            task: The task as its agent reads it, for added advice; default: the attempt's. Limits stay the attempt's.
 
         Raises:
             EnvironmentFailure: The environment could not be opened.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import socket
 import time
 from pathlib import Path
@@ -53,6 +54,19 @@ async def test_a_peer_has_the_rights_of_its_role(tmp_path: Path) -> None:
     assert denied == ["assign", "team_send"]
     assert all(step.actor_name == "guest" for step in made.steps if step.tool_calls and step.message is None
                and step.tool_calls[0].id.startswith("p"))  # fmt: skip
+
+
+async def test_a_file_that_waits_in_the_folder_does_not_get_the_token(tmp_path: Path) -> None:
+    folder, other = tmp_path / "peers", tmp_path / "other"
+    folder.mkdir()
+    other.write_text("kept")
+    async with seated(tmp_path, wait_s=0.2):
+        name = next(folder.glob("*.json")).with_suffix(".new").name
+    shutil.rmtree(tmp_path / "store")  # the second run has the same seeds
+    (folder / name).symlink_to(other)
+    async with seated(tmp_path, wait_s=0.2) as at:
+        assert at.token
+    assert other.read_text() == "kept"
 
 
 FRAMES: list[tuple[bytes, int]] = [

@@ -231,3 +231,12 @@ async def test_a_declaration_during_the_attempt_obtains_no_verdict(tmp_path: Pat
         assert made.finished is not None
         assert "declare upper_bound = True before the attempt begins" in str(made.finished.error)
         assert adopted(made)["privileged_reads"] == 0
+
+
+async def test_a_branch_with_a_task_of_the_agents_own_keeps_the_limits(tmp_path: Path) -> None:
+    loaded = counting_task(limits=Limits(turns=2))
+    config = RunConfig(tasks=("count",), agent=f"{TRYING}:LimitLifter", run="r")
+    await start_run(config, settings_of(tmp_path), Tally(), tasks=(loaded,))
+    with RunStore.open(tmp_path / "store", "r") as store:
+        (made,) = [store.trajectory(row.chain) for row in store.attempts()]
+    assert (made.outcome, len(made.steps)) == ("fail", 2)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from msgspec.structs import replace
+
 from assay.agents.combinators.judges import FinishedTry
 from assay.agents.combinators.routing import StepPrefix
 from assay.agents.combinators.summaries import TrySummary
 from assay.agents.interface import Attempt
 from assay.gateway.interface import ModelRequest
-from assay.records import Evidence, ToolCall
+from assay.records import Evidence, Limits, ToolCall
 
 
 class Guesser:
@@ -69,6 +71,23 @@ class LateAsker:
             await attempt.branches.verdict(attempt.branches.first)
         finally:
             self.upper_bound = False
+
+
+class LimitLifter:
+    """Opens a branch with a task of its own that has no limits, and passes in five turns."""
+
+    name = "limit-lifter"
+    needs_model = False
+    uses_branches = True
+    tries = 5
+
+    async def run(self, attempt: Attempt) -> None:
+        assert attempt.branches is not None
+        own = replace(attempt.task, instruction="Advice: add two.", limits=Limits(), checks=())
+        branch = await attempt.branches.start(seed=1, task=own)
+        for _ in range(5):
+            await attempt.branches.act(branch, [ToolCall("t", "add", '{"by": 2}', {"by": 2})])
+        attempt.branches.adopt(branch)
 
 
 def content_judge(done: FinishedTry) -> tuple[float, str]:

@@ -16,6 +16,7 @@ import os
 import re
 import secrets
 import socket
+import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -102,11 +103,11 @@ class A2aAgent:
         path = folder / f"{key}-{attempt.seed:x}.json"
         with boundary(AgentError, f"writing {path}"):
             folder.mkdir(parents=True, exist_ok=True)
-            fresh = path.with_suffix(".new")
-            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            # A fresh file of an unknown name: one that somebody placed there could be a link, or open to others.
+            descriptor, name = tempfile.mkstemp(prefix=".seat-", dir=folder)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(msgspec.json.encode(content))
-            fresh.replace(path)
+            Path(name).replace(path)
         return path
 
     async def _serve(self, attempt: Attempt, server: SeatServer) -> None:

@@ -116,7 +116,7 @@ class LiveBranches(Branches):
         attempt = own.attempt
         attempt.ended = None
         cause: BaseException | None = None
-        act_timeout = asyncio.timeout(attempt.task.limits.wall_s)
+        act_timeout = asyncio.timeout(attempt.limits.wall_s)
         try:
             async with act_timeout:
                 attempt.set_act_timeout(act_timeout)

@@ -85,6 +85,8 @@ class LiveAttempt(Attempt):
 
     def __init__(self, task: Task, seed: int, recorder: Recorder, meter: Meter, model: ModelAccess | None) -> None:
         self.task = task
+        self.limits = task.limits
+        """Of the task as it was planned; an agent may replace `task` for a branch, and lifts no limit so."""
         self.seed = seed
         self.workspace: Workspace | None = None
         self.acting: Workspace | None = None
@@ -181,7 +183,7 @@ class LiveAttempt(Attempt):
     def _begin_turn(self) -> None:
         """Charges a turn. Raises `LimitReached`."""
         if self.path is not None:
-            most, made = self.task.limits.turns, len(self.path.steps)
+            most, made = self.limits.turns, len(self.path.steps)
             if most is not None and made >= most:
                 self._is_out_of_turns = True
                 raise LimitReached("turns", made, most)
