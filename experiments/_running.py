@@ -1,4 +1,4 @@
-"""What running an experiment takes: its command line, a store, and runs that are made, resumed or read."""
+"""Common parts of running an experiment: its command line, a store, and runs that are made, resumed or read."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ RESTARTS, NOVELTY, ENTROPY = "restarts (verifier stops)", "best-first, novelty",
 
 
 class Budget(NamedTuple):
-    """What is given to an attempt in a world."""
+    """Budget of the attempts in a world."""
 
     acts: int
     learnt: int

@@ -34,7 +34,7 @@ class SavedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     chains: tuple[str, ...] = ()
     """For a table with a row for each attempt of its one run, the chain of each."""
     notes: tuple[str, ...] = ()
-    """What was printed below it."""
+    """Lines that were printed below it."""
     at: float
     previous: str
 

@@ -22,8 +22,7 @@ class PromptFuture:
     """A future without a value that one task awaits.
 
     A prompt `resolve` steps that task before it returns; within another task, which cannot be left for it, the event
-    loop does.
-    A duck type of `asyncio.Future`, as `asyncio.isfuture` describes it.
+    loop does. A duck type of `asyncio.Future`, as `asyncio.isfuture` describes it.
     """
 
     __slots__ = ("_asyncio_future_blocking", "_cancelled", "_context", "_done", "_loop", "_wake")

@@ -35,6 +35,7 @@ MAX_HEAD_BYTES = 64 * 1024
 """Maximum bytes of a header section; the first read may be longer."""
 MAX_HEADERS = 200
 MAX_IDLE_TASKS = 64
+"""Tasks that are kept for the next requests."""
 MAX_PIPELINED = 32
 """Maximum pipelined requests on one connection."""
 IDLE_S = 75.0

@@ -21,7 +21,7 @@ EventRow = tuple[Any, ...]
 
 
 class UnwrittenRows:
-    """The rows, by chain."""
+    """Rows by chain, with the summary of each chain."""
 
     def __init__(self) -> None:
         self._rows: dict[str, list[EventRow]] = {}
@@ -62,7 +62,7 @@ class UnwrittenRows:
         return [(chain, builder.encode()) for chain, builder in self._builders.items()]
 
     def clear(self) -> None:
-        """Takes that all were written."""
+        """Drops all rows, which the file has now."""
         self._rows, self._builders, self._bytes, self.is_file_empty = {}, {}, 0, False
 
 

@@ -159,7 +159,7 @@ def _byte_of(folder: Path) -> int:
 
 
 class _LayerNote(msgspec.Struct, frozen=True):
-    """What is known of a layer besides its files. The time of the file is that of the layer's last use."""
+    """Facts about a layer besides its files. The time of the file is that of the layer's last use."""
 
     size: int | None = None
     """Bytes on the disk."""
