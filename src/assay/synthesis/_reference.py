@@ -71,8 +71,8 @@ async def measure_tests(
     measured, left, repetitions = Reference({}, {}, {}, {}), list(tests), max(2, config.repetitions)
 
     async def run(repetition: int) -> dict[str, JobResult]:
-        measured = {"measure": True, "most_calls": config.file_calls} if repetition == 0 else {}
-        jobs = [Job(path, (path,), cpu_s=FILE_CPU_S, **measured) for path in left]
+        most = config.file_calls if repetition == 0 else 0
+        jobs = [Job(path, (path,), measure=repetition == 0, most_calls=most, cpu_s=FILE_CPU_S) for path in left]
         return await laboratory.run(jobs, repetition=repetition)
 
     def keep_usable(results: Mapping[str, JobResult]) -> list[str]:
