@@ -40,6 +40,16 @@ def assay(store: Path, *words: str) -> None:
     assert result.exit_code == 0, result.output
 
 
+def test_agent_that_breaks_its_world_to_be_tried_again_gains_nothing(store: Path) -> None:
+    agent = f"{Path(__file__).with_name('redrawing.py')}:RedrawingAgent"
+    tasks = "family:adventure,rooms=3,locks=0,n=40,seed=12"
+    trial = TrialConfig(skill="zap", tasks=(tasks,), agent=agent, looks=1)
+    decided = asyncio.run(run_trial(trial, Settings(store=store, cache=store.parent))).trial
+    assert decided is not None
+    assert not decided.accepted
+    assert decided.unjudged >= 20
+
+
 def begin_trial(store: Path, until: str) -> None:
     """Begins a trial and cuts it off before an arm."""
 
@@ -77,3 +87,18 @@ def test_edited_attempts_of_an_arm_are_refused(store: Path) -> None:
             database.execute("UPDATE attempts SET row = ? WHERE chain = ?", (row.replace(b'"fail"', b'"pass"'), chain))
     with pytest.raises(StoreError, match="is not what was recorded"):
         go_on(store)
+
+
+@pytest.mark.parametrize(("draws", "unjudged"), [("anew", 1), ("seed", 0)])
+def test_attempt_that_was_cut_off_and_drawn_anew_counts_against_the_skill(
+    store: Path, draws: str, unjudged: int
+) -> None:
+    agent = f"{Path(__file__).with_name('redrawing.py')}:CutAgent"
+    trial = TrialConfig(
+        skill="zap", tasks=(TASKS,), agent=agent, agent_options={"draws": draws}, looks=1, concurrency=1
+    )
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(run_trial(trial, Settings(store=store, cache=store.parent)))
+    decided = asyncio.run(run_trial(trial, Settings(store=store, cache=store.parent))).trial
+    assert decided is not None
+    assert decided.unjudged == unjudged

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from assay.analysis.columns import measure_attempts
 from assay.errors import AssayError, BudgetExceededError
@@ -18,6 +19,7 @@ from assay.gateway.backends.tiny import write_domain_tokenizer
 from assay.gateway.tokens import RenderedBackend
 from assay.gateway.tokens.library import open_renderer
 from assay.learning.reading import OnLeftOut, RunReader, require_whole
+from assay.learning.redrawn import redrawn_chains
 from assay.learning.rows import TrainingRow
 from assay.learning.rows_config import RowsConfig
 from assay.records import Separation, digest_bytes
@@ -266,7 +268,8 @@ def meets_requirement(row: TrainingRow, require: Separation) -> bool:
 
 
 def count_outcomes(settings: Settings, run: str) -> list[TaskCount]:
-    """Returns outcome counts by task; a doubted pass does not count as passed.
+    """Returns outcome counts by task; a doubted pass does not count as passed, and an attempt that had more than one
+    draw counts as one without a verdict (`redrawn`).
 
     Raises:
         StoreError: The run is not what was recorded.
@@ -274,5 +277,12 @@ def count_outcomes(settings: Settings, run: str) -> list[TaskCount]:
     require_whole(settings.store, run)
     current = load_current_verdicts(settings.store, run)
     with RunStore.open(settings.store, run) as store_run:
-        found = measure_attempts(final_rows(store_run.attempts()), current)
-    return list(count_by_task(one.outcome for one in found))
+        finals = final_rows(store_run.attempts())
+        outcomes = [one.outcome for one in measure_attempts(finals, current)]
+        redrawn = redrawn_chains(store_run, finals)
+    return list(
+        count_by_task(
+            replace(one, status="unknown", doubtful=False) if row.chain in redrawn else one
+            for row, one in zip(finals, outcomes, strict=True)
+        )
+    )
