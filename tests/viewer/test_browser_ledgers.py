@@ -87,11 +87,17 @@ def test_a_hostile_ledger_is_inert_and_says_what_is_wrong(look: Look, store: Pat
         {"verb": bad, "runs": [bad], "columns": [bad], "rows": [[bad]], "chains": [bad], "notes": [bad], "at": bad},
     )
     inert(look.go("#/tables/hostile"))
+    odd = {"toString": 1, "valueOf": 1}  # `String` of it fails
+    claim = {"text": odd, "taken": odd, "evidence": [{"run": odd, "chain": odd, "attempt": odd}]}
+    far = {"kind": "candidate", "options": odd, "tasks": 5, "rate": 1e299, "turns": -1e299}
+    write_lines(store / "evolution" / "hostile.jsonl", far, {**far, "kind": "gate"})
+    inert(look.go("#/evolution/hostile"))
     path = write_lines(
         store / "skills" / "hostile" / "ledger.jsonl",
         entry,
         trial,
         {"kind": bad, "claims": [{"text": bad, "evidence": [{}]}]},
+        {"kind": odd, "reason": odd, "claims": [claim], "trial": {"alpha": odd, "looks": odd, "arms": [{"name": odd}]}},
     )
     page = look.go("#/skill/hostile")
     inert(page)
