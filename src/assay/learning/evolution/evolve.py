@@ -23,6 +23,7 @@ from assay.gateway.interface import ModelRequest
 from assay.learning.skills.chained_file import ChainedFile
 from assay.learning.skills.decision import TaskPasses, TrialDesign, decide_trial
 from assay.learning.skills.holdouts import HoldoutLedger, HoldoutUse
+from assay.learning.skills.kinship import keys_of_task, kinship_keys
 from assay.learning.skills.trial import split_looks
 from assay.learning.trainer.rollouts import complete_run, count_outcomes
 from assay.records import DIGEST_PREFIX, digest_record
@@ -130,7 +131,8 @@ async def evolve(recipe: EvolveRecipe, settings: Settings, report: Report = lamb
         StoreError: The ledger is damaged.
     """
     search, held_out = find_tasks(recipe.search.tasks), find_tasks(recipe.gate.tasks)
-    both = {one.task.digest for one in search} & {one.task.digest for one in held_out}
+    known = {one.task.digest for one in search} | kinship_keys(search)
+    both = [one.task.id for one in held_out if not known.isdisjoint((one.task.digest, *keys_of_task(one)))]
     if both:
         raise UserError(
             f"{len(both)} tasks of the gate are tasks of the search: take another seed of the family for [gate]"
@@ -436,6 +438,7 @@ class _Evolution:
             skill=f"evolve:{self._recipe.name}",
             version=digest_record(winner.options),
             design=self._recipe.digest,
+            kin=kinship_keys(tasks),
         )
 
     def _append(self, entry: EvolutionEntry) -> None:

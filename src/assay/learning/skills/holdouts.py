@@ -3,15 +3,15 @@
 <store>/skills/holdouts.jsonl   one record a use, hash-chained
 
 A use is recorded before the trial's attempts are made, so that an aborted trial has spent its level too.
-Invariant: the levels spent on one task never sum to more than `HOLDOUT_LEVEL`. The chain shows changes in the middle of
-the file; a cut end shows where a skill's ledger holds a trial whose use is missing (`require_uses`). Deleting the whole
-folder `skills` goes unnoticed.
+Invariant: the levels spent on one task, under whatever name (`kinship`), never sum to more than `HOLDOUT_LEVEL`. The
+chain shows changes in the middle of the file; a cut end shows where a skill's ledger holds a trial whose use is missing
+(`require_uses`). Deleting the whole folder `skills` goes unnoticed.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -41,12 +41,19 @@ class HoldoutUse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     earlier: int
     """Uses before this one that share a task with it."""
     at: float
+    kin: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Keys of the tasks by content (`kinship`), sorted; not set in records of earlier versions."""
     previous: str = ""
 
     @property
     def digest(self) -> str:
         """Returns the content address of the record."""
         return digest_record(self)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Returns all by which its tasks are known."""
+        return self.tasks + (() if self.kin is msgspec.UNSET else self.kin)
 
 
 class HoldoutLedger:
@@ -69,37 +76,53 @@ class HoldoutLedger:
             )
 
     def spend(
-        self, tasks: Sequence[str], requested: float, *, skill: str, version: str, design: str = ""
+        self,
+        tasks: Sequence[str],
+        requested: float,
+        *,
+        skill: str,
+        version: str,
+        design: str = "",
+        kin: Collection[str] = (),
     ) -> HoldoutUse:
         """Records a use and returns it with the granted level.
 
         A trial of the same version in the same way gets its use back: it continues the same runs, and its decision is
         the same.
 
+        Args:
+            tasks: Digests of the tasks.
+            requested: The level.
+            skill: Name of what is tried.
+            version: Its digest.
+            design: Digest of how it is tried.
+            kin: Keys of the tasks by content: the level of a task is spent under its other names, too.
+
         Raises:
             UserError: Nothing is left of the tasks' level.
         """
         ordered = tuple(sorted(set(tasks)))
-        holdout = digest_record(ordered)
+        holdout, names = digest_record(ordered), {*ordered, *kin}
         with self._file.locked() as append:
             uses = self._file.read()
             for use in uses:
                 if (use.holdout, use.skill, use.version, use.design) == (holdout, skill, version, design):
                     return use
             try:
-                grant = grant_level(ordered, spent_levels((use.tasks, use.alpha) for use in uses), requested)
+                grant = grant_level(names, spent_levels((use.names, use.alpha) for use in uses), requested)
             except HoldoutExhaustedError as exc:
-                users = [f"{u.skill} {u.version[7:15]}" for u in uses if not set(ordered).isdisjoint(u.tasks)]
+                users = [f"{u.skill} {u.version[7:15]}" for u in uses if not names.isdisjoint(u.names)]
                 raise UserError(
                     f"this holdout is used up: its level {HOLDOUT_LEVEL:g} was spent by {', '.join(users[-5:])}. Take "
                     "tasks that no trial has used: another seed of a family opens a new holdout"
                 ) from exc
             except ValueError as exc:
                 raise UserError(f"--alpha {requested}: {exc}") from exc
-            earlier = sum(not set(ordered).isdisjoint(use.tasks) for use in uses)
+            earlier = sum(not names.isdisjoint(use.names) for use in uses)
             use = HoldoutUse(
                 holdout=holdout, tasks=ordered, skill=skill, version=version, design=design, alpha=grant.alpha,
-                left=grant.left, earlier=earlier, at=time.time(), previous=uses[-1].digest if uses else "",
+                left=grant.left, earlier=earlier, at=time.time(), kin=tuple(sorted(kin)),
+                previous=uses[-1].digest if uses else "",
             )  # fmt: skip
             append(use)
         return use

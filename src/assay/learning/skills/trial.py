@@ -36,6 +36,7 @@ from .decision import TaskPasses, TrialDecision, TrialDesign, add_harm_check, ch
 from .evidence import evidence_tasks
 from .folder import SkillFolder, validate_skill
 from .holdouts import HoldoutLedger, HoldoutUse
+from .kinship import keys_of_task, kinship_keys
 from .leaks import scan_leaks, secrets_of_task
 from .library import SkillLibrary, SkillSummary
 from .placebo import make_placebo
@@ -103,6 +104,7 @@ def _spend(config: TrialConfig, summary: SkillSummary, tasks: Sequence[LoadedTas
         skill=config.skill,
         version=summary.version,
         design=digest_record(design),
+        kin=kinship_keys(tasks),
     )
 
 
@@ -267,7 +269,7 @@ def screen_skill(skill: SkillFolder, tasks: Sequence[LoadedTask]) -> TrialRecord
 
 def _require_unseen(summary: SkillSummary, tasks: Sequence[LoadedTask], settings: Settings) -> None:
     seen = evidence_tasks((claim for entry in summary.entries for claim in entry.claims), settings)
-    both = [one.task.id for one in tasks if one.task.digest in seen]
+    both = [one.task.id for one in tasks if not seen.isdisjoint((one.task.digest, *keys_of_task(one)))]
     if both:
         raise UserError(
             f"{len(both)} of the trial's tasks are in the runs that the skill was distilled from "
