@@ -5,11 +5,12 @@
 A use is recorded before the trial's attempts are made, so that an aborted trial has spent its level too.
 Invariant: the levels spent on one task, under whatever name (`kinship`), never sum to more than `HOLDOUT_LEVEL`. The
 chain shows changes in the middle of the file; a cut end shows where a skill's ledger holds a trial whose use is missing
-(`require_uses`). Deleting the whole folder `skills` goes unnoticed.
+(`require_uses`), and where an aborted trial left runs. Deleting the whole folder `skills` goes unnoticed.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
@@ -19,10 +20,14 @@ import msgspec
 from assay.errors import StoreError, UserError
 from assay.records import digest_record
 from assay.statistics import HOLDOUT_LEVEL, HoldoutExhaustedError, grant_level, spent_levels
+from assay.store import list_runs
 
 from .chained_file import ChainedFile
 
 HOLDOUT_FILE = "holdouts.jsonl"
+_TRIAL_RUN = re.compile(
+    r"(?P<name>.+)-(trial|gate)-(?P<use>[0-9a-f]{12}|[0-9a-f]{8})-(none|skill|placebo|base|winner)-\w+"
+)
 
 
 class HoldoutUse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,6 +65,7 @@ class HoldoutLedger:
     """The uses of holdouts in one store."""
 
     def __init__(self, store: Path) -> None:
+        self._store = store
         self._file = ChainedFile(store / "skills" / HOLDOUT_FILE, HoldoutUse)
 
     def uses(self) -> list[HoldoutUse]:
@@ -74,6 +80,21 @@ class HoldoutLedger:
                 f"{self._file.path} lacks {len(missing)} of the uses that trials recorded (first {min(missing)}): "
                 "its end was cut off; restore it from a copy"
             )
+
+    def _require_uses_of_runs(self, uses: Sequence[HoldoutUse]) -> None:
+        """Raises `StoreError` if a trial of this store has runs, and its use is missing: a trial that was aborted has
+        left nothing else."""
+        known = {use.digest.partition(":")[2] for use in uses}
+        for run in list_runs(self._store):
+            named = _TRIAL_RUN.fullmatch(run)
+            if named is None or any(digest.startswith(named["use"]) for digest in known):
+                continue
+            folders = (self._store / "skills" / named["name"], self._store / "evolution" / f"{named['name']}.jsonl")
+            if any(one.exists() for one in folders):  # else the run was copied here from another store
+                raise StoreError(
+                    f"{self._file.path} lacks the use of the tasks for which run {run} was made: its end was cut off; "
+                    "restore it from a copy"
+                )
 
     def spend(
         self,
@@ -100,11 +121,13 @@ class HoldoutLedger:
 
         Raises:
             UserError: Nothing is left of the tasks' level.
+            StoreError: The ledger lacks a use that runs of the store rest on.
         """
         ordered = tuple(sorted(set(tasks)))
         holdout, names = digest_record(ordered), {*ordered, *kin}
         with self._file.locked() as append:
             uses = self._file.read()
+            self._require_uses_of_runs(uses)
             for use in uses:
                 if (use.holdout, use.skill, use.version, use.design) == (holdout, skill, version, design):
                     return use
