@@ -422,11 +422,12 @@ class _Evolution:
         return (decision.accepted, decision.reasons), rates
 
     def _count_passes(self, tasks: Sequence[LoadedTask], run: str, *, unjudged_pass: bool) -> dict[str, int]:
-        """Returns passes by task; an attempt without a verdict counts against the winner, in both arms."""
+        """Returns passes by task; an attempt without a verdict, or a doubted pass, counts against the winner, in both
+        arms."""
         counts, passes = {one.task: one for one in count_outcomes(self._settings, run)}, {}
         for one in tasks:
             found = counts.get(one.task.id)
-            passed, judged = (0, 0) if found is None else (found.passed, found.judged)
+            passed, judged = (0, 0) if found is None else (found.passed, found.judged - found.doubtful)
             unjudged = max(0, self._recipe.gate.attempts - judged)
             passes[one.task.id] = passed + (unjudged if unjudged_pass else 0)
         return passes
