@@ -37,6 +37,7 @@ from .designer import Designer, design_credit
 from .feedback import read_feedback
 from .gepa_search import GepaOptions, TaskFeedback, Texts, search_texts
 from .mutation import TriedChange, write_prompt
+from .option_leaks import find_option_leak
 from .racing import Race
 from .recipe import CODE, EvolveGateOptions, EvolveRecipe, EvolveSearchOptions
 
@@ -189,7 +190,11 @@ class _Evolution:
         decided: tuple[bool, tuple[str, ...]] = (False, (nothing,))
         rates: tuple[float, float] | None = None
         if digest_record(winner.options) != digest_record(base.options) and winner.rate > base.rate:
-            decided, rates = await self._gate(winner, held_out)
+            leak = await asyncio.to_thread(find_option_leak, winner.options, self._recipe.base, held_out)
+            if leak is None:
+                decided, rates = await self._gate(winner, held_out)
+            else:
+                decided = (False, (f"{leak}: it is not tried",))
         recipe = self._recipe
         return EvolveReport(
             recipe.name, recipe.base, winner.options, (base.rate, winner.rate), rates, *decided,
