@@ -413,6 +413,11 @@ class LiveAttempt(Attempt):
             self._serving = _OpenSession(endpoint_handle, recording, model)
         return self._serving.endpoint_handle.endpoint
 
+    @property
+    def acts(self) -> int:
+        """Returns the number of steps, executions and model calls so far, of the whole trial."""
+        return self._recorder.acts
+
     async def judged_state(self) -> str | None:
         """Returns the digest of the judged state; None if it cannot be observed."""
         if self.observe is not None:

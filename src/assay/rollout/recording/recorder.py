@@ -180,6 +180,11 @@ class Recorder:
         self._evidence += 1
         return f"e{self._evidence}"
 
+    @property
+    def acts(self) -> int:
+        """Returns the number of steps, executions and model calls that have begun or ended."""
+        return self.steps + self.executions + self._calls
+
     def begin_call(self) -> str:
         """Returns the id of a call, unique in the chain. Events before it that are not yet old enough to be committed
         are committed with its answer."""
