@@ -152,7 +152,7 @@ def test_the_page_of_an_attempt_shows_where_the_alarm_rang_and_the_node_of_each_
         look.go("#/run/flow/attempt/refund-desk-wrap.24523471-5-3%400.0")
         panel = page.get_by_role("region", name="Alarms and workflow")
         expect(panel).to_contain_text("step 0 by agent (action: parameter_error)")
-        expect(panel).to_contain_text("5 of 5 calls follow it; it came to its end.")
+        expect(panel).to_contain_text("5 of 5 calls follow it; it came to its end. The agent recorded this itself.")
         lines = page.get_by_role("feed", name="Lines of the attempt").get_by_role("article")
         expect(lines.nth(0)).to_contain_text("alarm")
         expect(lines.nth(0).locator(".node-tag")).to_have_text("node find")
