@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
+from assay import errors
 from assay.agents.interface import Attempt
 from assay.errors import EnvironmentFailure, ProviderError
-from assay.records import ToolCall
+from assay.records import Observation, ToolCall
 
 
 def add(by: int, call: str = "t") -> ToolCall:
@@ -51,6 +53,22 @@ class Crasher(Solver):
         raise RuntimeError(text)
 
 
+class Failing:
+    """Tools that fail."""
+
+    def __init__(self, failure: Exception) -> None:
+        self.failure = failure
+
+    def specs(self) -> tuple[()]:
+        return ()
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> Observation:
+        raise self.failure
+
+    async def digest(self) -> None:
+        return None
+
+
 class Unlucky(Solver):
     """Its world breaks twice, then holds."""
 
@@ -62,8 +80,7 @@ class Unlucky(Solver):
     async def run(self, attempt: Attempt) -> None:
         self.tries += 1
         if self.tries <= 2:
-            text = "the sandbox went away"
-            raise EnvironmentFailure(text)
+            attempt.tools = Failing(EnvironmentFailure("the sandbox went away"))
         await super().run(attempt)
 
 
@@ -71,5 +88,18 @@ class Refused(Solver):
     name = "refused"
 
     async def run(self, attempt: Attempt) -> None:
-        text = "the server does not know the model"
-        raise ProviderError(text, retryable=False)
+        attempt.tools = Failing(ProviderError("the server does not know the model", retryable=False))
+        await super().run(attempt)
+
+
+class Pretender(Solver):
+    """Solves nothing, acts, and says that something else failed."""
+
+    name = "pretender"
+
+    def __init__(self, says: str = "ProviderError") -> None:
+        self.says = says
+
+    async def run(self, attempt: Attempt) -> None:
+        await attempt.act([add(1)])
+        raise getattr(errors, self.says)("it was not me")

@@ -87,6 +87,12 @@ async def test_hopeless_provider_failure_is_not_tried_again(tmp_path: Path) -> N
     assert (row.broke, row.outcome, row.final) == ("provider", None, True)
 
 
+@pytest.mark.parametrize("says", ["ProviderError", "EnvironmentFailure", "TaskError", "UserFailure", "StoreError"])
+async def test_agent_that_makes_up_a_failure_of_infrastructure_is_judged(tmp_path: Path, says: str) -> None:
+    (row,) = await run_agent(tmp_path, "Pretender", agent_options={"says": says})
+    assert (row.broke, row.outcome, row.retried, row.final) == ("agent", "fail", False, True)
+
+
 async def test_agent_that_needs_a_model_is_refused_without_one(tmp_path: Path) -> None:
     config = RunConfig(tasks=("-",), agent="loop")
     with pytest.raises(UserError, match="--model"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,16 +108,19 @@ def read_config(store: RunStore) -> RunConfig:
     return read_manifest(store)[0]
 
 
-def require_same_arguments(store: RunStore, config: RunConfig, tasks: Sequence[LoadedTask] | None) -> None:
+def require_same_arguments(
+    store: RunStore, config: RunConfig, tasks: Sequence[LoadedTask] | None, *, but: Collection[str] = ()
+) -> None:
     """Raises `UserError` where a run is resumed with other arguments than those that it was started with.
 
     Args:
         store: The run.
         config: Arguments of the resumption, with the names of models resolved. A budget replaces that of the run.
         tasks: Tasks given to the resumption; None for those that `config` names.
+        but: Fields that may differ, since they do not make a run what it is.
     """
     recorded, digests = read_manifest(store)
-    was, given = _arguments(recorded), _arguments(config)
+    was, given = _arguments(recorded, but), _arguments(config, but)
     if "agent" in store.manifest().get("objects", ()):  # another program imports the same object by another name
         was["agent"], given["agent"] = (str(one["agent"]).rpartition(":")[2] for one in (was, given))
     other = [
@@ -133,10 +136,11 @@ def require_same_arguments(store: RunStore, config: RunConfig, tasks: Sequence[L
         )
 
 
-def _arguments(config: RunConfig) -> dict[str, Any]:
+def _arguments(config: RunConfig, but: Collection[str]) -> dict[str, Any]:
     """Returns the fields that make a run what it is."""
     fields = msgspec.to_builtins(config)
-    return {name: value for name, value in fields.items() if name not in ("run", "tasks", "budget_usd", "budget_calls")}
+    left_out = {"run", "tasks", "budget_usd", "budget_calls", *but}
+    return {name: value for name, value in fields.items() if name not in left_out}
 
 
 def _show(value: Any) -> str:

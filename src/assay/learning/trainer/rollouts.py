@@ -11,19 +11,23 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from assay.analysis.columns import measure_attempts
 from assay.errors import AssayError, BudgetExceededError
 from assay.gateway.backends.tiny import write_domain_tokenizer
 from assay.gateway.tokens import RenderedBackend
 from assay.gateway.tokens.library import open_renderer
-from assay.learning.reading import OnLeftOut, RunReader
+from assay.learning.reading import OnLeftOut, RunReader, require_whole
+from assay.learning.redrawn import redrawn_chains
 from assay.learning.rows import TrainingRow
 from assay.learning.rows_config import RowsConfig
 from assay.records import Separation, digest_bytes
 from assay.rollout.config import RunConfig
 from assay.rollout.limits.run_budget import BudgetLimits, use_of
 from assay.rollout.progress import Tally
+from assay.rollout.run_inputs import resolve_models
+from assay.rollout.run_manifest import match_tasks, read_manifest, require_same_arguments
 from assay.rollout.runs import resume_run, start_run
 from assay.settings import Settings
 from assay.statistics import TaskCount, count_by_task
@@ -115,7 +119,11 @@ async def complete_run(
     *,
     budget: RecipeBudget | None = None,
 ) -> list[AttemptRow]:
-    """Returns the attempts of the run `config.run`, after starting or resuming it; agents may need no `backend`."""
+    """Returns the attempts of the run `config.run`, after starting or resuming it; agents may need no `backend`.
+
+    Raises:
+        UserError: There is a run of this name that was started in another way, or on other tasks.
+    """
     run, store = config.run or "", settings.store
     if run not in list_runs(store):
         limits = None if budget is None else budget.limits_for(store, run)
@@ -124,6 +132,7 @@ async def complete_run(
         await start_run(config, settings, Tally(), tasks=tasks, backend=backend)
     else:
         with RunStore.open(store, run) as store_run:
+            _require_same_run(store_run, resolve_models(config, settings), tasks)
             found = final_rows(store_run.attempts())
         planned = len(tasks if tasks is not None else find_tasks(config.tasks)) * config.attempts
         if len(found) < planned:
@@ -133,6 +142,13 @@ async def complete_run(
         if budget is not None:
             budget.complete(run, store_run)
         return final_rows(store_run.attempts())
+
+
+def _require_same_run(store: RunStore, config: RunConfig, tasks: Sequence[LoadedTask] | None) -> None:
+    """Raises `UserError` where a run only has the name: who knows the name could have made it with another agent."""
+    require_same_arguments(store, config, tasks, but=("concurrency", "model_concurrency"))
+    if tasks is not None:
+        match_tasks(read_manifest(store)[1], tasks, config.disturb)
 
 
 class TaskSelection(NamedTuple):
@@ -252,8 +268,21 @@ def meets_requirement(row: TrainingRow, require: Separation) -> bool:
 
 
 def count_outcomes(settings: Settings, run: str) -> list[TaskCount]:
-    """Returns outcome counts by task; a doubted pass does not count as passed."""
+    """Returns outcome counts by task; a doubted pass does not count as passed, and an attempt that had more than one
+    draw counts as one without a verdict (`redrawn`).
+
+    Raises:
+        StoreError: The run is not what was recorded.
+    """
+    require_whole(settings.store, run)
     current = load_current_verdicts(settings.store, run)
     with RunStore.open(settings.store, run) as store_run:
-        found = measure_attempts(final_rows(store_run.attempts()), current)
-    return list(count_by_task(one.outcome for one in found))
+        finals = final_rows(store_run.attempts())
+        outcomes = [one.outcome for one in measure_attempts(finals, current)]
+        redrawn = redrawn_chains(store_run, finals)
+    return list(
+        count_by_task(
+            replace(one, status="unknown", doubtful=False) if row.chain in redrawn else one
+            for row, one in zip(finals, outcomes, strict=True)
+        )
+    )

@@ -29,7 +29,7 @@ from assay.records import (
     Truncation,
     canonical_bytes,
 )
-from assay.rollout.attempt.agent_input import require_evidence, require_text, require_tool_calls
+from assay.rollout.attempt.agent_input import accept_tool_calls, require_evidence, require_text
 from assay.rollout.attempt.endpoint import (
     GRACE_S,
     GatewayHandle,
@@ -174,7 +174,7 @@ class LiveAttempt(Attempt):
         reasoning: str | None = None,
         call: str | None = None,
     ) -> tuple[Observation, ...]:
-        require_tool_calls(calls)
+        calls = accept_tool_calls(calls)
         require_text("the message of act()", message, optional=True)
         require_text("the reasoning of act()", reasoning, optional=True)
         self._begin_turn()
@@ -335,6 +335,7 @@ class LiveAttempt(Attempt):
                 try:
                     answered = await self._answer(call_id, request, position)
                 except ProviderError as exc:
+                    exc.request = position.request
                     await self._record_call(_EndedCall(call_id, position, started, error=str(exc)))
                     raise
         finally:
@@ -412,6 +413,11 @@ class LiveAttempt(Attempt):
             endpoint_handle = await open_endpoint(gateway, model, recording, await self.workspace.listen(0))
             self._serving = _OpenSession(endpoint_handle, recording, model)
         return self._serving.endpoint_handle.endpoint
+
+    @property
+    def acts(self) -> int:
+        """Returns the number of steps, executions and model calls so far, of the whole trial."""
+        return self._recorder.acts
 
     async def judged_state(self) -> str | None:
         """Returns the digest of the judged state; None if it cannot be observed."""
