@@ -107,7 +107,7 @@ def test_tasks_that_the_search_saw_are_refused(store: Path) -> None:
 @pytest.mark.long
 def test_copy_under_another_name_rests_on_what_the_skill_rests_on(store: Path, tmp_path: Path) -> None:
     text = answer(store, "skills", "show", "guide")["text"]
-    write(tmp_path / "copied", text.replace("name: guide", "name: copied"))
+    write(tmp_path / "copied", text.replace("guide", "copied", 1))
     assay(store, "skills", "import", str(tmp_path / "copied"))
     assert "distilled from" in refusal(store, "skills", "trial", "copied", "--tasks", f"{WORLDS},n=5")
 
