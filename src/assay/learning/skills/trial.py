@@ -272,9 +272,7 @@ def screen_skill(skill: SkillFolder, tasks: Sequence[LoadedTask]) -> TrialRecord
     )  # fmt: skip
 
 
-def _require_unseen(
-    summary: SkillSummary, skill: SkillFolder, tasks: Sequence[LoadedTask], settings: Settings
-) -> None:
+def _require_unseen(summary: SkillSummary, skill: SkillFolder, tasks: Sequence[LoadedTask], settings: Settings) -> None:
     """Raises `UserError` for tasks that the skill rests on: by its own claims, and by those of any skill of the store
     from which it has a line, since a copy under another name brings no claims."""
     library, lines = SkillLibrary(settings.store), {line.strip() for line in skill.text.splitlines()}
