@@ -22,10 +22,10 @@ import msgspec
 
 from assay.agents.memory import read_memory
 from assay.learning.memory import add_to_memory
-from assay.learning.skills.chained_file import ChainedFile
 from assay.records import Limits
 from assay.rollout import RunConfig
 from assay.settings import Settings
+from assay.store.chained_file import ChainedFile
 
 from ._paired import mean_cell, range_cell
 from ._results import Bar, Recording, Table

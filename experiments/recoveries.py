@@ -16,9 +16,9 @@ import msgspec
 
 from assay.agents.memory import MemoryItem, MemoryRecord, read_memory
 from assay.learning.memory import add_to_memory
-from assay.learning.skills.chained_file import ChainedFile
 from assay.rollout import RunConfig
 from assay.settings import Settings
+from assay.store.chained_file import ChainedFile
 
 from ._paired import arm_cells
 from ._results import Table

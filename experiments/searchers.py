@@ -73,10 +73,10 @@ def tasks_of(reads: int, n: int = TASKS) -> str:
 async def measure(size: int, way: str, reads: int, seed: int, settings: Settings, n: int = TASKS) -> list[Cell]:
     """Makes or reads the attempts of one team with one seed, ordered by task."""
     tasks = tasks_of(reads, n)
-    facts = {one.task.id: needed_facts(one.task.environment) for one in find_tasks([tasks])}
+    facts = {one.task.id: needed_facts(one.task) for one in find_tasks([tasks])}
     made = await make_trajectories(f"letters-{reads}-{size}-{way}", tasks, seed, settings, "team", team(size, way))
     made.sort(key=lambda one: one.task)
-    return [_cell(one, build_evidence_graph(one, facts[one.task])) for one in made]
+    return [_cell(one, build_evidence_graph(one, *facts[one.task])) for one in made]
 
 
 def _cell(made: Trajectory, graph: EvidenceGraph) -> Cell:

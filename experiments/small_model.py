@@ -30,10 +30,10 @@ from assay.gateway.interface import ModelRequest
 from assay.learning.evolution.evolve import EvolveReport, evolve
 from assay.learning.evolution.recipe import EvolveRecipe
 from assay.learning.memory import add_to_memory
-from assay.learning.skills.chained_file import ChainedFile
 from assay.rollout import RunConfig
 from assay.settings import Settings
 from assay.store import RunStore, final_rows
+from assay.store.chained_file import ChainedFile
 from assay.tasks import find_tasks
 
 from ._paired import mean_cell

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from assay.learning.evolution.evolve import EvolutionEntry
 from assay.learning.release_line import ReleaseEntry
-from assay.learning.skills.chained_file import ChainedFile
 from assay.learning.skills.holdouts import HoldoutUse
 from assay.learning.skills.records import ArmResult, Claim, Edit, EditProposal, EvidenceRef, SkillEntry, TrialRecord
 from assay.records import (
@@ -26,6 +25,7 @@ from assay.records import (
     digest_record,
 )
 from assay.store import RunStore
+from assay.store.chained_file import ChainedFile
 
 SKILL, SEARCH, SEARCHED, LINE = "crown-rules", "fact-prompts", "searched", "nightly"
 _ROOMS = ("hall", "cellar", "garden", "tower", "kitchen", "attic", "well")

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
+from assay.agents.composites import parse_result
 from assay.agents.workflow.interpreter import Interpreter, RecordedResult, follow
 from assay.agents.workflow.spec import Workflow, check_workflow, read_workflow
 from assay.cli.app import build_app
@@ -213,3 +214,35 @@ def test_a_missing_and_a_wrong_file_are_named(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text('workflow = "w"\n[[nodes]]\nname = "a"\ntools = "t"\n')
     found = CliRunner().invoke(build_app(), ["workflow", "check", str(tmp_path / "bad.toml")])
     assert (found.exit_code, "tools" in found.output) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("value", "op", "other", "holds"),
+    [
+        ({"a": 1}, "contains", {"a": 1}, False),
+        ({"a": 1}, "contains", "a", True),
+        ([{"a": 1}], "contains", {"a": 1}, True),
+        ([1], "contains", True, False),
+        (1, "equals", True, False),
+        (0, "differs", False, True),
+        ([{"a": 1}], "equals", [{"a": True}], False),
+        (5, "equals", 5.0, True),
+    ],
+)
+def test_any_two_values_can_be_compared_and_true_is_not_one(value: Any, op: str, other: Any, holds: bool) -> None:
+    ensure = [{"value": "{result.x}", "op": op, "other": other}]
+    interpreter = Interpreter(flow({"name": "a", "tool": "t", "ensure": ensure}), TEXT)
+    drive(interpreter, {"x": value})
+    assert interpreter.events[0].ok is holds
+
+
+def test_a_call_with_true_in_the_place_of_one_does_not_follow() -> None:
+    one = flow({"name": "a", "tool": "t", "arguments": {"n": 1}})
+    task = counting_task().task
+    followed = [follow(one, task, [RecordedResult(0, "t", {"n": n}, None, False)]).followed for n in (1, 1.0, True)]
+    assert followed == [1, 1, 0]
+
+
+def test_a_result_that_is_nested_too_deeply_is_a_text() -> None:
+    assert parse_result("[" * 990 + "]" * 990) == "[" * 990 + "]" * 990
+    assert parse_result('{"a": [' + "[]," * 500 + "[]]}") == {"a": [[]] * 501}

@@ -16,7 +16,7 @@ from assay.analysis.evidence_graph import (
     coverage_gains,
     find_facts,
 )
-from assay.records import HAND_OFF, TEAM_MESSAGE, Evidence, HandOff, Step, TeamMessage, Trajectory
+from assay.records import HAND_OFF, TEAM, TEAM_MESSAGE, Evidence, HandOff, Step, TeamMessage, Trajectory
 from tests.analysis.trajectories import acted, trajectory
 
 pytestmark = pytest.mark.quick
@@ -72,7 +72,22 @@ def test_a_hand_off_shares_and_a_message_that_reaches_no_one_does_not() -> None:
     evidence = [Evidence(HAND_OFF, "audit", HAND_OFF, msgspec.to_builtins(handed)), sent(1, "one", "B < C")]
     steps = [by("one", acted(0, "team_hand_off")), by("one", acted(1, "team_send"))]
     found = build_evidence_graph(trajectory(steps, evidence=evidence), FACTS)
-    assert (found.found, found.shared) == (2, 1)
+    assert (found.found, found.shared) == (1, 1)
+
+
+def test_a_guess_is_no_find_and_takes_none_of_another() -> None:
+    views = Evidence(TEAM, "audit", TEAM, {"team": {}, "views": {"liar": 0, "reader": 1, "whole": "all"}})
+    all_facts = "; ".join(FACTS)
+    guessed = [sent(0, "liar", all_facts, "reader"), sent(1, "reader", "B < C", "liar"), sent(2, "liar", "B < C", "x")]
+    steps = [by(one, acted(at, "team_send")) for at, one in enumerate(("liar", "reader", "liar", "whole"))]
+    one = trajectory(steps, evidence=[views, *guessed, sent(3, "whole", all_facts, "liar")])
+    starts = {0: "nothing", 1: "B < C is true", "all": all_facts}
+    assert find_facts(one, FACTS, starts) == [
+        Find(1, "reader", 1, told=True),
+        *(Find(fact, "whole", 3, told=True) for fact in (0, 1, 2)),
+    ]
+    assert coverage_gains(one, FACTS, starts) == {1: 1 / 3, 3: 2 / 3}
+    assert coverage_gains(one, FACTS) == {0: 1.0}  # a record alone cannot tell
 
 
 def test_a_single_agent_finds_by_its_own_observations() -> None:

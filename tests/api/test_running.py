@@ -178,6 +178,14 @@ def test_half_characters_of_an_agent_are_recorded_escaped(run: Run) -> None:
     assert step.tool_calls[0].parsed == {"by": 10, r"\udcff": r"\ud801"}
 
 
+def test_half_characters_in_a_call_do_not_make_a_failure_the_worlds(run: Run) -> None:
+    def mutters(attempt: Any) -> None:
+        attempt.act([ToolCall("t", attempt.tools.specs()[0].name, "{}", {"\ud800": 1})])
+
+    (attempt,) = run(tasks=["family:split-constraints,n=1"], agent=mutters).attempts
+    assert (attempt.broke, attempt.outcome) == (None, "fail")
+
+
 def test_coroutine_of_a_plain_function_is_named_in_the_error(run: Run) -> None:
     (attempt,) = run(agent=lambda attempt: solve(attempt)).attempts
     assert "returned a coroutine that nothing awaits" in str(attempt.error)

@@ -111,6 +111,7 @@ def batch(tmp_path_factory: pytest.TempPathFactory) -> Batch:
     exits = changed(folder, "return x * 2", "import os; os._exit(0)")
     jobs = (
         Job("measured", ("test_m.py",), measure=True),
+        Job("costly", ("test_m.py",), measure=True, most_calls=1),
         Job("explained", ("test_m.py::test_small",), write=wrong, explain=True),
         Job("exits", ("test_m.py",), write=exits),
         Job("absent", ("test_m.py",), write={str(folder / "m.py"): None}),
@@ -118,6 +119,15 @@ def batch(tmp_path_factory: pytest.TempPathFactory) -> Batch:
         Job("draws", ("test_r.py",)),
     )
     return Batch(folder, run(folder, *jobs))
+
+
+@pytest.mark.long
+def test_a_measurement_ends_after_the_test_that_makes_a_call_too_many(batch: Batch) -> None:
+    whole, cut = batch.found["measured"], batch.found["costly"]
+    assert cut.ended == "done"
+    assert sum(cut.calls.values()) == 2 < sum(whole.calls.values())
+    assert list(cut.tests) == list(cut.calls) == list(whole.tests)[:1]
+    assert [outcome.outcome for outcome in cut.tests.values()] == ["passed"]
 
 
 @pytest.mark.long

@@ -323,3 +323,29 @@ async def test_a_client_that_leaves_does_not_end_what_it_asked_for() -> None:
         await asyncio.wait_for(ended.wait(), 2)
         await asyncio.sleep(0.01)
     assert app.released == 1
+
+
+@pytest.mark.parametrize("last", [b"", b"GET /y HTTP/1.1\r\nHost: h\r\n\r\n", b"POST \x00"])
+async def test_who_reads_no_answer_gets_no_further_one_made(last: bytes) -> None:
+    made = 0
+
+    async def large(_: bytes, reply: ResponseWriter) -> None:
+        nonlocal made
+        made += 1
+        await asyncio.sleep(0)
+        reply.send(Response(200, b"x" * 8_000_000, {}))
+
+    async with served(App(large)) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+        writer.write(post(b"") * 10 + last)
+        await asyncio.sleep(0.2)
+        assert made < 5  # the system's own buffers hold a part
+        found, tail = 0, b""
+        try:
+            while data := await asyncio.wait_for(reader.read(1 << 20), 1):
+                found, tail = found + len(data), (tail + data)[-500:]
+        except TimeoutError:
+            pass
+        writer.close()
+    assert (made, found > 80_000_000) == (10, True)
+    assert (b"HTTP/1.1 40" in tail) == bool(last)

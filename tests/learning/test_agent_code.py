@@ -17,9 +17,9 @@ from assay.errors import StoreError, UserError
 from assay.learning.evolution.agent_code import AgentCode, CandidateError
 from assay.learning.evolution.evolve import EvolutionEntry, evolve
 from assay.learning.evolution.recipe import EvolveCodeOptions, EvolveRecipe
-from assay.learning.skills.chained_file import ChainedFile
 from assay.settings import Settings
 from assay.store import RunStore, list_runs
+from assay.store.chained_file import ChainedFile
 from assay.tasks import find_tasks
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ import pytest
 
 from assay.learning.evolution.designer import Designer, design_credit
 from assay.learning.evolution.evolve import EvolutionEntry, evolve
-from assay.learning.skills.chained_file import ChainedFile
+from assay.store.chained_file import ChainedFile
 from tests.learning.test_evolution import RECIPE, plain, recipe, settings_in
 
 SPACE = {"a": [0, 1, 2], "b": [0, 1]}

@@ -160,3 +160,25 @@ async def test_a_test_file_that_starts_threads_is_collected_by_each_run(tmp_path
         done = await laboratory.run(jobs, repetition=0)
         assert outcomes(done["thread"]) == {"tests/test_thread.py::test_thread": ("passed", "", "")}
         assert done["whole"].tests[f"{TEST}::test_place"].message == "NoneType"
+
+
+async def test_files_that_are_collected_one_by_one_share_the_fixtures_of_their_folder(tmp_path: Path) -> None:
+    counting = "import pytest\n\nMADE = []\n\n\n@pytest.fixture(scope='package')\ndef made():\n"
+    using = "import tests\n\n\ndef test_made(made):\n    assert (made, tests.SET_UP) == ([1], [1])\n"
+    files = FILES | {
+        "tests/__init__.py": "SET_UP = []\n\n\ndef setup_module():\n    SET_UP.append(1)\n",
+        "tests/conftest.py": counting + "    MADE.append(1)\n    return MADE\n",
+        "tests/test_one.py": using,
+        "tests/test_two.py": using.replace("(made):", "(made, pytestconfig):"),
+        "tests/test_three.py": "import random\n\nrandom.random()\n" + using,
+    }
+    one, two, three = (f"tests/test_{name}.py" for name in ("one", "two", "three"))
+    jobs = [Job(str(tests), tests) for tests in ((one,), (two,), (two, one), (one, three), (three, two, one))]
+    async with open_laboratory(tmp_path, files) as laboratory:
+        await laboratory.run(jobs, repetition=0)
+        kept = await laboratory.run(jobs, repetition=0)
+        fresh = await laboratory.run(jobs, repetition=0, fresh=True)
+    for job in jobs:
+        assert outcomes(kept[job.id]) == outcomes(fresh[job.id])
+        assert {kind for kind, *_ in outcomes(kept[job.id]).values()} == {"passed"}
+        assert list(outcomes(kept[job.id])) == [f"{test}::test_made" for test in job.tests]

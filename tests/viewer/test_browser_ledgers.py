@@ -87,11 +87,17 @@ def test_a_hostile_ledger_is_inert_and_says_what_is_wrong(look: Look, store: Pat
         {"verb": bad, "runs": [bad], "columns": [bad], "rows": [[bad]], "chains": [bad], "notes": [bad], "at": bad},
     )
     inert(look.go("#/tables/hostile"))
+    odd = {"toString": 1, "valueOf": 1}  # `String` of it fails
+    claim = {"text": odd, "taken": odd, "evidence": [{"run": odd, "chain": odd, "attempt": odd}]}
+    far = {"kind": "candidate", "options": odd, "tasks": 5, "rate": 1e299, "turns": -1e299}
+    write_lines(store / "evolution" / "hostile.jsonl", far, {**far, "kind": "gate"})
+    inert(look.go("#/evolution/hostile"))
     path = write_lines(
         store / "skills" / "hostile" / "ledger.jsonl",
         entry,
         trial,
         {"kind": bad, "claims": [{"text": bad, "evidence": [{}]}]},
+        {"kind": odd, "reason": odd, "claims": [claim], "trial": {"alpha": odd, "looks": odd, "arms": [{"name": odd}]}},
     )
     page = look.go("#/skill/hostile")
     inert(page)
@@ -146,7 +152,7 @@ def test_the_page_of_an_attempt_shows_where_the_alarm_rang_and_the_node_of_each_
         look.go("#/run/flow/attempt/refund-desk-wrap.24523471-5-3%400.0")
         panel = page.get_by_role("region", name="Alarms and workflow")
         expect(panel).to_contain_text("step 0 by agent (action: parameter_error)")
-        expect(panel).to_contain_text("5 of 5 calls follow it; it came to its end.")
+        expect(panel).to_contain_text("5 of 5 calls follow it; it came to its end. The agent recorded this itself.")
         lines = page.get_by_role("feed", name="Lines of the attempt").get_by_role("article")
         expect(lines.nth(0)).to_contain_text("alarm")
         expect(lines.nth(0).locator(".node-tag")).to_have_text("node find")

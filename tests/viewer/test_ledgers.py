@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -177,3 +179,55 @@ def test_a_page_shows_no_more_rows_than_it_may(tmp_path: Path) -> None:
     write_lines(tmp_path / "tables" / "many.jsonl", table, table, table)
     found = show_tables(tmp_path, "many")
     assert (len(found["entries"]), found["left_out"]) == (2, 1)
+
+
+def test_a_front_of_many_candidates_is_found_at_once(tmp_path: Path) -> None:
+    made = ({"kind": "candidate", "tasks": 5, "rate": at / 2000, "turns": at / 10} for at in range(2000))
+    write_lines(tmp_path / "evolution" / "wide.jsonl", *made)
+    began = time.process_time()
+    assert all(one["on_front"] for one in show_evolution(tmp_path, "wide")["candidates"])
+    assert time.process_time() - began < 2  # 41 seconds where each is compared with each in the record's form
+
+
+def test_a_candidate_that_another_one_beats_is_not_on_the_front_and_its_equal_is(tmp_path: Path) -> None:
+    values = [(0.5, 2, 0.1), (0.5, 2, 0.1), (0.5, 2, 0.2), (0.4, 2, 0.1), (0.4, 1, 0.3), (0.4, 1, 0.3), (1e300, 0, 0)]
+    made = [{"kind": "candidate", "tasks": 5, "rate": r, "turns": t, "unsafe": u} for r, t, u in values]
+    write_lines(tmp_path / "evolution" / "front.jsonl", *made, {**made[3], "tasks": 4})
+    found = [one["on_front"] for one in show_evolution(tmp_path, "front")["candidates"]]
+    assert found == [True, True, False, False, True, True, False, True]
+
+
+def test_empty_rows_of_many_columns_are_not_filled_up(tmp_path: Path) -> None:
+    write_lines(tmp_path / "tables" / "wide.jsonl", {"columns": [""] * 20_000, "rows": [[]] * 5_000})
+    found = show_tables(tmp_path, "wide")
+    assert (found["entries"], found["left_out"]) == ([], 1)
+
+
+def test_deeply_nested_values_are_left_out(tmp_path: Path) -> None:
+    nested: dict[str, Any] = {}
+    for _ in range(900):
+        nested = {"a": nested}
+    write_lines(tmp_path / "skills" / "deep" / "ledger.jsonl", {"kind": "edit", "proposal": nested})
+    write_lines(tmp_path / "evolution" / "deep.jsonl", {"kind": "candidate", "options": nested})
+    assert "…" in str(show_skill(tmp_path, "deep")["entries"])
+    assert "…" in str(show_evolution(tmp_path, "deep")["candidates"])
+
+
+def test_what_is_no_ledger_does_not_hide_the_others(tmp_path: Path) -> None:
+    write_lines(tmp_path / "tables" / "good.jsonl", {"verb": "stats"})
+    os.mkfifo(tmp_path / "tables" / "pipe.jsonl")
+    (tmp_path / "tables" / "folder.jsonl").mkdir()
+    (tmp_path / "tables" / "link.jsonl").symlink_to(tmp_path / "tables" / "good.jsonl")
+    found = {one["name"]: (one["state"], one["problem"]) for one in list_ledgers(tmp_path)["tables"]}
+    assert found.pop("good") == ("stats", None)
+    assert set(found) == {"pipe", "folder", "link"}
+    assert all(problem for _, problem in found.values())
+    with pytest.raises(UserError, match="no ordinary file"):
+        show_tables(tmp_path, "pipe")
+
+
+def test_a_list_of_ledgers_reads_a_bounded_number_of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b", "c"):
+        write_lines(tmp_path / "tables" / f"{name}.jsonl", {"verb": "x" * 1_000})
+    monkeypatch.setattr("assay.viewer.ledgers.MOST_BYTES", 2_500)
+    assert [bool(one["problem"]) for one in list_ledgers(tmp_path)["tables"]] == [False, False, True]

@@ -29,7 +29,7 @@ COMPOSITES_FILE = "assets/composite-tools.json"
 """Path of the declarations in a skill's folder."""
 MOST_CALLS = 8
 """Maximum number of calls of one composite."""
-_MOST_TOOLS, _FILE_BYTES = 64, 1 << 20
+_MOST_TOOLS, _FILE_BYTES, _MOST_DEPTH = 64, 1 << 20, 100
 Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,64}\Z")]
 
 
@@ -127,11 +127,26 @@ class RecordedCall(NamedTuple):
 
 
 def parse_result(content: str) -> Any:
-    """Returns the JSON value of an observation; its text where it is no JSON."""
+    """Returns the JSON value of an observation; its text where it is no JSON, or nested too deeply to be compared."""
     try:
-        return msgspec.json.decode(content)
+        found = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return content
+    return content if _is_deep(found) else found
+
+
+def _is_deep(value: Any) -> bool:
+    """Returns whether a value is nested deeper than `_MOST_DEPTH`."""
+    level = [value]
+    for _ in range(_MOST_DEPTH):
+        inside: list[Any] = []
+        for one in level:
+            if isinstance(one, dict | list):
+                inside += one.values() if isinstance(one, dict) else one
+        if not inside:
+            return False
+        level = inside
+    return True
 
 
 def value_at(result: Any, path: Sequence[str]) -> Any:

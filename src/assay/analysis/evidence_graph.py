@@ -1,9 +1,9 @@
 """Evidence graph of a team: which of the facts that a task needs were found, by whom, and how often. Pure.
 
 A fact is a text that the world names. An actor finds it where an observation of its own world calls holds the text, or
-where it tells it first without having read or heard it: it knew it from the start, or guessed it, which a record cannot
-tell apart. A fact that was found before is found again, by the same actor or by another one; passing on what one has
-read or was told is no find.
+where it tells another actor first what it knew from the start. With the texts that each part of the task's knowledge
+begins with (`starts`), a guess is no find; without them, a record cannot tell the two apart. A fact that was found
+before is found again, by the same actor or by another one; passing on what one has read or was told is no find.
 
 After the shared evidence graph of Argus, which is catalogued from its abstract alone: coverage without duplication. The
 definitions are ours.
@@ -12,14 +12,17 @@ definitions are ours.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from assay.records import HAND_OFF, TEAM_MESSAGE, HandOff, Step, TeamMessage, Trajectory, world_calls
+from assay.records import HAND_OFF, TEAM, TEAM_MESSAGE, HandOff, Step, TeamMessage, Trajectory, world_calls
 
 from .actor_usage import read_evidence
+
+Starts = Mapping[int | str, str]
+"""Text that an actor reads at the start by the part of the knowledge that it is given: its number, or `all`."""
 
 
 class Find(NamedTuple):
@@ -52,7 +55,7 @@ class EvidenceGraph(msgspec.Struct, frozen=True, kw_only=True):
     found: int
     """Facts that were found at least once."""
     shared: int
-    """Facts that reached another actor in a message or hand-off."""
+    """Found facts that reached another actor in a message or hand-off."""
     finds: int
     """Finds in all."""
     actors: tuple[ActorFinds, ...]
@@ -69,9 +72,10 @@ class EvidenceGraph(msgspec.Struct, frozen=True, kw_only=True):
         return self.finds - self.found
 
 
-def find_facts(trajectory: Trajectory, facts: Sequence[str]) -> list[Find]:
+def find_facts(trajectory: Trajectory, facts: Sequence[str], starts: Starts | None = None) -> list[Find]:
     """Returns the finds of an attempt by step. A text is found as a whole: not within a longer word or number."""
     patterns, sent = _patterns(facts), _sent_by_step(trajectory)
+    knew = None if starts is None else _known_from_start(trajectory, patterns, starts)
     heard: dict[str, set[int]] = {}
     found = []
     for step in trajectory.steps:
@@ -82,16 +86,18 @@ def find_facts(trajectory: Trajectory, facts: Sequence[str]) -> list[Find]:
         found += [Find(fact, actor, step.index, told=False) for fact in seen]
         heard.setdefault(actor, set()).update(seen)
         for text, receivers in sent.get((step.index, actor), ()):
-            told = _facts_in(text, patterns)
+            told = _facts_in(text, patterns) if receivers else []
+            if knew is not None:  # a guess is neither found nor heard, so that it takes no find of another
+                told = [fact for fact in told if fact in knew.get(actor, ()) or fact in heard[actor]]
             found += [Find(fact, actor, step.index, told=True) for fact in told if fact not in heard[actor]]
             for name in (actor, *receivers):
                 heard.setdefault(name, set()).update(told)
     return found
 
 
-def build_evidence_graph(trajectory: Trajectory, facts: Sequence[str]) -> EvidenceGraph:
+def build_evidence_graph(trajectory: Trajectory, facts: Sequence[str], starts: Starts | None = None) -> EvidenceGraph:
     """Returns the evidence graph of an attempt at a task that needs these facts."""
-    finds = find_facts(trajectory, facts)
+    finds = find_facts(trajectory, facts, starts)
     first = {find.fact: at for at, find in reversed([*enumerate(finds)])}
     acts: dict[str, int] = {}
     for step in trajectory.steps:
@@ -103,7 +109,7 @@ def build_evidence_graph(trajectory: Trajectory, facts: Sequence[str]) -> Eviden
     return EvidenceGraph(
         needed=len(facts),
         found=len(first),
-        shared=len({fact for text in texts for fact in _facts_in(text, patterns)}),
+        shared=len({fact for text in texts for fact in _facts_in(text, patterns)} & first.keys()),
         finds=len(finds),
         actors=tuple(
             ActorFinds(
@@ -117,14 +123,25 @@ def build_evidence_graph(trajectory: Trajectory, facts: Sequence[str]) -> Eviden
     )
 
 
-def coverage_gains(trajectory: Trajectory, facts: Sequence[str]) -> dict[int, float]:
+def coverage_gains(trajectory: Trajectory, facts: Sequence[str], starts: Starts | None = None) -> dict[int, float]:
     """Returns for each step the share of the needed facts that were found there for the first time."""
     known, gains = set[int](), dict[int, float]()
-    for find in find_facts(trajectory, facts):
+    for find in find_facts(trajectory, facts, starts):
         if find.fact not in known:
             known.add(find.fact)
             gains[find.step] = gains.get(find.step, 0.0) + 1 / len(facts)
     return gains
+
+
+def _known_from_start(
+    trajectory: Trajectory, patterns: Sequence[re.Pattern[str]], starts: Starts
+) -> dict[str, list[int]]:
+    """Returns the facts in the text that each actor of a team began with."""
+    views = next((item.data.get("views") for item in trajectory.evidence if item.kind == TEAM), None)
+    given = views if isinstance(views, dict) else {}
+    return {
+        name: _facts_in(starts.get(part, ""), patterns) for name, part in given.items() if isinstance(part, int | str)
+    }
 
 
 def _patterns(facts: Sequence[str]) -> list[re.Pattern[str]]:

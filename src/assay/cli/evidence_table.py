@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from assay.analysis.evidence_graph import EvidenceGraph, build_evidence_graph
-from assay.environments.worlds.opening import needed_facts
+from assay.environments.worlds.opening import NeededFacts, needed_facts
 from assay.errors import PluginLoadError
 from assay.statistics import mean_interval
 from assay.store import RunStore, final_rows
@@ -37,7 +37,7 @@ def read_evidence_graphs(
     warning."""
     found, left_out = list[EvidenceAttempt](), Counter[str]()
     for run in runs:
-        facts: dict[str, tuple[str, ...] | str] = {}
+        facts: dict[str, NeededFacts | str] = {}
         with RunStore.open(root, run) as store:
             reader = TaskReader(store, allow_task_code=allow_task_code)
             for row in final_rows(store.attempts()):
@@ -45,14 +45,14 @@ def read_evidence_graphs(
                 if row.task_digest not in facts:
                     task = reader.read_task(trajectory)
                     try:
-                        facts[row.task_digest] = task if isinstance(task, str) else needed_facts(task.environment)
+                        facts[row.task_digest] = task if isinstance(task, str) else needed_facts(task)
                     except (PluginLoadError, ValueError) as exc:
                         facts[row.task_digest] = str(exc)
                 known = facts[row.task_digest]
                 if isinstance(known, str):
                     left_out[known] += 1
-                elif known:
-                    graph = build_evidence_graph(trajectory, known)
+                elif known.facts:
+                    graph = build_evidence_graph(trajectory, *known)
                     passed = trust_of(trajectory).trusted
                     found.append(EvidenceAttempt(row.agent, row.model, row.task, passed, graph))
     for problem, count in left_out.items():

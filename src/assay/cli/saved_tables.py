@@ -70,18 +70,18 @@ def save_table(
     chains: Sequence[str] = (),
 ) -> None:
     """Appends a table to the ledger NAME. Raises `StoreError` if that was changed."""
-    from assay.learning.skills.chained_file import ChainedFile
+    from assay.store.chained_file import ChainedFile
 
     columns = tuple(dict.fromkeys(column for row in rows for column in row))
     cells = tuple(tuple(row.get(column, "") for column in columns) for row in rows[:MOST_ROWS])
     notes = (*notes, *([f"{len(rows) - MOST_ROWS} further rows were not saved"] if len(rows) > MOST_ROWS else []))
     ledger = ChainedFile(root / "tables" / f"{name}.jsonl", SavedTable)
     with ledger.locked() as append:
-        earlier = ledger.read()
+        earlier = ledger.last()
         append(
             SavedTable(
                 verb=verb, runs=tuple(runs), columns=columns, rows=cells, chains=tuple(chains[:MOST_ROWS]),
-                notes=tuple(notes), at=time.time(), previous=earlier[-1].digest if earlier else "",
+                notes=tuple(notes), at=time.time(), previous=earlier.digest if earlier is not None else "",
             )
         )  # fmt: skip
     say(f"saved as {name}: assay view shows it among the ledgers")

@@ -24,6 +24,8 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     """Absolute path to temporary content, for this run alone; None removes the file."""
     measure: bool = False
     """Record the lines that each test runs."""
+    most_calls: int = 0
+    """Stop a measuring job after the test in which its function calls become more than this; 0: at no number."""
     explain: bool = False
     """Rewrite assertions for detailed messages. Slower."""
     give_up_on: tuple[str, ...] = ()

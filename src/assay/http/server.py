@@ -245,6 +245,8 @@ class _Connection(BufferedConnection):
         if paused is not None and not paused.done():
             paused.set_result(None)
         self._update_flow()
+        if self.task is None and self._pipelined:
+            self._start_next()
 
     def _update_flow(self) -> None:
         """Pauses reading while the client does not read or requests are pending; discarded input is read on."""
@@ -318,9 +320,9 @@ class _Connection(BufferedConnection):
     # Answering.
 
     def _start_next(self) -> None:
-        """Answers the next request, or waits for one."""
+        """Answers the next request, or waits for one, or for the client to read the responses before."""
         self.task = None
-        while self._pipelined and not self.closed:
+        while self._pipelined and not self.closed and self._write_resumed is None:
             if self._start(self._pipelined.popleft()):
                 return
         if self.closed or self.transport.is_closing():
@@ -377,9 +379,9 @@ class _Connection(BufferedConnection):
         request, self._ignoring_input = self._receiving, True
         head_only = request is not None and request.framing.head_only
         framing = ResponseFraming(head_only, keep_alive=False, is_http_1_0=False)
-        if self.task is None and not self.closed:
+        if self.task is None and not self._pipelined and not self.closed:
             ResponseWriter(self, framing).send(response, linger=True)
-        else:  # what is being answered ends first, and then the connection
+        else:  # requests before it are answered first, and then the connection ends
             self._pipelined.append(_PendingRequest(None, response, framing))
         if request is not None and request.call is not None:
             request.call.release()

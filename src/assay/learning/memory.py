@@ -24,10 +24,10 @@ from assay.errors import AssayError
 from assay.learning.curation.lessons import instruction_for
 from assay.learning.reading import RunReader, verified_outcome
 from assay.learning.rows_config import RowsConfig
-from assay.learning.skills.chained_file import ChainedFile
 from assay.records import Trajectory
 from assay.settings import Settings
 from assay.store import RunStore
+from assay.store.chained_file import ChainedFile
 
 MOST_TEXT = 4_000
 """Characters of an observation that an item keeps, its end: where the present state is shown."""

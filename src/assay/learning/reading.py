@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 from assay.analysis.evidence_graph import coverage_gains
 from assay.analysis.judged_path import judged_path
 from assay.analysis.semi_online import is_on_recorded_pages
-from assay.environments.worlds.opening import needed_facts
+from assay.environments.worlds.opening import NeededFacts, needed_facts
 from assay.errors import StoreError, UserError
 from assay.gateway.backends import TemplateOptions, template_options
 from assay.gateway.tokens import AttributingRenderer, UncertifiedSpan
@@ -129,7 +129,7 @@ class RunReader:
         self._held_out = find_held_out(config.held_out)
         self._selected = read_selected(config.selected).get(store.run, {}) if config.selected else None
         self._described: dict[str, Task | None] = {}
-        self._facts: dict[str, tuple[str, ...]] = {}
+        self._facts: dict[str, NeededFacts] = {}
         self._check = SecretCheck([self.manifest], settings)
         self.renderer: AttributingRenderer | None = None
         self.tokenizer: str | None = None
@@ -231,18 +231,18 @@ class RunReader:
                 self.on_left_out(trajectory.attempt, "reward", why)
             found = set_turn_rewards(found, gains)
         elif self._config.turn_rewards == "coverage":
-            found = set_turn_rewards(found, coverage_gains(trajectory, self._needed_facts(trajectory)))
+            found = set_turn_rewards(found, coverage_gains(trajectory, *self._needed_facts(trajectory)))
         return align_rows(found, self._config.align, trajectory.chain) if self._config.align else found
 
-    def _needed_facts(self, trajectory: Trajectory) -> tuple[str, ...]:
+    def _needed_facts(self, trajectory: Trajectory) -> NeededFacts:
         """Returns the facts that an attempt's task needs. Raises `UserError` where they are unknown."""
         digest = trajectory.task_digest
         if digest not in self._facts:
             try:
-                self._facts[digest] = needed_facts(self._tasks.of(trajectory).task.environment)
+                self._facts[digest] = needed_facts(self._tasks.of(trajectory).task)
             except (CannotRebuildError, ValueError) as exc:
                 raise UserError(f"attempt {trajectory.attempt} has no rewards by coverage: {exc}") from exc
-        if not self._facts[digest]:
+        if not self._facts[digest].facts:
             raise UserError(
                 f"attempt {trajectory.attempt} has no rewards by coverage: the world of its task names no facts"
             )

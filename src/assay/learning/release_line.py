@@ -14,9 +14,9 @@ from typing import NamedTuple
 import msgspec
 
 from assay.errors import UserError
-from assay.learning.skills.chained_file import ChainedFile
 from assay.records import digest_record
 from assay.statistics import GateDecision, GateRule, PairedComparison
+from assay.store.chained_file import ChainedFile
 from assay.store.layout import RUN_NAME
 
 

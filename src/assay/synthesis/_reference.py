@@ -71,7 +71,8 @@ async def measure_tests(
     measured, left, repetitions = Reference({}, {}, {}, {}), list(tests), max(2, config.repetitions)
 
     async def run(repetition: int) -> dict[str, JobResult]:
-        jobs = [Job(path, (path,), measure=repetition == 0, cpu_s=FILE_CPU_S) for path in left]
+        most = config.file_calls if repetition == 0 else 0
+        jobs = [Job(path, (path,), measure=repetition == 0, most_calls=most, cpu_s=FILE_CPU_S) for path in left]
         return await laboratory.run(jobs, repetition=repetition)
 
     def keep_usable(results: Mapping[str, JobResult]) -> list[str]:
@@ -111,7 +112,7 @@ def _exclusion_reason(result: JobResult, config: SynthesisConfig) -> str:
     if result.problems:
         return f"cannot be collected: {result.problems[0][-200:]}"
     if config.file_calls and calls > config.file_calls:
-        return f"its tests make {calls} function calls"
+        return f"its tests make more than {config.file_calls} function calls"
     return "" if result.tests else "holds no tests that run here"
 
 

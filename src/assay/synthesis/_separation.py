@@ -100,16 +100,15 @@ async def plan_separation(
     """Makes and proves the plans of some candidates: spliced and plain outcomes are compared on `mutants` of the
     reference. Of a candidate that is refused without its proof the plan is not proven."""
     plans = await _trace_candidates(laboratory, tree, all_tests)
-    await _drop_refuted(laboratory, tree, plans)
+    await _drop_refuted(laboratory, tree, [candidate for candidate in plans if not candidate.is_refused()])
     for candidate in plans:
-        await _drop_refuted_by_parts(laboratory, tree, candidate)
+        if not candidate.is_refused():
+            await _drop_refuted_by_parts(laboratory, tree, candidate)
     for candidate in plans:
         if candidate.carried():
             await _find_guards(laboratory, tree, candidate)
     found = {}
     for candidate in plans:
-        if candidate.is_refused():
-            await _try_hidden_tests(laboratory, tree, candidate)
         proof = await _prove_plan(laboratory, tree, candidate, mutants)
         for case, objection in proof.objections.items():
             if candidate.guards.pop(case, None) is None:
@@ -121,22 +120,6 @@ async def plan_separation(
         collected = tuple(item for item in proof.collected if item.id in spliced)
         found[candidate.deciding.id] = msgspec.structs.replace(plan, collection=collected)
     return found
-
-
-async def _try_hidden_tests(laboratory: Laboratory, tree: SourceTree, candidate: _CandidatePlan) -> None:
-    """Tries the tests of a refused plan of which one has to be carried, on the reference alone and until one is: what
-    is wrong with them is then the reason."""
-    one = candidate.deciding
-    for cases in one.required:
-        if not candidate.carried().keys() >= {*cases}:
-            continue
-        plan = _build_plan(tree, candidate)
-        plan = msgspec.structs.replace(plan, tests=tuple(test for test in plan.tests if test.id in cases))
-        job = ProofJob(one.id, plan, one.base, one.broken, (), one.cpu_s, is_on_reference=True)
-        objections = (await prove_splices(laboratory, tree, [job]))[one.id].objections
-        candidate.reasons.update(objections)
-        if not objections:
-            return
 
 
 async def _prove_plan(laboratory: Laboratory, tree: SourceTree, candidate: _CandidatePlan, mutants: int) -> SpliceProof:

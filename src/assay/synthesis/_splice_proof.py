@@ -64,8 +64,6 @@ class ProofJob(NamedTuple):
     """Versions other than the reference answer all tests in one process, as plain runs do."""
     slow_s: float = 0.0
     """As in `DecidingTests`."""
-    is_on_reference: bool = False
-    """The tests are tried on the reference alone, on which they pass plain: for a plan that is refused."""
 
 
 class VersionResult(msgspec.Struct, frozen=True):
@@ -132,9 +130,6 @@ async def prove_splices(laboratory: Laboratory, tree: SourceTree, jobs: Sequence
     proofs = {}
     for job in jobs:
         result = known.get(job.id) or ProofResult(job.id)
-        if job.is_on_reference:
-            proofs[job.id] = compare_versions(job, result, {"reference": dict.fromkeys(_cases(job), "passed")})
-            continue
         if job.needed and len(result.versions) == 1:
             proofs[job.id] = await _prove_on_reference(laboratory, tree, job, result)
             continue
@@ -161,8 +156,6 @@ async def _prove_on_reference(
 def _versions(job: ProofJob) -> dict[str, Mapping[str, str]]:
     mutants = {f"mutant {number}": mutant for number, mutant in enumerate(job.mutants, 1)}
     parts = {f"part {number}": part for number, part in enumerate(job.parts, 1)}
-    if job.is_on_reference:
-        return {"reference": {}}
     return {"reference": {}, "unrepaired": job.broken, **parts, **mutants}
 
 

@@ -8,7 +8,7 @@ fields of other types than expected are left out, texts are cut, and a broken ch
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ import msgspec
 from assay.errors import UserError
 from assay.records import digest_bytes
 from assay.store import list_runs
+from assay.store.chained_file import open_ledger
 
 from .interface import View, json_bytes
 
@@ -24,8 +25,11 @@ MOST_BYTES = 64 << 20
 MOST_ENTRIES = 2_000
 MOST_LEDGERS = 500
 MOST_TEXT = 4_000
+MOST_DEPTH = 32
+"""Levels of nested values that are shown."""
 MOST_ROWS = 5_000
 """Rows of all tables of one page, the newest tables first."""
+MOST_CELLS = 200_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
 _KINDS = {
     "skill": "skills/{}/ledger.jsonl",
@@ -50,10 +54,10 @@ def read_ledger(path: Path) -> Ledger:
     """Reads a ledger up to the line that does not fit; a last line without a newline is ignored.
 
     Raises:
-        UserError: There is no such file.
+        UserError: There is no such file, or something else is in its place.
     """
     try:
-        with path.open("rb") as file:
+        with open_ledger(path) as file:
             data = file.read(MOST_BYTES + 1)
     except OSError as exc:
         raise UserError(f"there is no ledger {path.name}: {exc.strerror}") from exc
@@ -76,21 +80,36 @@ def read_ledger(path: Path) -> Ledger:
 
 def list_ledgers(root: Path) -> dict[str, Any]:
     """Returns `skills`, `evolutions`, `releases` and `tables`, each with `name`, `entries`, `state` and `problem`."""
-    skills = sorted((root / "skills").glob("*/ledger.jsonl"))[:MOST_LEDGERS]
-    searches = sorted((root / "evolution").glob("*.jsonl"))[:MOST_LEDGERS]
-    lines = sorted((root / "releases").glob("*.jsonl"))[:MOST_LEDGERS]
-    saved = sorted((root / "tables").glob("*.jsonl"))[:MOST_LEDGERS]
-    return {
-        "tables": [_line(path.stem, read_ledger(path), _last_verb) for path in saved],
-        "releases": [_line(path.stem, read_ledger(path), _release_state) for path in lines],
-        "skills": [_line(path.parent.name, read_ledger(path), _skill_state) for path in skills],
-        "evolutions": [_line(path.stem, read_ledger(path), _search_state) for path in searches],
-    }
+    left = MOST_BYTES
+    listed: dict[str, list[dict[str, Any]]] = {}
+    for title, pattern, state in (
+        ("skills", "skills/*/ledger.jsonl", _skill_state),
+        ("evolutions", "evolution/*.jsonl", _search_state),
+        ("releases", "releases/*.jsonl", _release_state),
+        ("tables", "tables/*.jsonl", _last_verb),
+    ):
+        listed[title] = []
+        for path in sorted(root.glob(pattern))[:MOST_LEDGERS]:
+            ledger, size = _read_within(path, left)
+            left -= size
+            name = path.parent.name if path.name == "ledger.jsonl" else path.stem
+            entries = len(ledger.entries) + ledger.left_out
+            listed[title].append(
+                {"name": name, "entries": entries, "state": state(ledger.entries), "problem": ledger.problem}
+            )
+    return listed
 
 
-def _line(name: str, ledger: Ledger, state: Callable[[Sequence[Mapping[str, Any]]], str]) -> dict[str, Any]:
-    found = state(ledger.entries)
-    return {"name": name, "entries": len(ledger.entries) + ledger.left_out, "state": found, "problem": ledger.problem}
+def _read_within(path: Path, left: int) -> tuple[Ledger, int]:
+    """Returns a ledger and its size in bytes; one without entries that says why if it cannot be read, or not within
+    the bytes that are left for the list."""
+    try:
+        size = path.lstat().st_size
+        if size > left:
+            return Ledger([], f"not read for this list, which reads at most {MOST_BYTES >> 20} MiB: open it", 0), 0
+        return read_ledger(path), size
+    except (OSError, UserError) as exc:
+        return Ledger([], str(exc), 0), 0
 
 
 def _skill_state(entries: Sequence[Mapping[str, Any]]) -> str:
@@ -152,13 +171,13 @@ def _last_verb(entries: Sequence[Mapping[str, Any]]) -> str:
 def show_tables(root: Path, name: str) -> dict[str, Any]:
     """Returns saved tables: `entries` (the newest first), each with `verb`, `columns`, `rows`, `chains` and `notes`."""
     ledger = read_ledger(_ledger_path(root, "tables", name))
-    entries, left = list[dict[str, Any]](), MOST_ROWS
+    entries, rows, cells = list[dict[str, Any]](), MOST_ROWS, MOST_CELLS
     for entry in reversed(ledger.entries):
-        made = _saved_table(entry)
-        if len(made["rows"]) > left:
+        rows -= _count(entry.get("rows"))
+        cells -= _count(entry.get("rows")) * _count(entry.get("columns"))
+        if rows < 0 or cells < 0:
             break
-        left -= len(made["rows"])
-        entries.append(made)
+        entries.append(_saved_table(entry))
     named = [run for one in entries for run in one["runs"]]
     return {
         "name": name,
@@ -222,7 +241,10 @@ def show_evolution(root: Path, name: str) -> dict[str, Any]:
     return {
         "name": name,
         "state": _search_state(ledger.entries),
-        "candidates": [_cut({**_candidate(one), "on_front": _is_on_front(one, found)}) for one in found],
+        "candidates": [
+            _cut({**_candidate(one), "on_front": on_front})
+            for one, on_front in zip(found, _on_front(found), strict=True)
+        ],
         "gate": _cut({**_candidate(gates[-1]), "reasons": _texts(gates[-1].get("reasons"))}) if gates else None,
         "proposals": [
             str(entry.get("text"))[:MOST_TEXT] for entry in ledger.entries if entry.get("kind") == "proposal"
@@ -239,11 +261,11 @@ def _candidate(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "options": options if isinstance(options, dict) else {},
         "tasks": _number(entry.get("tasks")),
-        "rate": _number(entry.get("rate")),
-        "base_rate": _number(entry.get("base_rate")),
-        "turns": _number(entry.get("turns")),
+        "rate": _number(entry.get("rate"), 0, 1),
+        "base_rate": _number(entry.get("base_rate"), 0, 1),
+        "turns": _number(entry.get("turns"), 0),
         "credit": _number(entry.get("credit")),
-        "unsafe": _number(entry.get("unsafe")),
+        "unsafe": _number(entry.get("unsafe"), 0, 1),
         "runs": _texts(entry.get("runs")),
         "accepted": entry.get("accepted") is True,
     }
@@ -259,14 +281,25 @@ def _tried_code(entry: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _is_on_front(one: Mapping[str, Any], every: Sequence[Mapping[str, Any]]) -> bool:
-    """Returns whether no candidate on as many tasks is better in success, turns or safety and no worse in the rest."""
-    own = _costs(one)
-    others = [_costs(other) for other in every if other.get("tasks") == one.get("tasks")]
-    return own is not None and not any(
-        theirs is not None and theirs != own and all(a <= b for a, b in zip(theirs, own, strict=True))
-        for theirs in others
-    )
+def _on_front(every: Sequence[Mapping[str, Any]]) -> list[bool]:
+    """Returns for each candidate whether none on as many tasks is better in success, turns or safety and no worse in
+    the rest."""
+    costs = [_costs(one) for one in every]
+    groups: dict[float | None, set[tuple[float, float, float]]] = {}
+    for one, own in zip(every, costs, strict=True):
+        if own is not None:
+            groups.setdefault(_number(one.get("tasks")), set()).add(own)
+    fronts = {tasks: _undominated(group) for tasks, group in groups.items()}
+    return [own is not None and own in fronts[_number(one.get("tasks"))] for one, own in zip(every, costs, strict=True)]
+
+
+def _undominated(costs: Iterable[tuple[float, float, float]]) -> set[tuple[float, float, float]]:
+    """Returns the costs that no other ones are below in one value and above in none."""
+    front: list[tuple[float, float, float]] = []
+    for own in sorted(costs):  # one that is better in the first value comes before
+        if not any(other[1] <= own[1] and other[2] <= own[2] for other in front):
+            front.append(own)
+    return set(front)
 
 
 def _costs(entry: Mapping[str, Any]) -> tuple[float, float, float] | None:
@@ -294,9 +327,10 @@ def _known_runs(root: Path, named: Sequence[str]) -> list[str]:
     return sorted(set(named) & set(list_runs(root)))
 
 
-def _number(value: object) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
-    return float(value) if is_number else None  # type: ignore[arg-type]
+def _number(value: object, least: float = -1e12, most: float = 1e12) -> float | None:
+    """Returns a number within bounds; None for anything else, which no figure could show."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and least <= value <= most else None  # type: ignore[arg-type, operator]
 
 
 def _dicts(value: object) -> list[dict[str, Any]]:
@@ -311,13 +345,15 @@ def _count(value: object) -> int:
     return len(value) if isinstance(value, list) else 0
 
 
-def _cut(value: Any) -> Any:
-    """Returns plain data with its texts cut."""
+def _cut(value: Any, depth: int = MOST_DEPTH) -> Any:
+    """Returns plain data with its texts cut, and what is nested too deeply left out."""
     if isinstance(value, str):
         return value if len(value) <= MOST_TEXT else f"{value[:MOST_TEXT]}… ({len(value) - MOST_TEXT} characters more)"
+    if isinstance(value, dict | list) and not depth:
+        return "…"
     if isinstance(value, dict):
-        return {str(key)[:200]: _cut(one) for key, one in value.items()}
-    return [_cut(one) for one in value] if isinstance(value, list) else value
+        return {str(key)[:200]: _cut(one, depth - 1) for key, one in value.items()}
+    return [_cut(one, depth - 1) for one in value] if isinstance(value, list) else value
 
 
 def _no_names(_: Path, __: str) -> tuple[str, ...]:

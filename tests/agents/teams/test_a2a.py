@@ -159,6 +159,17 @@ async def test_a_message_that_is_sent_twice_acts_once(tmp_path: Path) -> None:
     assert [call.name for step in made.steps for call in step.tool_calls].count("assign") == 1
 
 
+async def test_the_shown_history_is_bounded_in_bytes(tmp_path: Path) -> None:
+    async with seated(tmp_path, wait_s=0.5) as at, aiohttp.ClientSession() as session:
+        peer = Peer(at, session)
+        task = (await peer.send({"text": "hello"}))["task"]
+        for _ in range(4):
+            part = {**use("assign", variable="A", value=1)["data"], "more": "x" * 600_000}
+            task = (await peer.send({"data": part}, taskId=task["id"]))["task"]
+        assert len(json.dumps(task["history"])) < 1_100_000
+        assert task["history"][-1]["role"] == "ROLE_AGENT"
+
+
 async def test_a_silent_peer_ends_its_part_and_the_attempt_is_judged(tmp_path: Path) -> None:
     began = time.monotonic()
     async with seated(tmp_path, wait_s=0.2):

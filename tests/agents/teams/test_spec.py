@@ -97,3 +97,11 @@ def test_patterns_decide_which_tools_a_role_may_use() -> None:
     assert [may_use(role, tool) for tool in ("mail_send", "read", "write", "mail")] == [True, True, False, False]
     team = TeamSpec(roles=(role, Role(name="b")), channels=(TeamChannel(name="c", readers=("b",)),))
     assert team.readers(team.channels[0], "b") == ()
+
+
+@pytest.mark.parametrize("place", ["role", "channel", "team"])
+def test_a_name_that_ends_with_a_line_is_no_name(place: str) -> None:
+    given = {"role": "a", "channel": "c", "team": "t"} | {place: "a\n"}
+    table = {"roles": [{"name": given["role"]}], "channels": [{"name": given["channel"]}], "name": given["team"]}
+    with pytest.raises(UserError, match="name"):
+        read_team(table)

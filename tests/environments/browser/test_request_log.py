@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 import pytest
 
@@ -113,11 +113,14 @@ def test_recorded_requests_are_judged_like_those_of_a_trace() -> None:
 
 
 def test_what_is_kept_of_a_large_form_takes_no_longer_than_reading_it() -> None:
+    form = {"f-text": "?" * 330_000}
     began = time.process_time()
-    log = RequestLog()
     for _ in range(5):
-        add(log, "/search", {"f-text": "?" * 330_000})
-    assert time.process_time() - began < 0.5
+        parse_qsl(urlencode(form))
+    read_s, log, began = time.process_time() - began, RequestLog(), time.process_time()
+    for _ in range(5):
+        add(log, "/search", form)
+    assert time.process_time() - began < 3 * read_s
     assert dict(log.listed[-1].data) == {"f-text": "?" * 299 + "…"}
 
 

@@ -102,8 +102,8 @@ def test_rewards_by_coverage_are_the_first_finds_of_a_team(model_folder: Path, t
     rewards = [turn.reward for row in rows_of_run(settings, "pair", wanted) for turn in row.turns]
     with RunStore.open(settings.store, "pair") as store:
         made = store.trajectory(store.attempts()[0].chain)
-    facts = needed_facts(next(iter(find_tasks(["family:split-constraints,n=1,variables=4,values=3"]))).task.environment)
-    assert sum(rewards) == pytest.approx(build_evidence_graph(made, facts).found / len(facts))
+    known = needed_facts(next(iter(find_tasks(["family:split-constraints,n=1,variables=4,values=3"]))).task)
+    assert sum(rewards) == pytest.approx(build_evidence_graph(made, *known).found / len(known.facts))
     assert sum(rewards) > 0
     with pytest.raises(UserError, match="names no facts"):
         list(rows_of_run(settings, "grid", wanted))

@@ -77,3 +77,10 @@ def test_level_is_spent_under_every_name_of_a_task(tmp_path: Path) -> None:
     ledger.spend([one.task.digest for one in first], 0.05, skill="a", version="v", kin=kinship_keys(first))
     with pytest.raises(UserError, match="used up"):
         ledger.spend([one.task.digest for one in again], 0.05, skill="b", version="v", kin=kinship_keys(again))
+
+
+@pytest.mark.parametrize("terms", [600, 1_500, 100_000])
+def test_code_that_is_nested_too_deeply_is_compared_as_text(tmp_path: Path, terms: int) -> None:
+    deep = {"environment__deep.py": f"total = {' + '.join(['1'] * terms)}\n"}
+    one, two = write(tmp_path / "one", **deep), write(tmp_path / "two", **deep)
+    assert keys_of_task(one) == keys_of_task(two)

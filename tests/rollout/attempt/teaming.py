@@ -262,3 +262,30 @@ def _plan(answers: list[str], wanted: list[tuple[str, str]]) -> dict[str, Any]:
 
 def _one_call(name: str, **arguments: str) -> dict[str, Any]:
     return {"tool_calls": [{"name": name, "arguments": arguments}]}
+
+
+class Hasty(Adder):
+    """Makes several calls in each act, of which the first hands off."""
+
+    name = "hasty"
+
+    def __init__(self, by: int = 7, times: int = 1) -> None:
+        self._by, self._times = int(by), int(times)
+
+    async def run(self, attempt: Attempt) -> None:
+        hand_off = call(TEAM_HAND_OFF, to="worker", text="add 3")
+        seen = await attempt.act([hand_off, call("add", by=self._by), *[hand_off] * self._times])
+        attempt.finish(" ".join(one.content for one in seen))
+
+
+class Surrogate(Adder):
+    """Sends and ends with half of a surrogate pair."""
+
+    name = "surrogate"
+
+    def __init__(self) -> None:
+        pass
+
+    async def run(self, attempt: Attempt) -> None:
+        await attempt.act([ToolCall("t", TEAM_SEND, "{}", {"channel": "table", "text": "\ud800 add 10"})])
+        attempt.finish("\ud800" + "x" * 50_000)

@@ -236,3 +236,46 @@ async def test_model_calls_are_each_actors_own_and_a_handed_task_is_a_sub_agents
     tools = {name: {one["function"]["name"] for one in call.request["tools"]} for name, call in
              ((call.actor_name, call) for call in made.calls if "tools" in call.request)}  # fmt: skip
     assert tools == {"boss": {"team_hand_off", "team_read", "finish"}, "hand": {"add", "team_read", "finish"}}
+
+
+async def test_what_follows_a_hand_off_in_the_same_act_is_not_done(tmp_path: Path) -> None:
+    roles = [role("hasty", "Hasty", options={"times": 3}), role("worker", "Worker")]
+    made = await count(tmp_path, {"roles": roles, "order": "hand-off"})
+    assert acts(made)[:2] == [("hasty", ["team_hand_off", "add", *["team_hand_off"] * 3]), ("worker", ["add"])]
+    assert [one.error for one in made.steps[0].observations] == [False, True, True, True, True]
+    assert len(kinds(made, "hand_off")) == 2  # to the worker and back
+    assert [one["reason"][:28] for one in kinds(made, "guard")] == ["Refused: the turn is that of"] * 4
+    assert made.outcome == "fail"  # 3, and neither 10 nor 3 and 3
+
+
+async def test_an_actor_cannot_break_the_next_one_by_a_text_that_no_record_holds(tmp_path: Path) -> None:
+    team = {"roles": [role("odd", "Surrogate"), role("hand", "Follower")], "channels": [{"name": "table"}]}
+    made = await count(tmp_path, team)
+    assert made.outcome == "pass"
+    assert kinds(made, "team_message")[0]["text"] == "\\ud800 add 10"
+    assert made.steps[0].tool_calls[0].parsed == {"channel": "table", "text": "\\ud800 add 10"}
+
+
+async def test_a_hand_off_evades_neither_the_time_of_an_actor_nor_the_bound_on_unread_messages(tmp_path: Path) -> None:
+    first = role("hasty", "Hasty", options={"by": 10, "times": 1_200}, hand_off_to=["worker"])
+    made = await count(tmp_path, {"roles": [first, role("worker", "Worker", after=5)]})
+    assert "after 5 turns of the team" in made.steps[0].observations[0].content
+    assert not kinds(made, "hand_off")
+
+
+async def test_hand_offs_fill_an_inbox_no_further_than_messages_do(tmp_path: Path) -> None:
+    first = role("hasty", "Hasty", options={"by": 10, "times": 1_200}, hand_off_to=["worker"])
+    made = await count(tmp_path, {"roles": [first, role("worker", "Worker")]})
+    assert len(kinds(made, "hand_off")) == 1_000
+    assert "1000 unread" in made.steps[0].observations[-1].content
+
+
+async def test_what_an_actor_returns_is_bounded_as_a_message_is(tmp_path: Path) -> None:
+    roles = [role("manager", "Manager"), role("worker", "Surrogate")]
+    channels = [{"name": "table", "writers": ["worker"]}]
+    made = await count(tmp_path, {"roles": roles, "channels": channels, "order": "hand-off"})
+    returned = [one["text"] for one in kinds(made, "hand_off") if one["returns"]]
+    assert [text[:8] for text in returned] == ["\\ud800xx"] * 2
+    assert {len(text) for text in returned} == {20_000}
+    assert made.finished is not None
+    assert made.finished.broke is None

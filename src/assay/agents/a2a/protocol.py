@@ -40,6 +40,8 @@ MOST_CALLS: Final = 16
 MOST_TEXT: Final = 20_000
 MOST_HISTORY: Final = 50
 """Messages that a task shows; the record has all."""
+MOST_HISTORY_BYTES: Final = 1 << 20
+"""Size of them together; a larger one is shown alone, until the next."""
 Identifier = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
@@ -106,6 +108,7 @@ class PeerTask:
         self.opening = list(opening)
         self._answer: list[dict[str, Any]] = self.opening
         self._history: list[dict[str, Any]] = []
+        self._sizes: list[int] = []
         self._answers = 0
 
     @property
@@ -134,7 +137,9 @@ class PeerTask:
 
     def _remember(self, message: dict[str, Any]) -> None:
         self._history.append({**message, "taskId": self.id, "contextId": self.context})
-        del self._history[:-MOST_HISTORY]
+        self._sizes.append(len(msgspec.json.encode(message)))
+        while len(self._sizes) > 1 and (len(self._sizes) > MOST_HISTORY or sum(self._sizes) > MOST_HISTORY_BYTES):
+            del self._history[0], self._sizes[0]
 
     def _message(self) -> dict[str, Any]:
         return {"messageId": f"{self.id}-{self._answers}", "role": "ROLE_AGENT", "parts": self._answer}

@@ -175,13 +175,15 @@ class SeatServer:
         try:
             reply.begin(_STREAM_HEADERS)
             reply.write(_event(request.id, {"task": self.task.as_json()}))
+            changed, waiter = self._changed, asyncio.ensure_future(self._changed.wait())
             while reply.connected and not self.task.is_over and not (sending is not None and sending.done()):
-                changed = self._changed
-                waits = {asyncio.ensure_future(changed.wait()), *([sending] if sending is not None else [])}
+                waits = {waiter, *([sending] if sending is not None else [])}
                 await asyncio.wait(waits, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
                 if changed.is_set():
+                    changed, waiter = self._changed, asyncio.ensure_future(self._changed.wait())
                     reply.write(_event(request.id, self.task.update()))
                     await reply.drain()
+            waiter.cancel()
             reply.end()
         finally:
             self._streams -= 1

@@ -17,7 +17,7 @@ from assay.limited_file import parse_file, read_toml
 from assay.validation_messages import describe_invalid
 
 ALL = "all"
-_NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,39}$"
+_NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,39}\Z"
 Name = Annotated[str, msgspec.Meta(pattern=_NAME)]
 MOST_FILE = 256 * 1024
 
@@ -69,7 +69,7 @@ class TeamSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     ends; one that was handed to and ends returns the turn."""
     absent: tuple[Name, ...] = ()
     """Roles that do nothing, to measure what they contribute."""
-    name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.+-]{0,60}$")] = ""
+    name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.+-]{0,60}\Z")] = ""
     """Name of the team in the record; default: its roles."""
 
     def __post_init__(self) -> None:

@@ -142,11 +142,11 @@ def _holds(value: Any, op: str, other: Any) -> bool:
         case "exists":
             return value is not None
         case "equals":
-            return bool(value == other)
+            return _is_same(value, other)
         case "differs":
-            return bool(value != other)
+            return not _is_same(value, other)
         case "contains":
-            return other in value if isinstance(value, list | dict) else str(other) in str(value)
+            return _contains(value, other)
     numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in (value, other))
     texts = isinstance(value, str) and isinstance(other, str)
     if not numbers and not texts:
@@ -154,12 +154,30 @@ def _holds(value: Any, op: str, other: Any) -> bool:
     return bool(value >= other if op == "at_least" else value <= other)
 
 
+def _contains(value: Any, other: Any) -> bool:
+    """Returns whether a table has a key, a list an element, or the text of any other value a part."""
+    if isinstance(value, dict):
+        return isinstance(other, str) and other in value
+    if isinstance(value, list):
+        return any(_is_same(one, other) for one in value)
+    return str(other) in str(value)
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Returns whether two JSON values are equal; unlike `==`, tells true from 1."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_is_same(value, other[key]) for key, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
+
+
 class RecordedResult(NamedTuple):
     """A call of a recorded attempt."""
 
     step: int
     tool: str
-    arguments: Mapping[str, Any]
+    arguments: dict[str, Any]
     result: Any
     error: bool
 
@@ -196,7 +214,7 @@ def follow(flow: Workflow, task: Task, calls: Iterable[RecordedResult]) -> Adher
     for call in calls:
         made += 1
         wanted = interpreter.propose()
-        if wanted is not None and (wanted.tool, wanted.arguments) == (call.tool, call.arguments):
+        if wanted is not None and wanted.tool == call.tool and _is_same(wanted.arguments, call.arguments):
             interpreter.take(call.result, error=call.error)
             followed += 1
             nodes.append((call.step, wanted.node))

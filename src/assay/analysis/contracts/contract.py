@@ -44,7 +44,7 @@ MOST_NODES: Final = 10_000
 """Maximum number of expression nodes, which are evaluated for every call."""
 _OTHER_STEPS: Final = frozenset({*FUTURE, *PAST, *STRICT_PAST, *BOUNDED, "count", "sum", "latest"})
 _AHEAD: Final = frozenset({*FUTURE, "within", "throughout"})
-_NAME: Final = r"^[a-z0-9]+(-[a-z0-9]+)*$"
+_NAME: Final = r"^[a-z0-9]+(-[a-z0-9]+)*\Z"
 
 
 class RuleTable(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -114,7 +114,9 @@ class OutcomeRecorder:
             record[2:5] = [kind.strip()[:80], text.strip()[:MAX_MESSAGE], crash.lineno if crash is not None else 0]
 
     def pytest_runtest_teardown(self, item: Any) -> None:
-        """Stops the run when all decisive tests have failed."""
+        """Stops the run when all decisive tests have failed, or the tests have made too many calls."""
+        if self._tracer is not None and self._tracer.is_spent:
+            item.session.shouldstop = "too many function calls"
         if self._pending and self.tests.get(item.nodeid, [""])[0] in ("failed", "error"):
             self._pending.discard(item.nodeid)
             if not self._pending:
@@ -133,7 +135,7 @@ def run_job(batch: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
     """Runs one job in this process, which must end afterwards."""
     prepare(batch)
     sys.dont_write_bytecode = sys.dont_write_bytecode or bool(job.get("write"))
-    tracer = LineTracer(batch.get("cover", [])) if job.get("measure") else None
+    tracer = LineTracer(batch.get("cover", []), job.get("most_calls", 0)) if job.get("measure") else None
     recorder = OutcomeRecorder(job, tracer, batch.get("cover", ()))
     started = time.process_time()
     code = start_pytest(batch, job, [recorder])
@@ -232,14 +234,15 @@ class LineTracer:
 
     PATIENCE, CALLS, COUNTED = 300, 20_000, 300_000  # calls of one test are counted up to the last
 
-    def __init__(self, folders: list[str]) -> None:
+    def __init__(self, folders: list[str], most_calls: int = 0) -> None:
         self.covered: dict[str, dict[str, list[int]]] = {}
+        self.calls: dict[str, int] = {}
         self._folders = tuple(folder.rstrip("/") + "/" for folder in folders)
         self._by_address: dict[int, tuple[TracedCode, CodeType]] = {}  # a code object's hash takes long to compute
         self._by_code: dict[CodeType, TracedCode] = {}
         self._ran: list[TracedCode] = []
         self.quiet = self._count = 0
-        self.calls: dict[str, int] = {}
+        self.is_spent, self._remaining = False, most_calls or sys.maxsize
 
     def begin(self) -> None:
         for known in self._ran:
@@ -250,6 +253,7 @@ class LineTracer:
     def end(self, name: str) -> None:
         sys.settrace(None)
         self.calls[name] = self._count
+        self._remaining -= self._count
         result = self.covered.setdefault(name, {})
         for known in self._ran:
             result.setdefault(known.code.co_filename, []).extend(known.lines or ())
@@ -259,6 +263,10 @@ class LineTracer:
     def _call(self, frame: Any, event: str, argument: Any) -> Any:
         self._count += 1
         self.quiet += 1
+        if self._count > self._remaining:
+            self.is_spent = True
+            sys.settrace(None)
+            return None
         if self.quiet > self.CALLS:
             if self._count >= self.COUNTED:
                 sys.settrace(None)

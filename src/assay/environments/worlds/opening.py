@@ -6,14 +6,14 @@ which agents that are programs act on the world; default: the host's tools. All 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from assay.environments.interface import World
 from assay.environments.wrapping import WRAP
 from assay.plugins import load
-from assay.records import EnvironmentSpec
+from assay.records import EnvironmentSpec, Task
 
-from .interface import NamesFacts, TextWorld
+from .interface import NamesFacts, SplitsKnowledge, TextWorld
 from .played import PlayedWorld
 
 SANDBOX = "sandbox"
@@ -75,11 +75,26 @@ def text_world(kind: Any, parameters: dict[str, Any], seed: int) -> TextWorld:
     return wrap_world(made, parameters[WRAP], seed)
 
 
-def needed_facts(spec: EnvironmentSpec) -> tuple[str, ...]:
-    """Returns the facts that a task's solution needs (`NamesFacts`); empty for a world that names none. Executes the
-    world's code. Raises as `open_world`."""
+class NeededFacts(NamedTuple):
+    """Facts that a task's solution needs, and who is given them at the start."""
+
+    facts: tuple[str, ...]
+    """Texts; empty for a world that names none."""
+    starts: dict[int | str, str]
+    """Text that an actor reads at the start, by the part of the knowledge that it is given: its number, or `all`."""
+
+
+def needed_facts(task: Task) -> NeededFacts:
+    """Returns the facts that a task's solution needs (`NamesFacts`). Executes the world's code. Raises as
+    `open_world`."""
+    spec = task.environment
     kind = world_kind(spec.kind)
     if not (is_text_world(kind) and callable(getattr(kind, "needed_facts", None))):
-        return ()
+        return NeededFacts((), {})
     world = kind({name: value for name, value in spec.parameters.items() if name not in (SANDBOX, WRAP)}, spec.seed)
-    return world.needed_facts() if isinstance(world, NamesFacts) else ()
+    facts = world.needed_facts() if isinstance(world, NamesFacts) else ()
+    parts = range(world.parts + 1) if isinstance(world, SplitsKnowledge) and world.parts else ()
+    told = task.instruction
+    if not isinstance(told, str):
+        told = "\n".join(one.content for one in told if isinstance(one.content, str))
+    return NeededFacts(facts, {"all": told, **{part: world.view(part) for part in parts}})

@@ -20,7 +20,6 @@ from assay.analysis.columns import measure_attempts
 from assay.errors import StoreError, UserError
 from assay.gateway.backends import open_backend
 from assay.gateway.interface import ModelRequest
-from assay.learning.skills.chained_file import ChainedFile
 from assay.learning.skills.decision import TaskPasses, TrialDesign, decide_trial
 from assay.learning.skills.holdouts import HoldoutLedger, HoldoutUse
 from assay.learning.skills.kinship import keys_of_task, kinship_keys
@@ -30,6 +29,7 @@ from assay.records import DIGEST_PREFIX, digest_record
 from assay.rollout.config import RunConfig
 from assay.settings import Settings
 from assay.store import RunStore, final_rows, load_current_verdicts
+from assay.store.chained_file import ChainedFile
 from assay.tasks import LoadedTask, find_tasks
 
 from .agent_code import AgentCode, CandidateError, CodeCandidate

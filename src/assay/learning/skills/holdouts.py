@@ -21,8 +21,7 @@ from assay.errors import StoreError, UserError
 from assay.records import digest_record
 from assay.statistics import HOLDOUT_LEVEL, HoldoutExhaustedError, grant_level, spent_levels
 from assay.store import list_runs
-
-from .chained_file import ChainedFile
+from assay.store.chained_file import ChainedFile
 
 HOLDOUT_FILE = "holdouts.jsonl"
 _TRIAL_RUN = re.compile(

@@ -95,9 +95,9 @@ def _content(path: Path) -> str | None:
 def _plain_code(text: str) -> str:
     try:
         tree = ast.parse(text)
+        return ast.dump(tree) if tree.body else ""
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return _plain(_COMMENT.sub("", text))
-    return ast.dump(tree) if tree.body else ""
 
 
 def _plain(text: str) -> str:

@@ -19,9 +19,9 @@ from typing import NamedTuple
 import msgspec
 
 from assay.errors import StoreError, UserError
+from assay.store.chained_file import ChainedFile
 from assay.store.layout import RUN_NAME
 
-from .chained_file import ChainedFile
 from .edits import apply_edits
 from .folder import SkillFolder, place_skill, read_skill, validate_skill
 from .holdouts import HOLDOUT_FILE

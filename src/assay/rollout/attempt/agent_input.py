@@ -1,19 +1,21 @@
 """Refuses what an agent passes to its attempt and a record cannot hold, in the agent's own frame.
 
 Without this the event would fail in the store, which ends the run. Raised are `TypeError` and `ValueError`, so that the
-attempt fails with the line of the agent's code. Lone surrogates are not refused: the recorder escapes them.
+attempt fails with the line of the agent's code. Lone surrogates are not refused but escaped, in calls before these
+are executed and in other texts by the recorder.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
 from assay.analysis.contracts.trace import GUARD
 from assay.analysis.judged_path import ADOPTED, BRANCH
-from assay.records import HAND_OFF, TEAM, TEAM_MESSAGE, Evidence, ToolCall, require_finite
+from assay.records import HAND_OFF, TEAM, TEAM_MESSAGE, Evidence, ToolCall, canonical_bytes, require_finite
+from assay.rollout.recording.recorder import escape_texts
 
 RUNNERS_KINDS: Final = frozenset(
     {BRANCH, ADOPTED, GUARD, TEAM, TEAM_MESSAGE, HAND_OFF, "contract", "task", "place", "facts", "snapshot"}
@@ -21,8 +23,13 @@ RUNNERS_KINDS: Final = frozenset(
 """Kinds of evidence that say which steps count, of which task and what state they led to: the runner's to add."""
 
 
-def require_tool_calls(calls: Any) -> None:
-    """Raises `TypeError` where a call is not a `ToolCall`, `ValueError` where an argument is NaN or infinite."""
+def accept_tool_calls(calls: Any) -> Sequence[ToolCall]:
+    """Returns the calls as they are recorded, which is what the environment executes: with lone surrogates escaped.
+
+    Raises:
+        TypeError: One is not a `ToolCall`, or an argument is no JSON data.
+        ValueError: An argument is NaN or infinite.
+    """
     if type(calls) is not list and (isinstance(calls, str | bytes) or not isinstance(calls, Sequence)):
         raise TypeError(
             f"act() takes a list of ToolCall, and this is {_name(calls)}: act([ToolCall(id, name, text, arguments)])"
@@ -37,6 +44,11 @@ def require_tool_calls(calls: Any) -> None:
                 raise TypeError(f"act(): the fields of tool call {index} have wrong types: {exc}") from None
         if call.parsed:
             require_finite(call.parsed, f"the arguments of tool call {call.id!r}")
+    try:
+        canonical_bytes(tuple(calls))
+    except UnicodeEncodeError:
+        return [msgspec.convert(escape_texts(msgspec.to_builtins(call)), ToolCall) for call in calls]
+    return cast("Sequence[ToolCall]", calls)
 
 
 def _has_plain_fields(call: ToolCall) -> bool:

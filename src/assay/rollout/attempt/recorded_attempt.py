@@ -29,7 +29,7 @@ from assay.records import (
     Truncation,
     canonical_bytes,
 )
-from assay.rollout.attempt.agent_input import require_evidence, require_text, require_tool_calls
+from assay.rollout.attempt.agent_input import accept_tool_calls, require_evidence, require_text
 from assay.rollout.attempt.endpoint import (
     GRACE_S,
     GatewayHandle,
@@ -176,7 +176,7 @@ class LiveAttempt(Attempt):
         reasoning: str | None = None,
         call: str | None = None,
     ) -> tuple[Observation, ...]:
-        require_tool_calls(calls)
+        calls = accept_tool_calls(calls)
         require_text("the message of act()", message, optional=True)
         require_text("the reasoning of act()", reasoning, optional=True)
         self._begin_turn()

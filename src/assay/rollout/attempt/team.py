@@ -25,7 +25,7 @@ from assay.analysis.contracts.trace import GUARD
 from assay.environments.interface import ToolSpec
 from assay.environments.worlds.interface import SplitsKnowledge
 from assay.environments.worlds.played import text_world_of
-from assay.errors import AgentError, TaskError, boundary
+from assay.errors import AgentError, TaskError, boundary, escape_surrogates
 from assay.records import (
     HAND_OFF,
     TEAM,
@@ -74,6 +74,11 @@ class Seat:
         """Turns taken; with the order `hand-off` the times that it was handed to."""
         self.last_turn = 0
         """Turns of the team up to its last one, that one included."""
+
+    @property
+    def is_full(self) -> bool:
+        """Returns whether no further message may wait for it."""
+        return len(self.inbox) >= MOST_UNREAD
 
     @property
     def is_spent(self) -> bool:
@@ -192,7 +197,8 @@ class LiveTeam(TeamSeats):
             return
         caller = self._callers.pop()
         ended = seat.view.own_end if seat.view is not None else None
-        self._pass_to(seat, caller, ended or "ended without a word", None, returns=True)
+        answer = escape_surrogates(ended or "ended without a word")[:MOST_TEXT]
+        self._pass_to(seat, caller, answer, None, returns=True)
 
     def require_turn(self, seat: Seat, view: SeatAttempt) -> None:
         """Raises `AgentError` unless it is an actor's turn and the view is its present one."""
@@ -230,7 +236,9 @@ class LiveTeam(TeamSeats):
     # Permissions.
 
     def refusal(self, seat: Seat, tool: str) -> str | None:
-        """Returns why an actor may not use a tool; None if it may."""
+        """Returns why an actor may not use a tool now; None if it may."""
+        if self._holder is not None and self._holder is not seat:  # a call of the same act handed off
+            return f"Refused: the turn is that of {self._holder.name!r} since the hand-off. The call was not made."
         if tool in TEAM_TOOLS:
             return None if any(spec.name == tool for spec in self.tools_of(seat)) else f"{seat.name!r} has no {tool!r}"
         if may_use(seat.role, tool):
@@ -297,9 +305,9 @@ class LiveTeam(TeamSeats):
             known = [one.name for one in self.spec.channels if seat.name in self.spec.writers(one)]
             return Observation(f"channel: {seat.name!r} may write to {', '.join(known)}", error=True)
         receivers = self.spec.readers(channel, seat.name)
-        full = [other for other in receivers if len(self._seats[other].inbox) >= MOST_UNREAD]
-        if full:
-            return Observation(f"{full[0]!r} has {MOST_UNREAD} unread messages: nothing was sent", error=True)
+        full = next((other for other in receivers if self._seats[other].is_full), None)
+        if full is not None:
+            return Observation(f"{full!r} has {MOST_UNREAD} unread messages: nothing was sent", error=True)
         message = self._deliver(channel.name, seat.name, receivers, text, step)
         return Observation(f"sent to {', '.join(message.receivers) or 'nobody'}; {_waiting(seat)}")
 
@@ -322,8 +330,9 @@ class LiveTeam(TeamSeats):
         if receiver.is_spent and receiver not in self._callers:
             return Observation(f"to: {to!r} has taken its {receiver.role.turns} turns", error=True)
         if self.spec.order == "round-robin":
-            if receiver.is_done:
-                return Observation(f"to: {to!r} has ended", error=True)
+            problem = self._hand_off_problem(receiver)
+            if problem is not None:
+                return Observation(f"to: {to!r} {problem}", error=True)
             self._next_name = to
             self._pass_to(seat, receiver, text, step, returns=False)
             return Observation(f"the next turn is that of {to}")
@@ -335,6 +344,17 @@ class LiveTeam(TeamSeats):
         self._pass_to(seat, receiver, text, step, returns=returns)
         self._holder = receiver
         return Observation(f"the turn is now that of {to}; what it answers is among your messages afterwards")
+
+    def _hand_off_problem(self, receiver: Seat) -> str | None:
+        """Returns why an actor cannot be given the next turn of a round; None if it can."""
+        if receiver.is_done:
+            return "has ended"
+        if receiver.is_full:
+            return f"has {MOST_UNREAD} unread messages: nothing was sent"
+        if not receiver.is_due(self._turns):
+            role = receiver.role
+            return f"acts after {role.after} turns of the team, and in each {role.every}th at most"
+        return None
 
     def _pass_to(self, sender: Seat, receiver: Seat, text: str, step: int | None, *, returns: bool) -> None:
         self._hand_offs += 1

@@ -249,13 +249,14 @@ def _encode_escaped(body: Body) -> Body | EncodedBody:
     try:
         return EncodedBody(canonical_bytes(body), body)
     except UnicodeEncodeError:
-        escaped: Body = msgspec.convert(_escape(msgspec.to_builtins(body)), type(body))
+        escaped: Body = msgspec.convert(escape_texts(msgspec.to_builtins(body)), type(body))
         return escaped
 
 
-def _escape(value: Any) -> Any:
+def escape_texts(value: Any) -> Any:
+    """Returns plain data with the lone surrogates of its texts escaped, as they are recorded."""
     if isinstance(value, str):
         return escape_surrogates(value)
     if isinstance(value, dict):
-        return {_escape(key): _escape(item) for key, item in value.items()}
-    return [_escape(item) for item in value] if isinstance(value, list | tuple) else value
+        return {escape_texts(key): escape_texts(item) for key, item in value.items()}
+    return [escape_texts(item) for item in value] if isinstance(value, list | tuple) else value

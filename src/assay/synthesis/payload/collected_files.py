@@ -67,6 +67,21 @@ class _CollectedItems:
         self.items, items[:] = list(items), []
 
 
+class SharedFolders:
+    """Pytest plugin that gives each collection the same nodes of folders. The fixtures of a `conftest.py` belong to the
+    node that its folder first has, and fixtures of a package to one node of it."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[Path, Any] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_directory(self, path: Path, parent: Any) -> Any:
+        """Returns the node that the folder has."""
+        made = yield
+        known = self._nodes.setdefault(path, made)
+        return known if known is not None and known.parent is parent else made
+
+
 class CollectedFiles:
     """One session of pytest, and what was collected in it.
 
@@ -85,6 +100,7 @@ class CollectedFiles:
         self._session: Any = pytest.Session.from_config(config)
         self._session.exitstatus = pytest.ExitCode.OK
         config.hook.pytest_sessionstart(session=self._session)
+        config.pluginmanager.register(SharedFolders())
         _remember_packages()
         _silence_terminal(config)
         _remember_hooks(self._session)

@@ -51,7 +51,7 @@
   function workflow(flow, step) {
     const share = flow.calls ? `${format.count(flow.followed || 0)} of ${format.count(flow.calls)} calls follow it` : "no call";
     const end = flow.finished === true ? "it came to its end" : flow.finished === false ? "it did not come to its end" : null;
-    return [h("h2", null, "Workflow ", line(flow.name)), h("p", null, [share, end].filter(Boolean).join("; "), "."),
+    return [h("h2", null, "Workflow ", line(flow.name)), h("p", null, [share, end].filter(Boolean).join("; "), flow.by === "agent" ? ". The agent recorded this itself." : "."),
       typeof flow.deviated_at === "number" ? h("p", null, "Deviated at ", step(flow.deviated_at), flow.expected ? [", where it expected ", h("code", null, line(flow.expected))] : null, ".")
         : flow.expected ? h("p", null, "Ended before ", h("code", null, line(flow.expected)), ".") : null,
       flow.failed ? h("p", { class: "bad" }, "Failed node: ", line(flow.failed)) : null,

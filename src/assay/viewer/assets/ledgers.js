@@ -10,7 +10,8 @@
   const state = (word) => Assay.status(Object.hasOwn(STATES, word) ? STATES[word] : "none", word);
   const share = (value) => (typeof value === "number" ? `${(100 * value).toFixed(1)}%` : "–");
   const number = (value, digits = 1) => (typeof value === "number" ? value.toFixed(digits) : "–");
-  const version = (digest) => h("code", { title: String(digest || "") }, String(digest || "–").replace(/^blake3:/, "").slice(0, 8));
+  const word = (value) => (typeof value === "string" ? value : value === null || value === undefined ? "" : JSON.stringify(value)); /* any value of a ledger: `String` fails for an object with a `toString` of its own */
+  const version = (digest) => h("code", { title: word(digest || "") }, word(digest || "–").replace(/^blake3:/, "").slice(0, 8));
 
   Assay.route("/ledgers", async (page) => {
     page.crumbs([["Runs", "#/"], ["skills and searches", null]]);
@@ -51,7 +52,7 @@
   Assay.route("/releases/{name}", async (page) => {
     const data = await Assay.load(Assay.path("releases", page.parts.name), { fresh: true });
     if (page.signal.aborted) return;
-    const side = (given) => { const run = String(given).split(":")[0]; return data.runs.includes(run) ? h("a", { href: Assay.href("run", run) }, line(given)) : line(given); };
+    const side = (given) => { const run = word(given).split(":")[0]; return data.runs.includes(run) ? h("a", { href: Assay.href("run", run) }, line(given)) : line(given); };
     const tasks = (names) => (names.length ? h("span", { title: names.slice(0, 20).join("\n") }, format.count(names.length)) : "0");
     const row = (one) => h("tr", null, h("th", { scope: "row" }, side(one.candidate)), h("td", null, side(one.base)), h("td", null, state(one.accepted ? "accepted" : "refused")),
       h("td", { class: "number" }, tasks(one.gained)), h("td", { class: "number" }, tasks(one.lost)), h("td", { class: "number" }, number(one.number, 0)), h("td", { class: "small" }, one.reasons.map((reason) => h("div", null, line(reason)))),
@@ -97,7 +98,7 @@
         data.proposals.map((text) => h("pre", { class: "panel" }, text))) : null, code(list(data.code)));
   });
 
-  const digest = (value) => String(value).slice(7, 19);
+  const digest = (value) => word(value).slice(7, 19);
 
   function code(tried) {
     if (!tried.length) return null;
@@ -109,7 +110,7 @@
 
   const changed = (one, base) => Object.entries(one.options).filter(([name, value]) => !base || JSON.stringify(value) !== JSON.stringify(base.options[name]));
   const worded = (value) => (typeof value === "string" ? value.replaceAll("\n", "⏎") : JSON.stringify(value));
-  const named = (one, base) => (one === base ? "present configuration" : changed(one, base).map(([name, value]) => `${name}=${name === "code" && String(value).startsWith("blake3:") ? digest(value) : worded(value)}`).join(", ") || "present configuration");
+  const named = (one, base) => (one === base ? "present configuration" : changed(one, base).map(([name, value]) => `${name}=${name === "code" && word(value).startsWith("blake3:") ? digest(value) : worded(value)}`).join(", ") || "present configuration");
 
   function gate(data, base) {
     const { gate: found } = data;
@@ -159,9 +160,9 @@
   function entry(one, data) {
     const words = { import: "Imported", distil: "Distilled", edit: "Edited", trial: "Tried", retire: "Retired", tier: "Moved" };
     const verdict = one.trial ? state(one.trial.accepted === true ? "accepted" : "refused") : null;
-    return h("li", { class: "panel" }, h("h2", null, Object.hasOwn(words, one.kind) ? words[one.kind] : line(String(one.kind)), " ", version(one.version), " ", verdict, typeof one.tier === "string" ? line(one.tier) : null),
-      h("p", { class: "small quiet-text" }, h("time", null, typeof one.at === "number" ? format.moment(one.at).slice(0, 16) : "–"), one.base ? [" from ", version(one.base)] : null, one.source ? [" · ", line(String(one.source))] : null),
-      one.reason ? h("p", null, line(String(one.reason))) : null, list(one.problems).map((problem) => h("p", { class: "bad small" }, line(String(problem)))),
+    return h("li", { class: "panel" }, h("h2", null, Object.hasOwn(words, word(one.kind)) ? words[word(one.kind)] : line(word(one.kind)), " ", version(one.version), " ", verdict, typeof one.tier === "string" ? line(one.tier) : null),
+      h("p", { class: "small quiet-text" }, h("time", null, typeof one.at === "number" ? format.moment(one.at).slice(0, 16) : "–"), one.base ? [" from ", version(one.base)] : null, one.source ? [" · ", line(word(one.source))] : null),
+      one.reason ? h("p", null, line(word(one.reason))) : null, list(one.problems).map((problem) => h("p", { class: "bad small" }, line(word(problem)))),
       one.proposal ? edits(one.proposal) : null, one.trial ? trial(one.trial, data) : null, list(one.claims).length ? claims(list(one.claims), data) : null);
   }
 
@@ -169,36 +170,36 @@
 
   function edits(proposal) {
     const side = (sign, text, words) => (text ? h("div", { class: sign === "+" ? "edit-added" : "edit-removed" }, h("span", { class: "unseen" }, words), h("span", { "aria-hidden": "true" }, `${sign} `), line(text)) : null);
-    return [proposal.reason ? h("p", null, line(String(proposal.reason))) : null, h("div", { class: "edits" }, list(proposal.edits).map((edit) => h("div", { class: "edit" },
-      edit.op === "add" && edit.line ? h("div", { class: "small quiet-text" }, "after: ", line(String(edit.line))) : null,
-      edit.op === "add" ? null : side("−", String(edit.line || ""), "removed: "), side("+", String(edit.text || ""), "added: "))))];
+    return [proposal.reason ? h("p", null, line(word(proposal.reason))) : null, h("div", { class: "edits" }, list(proposal.edits).map((edit) => h("div", { class: "edit" },
+      edit.op === "add" && edit.line ? h("div", { class: "small quiet-text" }, "after: ", line(word(edit.line))) : null,
+      edit.op === "add" ? null : side("−", word(edit.line || ""), "removed: "), side("+", word(edit.text || ""), "added: "))))];
   }
 
   function trial(found, data) {
-    const row = (arm) => h("tr", null, h("th", { scope: "row" }, line(String(arm.name))), h("td", { class: "number" }, share(arm.rate)), h("td", { class: "number" }, `${arm.passed ?? "–"} of ${arm.judged ?? "–"}`),
-      h("td", { class: "number" }, format.count(Number.isFinite(arm.tasks) ? arm.tasks : 0)), h("td", { class: "number" }, number(arm.steps)), h("td", { class: "number" }, number(arm.tokens, 0)), h("td", { class: "small" }, runLinks(list(arm.runs).map(String), data.runs)));
-    return [list(found.reasons).map((reason) => h("p", null, line(String(reason)))),
+    const row = (arm) => h("tr", null, h("th", { scope: "row" }, line(word(arm.name))), h("td", { class: "number" }, share(arm.rate)), h("td", { class: "number" }, `${word(arm.passed ?? "–")} of ${word(arm.judged ?? "–")}`),
+      h("td", { class: "number" }, format.count(Number.isFinite(arm.tasks) ? arm.tasks : 0)), h("td", { class: "number" }, number(arm.steps)), h("td", { class: "number" }, number(arm.tokens, 0)), h("td", { class: "small" }, runLinks(list(arm.runs).map(word), data.runs)));
+    return [list(found.reasons).map((reason) => h("p", null, line(word(reason)))),
       list(found.arms).length ? h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Arms of the trial" }, h("table", { class: "plain" },
         h("thead", null, h("tr", null, ["Arm", "Passed", "Attempts", "Tasks", "Steps", "Tokens", "Runs"].map((words, at) => h("th", { scope: "col", class: at && at < 6 ? "number" : null }, words)))),
         h("tbody", null, list(found.arms).map(row)))) : null,
-      h("p", { class: "small quiet-text" }, `level ${found.alpha ?? "–"}`, typeof found.p_none === "number" ? ` · p ${found.p_none.toPrecision(2)} against none` : null,
-        typeof found.p_placebo === "number" ? ` · p ${found.p_placebo.toPrecision(2)} against placebo` : null, found.looks ? ` · decided at look ${found.looks}` : null, found.earlier_uses ? ` · ${found.earlier_uses} earlier uses of these tasks` : null)];
+      h("p", { class: "small quiet-text" }, `level ${word(found.alpha ?? "–")}`, typeof found.p_none === "number" ? ` · p ${found.p_none.toPrecision(2)} against none` : null,
+        typeof found.p_placebo === "number" ? ` · p ${found.p_placebo.toPrecision(2)} against placebo` : null, found.looks ? ` · decided at look ${word(found.looks)}` : null, found.earlier_uses ? ` · ${word(found.earlier_uses)} earlier uses of these tasks` : null)];
   }
 
   function claims(made, data) {
     return h("details", { class: "whole" }, h("summary", null, `${format.count(made.length)} ${made.length === 1 ? "line" : "lines"} with evidence`),
-      h("ul", { class: "claims" }, made.map((one) => h("li", null, line(String(one.text)), h("span", { class: "small quiet-text" }, ` taken ${one.taken ?? 0}, expected ${number(one.expected)} · `, cited(list(one.evidence), data))))));
+      h("ul", { class: "claims" }, made.map((one) => h("li", null, line(word(one.text)), h("span", { class: "small quiet-text" }, ` taken ${word(one.taken ?? 0)}, expected ${number(one.expected)} · `, cited(list(one.evidence), data))))));
   }
 
   /* The first attempts that a line rests on. */
   function cited(evidence, data) {
     if (!evidence.length) return "no evidence";
-    const first = evidence.slice(0, 3).map((one, at) => [at ? ", " : null, data.runs.includes(one.run) ? h("a", { href: Assay.href("run", String(one.run), "attempt", String(one.chain)) }, line(String(one.attempt))) : line(String(one.attempt))]);
+    const first = evidence.slice(0, 3).map((one, at) => [at ? ", " : null, data.runs.includes(one.run) ? h("a", { href: Assay.href("run", word(one.run), "attempt", word(one.chain)) }, line(word(one.attempt))) : line(word(one.attempt))]);
     return [first, evidence.length > 3 ? ` and ${format.count(evidence.length - 3)} more` : null];
   }
 
   function holdouts(data) {
-    const rows = list(data.uses).map((use) => [h("span", null, typeof use.at === "number" ? format.moment(use.at).slice(0, 16) : "–"), version(use.version), format.count(use.tasks || 0), number(use.alpha, 4), number(use.left, 4), String(use.earlier ?? "–")]);
+    const rows = list(data.uses).map((use) => [h("span", null, typeof use.at === "number" ? format.moment(use.at).slice(0, 16) : "–"), version(use.version), format.count(use.tasks || 0), number(use.alpha, 4), number(use.left, 4), word(use.earlier ?? "–")]);
     return C.figureTable("Use of held-out tasks", ["when", "version", "tasks", "level spent", "level left", "earlier uses"], rows,
       "Each decision spends a part of its tasks' error budget; at zero they decide nothing any more.");
   }
