@@ -3,8 +3,10 @@
     python -m benchmarks.place [--quick] [--only commits|takeover|query] [--place NAME]
 
 `commits`: writer processes commit trials of about 4 kB, each under a key of its own, 32 at once in all; the CPU time of
-the client includes encoding the record. `puts alone` are as many bytes by obstore without our code, in turns with the
-commits; medians of 4 turns, and the ratio of both. `takeover`: from the start of a new coordinator to its first grant,
+the client includes encoding the record. In turns with them, on SeaweedFS all of these: `puts alone`, as many bytes by
+obstore without our code; `sockets alone`, the same requests, unsigned, by threads that wait for each answer; and the
+commits at 1,000 a second in all, where the client sleeps between them. Medians of 4 turns, and the ratio of commits to
+puts. `takeover`: from the start of a new coordinator to its first grant,
 with a node that is idle and a run whose finals are all there but one. `query`: a query over sealed runs in the place
 with an empty cache (cold) and again (warm, which lists the place), and in the folder that they came from (local), in
 turns, medians of 5; and copying all of the runs into an empty folder (copy).
@@ -24,9 +26,10 @@ import sys
 import tempfile
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -189,12 +192,15 @@ def _create_bucket(endpoint: str, process: subprocess.Popen[bytes], within_s: fl
 def commits(url: str, size: Size, _: Path) -> list[dict[str, Any]]:
     """Commits a second of several processes, and the CPU time of one commit at the client."""
     each = size.commits // WRITERS // TURNS
-    spent: dict[str, list[tuple[float, float]]] = {"commits": [], "puts alone": []}
+    ways: dict[str, Callable[[str, str, int], float]] = {"commits": _write, "puts alone": _put}
+    if url.startswith("s3:"):
+        ways |= {"sockets alone": _send, "commits, 1,000 a second": _write_slowly}
+    spent: dict[str, list[tuple[float, float]]] = {what: [] for what in ways}
     with ProcessPoolExecutor(WRITERS, mp_context=multiprocessing.get_context("spawn")) as writers:
         list(writers.map(_warm_up, [url] * WRITERS))  # imports and connections are not measured
         for turn in range(TURNS):
-            names = [f"{turn}-{writer}" for writer in range(WRITERS)]
-            for what, write in (("commits", _write), ("puts alone", _put)):
+            for number, (what, write) in enumerate(ways.items()):
+                names = [f"{turn}-{number}-{writer}" for writer in range(WRITERS)]
                 began = time.monotonic()
                 cpu_s = sum(writers.map(write, [url] * WRITERS, names, [each] * WRITERS))
                 spent[what].append((time.monotonic() - began, cpu_s / (each * WRITERS) * 1e6))
@@ -212,11 +218,40 @@ def _warm_up(url: str) -> None:
     time.sleep(0.5)  # so that each process gets one of these
 
 
-def _write(url: str, writer: str, count: int) -> float:
+def _write(url: str, writer: str, count: int, pause_s: float = 0.0) -> float:
     place, body = _opened(url), _trial(BYTES)
+    names = [f"writer-{writer}@{number}" for number in range(count)]
     began = time.process_time()
-    asyncio.run(_commit_many(place, "commits", [f"writer-{writer}@{number}" for number in range(count)], body))
+    asyncio.run(_commit_many(place, "commits", names, body, pause_s=pause_s))
     return time.process_time() - began
+
+
+def _write_slowly(url: str, writer: str, count: int) -> float:
+    return _write(url, writer, count, WRITERS / 1000)
+
+
+def _send(url: str, writer: str, count: int) -> float:
+    """As `_put`, over sockets: what is left of a put without a library. The server takes unsigned requests."""
+    address = urllib.parse.urlsplit(os.environ["AWS_ENDPOINT_URL"])
+    body, left = msgspec.msgpack.encode(_trial(BYTES)), iter(range(count))
+    sockets = [socket.create_connection((address.hostname, address.port)) for _ in range(AT_ONCE // WRITERS)]
+
+    def work(connection: socket.socket) -> None:
+        for number in left:
+            head = f"PUT {url.removeprefix('s3:/')}/sockets/{writer}/{number} HTTP/1.1\r\nHost: {address.netloc}\r\n"
+            head += f"If-None-Match: *\r\nContent-Length: {len(body)}\r\n\r\n"
+            connection.sendall(head.encode() + body)
+            answer = connection.recv(1 << 16)
+            if not answer.startswith(b"HTTP/1.1 200 "):
+                raise AssertionError(answer)
+
+    began = time.process_time()
+    with ThreadPoolExecutor(len(sockets)) as threads:
+        list(threads.map(work, sockets))
+    spent = time.process_time() - began
+    for one in sockets:
+        one.close()
+    return spent
 
 
 def _opened(url: str) -> UrlObjectStore:
@@ -249,12 +284,17 @@ def _put(url: str, writer: str, count: int) -> float:
 
 
 async def _commit_many(
-    place: UrlObjectStore, run: str, attempts: Sequence[str], body: TrialBody, at_once: int = 0
+    place: UrlObjectStore, run: str, attempts: Sequence[str], body: TrialBody, at_once: int = 0, pause_s: float = 0.0
 ) -> None:
-    left = iter(attempts)
+    """Commits a trial for each attempt, every `pause_s` seconds if that is given."""
+    left, clock = iter(enumerate(attempts)), asyncio.get_running_loop().time
+    began = clock()
 
     async def work() -> None:
-        for attempt in left:
+        for number, attempt in left:
+            wait_s = began + number * pause_s - clock() if pause_s else 0.0
+            if wait_s > 0:
+                await asyncio.sleep(wait_s)
             await commit_final(place, run, attempt, new_token(), body)
 
     async with asyncio.TaskGroup() as group:

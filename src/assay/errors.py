@@ -135,6 +135,8 @@ class ProviderError(BoundaryError):
     ) -> None:
         super().__init__(message)
         self.status = status
+        self.request: object | None = None
+        """The request of an attempt at which it failed; None where that is not known."""
         self.retry_after_s = retry_after_s
         self.retryable = retryable
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from assay.cli.app import build_app
 from assay.cli.table_formats import format_rows
 from assay.errors import UserError
-from assay.records import AttemptEnded, AttemptStarted, Verdict, VerdictAdded
+from assay.records import AttemptEnded, AttemptStarted, Noted, Step, StepAdded, ToolCall, Verdict, VerdictAdded
 from assay.store import RunStore
 
 pytestmark = pytest.mark.newest
@@ -131,6 +131,41 @@ def test_no_tolerance_lets_every_protected_task_be_lost(store: Path, tmp_path: P
     (tmp_path / "protected.txt").write_text("t0\n")
     words = ("--protected", str(tmp_path / "protected.txt"), "--not-worse", "--tolerance", tolerance)
     assert assay(store, "gate", "base", "worse", *words).exit_code == 2
+
+
+def test_candidate_that_breaks_what_it_would_lose_is_not_accepted(store: Path) -> None:
+    with RunStore.create(store, "breaks", {}) as run:
+        for number in range(10):
+            task, is_gain = f"t{number}", 2 <= number < 8
+            started = AttemptStarted("breaks", task, task, "d", "loop", None, 0, 0, config={}, at=1.0)
+            verdict = Verdict("tests", "outcome", "pass", 1.0, "")
+            end = (
+                [VerdictAdded(verdict), AttemptEnded("done", at=2.0)]
+                if is_gain
+                else [AttemptEnded(broke="provider", error="it was not me", at=2.0)]
+            )
+            run.append(f"{task}.0", [started, *end])
+    refused = assay(store, "gate", "base", "breaks")
+    assert refused.exit_code == 1
+    assert "6 gained and 2 lost" in refused.stdout
+    assert "breaks: 4 attempts without a verdict" in " ".join(refused.stderr.split())
+
+
+def test_candidate_that_was_drawn_again_is_not_accepted_for_it(store: Path) -> None:
+    with RunStore.create(store, "again", {}) as run:
+        for number in range(10):
+            task = f"t{number}"
+            for retry in range(2):
+                call = ToolCall("c", "do", str(retry), {})
+                started = AttemptStarted("again", task, task, "d", "loop", None, 0, 0, retry, config={}, at=1.0)
+                end: list[Any] = [
+                    VerdictAdded(Verdict("tests", "outcome", "pass", 1.0, "")),
+                    AttemptEnded("done", at=2.0),
+                ]
+                broken: list[Any] = [Noted("retried", {}), AttemptEnded(broke="provider", at=2.0)]
+                step = StepAdded(Step(0, "agent", None, None, (call,)))
+                run.append(f"{task}.{retry}", [started, step, *(end if retry else broken)])
+    assert assay(store, "gate", "base", "again").exit_code == 1
 
 
 def test_a_gate_decides_on_no_semi_online_replay(store: Path) -> None:

@@ -159,12 +159,16 @@ def test_external_nodes_do_a_run_and_leave_when_it_is_complete(say: Say, start: 
     assert "node " in (tmp_path / "0.log").read_text()
     assert not [path for path in Path(".assay/nodes/far").glob("*") if path.is_dir()]
     assert say("resume", "far", "--store", "other", *shared, "--nodes", "external")[0] == 0
+    code, out, _ = say("store", "check", f"file://{tmp_path}/objects")
+    assert (code, "0 sealed runs, 1 run on nodes, " in out, ", 0 problems" in out) == (0, True, True), out
     key = next(Path("objects/runs/far/finals").glob("*/*"))
     key.chmod(0o644)
     key.write_bytes(key.read_bytes().replace(b"final", b"fin4l"))
     code, _, err = say("resume", "far", "--store", "third", *shared, "--nodes", "external")
     assert (code, str(key.relative_to("objects")) in err) == (3, True), err
     assert say("status", "far", "--json", *shared)[0] == 1
+    code, out, _ = say("store", "check", f"file://{tmp_path}/objects")
+    assert (code, str(key.relative_to("objects")) in out) == (1, True), out
 
 
 @pytest.mark.long

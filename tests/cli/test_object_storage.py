@@ -61,7 +61,7 @@ def test_runs_are_copied_checked_collected_and_fetched(say: Say, tmp_path: Path)
     assert "not copied, because they are live (`assay seal RUN`): live" in err
     assert say("store", "check", url)[:2] == (
         0,
-        f"{url}: creates objects once; 1 run, 10 objects (0.0 MiB), 0 problems\n",
+        f"{url}: creates objects once; 1 sealed run, 0 runs on nodes, 10 objects (0.0 MiB), 0 problems\n",
     )
     assert "kept 10 objects of runs" in say("store", "gc", url)[1]
     code, out, _ = say("store", "copy", url, "copy", "--json")

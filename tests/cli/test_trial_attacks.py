@@ -89,6 +89,17 @@ def test_edited_attempts_of_an_arm_are_refused(store: Path) -> None:
         go_on(store)
 
 
+def test_use_of_an_aborted_trial_cannot_be_cut_off(store: Path) -> None:
+    begin_trial(store, "skill")
+    ledger = store / "skills" / "holdouts.jsonl"
+    (line,) = ledger.read_bytes().splitlines(keepends=True)
+    ledger.write_bytes(b"")
+    with pytest.raises(StoreError, match="its end was cut off"):
+        go_on(store)
+    ledger.write_bytes(line)
+    go_on(store)
+
+
 @pytest.mark.parametrize(("draws", "unjudged"), [("anew", 1), ("seed", 0)])
 def test_attempt_that_was_cut_off_and_drawn_anew_counts_against_the_skill(
     store: Path, draws: str, unjudged: int

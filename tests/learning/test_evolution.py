@@ -10,13 +10,18 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
+from assay.agents.expert import ExpertAgent
 from assay.cli.app import build_app
 from assay.errors import StoreError, UserError
 from assay.learning.evolution.evolve import EvolveReport, evolve
+from assay.learning.evolution.option_leaks import find_option_leak
 from assay.learning.evolution.recipe import EvolveRecipe
+from assay.learning.memory import add_to_memory
 from assay.learning.skills.holdouts import HoldoutLedger
+from assay.rollout import RunConfig, Tally, start_run
 from assay.settings import Settings
 from assay.store import list_runs
+from assay.tasks import find_tasks
 
 RECIPE: dict[str, Any] = {
     "name": "quiet",
@@ -163,3 +168,35 @@ def test_the_command_prints_what_was_claimed_and_what_is_true(tmp_path: Path) ->
 def test_a_search_that_cannot_work_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises((UserError, msgspec.ValidationError)):
         recipe(**change)
+
+
+async def test_winner_with_a_memory_of_the_gates_tasks_is_not_tried(tmp_path: Path) -> None:
+    gate = "family:adventure,n=2,rooms=3,locks=0,seed=91"
+    settings, memory = settings_in(tmp_path), tmp_path / "m.jsonl"
+    await start_run(RunConfig(tasks=(gate,), agent="explorer", run="known"), settings, Tally())
+    add_to_memory(memory, ["known"], settings)
+    (tmp_path / "empty.jsonl").write_bytes(b"")
+    for tasks, leaks in ((gate, True), (gate.replace("91", "92"), False)):
+        found = find_option_leak({"memory": str(memory)}, {"memory": ""}, find_tasks((tasks,)))
+        assert (found is not None) == leaks
+    assert find_option_leak({"memory": str(memory)}, {"memory": str(memory)}, find_tasks((gate,))) is None
+    prompt = {"prompt": "In adventure-locks0-rooms3-91-1 go north twice."}
+    assert find_option_leak(prompt, {}, find_tasks((gate,))) is not None
+
+
+async def test_leak_in_an_option_ends_in_a_refusal_and_spends_nothing(tmp_path: Path) -> None:
+    note = tmp_path / "note.txt"
+    note.write_text("grid-size4-2-3: right, right, down")
+    search = {**RECIPE["search"], "method": "grid"}
+    changed = recipe(agent=f"{__file__}:NotedAgent", space={"noise": [0.0], "note": [str(note)]}, search=search)
+    report = await evolve(changed, settings_in(tmp_path))
+    assert not report.accepted
+    assert "option note holds a task id" in report.reasons[0]
+    assert HoldoutLedger(tmp_path / "store").uses() == []
+
+
+class NotedAgent(ExpertAgent):
+    """The expert, with a note."""
+
+    def __init__(self, note: str = "", **options: Any) -> None:
+        super().__init__(**options)

@@ -265,10 +265,9 @@ def _print_status(found: ClusterStatus) -> None:
         shown.print(f"node {one.agent} at {one.url}: {one.state}, {one.slots} slots{load}")
     if found.throughput is not None and len(found.throughput.counts) > 1:
         recent = found.throughput.counts[-10:]
-        minutes = len(recent) * found.throughput.interval_s / 60
-        shown.print(
-            f"rate: {sum(recent) / minutes:.3g} attempts a minute in the last {minutes:.3g} minutes of decisions"
-        )
+        seconds = len(recent) * found.throughput.interval_s
+        a_minute = sum(recent) / seconds * 60
+        shown.print(f"rate: {a_minute:,.{0 if a_minute >= 10 else 1}f} attempts a minute in the last {seconds:,.0f} s")
     for problem in found.problems:
         shown.print(f"damaged: {problem}")
     if not found.ended:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -16,7 +17,7 @@ from .table_formats import FormOption
 from .tables import load_outcomes, print_rows
 
 if TYPE_CHECKING:
-    from assay.statistics import PairedComparison, Robustness, TaskCount
+    from assay.statistics import AttemptOutcome, PairedComparison, Robustness, TaskCount
 
 SHOWN = 20
 
@@ -95,17 +96,21 @@ class ComparedConfiguration(NamedTuple):
     counts: tuple[TaskCount, ...]
 
 
-def load_side(root: Path, given: str) -> ComparedConfiguration:
-    """Loads the task counts of `RUN[:AGENT[:MODEL]]`. Raises `UserError` unless it selects one configuration."""
+def load_side(root: Path, given: str, *, with_redrawn: bool = True) -> ComparedConfiguration:
+    """Loads the task counts of `RUN[:AGENT[:MODEL]]`. Raises `UserError` unless it selects one configuration.
+
+    `with_redrawn` is False for a reader that takes an attempt with more than one draw as one without a verdict.
+    """
     from assay.statistics import count_by_task
 
     run, _, rest = given.partition(":")
     agent, _, model = rest.partition(":")
     name = pick_run(run, settings_with(root))
+    outcomes = load_outcomes(root, [name])
+    if not with_redrawn:
+        outcomes = _without_redrawn(root, name, outcomes)
     counts = [
-        count
-        for count in count_by_task(load_outcomes(root, [name]))
-        if agent in ("", count.agent) and model in ("", count.model or "-")
+        count for count in count_by_task(outcomes) if agent in ("", count.agent) and model in ("", count.model or "-")
     ]
     kinds = sorted({(count.agent, count.model or "-") for count in counts})
     if len(kinds) != 1:
@@ -114,6 +119,24 @@ def load_side(root: Path, given: str) -> ComparedConfiguration:
         what = "is several configurations" if kinds else "is not a configuration of that run"
         raise UserError(f"{given!r} {what}; there are {listed}")
     return ComparedConfiguration(given, tuple(counts))
+
+
+def _without_redrawn(root: Path, run: str, outcomes: Sequence[AttemptOutcome]) -> list[AttemptOutcome]:
+    from msgspec.structs import replace
+
+    from assay.learning.redrawn import redrawn_chains
+    from assay.store import RunStore, final_rows
+
+    with RunStore.open(root, run) as store:
+        finals = final_rows(store.attempts())
+        chains = redrawn_chains(store, finals)
+    redrawn = {(row.task, row.agent, row.model, row.number) for row in finals if row.chain in chains}
+    return [
+        replace(one, status="unknown", doubtful=False)
+        if (one.task, one.agent, one.model, one.number) in redrawn
+        else one
+        for one in outcomes
+    ]
 
 
 def flip_rows(pair: PairedComparison) -> list[dict[str, str]]:

@@ -11,7 +11,7 @@ import typer
 from assay.errors import UserError
 
 from .options import takes_config
-from .output import console, emit_json, say
+from .output import console, emit_json, quantity, say
 from .shared import JsonOption, StoreOption, pick_run, settings_with
 from .table_formats import FormOption
 from .tables import print_rows
@@ -43,7 +43,8 @@ class GateConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 def gate(config: GateConfig, form: FormOption = "text", store: StoreOption = None, as_json: JsonOption = False) -> None:
     """Decides whether a candidate may replace the base, by the tasks whose result flipped.
 
-    No protected task may be lost, and over all other tasks gains must outweigh losses by the exact one-sided test.
+    No protected task may be lost, and over all other tasks gains must outweigh losses by the exact one-sided test. An
+    attempt without a verdict counts against the candidate: as failed in it, as passed in the base.
     With --line the decision is an entry of a version line, in which each candidate is compared with the present release
     and decided once (assay releases). Exits with 1 where the candidate is refused.
 
@@ -55,7 +56,7 @@ def gate(config: GateConfig, form: FormOption = "text", store: StoreOption = Non
 
       assay gate released:loop candidate:loop --format markdown
     """
-    from assay.statistics import GateRule, compare_paired, decide_gate
+    from assay.statistics import GateRule, compare_paired, count_undecided, decide_gate
 
     from .compare import flip_rows
 
@@ -63,12 +64,13 @@ def gate(config: GateConfig, form: FormOption = "text", store: StoreOption = Non
     anchor = None if config.line is None else _anchor(root, config)
     names = _read_task_names(Path(config.protected)) if config.protected is not None else frozenset()
     rule = GateRule("not worse" if config.not_worse else "better", config.alpha, config.tolerance)
-    counts = _load_live(root, candidate)
-    paired = compare_paired(_load_live(root, base), counts)
+    counts = count_undecided(_load_live(root, candidate), "failed")
+    paired = compare_paired(count_undecided(_load_live(root, base), "passed"), counts)
     try:
         ruling = decide_gate(paired, names, rule)
         if anchor is not None:
-            earlier = decide_gate(compare_paired(_load_live(root, anchor), counts), names, rule)
+            before = count_undecided(_load_live(root, anchor), "passed")
+            earlier = decide_gate(compare_paired(before, counts), names, rule)
             ruling = _join_rulings(ruling, earlier, anchor)
     except ValueError as exc:
         raise UserError(str(exc)) from exc
@@ -97,7 +99,14 @@ def _load_live(root: Path, given: str) -> tuple[TaskCount, ...]:
     with RunStore.open(root, pick_run(given.partition(":")[0], settings_with(root))) as store:
         if is_replay_run(store):
             raise UserError("a semi-online replay is not an attempt at its task: a gate compares live runs")
-    return load_side(root, given).counts
+    counts = load_side(root, given, with_redrawn=False).counts
+    undecided = sum(one.unknown + one.error for one in counts)
+    if undecided:
+        say(
+            f"{given}: {quantity(undecided, 'attempt')} without a verdict, or begun again with another draw: counted "
+            "against the candidate"
+        )
+    return counts
 
 
 def _anchor(root: Path, config: GateConfig) -> str | None:

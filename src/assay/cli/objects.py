@@ -15,7 +15,7 @@ from .output import console, emit_json, quantity, say, sparse_lines
 from .shared import JsonOption
 
 if TYPE_CHECKING:
-    from assay.store.objects import CopyReport, UrlObjectStore
+    from assay.store.objects import CopyReport, ObjectCheckReport, UrlObjectStore
 
 _PROGRESS_S = 2.0
 UrlArgument = Annotated[
@@ -97,7 +97,7 @@ def check(url: UrlArgument, as_json: JsonOption = False) -> None:
     """Tests an object store, and verifies all runs in it by digest.
 
     First creates objects twice and at once under self-test/: a store that overwrites is refused. Then reads every
-    listed object. Exits with 1 if one is missing or changed.
+    object of sealed runs, and every trial of runs on nodes with its blobs. Exits with 1 if one is missing or changed.
 
     Examples:
 
@@ -105,20 +105,34 @@ def check(url: UrlArgument, as_json: JsonOption = False) -> None:
 
       assay store check file:///shared/runs --json
     """
-    from assay.store.objects import check_place
-
-    report = asyncio.run(check_place(_open(url), sparse_lines("objects", every_s=_PROGRESS_S)))
+    report = asyncio.run(_check(_open(url)))
     if as_json:
         emit_json(report)
     else:
         for problem in report.problems:
             console().print(problem)
         console().print(
-            f"{url}: creates objects once; {quantity(report.runs, 'run')}, {quantity(report.objects, 'object')} "
+            f"{url}: creates objects once; {quantity(report.runs, 'sealed run')}, "
+            f"{quantity(report.node_runs, 'run')} on nodes, {quantity(report.objects, 'object')} "
             f"({report.bytes_read / 2**20:.1f} MiB), {quantity(len(report.problems), 'problem')}"
         )
     if report.problems:
         raise typer.Exit(1)
+
+
+async def _check(place: UrlObjectStore) -> ObjectCheckReport:
+    from assay.rollout.cluster.check_trials import check_trials
+    from assay.store.objects import ObjectCheckReport, check_place
+
+    sealed = await check_place(place, sparse_lines("objects of sealed runs", every_s=_PROGRESS_S))
+    trials = await check_trials(place, sparse_lines("objects of runs on nodes", every_s=_PROGRESS_S))
+    return ObjectCheckReport(
+        sealed.runs,
+        sealed.objects + trials.objects,
+        sealed.bytes_read + trials.bytes_read,
+        sealed.problems + trials.problems,
+        trials.node_runs,
+    )
 
 
 def gc(

@@ -26,7 +26,7 @@ from assay.learning.rows import TrainingRow
 from assay.rollout.config import RunConfig
 from assay.rollout.limits.run_budget import estimate_use
 from assay.settings import Settings
-from assay.statistics import Estimate, PairedComparison, compare_paired, estimate_pass_rate
+from assay.statistics import Estimate, PairedComparison, compare_paired, count_undecided, estimate_pass_rate
 from assay.store import AttemptRow, list_runs
 from assay.tasks import LoadedTask, find_tasks
 
@@ -418,7 +418,8 @@ class _ImprovementRun:
         return self.recipe.steps or self.recipe.teach.sft.steps
 
     def _compared(self, before: EvaluationPoint, after: EvaluationPoint) -> PairedComparison:
-        return compare_paired(count_outcomes(self.settings, before.run), count_outcomes(self.settings, after.run))
+        counts = [count_outcomes(self.settings, one.run) for one in (before, after)]
+        return compare_paired(count_undecided(counts[0], "passed"), count_undecided(counts[1], "failed"))
 
     def _gate(self, after: EvaluationPoint, difference: Estimate) -> tuple[bool, str]:
         gate = self.recipe.gate

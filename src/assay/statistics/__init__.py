@@ -52,6 +52,7 @@ _EXPORTS = {
     "cell_agreement": "_ranking",
     "compare_paired": "_paired",
     "count_by_task": "_summary",
+    "count_undecided": "_gate",
     "decide_gate": "_gate",
     "detectable_difference": "_power",
     "difference_interval": "_paired",
@@ -133,6 +134,7 @@ __all__ = [
     "cell_agreement",
     "compare_paired",
     "count_by_task",
+    "count_undecided",
     "decide_gate",
     "detectable_difference",
     "difference_interval",
@@ -175,7 +177,7 @@ __all__ = [
 if TYPE_CHECKING:
     from ._clustered import Clustering, estimate_clustering, hierarchical_bootstrap, mean_interval, task_bootstrap
     from ._effects import VarianceComponent, variance_components
-    from ._gate import GateDecision, GateRule, decide_gate
+    from ._gate import GateDecision, GateRule, count_undecided, decide_gate
     from ._grid import GridCell, RateGrid, build_grid
     from ._holdout import HOLDOUT_LEVEL, HoldoutExhaustedError, LevelGrant, grant_level, spent_levels
     from ._items import DifficultyBand, Flake, TaskProfile, find_flakes, profile_tasks

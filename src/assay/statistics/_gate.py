@@ -6,12 +6,13 @@ test (McNemar). After AgentDevel's flip-centred gate (published without numbers:
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Literal
 
 import msgspec
 
 from ._paired import Flip, PairedComparison, format_p_value, sign_test
+from ._summary import TaskCount
 
 
 class GateRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,6 +40,19 @@ class GateDecision(msgspec.Struct, frozen=True):
     """Over the tasks that are not protected."""
     p_value: float
     rule: GateRule
+
+
+def count_undecided(counts: Iterable[TaskCount], as_status: Literal["passed", "failed"]) -> tuple[TaskCount, ...]:
+    """Returns counts in which every attempt without a verdict passed, or failed.
+
+    A gate counts those of the candidate as failed and those of the base as passed: a candidate that breaks its attempt
+    where it would fail must not have that task left out of the comparison.
+    """
+    found = []
+    for one in counts:
+        changed = {as_status: getattr(one, as_status) + one.unknown + one.error, "unknown": 0, "error": 0}
+        found.append(msgspec.structs.replace(one, **changed))
+    return tuple(found)
 
 
 def decide_gate(paired: PairedComparison, protected: Collection[str], rule: GateRule | None = None) -> GateDecision:

@@ -19,8 +19,9 @@ from assay.learning.skills.decision import (
 )
 from assay.learning.skills.folder import SkillFolder
 from assay.learning.skills.leaks import TaskSecrets, scan_leaks, secrets_of_task
-from assay.learning.skills.trial import screen_skill
+from assay.learning.skills.trial import passes_of, screen_skill
 from assay.records import Check, EnvironmentSpec, Task
+from assay.statistics import TaskCount
 from assay.tasks import LoadedTask
 
 INSTRUCTION = "Write the total of all invoices of the year to total.txt, rounded to the nearest cent, with a newline."
@@ -198,3 +199,10 @@ def test_gain_in_weight_alone_is_no_gain() -> None:
     middle = [TaskPasses(f"b{n}", 3, 1) for n in range(21)]
     decision = decide([*extreme, *middle])
     assert not decision.accepted
+
+
+def test_doubted_pass_counts_against_the_skill_in_both_arms(task: LoadedTask) -> None:
+    name = task.task.id
+    doubted = TaskCount("a", None, name, passed=0, failed=0, unknown=0, error=0, doubtful=2)
+    (passes,) = passes_of({"none": {name: doubted}, "skill": {name: doubted}}, [task], 2)
+    assert (passes.none, passes.skill) == (2, 0)

@@ -138,6 +138,44 @@ async def test_a_server_that_failed_for_good_is_not_the_agents_failure(tmp_path:
     assert tries[0].calls[-1].error == "the server is down"
 
 
+class Poisoned(ScriptedBackend):
+    """Fails at every request that holds the result of a step, and answers any other."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda _: "never", "poisoned")
+
+    async def complete(self, request: ModelRequest, on_deltas: OnDeltas | None = None) -> ModelReply:
+        if len(request.messages) > 1:
+            raise ProviderError("internal error", status=500)
+        return await scripted().complete(request, on_deltas)
+
+
+async def test_a_request_at_which_the_server_fails_whenever_it_is_asked_is_the_agents_failure(tmp_path: Path) -> None:
+    found = await only(tmp_path, Program(), Poisoned())
+    assert found.finished is not None
+    assert (found.finished.broke, found.outcome, found.started.retry) == ("agent", "fail", 0)
+    assert "answers other requests" in (found.finished.error or "")
+
+
+class Down(ScriptedBackend):
+    """Answers once."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda _: "never", "down")
+        self.calls = 0
+
+    async def complete(self, request: ModelRequest, on_deltas: OnDeltas | None = None) -> ModelReply:
+        self.calls += 1
+        if self.calls > 1:
+            raise ProviderError("no connection")
+        return await scripted().complete(request, on_deltas)
+
+
+async def test_a_server_that_answers_nothing_any_more_is_not_the_agents_failure(tmp_path: Path) -> None:
+    tries = await run_program(tmp_path, Program(), Down())
+    assert {one.finished and one.finished.broke for one in tries} == {"provider"}
+
+
 async def test_a_request_that_the_server_refuses_is_the_agents_business(tmp_path: Path) -> None:
     found = await only(tmp_path, Program(), Failing(status=400, retryable=False))
     assert found.finished is not None

@@ -22,6 +22,7 @@ from assay.gateway.backends import open_backend
 from assay.gateway.interface import ModelRequest
 from assay.learning.skills.decision import TaskPasses, TrialDesign, decide_trial
 from assay.learning.skills.holdouts import HoldoutLedger, HoldoutUse
+from assay.learning.skills.kinship import keys_of_task, kinship_keys
 from assay.learning.skills.trial import split_looks
 from assay.learning.trainer.rollouts import complete_run, count_outcomes
 from assay.records import DIGEST_PREFIX, digest_record
@@ -36,6 +37,7 @@ from .designer import Designer, design_credit
 from .feedback import read_feedback
 from .gepa_search import GepaOptions, TaskFeedback, Texts, search_texts
 from .mutation import TriedChange, write_prompt
+from .option_leaks import find_option_leak
 from .racing import Race
 from .recipe import CODE, EvolveGateOptions, EvolveRecipe, EvolveSearchOptions
 
@@ -130,7 +132,8 @@ async def evolve(recipe: EvolveRecipe, settings: Settings, report: Report = lamb
         StoreError: The ledger is damaged.
     """
     search, held_out = find_tasks(recipe.search.tasks), find_tasks(recipe.gate.tasks)
-    both = {one.task.digest for one in search} & {one.task.digest for one in held_out}
+    known = {one.task.digest for one in search} | kinship_keys(search)
+    both = [one.task.id for one in held_out if not known.isdisjoint((one.task.digest, *keys_of_task(one)))]
     if both:
         raise UserError(
             f"{len(both)} tasks of the gate are tasks of the search: take another seed of the family for [gate]"
@@ -187,7 +190,11 @@ class _Evolution:
         decided: tuple[bool, tuple[str, ...]] = (False, (nothing,))
         rates: tuple[float, float] | None = None
         if digest_record(winner.options) != digest_record(base.options) and winner.rate > base.rate:
-            decided, rates = await self._gate(winner, held_out)
+            leak = await asyncio.to_thread(find_option_leak, winner.options, self._recipe.base, held_out)
+            if leak is None:
+                decided, rates = await self._gate(winner, held_out)
+            else:
+                decided = (False, (f"{leak}: it is not tried",))
         recipe = self._recipe
         return EvolveReport(
             recipe.name, recipe.base, winner.options, (base.rate, winner.rate), rates, *decided,
@@ -420,11 +427,12 @@ class _Evolution:
         return (decision.accepted, decision.reasons), rates
 
     def _count_passes(self, tasks: Sequence[LoadedTask], run: str, *, unjudged_pass: bool) -> dict[str, int]:
-        """Returns passes by task; an attempt without a verdict counts against the winner, in both arms."""
+        """Returns passes by task; an attempt without a verdict, or a doubted pass, counts against the winner, in both
+        arms."""
         counts, passes = {one.task: one for one in count_outcomes(self._settings, run)}, {}
         for one in tasks:
             found = counts.get(one.task.id)
-            passed, judged = (0, 0) if found is None else (found.passed, found.judged)
+            passed, judged = (0, 0) if found is None else (found.passed, found.judged - found.doubtful)
             unjudged = max(0, self._recipe.gate.attempts - judged)
             passes[one.task.id] = passed + (unjudged if unjudged_pass else 0)
         return passes
@@ -436,6 +444,7 @@ class _Evolution:
             skill=f"evolve:{self._recipe.name}",
             version=digest_record(winner.options),
             design=self._recipe.digest,
+            kin=kinship_keys(tasks),
         )
 
     def _append(self, entry: EvolutionEntry) -> None:

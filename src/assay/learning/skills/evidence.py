@@ -6,6 +6,7 @@ head is one of its chain, its pass is not doubted, and it holds every cited step
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ from assay.learning.rows_config import RowsConfig
 from assay.records import Trajectory, digest_bytes
 from assay.rollout.rejudge.config import ReplayConfig
 from assay.rollout.rejudge.recorded_task import RecordedTasks
+from assay.rollout.run_inputs import find_recorded_tasks
+from assay.rollout.run_manifest import read_manifest
 from assay.settings import Settings
 from assay.store import RunStore, final_rows
 from assay.verdicts import trust_of
@@ -34,6 +37,7 @@ from .failure_rules import (
     without_leaks,
 )
 from .folder import SKILL_FILE
+from .kinship import kinship_keys
 from .leaks import TaskSecrets, secrets_of_task
 from .library import SkillLibrary
 from .records import Claim, EvidenceRef
@@ -274,7 +278,8 @@ def _attempt_problems(
 
 
 def evidence_tasks(claims: Iterable[Claim], settings: Settings) -> frozenset[str]:
-    """Returns the digests of all tasks in the runs that claims cite: tasks that the search has seen.
+    """Returns the digests of all tasks in the runs that claims cite, which the search has seen, and their keys by
+    content where the tasks can be loaded as they were.
 
     Raises:
         UserError: A cited run is not in the store, so what the search has seen cannot be known.
@@ -283,4 +288,7 @@ def evidence_tasks(claims: Iterable[Claim], settings: Settings) -> frozenset[str
     for run in sorted({ref.run for claim in claims for ref in claim.evidence}):
         with RunStore.open(settings.store, run) as store:
             seen |= {row.task_digest for row in final_rows(store.attempts())}
+            with contextlib.suppress(UserError):  # not made by `assay run`, or its tasks are gone
+                config, recorded = read_manifest(store)
+                seen |= kinship_keys(one for one in find_recorded_tasks(config) if one.task.id in recorded)
     return frozenset(seen)

@@ -36,6 +36,7 @@ from .decision import TaskPasses, TrialDecision, TrialDesign, add_harm_check, ch
 from .evidence import evidence_tasks
 from .folder import SkillFolder, validate_skill
 from .holdouts import HoldoutLedger, HoldoutUse
+from .kinship import keys_of_task, kinship_keys
 from .leaks import scan_leaks, secrets_of_task
 from .library import SkillLibrary, SkillSummary
 from .placebo import make_placebo
@@ -103,6 +104,7 @@ def _spend(config: TrialConfig, summary: SkillSummary, tasks: Sequence[LoadedTas
         skill=config.skill,
         version=summary.version,
         design=digest_record(design),
+        kin=kinship_keys(tasks),
     )
 
 
@@ -139,7 +141,7 @@ class _Trial:
                 self._runs[arm].append(run)
                 self._counts[arm] |= counts
             self._require_judged(number)
-            looks.append(_passes_of(self._counts, part, config.attempts))
+            looks.append(passes_of(self._counts, part, config.attempts))
             decision = decide_trial(looks, design)
             if decision is not None:
                 break
@@ -166,7 +168,7 @@ class _Trial:
         for arm in ("none", "skill"):
             self._report(f"harm check: {arm}, {_attempts(len(tasks) * attempts)}")
             runs[arm], counts[arm] = await self._run_arm(arm, "harm", tasks, attempts)
-        passes = _passes_of(counts, tasks, attempts)
+        passes = passes_of(counts, tasks, attempts)
         decision, p_harm = add_harm_check(decision, passes, attempts, design)
         passed = sum(one.none for one in passes), sum(one.skill for one in passes)
         check = HarmCheck((runs["none"], runs["skill"]), len(tasks), attempts, passed, p_harm, design.harm_level)
@@ -218,18 +220,23 @@ class _Trial:
         )  # fmt: skip
 
 
-def _passes_of(
+def passes_of(
     arms: Mapping[str, Mapping[str, TaskCount]], tasks: Sequence[LoadedTask], attempts: int
 ) -> list[TaskPasses]:
-    """Returns the passes of each arm at each task; an attempt without a verdict counts against the skill."""
+    """Returns the passes of each arm at each task; an attempt without a verdict counts against the skill, and so does a
+    doubted pass: whoever finds reasons for doubt in one arm alone would make a gain of them."""
     found = []
     for name in (one.task.id for one in tasks):
         passes = {
-            arm: counts[name].passed + (0 if arm == "skill" else max(0, attempts - counts[name].judged))
+            arm: counts[name].passed + (0 if arm == "skill" else _undecided(counts[name], attempts))
             for arm, counts in arms.items()
         }
         found.append(TaskPasses(name, passes["none"], passes["skill"], passes.get("placebo")))
     return found
+
+
+def _undecided(count: TaskCount, attempts: int) -> int:
+    return count.doubtful + max(0, attempts - count.judged)
 
 
 def _attempts(number: int) -> str:
@@ -267,7 +274,7 @@ def screen_skill(skill: SkillFolder, tasks: Sequence[LoadedTask]) -> TrialRecord
 
 def _require_unseen(summary: SkillSummary, tasks: Sequence[LoadedTask], settings: Settings) -> None:
     seen = evidence_tasks((claim for entry in summary.entries for claim in entry.claims), settings)
-    both = [one.task.id for one in tasks if one.task.digest in seen]
+    both = [one.task.id for one in tasks if not seen.isdisjoint((one.task.digest, *keys_of_task(one)))]
     if both:
         raise UserError(
             f"{len(both)} of the trial's tasks are in the runs that the skill was distilled from "

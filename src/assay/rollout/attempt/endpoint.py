@@ -191,6 +191,7 @@ class LimitedModel:
             finally:
                 self._slots.release()
         except ProviderError as exc:
+            exc.request = request
             self.failure = None if exc.status in _CLIENTS_FAULT else exc
             raise
         except asyncio.CancelledError as exc:

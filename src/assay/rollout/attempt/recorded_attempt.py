@@ -335,6 +335,7 @@ class LiveAttempt(Attempt):
                 try:
                     answered = await self._answer(call_id, request, position)
                 except ProviderError as exc:
+                    exc.request = position.request
                     await self._record_call(_EndedCall(call_id, position, started, error=str(exc)))
                     raise
         finally:

@@ -37,6 +37,7 @@ from assay.rollout.attempt.acting_end import ActingEnd
 from assay.rollout.attempt.agent_call import call_agent
 from assay.rollout.attempt.branches import BranchParts, LiveBranches
 from assay.rollout.attempt.recorded_attempt import LiveAttempt, ModelAccess
+from assay.rollout.attempt.request_control import attribute_model_failure
 from assay.rollout.attempt.site import NO_CHECKS, AttemptSite
 from assay.rollout.attempt.steps import as_step_result, combine_steps, is_below_minimum, step_tasks
 from assay.rollout.attempt.team import LiveTeam
@@ -316,7 +317,7 @@ class Trial:
         problem = await self._act_under_limits()
         stopped = await self._take_adopted_branch()
         # What its model calls met goes before what its program made of that.
-        cause = await self.attempt.close_endpoint() or problem
+        cause = await attribute_model_failure(await self.attempt.close_endpoint() or problem, self.services.model)
         if self.meter.refused is not None:
             raise self.meter.refused
         if self.attempt.guard is not None:

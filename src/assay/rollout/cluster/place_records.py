@@ -86,10 +86,10 @@ async def read_published(objects: ObjectStore, run: str) -> PublishedRun | None:
     return await _read(objects, f"{run_prefix(run)}run.json", PublishedRun, run)
 
 
-async def read_published_name(objects: ObjectStore, segment: str) -> str:
+async def read_published_name(objects: ObjectStore, segment: str, patience_s: float | None = None) -> str:
     """Returns the name of the run whose keys have this segment. Raises `StoreError` without its `run.json`."""
     key = f"runs/{segment}/run.json"
-    data = await read_object(objects, key, limit=MOST_RECORD_BYTES)
+    data = await read_object(objects, key, limit=MOST_RECORD_BYTES, patience_s=patience_s)
     try:
         run = msgspec.json.decode(data, type=PublishedRun).run
     except (msgspec.DecodeError, ValueError, RecursionError) as exc:

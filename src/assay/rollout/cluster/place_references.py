@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from assay.errors import StoreError
@@ -26,7 +26,9 @@ _KEY = re.compile(
 )
 
 
-class _RunObjects(NamedTuple):
+class RunObjects(NamedTuple):
+    """The objects of one run on nodes."""
+
     trials: list[ObjectEntry]
     ended_at: list[float]
     """When the run's `ended.json` was created; empty while it goes on."""
@@ -44,7 +46,13 @@ async def referenced_blobs(place: ObjectStore, entries: Sequence[ObjectEntry], b
         StoreError: An object is of an unknown kind, a run has not ended before, or a record is damaged.
     """
     keys: set[str] = set()
-    for segment, found in _by_run(place, entries).items():
+    runs, unknown = by_run(entries)
+    if unknown:
+        raise StoreError(
+            f"{place}: {unknown[0]} is of no kind that this version knows, and which blobs it refers to is listed "
+            "nowhere. Nothing was deleted"
+        )
+    for segment, found in runs.items():
         run = await read_published_name(place, segment)
         if not found.ended_at:
             raise StoreError(
@@ -65,18 +73,18 @@ async def referenced_blobs(place: ObjectStore, entries: Sequence[ObjectEntry], b
     return keys
 
 
-def _by_run(place: ObjectStore, entries: Sequence[ObjectEntry]) -> dict[str, _RunObjects]:
-    runs: defaultdict[str, _RunObjects] = defaultdict(lambda: _RunObjects([], []))
+def by_run(entries: Iterable[ObjectEntry]) -> tuple[dict[str, RunObjects], list[str]]:
+    """Returns the objects of each run on nodes, by the segment of its keys, and the keys that are of no known kind."""
+    runs: defaultdict[str, RunObjects] = defaultdict(lambda: RunObjects([], []))
+    unknown = []
     for entry in entries:
         match = _KEY.fullmatch(entry.key)
         if match is None:
-            raise StoreError(
-                f"{place}: {entry.key} is of no kind that this version knows, and which blobs it refers to is listed "
-                "nowhere. Nothing was deleted"
-            )
+            unknown.append(entry.key)
+            continue
         run = runs[match["run"]]
         if match["trial"]:
             run.trials.append(entry)
         elif match["end"]:
             run.ended_at.append(entry.modified)
-    return runs
+    return runs, unknown

@@ -16,15 +16,18 @@ class ObjectCheckReport(msgspec.Struct, frozen=True):
     """The state of a place."""
 
     runs: int
+    """Sealed runs."""
     objects: int
     """Objects that were read."""
     bytes_read: int
     problems: tuple[str, ...]
     """Each names the key that is missing or damaged."""
+    node_runs: int = 0
+    """Runs on nodes, whose trials are there."""
 
 
 async def check_place(place: ObjectStore, progress: Progress = lambda _done, _total: None) -> ObjectCheckReport:
-    """Reads all that the manifests of a place list, and recomputes every digest.
+    """Reads all that the manifests of a place list, and recomputes every digest. Other objects are not read.
 
     The chains inside of a run are recomputed on a fetched copy (`audit`).
 

@@ -67,8 +67,8 @@ async def collect_objects(
     for prefix in (BLOBS_PREFIX, RUNS_PREFIX, SELF_TEST_PREFIX):
         async for page in place.list(prefix):
             stored += len(page)
-            unlisted += [one for one in page if one.key not in listed and not _is_foreign(one.key)]
-            foreign += [one for one in page if _is_foreign(one.key)]
+            unlisted += [one for one in page if one.key not in listed and not is_foreign(one.key)]
+            foreign += [one for one in page if is_foreign(one.key)]
     if foreign and read_references is None:
         raise StoreError(
             f"{place}: {foreign[0].key} is not part of a sealed run, and which blobs it refers to is listed nowhere. "
@@ -89,5 +89,6 @@ async def collect_objects(
     )
 
 
-def _is_foreign(key: str) -> bool:
+def is_foreign(key: str) -> bool:
+    """Tells whether an object below `runs/` is of another kind than those that manifests list."""
     return key.startswith(RUNS_PREFIX) and _SEGMENT.fullmatch(key) is None
