@@ -178,3 +178,23 @@ async def test_a_model_is_offered_the_tools_and_the_text_of_a_skill(tmp_path: Pa
     assert "find_then_read" in [one["function"]["name"] for one in request["tools"]]
     assert (inner.ended, len(inner.calls), len(inner.steps)) == ("done", 2, 3)
     assert {one.kind for one in inner.evidence} == {"skill_loaded", "composites_offered", "composite_call"}
+
+
+async def test_a_skill_takes_neither_a_tool_of_the_environment_nor_the_agents_own(tmp_path: Path) -> None:
+    skill = tmp_path / "skill"
+    (skill / "assets").mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: skill\ndescription: Finds.\n---\n")
+    tools = [CompositeTool(name, FIND.calls) for name in ("finish", "find", "find_then_read")]
+    (skill / "assets" / "composite-tools.json").write_bytes(encode_composites(tools))
+    inner = attempt(backend=ScriptedBackend([Reply(tool_calls=(ScriptedCall("finish", {"message": "done"}),))]))
+    await LoopAgent(skill=str(skill)).run(inner)
+    offered = next(one.data for one in inner.evidence if one.kind == "composites_offered")
+    assert (offered["offered"], inner.ended) == (["find_then_read"], "done")
+
+
+def test_a_constant_that_is_nested_too_deeply_is_refused_with_its_file(tmp_path: Path) -> None:
+    nested = '{"constant": ' + "[" * 500 + "]" * 500 + "}"
+    calls = '[{"tool": "find", "arguments": {"text": ' + nested + '}}, {"tool": "find", "arguments": {}}]'
+    (tmp_path / "tools.json").write_text('[{"name": "x", "calls": ' + calls + "}]")
+    with pytest.raises(UserError, match="a constant is nested deeper than 100"):
+        read_composites(tmp_path / "tools.json")

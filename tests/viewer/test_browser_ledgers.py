@@ -107,6 +107,16 @@ def test_a_hostile_ledger_is_inert_and_says_what_is_wrong(look: Look, store: Pat
 
 
 @pytest.mark.long
+def test_a_figure_of_many_equal_points_names_a_bounded_number_of_them(look: Look, store: Path) -> None:
+    same = {"kind": "candidate", "tasks": 5, "rate": 0.5, "turns": 2}
+    write_lines(store / "evolution" / "equal.jsonl", *({**same, "options": {"x": at}} for at in range(400)))
+    page = look.go("#/evolution/equal")
+    figure = page.get_by_role("img", name="Success against cost.")
+    expect(figure.locator(".point")).to_have_count(400)
+    expect(figure.locator("text.label")).to_have_count(60)
+
+
+@pytest.mark.long
 def test_tables_that_verbs_saved_have_a_page_with_links_to_attempts(look: Look, store: Path) -> None:
     def assay(*words: str) -> None:  # Playwright's event loop runs in this process
         command = [sys.executable, "-m", "assay", *words, "--store", str(store)]

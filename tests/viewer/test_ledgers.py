@@ -201,6 +201,9 @@ def test_empty_rows_of_many_columns_are_not_filled_up(tmp_path: Path) -> None:
     write_lines(tmp_path / "tables" / "wide.jsonl", {"columns": [""] * 20_000, "rows": [[]] * 5_000})
     found = show_tables(tmp_path, "wide")
     assert (found["entries"], found["left_out"]) == ([], 1)
+    write_lines(tmp_path / "tables" / "long.jsonl", {"runs": ["r"] * 20_000, "notes": ["n"] * 20_000})
+    (entry,) = show_tables(tmp_path, "long")["entries"]
+    assert (len(entry["runs"]), len(entry["notes"])) == (1_000, 1_000)
 
 
 def test_deeply_nested_values_are_left_out(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ needs the only element has none or several; what was done until then is returned
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, cast
 
@@ -104,6 +104,9 @@ def decode_composites(data: bytes) -> tuple[CompositeTool, ...]:
     found = msgspec.json.decode(data, type=tuple[CompositeTool, ...])
     if len(found) > _MOST_TOOLS or len({one.name for one in found}) != len(found):
         raise ValueError(f"expected at most {_MOST_TOOLS} tools, each with a name of its own")
+    sources = (source for one in found for call in one.calls for source in call.arguments.values())
+    if any(source.constant is not msgspec.UNSET and _is_deep(source.constant) for source in sources):
+        raise ValueError(f"a constant is nested deeper than {_MOST_DEPTH}")
     return found
 
 
@@ -223,13 +226,13 @@ def _spec(tool: CompositeTool, schemas: Mapping[str, Mapping[str, Any]]) -> Tool
 class CompositeAttempt(ForwardingAttempt):
     """An attempt whose agent also has composite tools."""
 
-    def __init__(self, attempt: Attempt, tools: Sequence[CompositeTool]) -> None:
+    def __init__(self, attempt: Attempt, tools: Sequence[CompositeTool], taken: Collection[str] = ()) -> None:
         super().__init__(attempt)
         names = {spec.name for spec in attempt.tools.specs()}
         self.offered = {
             tool.name: tool
             for tool in tools
-            if tool.name not in names and all(call.tool in names for call in tool.calls)
+            if tool.name not in {*names, *taken} and all(call.tool in names for call in tool.calls)
         }
         self.tools: Tools = CompositeTools(attempt.tools, self.offered)
         digest = digest_bytes(encode_composites(tools))
@@ -328,10 +331,10 @@ def _tool_call(number: int, name: str, arguments: dict[str, Any]) -> ToolCall:
     return ToolCall(f"c{number}", name, canonical_bytes(arguments).decode(), arguments)
 
 
-def offer_composites(attempt: Attempt, tools: Sequence[CompositeTool]) -> Attempt:
-    """Returns the attempt with composite tools beside its own; those with an unknown tool or a taken name are left
-    out, and the record says which are offered."""
-    return cast("Attempt", CompositeAttempt(attempt, tools))
+def offer_composites(attempt: Attempt, tools: Sequence[CompositeTool], taken: Collection[str] = ()) -> Attempt:
+    """Returns the attempt with composite tools beside its own; those with an unknown tool, the name of one or a `taken`
+    name are left out, and the record says which are offered."""
+    return cast("Attempt", CompositeAttempt(attempt, tools, taken))
 
 
 class CompositeReplayAgent:

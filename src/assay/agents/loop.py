@@ -136,7 +136,7 @@ class LoopAgent:
         screens = self._screens_of(attempt) if options.pictures else None
         if self._skill is not None:
             system = "\n\n".join(filter(None, (options.system, self._skill.text.strip())))
-            options, offered = msgspec.structs.replace(options, system=system), self._skill.offer(attempt)
+            options, offered = msgspec.structs.replace(options, system=system), self._skill.offer(attempt, FINISH.name)
         opening = self._recall.extend(attempt, _opening(attempt, options.system))
         if screens is not None:
             opening.append({"role": "user", "content": OPENING})

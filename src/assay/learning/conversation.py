@@ -85,17 +85,28 @@ def has_agent_output(trajectory: Trajectory) -> bool:
     return asked_model(trajectory) or any(step.actor == "agent" for step in trajectory.steps)
 
 
+SEVERAL_ACTORS = "several actors acted without a model, and what each of them read is not recorded"
+
+
+def lacks_conversation(trajectory: Trajectory) -> bool:
+    """Returns whether actors of a team acted and none asked a model: their steps together are no actor's conversation,
+    and the task's whole text is more than each was given."""
+    return not asked_model(trajectory) and any(step.actor_name is not None for step in trajectory.steps)
+
+
 def conversations(trajectory: Trajectory, opening: Opening | None = None) -> Iterator[Transcript]:
     """Yields the transcripts of an attempt, in the order in which they end; `opening` precedes steps without model
     calls.
 
     Raises:
-        UserError: It has neither model calls nor an opening.
+        UserError: It has neither model calls nor an opening, or `lacks_conversation`.
         StoreError: Its calls do not hold together.
     """
     answered = [call for call in trajectory.calls if assistant_message(call) is not None]
     if answered:
         yield from _lines_of_calls({call.id: call for call in trajectory.calls}, answered)
+    elif lacks_conversation(trajectory):
+        raise UserError(f"attempt {trajectory.attempt} is no conversation: {SEVERAL_ACTORS}")
     elif opening is not None:
         yield _line_of_steps(trajectory, opening)
     elif any(step.actor == "user" for step in trajectory.steps):

@@ -32,7 +32,14 @@ from assay.verdicts import trust_of
 from assay.verify.reverification import CannotRebuildError
 
 from .aligned import align_rows
-from .conversation import Opening, asked_model, build_opening, has_agent_output
+from .conversation import (
+    SEVERAL_ACTORS,
+    Opening,
+    asked_model,
+    build_opening,
+    has_agent_output,
+    lacks_conversation,
+)
 from .held_out import find_held_out
 from .rendered import rendered_rows
 from .rows import TrainingRow
@@ -267,6 +274,9 @@ class RunReader:
             return found
         if not has_agent_output(trajectory):
             self.on_left_out(trajectory.attempt, "tokens", "its agent has no output")
+            return []
+        if lacks_conversation(trajectory):
+            self.on_left_out(trajectory.attempt, "tokens", SEVERAL_ACTORS)
             return []
         opening = self._opening(trajectory)
         return rendered_rows(

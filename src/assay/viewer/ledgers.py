@@ -29,7 +29,8 @@ MOST_DEPTH = 32
 """Levels of nested values that are shown."""
 MOST_ROWS = 5_000
 """Rows of all tables of one page, the newest tables first."""
-MOST_CELLS = 200_000
+MOST_CELLS = 60_000
+_MOST_NAMES = 1_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
 _KINDS = {
     "skill": "skills/{}/ledger.jsonl",
@@ -196,11 +197,11 @@ def _saved_table(entry: Mapping[str, Any]) -> dict[str, Any]:
     chains = _texts(entry.get("chains"))
     return {
         "verb": str(entry.get("verb")),
-        "runs": _texts(entry.get("runs")),
+        "runs": _texts(entry.get("runs"))[:_MOST_NAMES],
         "columns": columns,
         "rows": listed,
         "chains": chains if len(chains) == len(listed) else [],
-        "notes": _texts(entry.get("notes")),
+        "notes": _texts(entry.get("notes"))[:_MOST_NAMES],
         "at": _number(entry.get("at")),
     }
 

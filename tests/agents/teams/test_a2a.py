@@ -69,6 +69,13 @@ async def test_a_file_that_waits_in_the_folder_does_not_get_the_token(tmp_path: 
     assert other.read_text() == "kept"
 
 
+async def test_a_file_that_another_run_announced_meanwhile_stays(tmp_path: Path) -> None:
+    async with seated(tmp_path, wait_s=0.2):
+        (path,) = (tmp_path / "peers").glob("*.json")
+        path.write_text("of another run")
+    assert path.read_text() == "of another run"
+
+
 FRAMES: list[tuple[bytes, int]] = [
     (b"\xff\xfe not json", -32700),
     (b"[" * 100_000, -32700),

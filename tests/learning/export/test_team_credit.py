@@ -90,20 +90,42 @@ def test_weights_of_actors_reach_the_exported_rows(attempt: Callable[..., list[B
     assert {turn.reward for row in plain.values() for turn in row.turns} == {0.0}
 
 
+TELLING = """
+def tell(request):
+    told = [message for message in request.messages if message["role"] == "assistant"]
+    text = request.messages[1]["content"]
+    calls = [{"name": "team_send", "arguments": {"channel": "table", "text": text}}]
+    return "told" if told else {"tool_calls": calls}
+"""
+
+
+def make_run(settings: Settings, run: str, tasks: str, **fields: Any) -> None:
+    config = RunConfig(tasks=(tasks,), run=run, **fields)
+    asyncio.run(start_run(config, settings, Tally()))
+
+
 def test_rewards_by_coverage_are_the_first_finds_of_a_team(model_folder: Path, tmp_path: Path) -> None:
     settings = Settings(tmp_path / "cache", tmp_path / "store")
-    for run, tasks, agent, options in (
-        ("pair", "family:split-constraints,n=1,variables=4,values=3", "team", {"file": str(TEAM)}),
-        ("grid", "family:grid,n=1", "expert", {}),
-    ):
-        config = RunConfig(tasks=(tasks,), agent=agent, agent_options=options, run=run)
-        asyncio.run(start_run(config, settings, Tally()))
+    (tmp_path / "model.py").write_text(TELLING)
+    roles = [{"name": "reader", "agent": "loop", "tools": []}, {"name": "solver", "agent": "clue-solver"}]
+    team = {"roles": roles, "channels": [{"name": "table", "writers": ["reader"], "readers": ["solver"]}]}
+    tasks = "family:split-constraints,n=1,variables=4,values=3"
+    make_run(settings, "pair", tasks, agent="team", agent_options=team, model=f"scripted:{tmp_path}/model.py:tell")
+    make_run(settings, "grid", "family:grid,n=1", agent="expert")
     wanted = RowsConfig(turn_rewards="coverage", rendered=True, model=str(model_folder))
     rewards = [turn.reward for row in rows_of_run(settings, "pair", wanted) for turn in row.turns]
     with RunStore.open(settings.store, "pair") as store:
         made = store.trajectory(store.attempts()[0].chain)
-    known = needed_facts(next(iter(find_tasks(["family:split-constraints,n=1,variables=4,values=3"]))).task)
+    known = needed_facts(next(iter(find_tasks([tasks]))).task)
     assert sum(rewards) == pytest.approx(build_evidence_graph(made, *known).found / len(known.facts))
     assert sum(rewards) > 0
     with pytest.raises(UserError, match="names no facts"):
         list(rows_of_run(settings, "grid", wanted))
+
+
+@pytest.mark.parametrize("to", ["openai", "trl-chat"])
+def test_steps_of_several_actors_are_not_exported_as_the_conversation_of_one(to: str, tmp_path: Path) -> None:
+    settings = Settings(tmp_path / "cache", tmp_path / "store")
+    make_run(settings, "pair", "family:split-constraints,n=1", agent="team", agent_options={"file": str(TEAM)})
+    with pytest.raises(UserError, match="several actors acted without a model"):
+        export_for_training("pair", WriteConfig(to=to, out=str(tmp_path / "out")), settings)

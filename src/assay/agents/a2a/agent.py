@@ -12,6 +12,7 @@ Not covered: a peer beyond this machine, which needs a tunnel with TLS of its ow
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import secrets
@@ -92,7 +93,7 @@ class A2aAgent:
                 await self._serve(attempt, server)
                 await asyncio.sleep(self._options.linger_s)
         finally:
-            path.unlink(missing_ok=True)
+            _remove_own(path, token)
             attempt.note(
                 Evidence("a2a_peer", "audit", "a2a_peer", {"state": task.state, "requests": dict(server.counts)})
             )
@@ -157,3 +158,10 @@ class A2aAgent:
             attempt.say(asked.text)
             attempt.finish(asked.text)
             task.answer(COMPLETED, [{"text": asked.text}])
+
+
+def _remove_own(path: Path, token: str) -> None:
+    """Removes an announced file, unless another run that shares folder, task and seed has replaced it."""
+    with contextlib.suppress(OSError):
+        if token.encode() in path.read_bytes():
+            path.unlink()

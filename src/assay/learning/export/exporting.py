@@ -18,7 +18,7 @@ import msgspec
 from assay.errors import UserError
 from assay.formats.interface import Addition, Loss
 from assay.formats.shared.output_files import new_file, refuse_existing
-from assay.learning.conversation import conversations, has_agent_output
+from assay.learning.conversation import SEVERAL_ACTORS, conversations, has_agent_output, lacks_conversation
 from assay.learning.credit import CreditConfig, assign_credit
 from assay.learning.credit.actor_weights import describe_weights
 from assay.learning.credit.compose import require_usable
@@ -177,6 +177,9 @@ class _RunSource:
         for trajectory in self._trajectories():
             if not has_agent_output(trajectory):
                 self.record_loss(trajectory.attempt, "messages", "its agent has no output")
+                continue
+            if lacks_conversation(trajectory):
+                self.record_loss(trajectory.attempt, "messages", SEVERAL_ACTORS)
                 continue
             if not self._target.holds and trajectory.chain not in self._counted:
                 self._counted.add(trajectory.chain)

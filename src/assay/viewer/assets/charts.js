@@ -173,14 +173,15 @@ Assay.charts = (() => {
       const y = linear(0, 1, bottom, top);
       const front = placed.filter((point) => point.front).sort((a, b) => a.x - b.x);
       const stairs = front.map((p, place) => (place ? `H${x(p.x)}V${y(p.y)}` : `M${x(p.x)} ${y(p.y)}`)).join("");
+      const labelled = new Set([...placed].sort((a, b) => Boolean(b.front) - Boolean(a.front)).slice(0, MOST_LABELS)); /* each seeks room among all before it */
       const taken = placed.map((point) => ({ y: y(point.y), from: x(point.x) - 9, to: x(point.x) + 9 }));
       return canvas(width, 344,
         axes({ left, right, top, bottom, x, y, xTicks: marks, yTicks: [0, 0.25, 0.5, 0.75, 1], xLabel, yLabel }),
         front.length ? svg("path", { class: "front", d: `${stairs}H${right}` }) : null,
         placed.map((point) => svg("g", null, cross(point, x, y), marker(point.place, x(point.x), y(point.y), point.front ? 6 : 5),
-          named(point, x(point.x), y(point.y), taken, { left, right }))));
+          labelled.has(point) ? named(point, x(point.x), y(point.y), taken, { left, right }) : null)));
     };
-    const spoken = placed.map((p) => `${p.name}: ${percent(p.y)} at ${short(p.x)}${p.front ? ", on the front" : ""}`).join("; ");
+    const spoken = placed.slice(0, MOST_LABELS).map((p) => `${p.name}: ${percent(p.y)} at ${short(p.x)}${p.front ? ", on the front" : ""}`).join("; ");
     return figure({ title, note, name: title, draw, controls, label: `${title}. ${spoken || "nothing known"}`, heads, rows });
   }
 
@@ -192,6 +193,8 @@ Assay.charts = (() => {
   }
 
   /* The name beside a point, moved down as long as another name is there. */
+  const MOST_LABELS = 60;
+
   function named(point, x, y, taken, { left, right }) {
     const whole = Math.min(190, right - left, (point.front ? 7.4 : 6.6) * Array.from(String(point.name)).length);
     const before = x + 10 + whole > right;
