@@ -85,9 +85,9 @@ class ChainedFile(Generic[R]):
                 try:
                     found = msgspec.json.decode(line, type=_Previous).previous
                 except (msgspec.DecodeError, ValueError, RecursionError) as exc:
-                    raise StoreError(f"{self._place(number)}, is damaged: {exc}; restore it from a copy") from exc
+                    raise StoreError(f"{self._line_name(number)}, is damaged: {exc}; restore it from a copy") from exc
                 if found != previous:
-                    raise StoreError(f"{self._place(number)}: a line before it was changed, added or removed")
+                    raise StoreError(f"{self._line_name(number)}: a line before it was changed, added or removed")
                 previous = digest_bytes(memoryview(line)[:-1])
                 yield number, line[:-1]
 
@@ -96,12 +96,12 @@ class ChainedFile(Generic[R]):
             record = msgspec.json.decode(line, type=self._kind)
             is_canonical = canonical_bytes(record) == line
         except (msgspec.DecodeError, ValueError, RecursionError) as exc:
-            raise StoreError(f"{self._place(number)}, is damaged: {exc}; restore it from a copy") from exc
+            raise StoreError(f"{self._line_name(number)}, is damaged: {exc}; restore it from a copy") from exc
         if not is_canonical:  # the digest is of the record, so it would not notice another spelling
-            raise StoreError(f"{self._place(number)}, was changed: restore it from a copy")
+            raise StoreError(f"{self._line_name(number)}, was changed: restore it from a copy")
         return record
 
-    def _place(self, number: int) -> str:
+    def _line_name(self, number: int) -> str:
         return f"{self.path}, line {number}"
 
     @contextmanager
