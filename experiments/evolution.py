@@ -39,6 +39,7 @@ class CoinAgent:
 
     name = "coin"
     needs_model = False
+    takes_advice = True
 
     def __init__(self, draw: int = 0) -> None:
         self._draw = draw

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,9 @@ from assay.environments.worlds.played import PlayedWorld, as_call
 from assay.errors import LimitReached, TaskError
 from assay.gateway.backends.scripted import Reply, ScriptedBackend, ScriptedCall
 from assay.records import ToolCall
+from assay.rollout import RunConfig, Tally, start_run
+from assay.settings import Settings
+from assay.store import RunStore
 
 pytestmark = pytest.mark.quick
 
@@ -89,3 +93,30 @@ async def test_a_malformed_act_costs_a_turn_and_moves_nobody(arguments: dict[str
     before = await made.tools.digest()
     (seen,) = await made.act([ToolCall("1", "move", "", arguments)])
     assert (seen.error, await made.tools.digest(), facts(made)["turns"]) == (True, before, 1)
+
+
+class Peeker:
+    """Follows the world's advice, and declares nothing."""
+
+    name = "peeker"
+    needs_model = False
+
+    async def run(self, attempt: Any) -> None:
+        while attempt.ended is None:
+            await attempt.act([attempt.tools.advice()])
+
+
+class DeclaredPeeker(Peeker):
+    name = "declared"
+    takes_advice = True
+
+
+@pytest.mark.parametrize(("agent", "ends"), [("Peeker", ("agent", "fail")), ("DeclaredPeeker", (None, "pass"))])
+async def test_agent_that_declares_nothing_is_not_told_what_the_verifier_knows(
+    tmp_path: Path, agent: str, ends: tuple[str | None, str]
+) -> None:
+    config = RunConfig(tasks=("family:grid,n=1,size=4",), agent=f"{__file__}:{agent}", run="r")
+    await start_run(config, Settings(tmp_path / "cache", tmp_path / "store"), Tally())
+    with RunStore.open(tmp_path / "store", "r") as store:
+        (row,) = store.attempts()
+    assert (row.broke, row.outcome) == ends

@@ -101,6 +101,15 @@ def test_leaking_skill_is_refused_before_anything_runs(store: Path, tmp_path: Pa
 @pytest.mark.long
 def test_tasks_that_the_search_saw_are_refused(store: Path) -> None:
     assert "distilled from" in refusal(store, "skills", "trial", "guide", "--tasks", f"{WORLDS},n=5")
+    assert "distilled from" in refusal(store, "skills", "trial", "guide", "--tasks", f"{WORLDS},n=5,turns=99")
+
+
+@pytest.mark.long
+def test_copy_under_another_name_rests_on_what_the_skill_rests_on(store: Path, tmp_path: Path) -> None:
+    text = answer(store, "skills", "show", "guide")["text"]
+    write(tmp_path / "copied", text.replace("guide", "copied", 1))
+    assay(store, "skills", "import", str(tmp_path / "copied"))
+    assert "distilled from" in refusal(store, "skills", "trial", "copied", "--tasks", f"{WORLDS},n=5")
 
 
 def refusal(store: Path, *words: str) -> str:

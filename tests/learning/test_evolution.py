@@ -98,6 +98,7 @@ class Coin:
 
     name = "coin"
     needs_model = False
+    takes_advice = True
 
     def __init__(self, steps: int) -> None:
         self._steps = steps

@@ -36,6 +36,7 @@ class Obedient:
 
     name = "obedient"
     needs_model = False
+    takes_advice = True
 
     def __init__(self, plan: str, mood: str) -> None:
         self._plan = plan

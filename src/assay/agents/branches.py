@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from assay.records import Observation, Step, Task, ToolCall
 
-from .interface import Agent, Attempt
+from .interface import Agent, Attempt, attempts_task, takes_advice, takes_solution
 
 UPPER_BOUND = "+upper-bound"
 """Suffix of the name of an agent that picks by the task's own verifier."""
@@ -93,6 +93,11 @@ class Branches(Protocol):
 def is_upper_bound(agent: Agent) -> bool:
     """Returns whether an agent declares that it picks by the task's own verifier."""
     return bool(getattr(agent, "upper_bound", False))
+
+
+def knows_verifier(agent: Agent) -> bool:
+    """Returns whether an agent declares by any of its declarations that it may know what the verifier knows."""
+    return is_upper_bound(agent) or takes_advice(agent) or takes_solution(agent) or not attempts_task(agent)
 
 
 def count_tries(agent: Agent) -> int:

@@ -19,14 +19,19 @@ from .interface import Attempt
 
 
 @runtime_checkable
-class AdvisesActs(Protocol):
+class DrawsActs(Protocol):
+    """World that draws possible acts."""
+
+    def any_act(self, draw: random.Random) -> ToolCall | None:
+        """Returns a random possible call; None without one."""
+
+
+@runtime_checkable
+class AdvisesActs(DrawsActs, Protocol):
     """World with advice."""
 
     def advice(self) -> ToolCall | None:
         """Returns the first call of a shortest solution; None without one."""
-
-    def any_act(self, draw: random.Random) -> ToolCall | None:
-        """Returns a random possible call; None without one."""
 
 
 class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,6 +46,7 @@ class ExpertAgent:
 
     name = "expert"
     needs_model = False
+    takes_advice = True
 
     def __init__(self, **options: Any) -> None:
         self._options = read_options(_Options, options, self.name)
@@ -71,8 +77,19 @@ class ExpertAgent:
 def require_advisor(attempt: Attempt, agent: str) -> AdvisesActs:
     """Returns the attempt's world. Raises `TaskError` if the agent cannot act in it."""
     if not isinstance(attempt.tools, AdvisesActs):
-        raise TaskError(
-            f"agent {agent!r} acts in text worlds alone, and task {attempt.task.id!r} is in an environment "
-            f"{attempt.task.environment.kind!r}: take tasks of a family of worlds (`assay plugins` lists them)"
-        )
+        raise _other_environment(attempt, agent)
     return attempt.tools
+
+
+def require_drawer(attempt: Attempt, agent: str) -> DrawsActs:
+    """Returns the attempt's world. Raises as `require_advisor`."""
+    if not isinstance(attempt.tools, DrawsActs):
+        raise _other_environment(attempt, agent)
+    return attempt.tools
+
+
+def _other_environment(attempt: Attempt, agent: str) -> TaskError:
+    return TaskError(
+        f"agent {agent!r} acts in text worlds alone, and task {attempt.task.id!r} is in an environment "
+        f"{attempt.task.environment.kind!r}: take tasks of a family of worlds (`assay plugins` lists them)"
+    )

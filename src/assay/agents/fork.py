@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 from assay.environments.interface import Mount
 from assay.records import Step
 
-from .interface import Agent, Attempt, Needs, attempts_task, is_placed, takes_solution
+from .interface import Agent, Attempt, Needs, attempts_task, is_placed, takes_advice, takes_solution
 from .teams.interface import team_of
 
 
@@ -32,6 +32,7 @@ class DelegatingAgent:
         self.needs_model = then.needs_model
         self.takes_solution = takes_solution(then)
         self.attempts_task = attempts_task(then)
+        self.takes_advice = takes_advice(then)
         self.mounts: tuple[Mount, ...] = then.mounts if is_placed(then) else ()
         self.needs: Needs = then.needs if is_placed(then) else Needs()
         self.team = team_of(then)

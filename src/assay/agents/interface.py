@@ -227,6 +227,11 @@ def takes_solution(agent: Agent) -> bool:
     return bool(getattr(agent, "takes_solution", False))
 
 
+def takes_advice(agent: Agent) -> bool:
+    """Returns whether an agent declares `takes_advice = True` and so may ask its world what the verifier knows."""
+    return bool(getattr(agent, "takes_advice", False))
+
+
 def attempts_task(agent: Agent) -> bool:
     """Returns whether an agent tries to do the task. A baseline declares `attempts_task = False`: a reference solution,
     a null agent, a replay and a cheat, whose rates say nothing about difficulty."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from ._options import read_options
-from .expert import require_advisor
+from .expert import require_drawer
 from .interface import Attempt
 
 
@@ -28,7 +28,7 @@ class RandomWorldAgent:
 
     async def run(self, attempt: Attempt) -> None:
         """Raises `TaskError` if the environment is not a text world."""
-        world, draw = require_advisor(attempt, self.name), random.Random(attempt.seed)
+        world, draw = require_drawer(attempt, self.name), random.Random(attempt.seed)
         for _ in range(self._options.steps):
             call = world.any_act(draw)
             if call is None:

@@ -58,6 +58,33 @@ def add(
     )
 
 
+@app.command("verify")
+def verify_memory(file: FileArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Makes every record again from the attempt that it names, and compares. Exits with 1 where one does not hold.
+
+    The chain of a file shows that a record was changed after it was written, and not who wrote it: verify a memory
+    from somebody else, with the store that holds its runs, before an agent reads it.
+
+    Examples:
+
+      assay memory verify memory.jsonl
+
+      assay memory verify memory.jsonl --json
+    """
+    from assay.learning.memory import memory_problems
+
+    number, problems = memory_problems(file, settings_with(store))
+    if as_json:
+        emit_json({"file": str(file), "records": number, "problems": problems})
+    else:
+        for problem in problems:
+            typer.echo(plain(problem))
+        if not problems:
+            typer.echo(plain(f"{file}: {quantity(number, 'record')} as the attempts of the store show"))
+    if problems:
+        raise typer.Exit(1)
+
+
 @app.command("ls")
 def list_memory(file: FileArgument, as_json: JsonOption = False) -> None:
     """Lists a memory by task.

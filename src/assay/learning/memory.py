@@ -13,16 +13,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from msgspec.structs import replace
+
 from assay.agents.explorer import describe_act
-from assay.agents.memory import MemoryItem, MemoryRecord
+from assay.agents.memory import MemoryItem, MemoryRecord, read_memory
 from assay.agents.page_memory import PageReader, page_item
 from assay.agents.recoveries import find_recoveries
 from assay.analysis.judged_path import judged_path
+from assay.errors import AssayError
 from assay.learning.curation.lessons import instruction_for
 from assay.learning.reading import RunReader, verified_outcome
 from assay.learning.rows_config import RowsConfig
 from assay.records import Trajectory
 from assay.settings import Settings
+from assay.store import RunStore
 from assay.store.chained_file import ChainedFile
 
 MOST_TEXT = 4_000
@@ -44,6 +48,8 @@ class MemoryChange(NamedTuple):
 
 def add_to_memory(file: Path, runs: Sequence[str], settings: Settings) -> MemoryChange:
     """Adds the verified attempts of runs to a memory file.
+
+    Records that are in the file are taken as they are; `memory_problems` makes them again from their attempts.
 
     Raises:
         UserError: A run is unknown.
@@ -70,6 +76,45 @@ def add_to_memory(file: Path, runs: Sequence[str], settings: Settings) -> Memory
                     previous = record.digest
                     added, passed, items = added + 1, passed + record.passed, items + len(record.items)
     return MemoryChange(added, passed, items, known, left_out)
+
+
+def memory_problems(file: Path, settings: Settings) -> tuple[int, list[str]]:
+    """Returns the number of records, and what is wrong with them: each is made again from the attempt that it names.
+
+    Raises:
+        UserError: The file cannot be read, or its chain does not hold.
+    """
+    records, problems = read_memory(file), list[str]()
+    by_run: dict[str, dict[str, list[MemoryRecord]]] = {}
+    for record in records:
+        by_run.setdefault(record.run, {}).setdefault(record.attempt, []).append(record)
+    for run, wanted in by_run.items():
+        try:
+            with RunReader.open(settings, run, RowsConfig()) as reader, RunStore.open(settings.store, run) as store:
+                for trajectory in reader.trajectories():
+                    heads = {trajectory.head, *(link.digest for link in store.links(trajectory.chain))}
+                    for record in [one for one in wanted.get(trajectory.attempt, ()) if one.head in heads]:
+                        wanted[trajectory.attempt].remove(record)
+                        problems += _record_problems(reader, trajectory, record)
+        except AssayError as exc:
+            problems.append(f"run {run}: {exc}")
+            continue
+        problems += [
+            f"{run}:{record.attempt}: no decided attempt of the run has the head {record.head}"
+            for left in wanted.values()
+            for record in left
+        ]
+    return len(records), problems
+
+
+def _record_problems(reader: RunReader, trajectory: Trajectory, record: MemoryRecord) -> Iterator[str]:
+    outcome = verified_outcome(trajectory)
+    if outcome is None:
+        yield f"{record.run}:{record.attempt}: its outcome cannot be trusted now"
+        return
+    made = remember(reader, trajectory, passed=outcome == "pass", previous=record.previous)
+    if replace(made, head=record.head) != record:
+        yield f"{record.run}:{record.attempt}: the record is not what this attempt shows"
 
 
 def remember(reader: RunReader, trajectory: Trajectory, *, passed: bool, previous: str) -> MemoryRecord:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import io
+import random
+import textwrap
 import time
+import zipfile
+import zlib
 from pathlib import Path
 
 import msgspec
@@ -76,6 +83,53 @@ def test_invalid_skill_is_refused_unrun(task: LoadedTask) -> None:
 def test_leak_is_found_through_invisible_and_wide_characters(task: LoadedTask) -> None:
     for text in ("The test test_total\u200b_is_right.", "The answer is \uff14\uff18\uff12\uff11\uff13.77 here."):
         assert scan_leaks(skill(text), [secrets_of_task(task)])
+
+
+SECRET = "assert read('total.txt') == 48213.77"
+HIDDEN: dict[str, bytes] = {
+    "another case": SECRET.upper().encode(),
+    "decomposed letters with marks": "".join(f"{c}\u0336" for c in SECRET).encode(),
+    "soft hyphens": "\u00ad".join(SECRET).encode(),
+    "UTF-16": SECRET.encode("utf-16"),
+    "base64": b"Decode: " + base64.b64encode(SECRET.encode()),
+    "base64 in lines": "\n".join(textwrap.wrap(base64.b64encode(SECRET.encode()).decode(), 8)).encode(),
+    "base64 twice": base64.b64encode(base64.b64encode(SECRET.encode())),
+    "base64 after letters": b"x" + base64.urlsafe_b64encode(SECRET.encode()).rstrip(b"="),
+    "hexadecimal digits": SECRET.encode().hex(" ").encode(),
+    "escapes of Python": "".join(f"\\x{ord(c):02x}" for c in SECRET).encode(),
+    "escapes of HTML": "".join(f"&#{ord(c)};" for c in SECRET).encode(),
+    "escapes of URLs": "".join(f"%{ord(c):02X}" for c in SECRET).encode(),
+    "gzip": gzip.compress(SECRET.encode()),
+    "zlib in base64": base64.b64encode(zlib.compress(SECRET.encode())),
+    "parts that a program joins": b"'assert rea' + 'd(' + 'total' + '.txt) =' + '= 4821' + '3.77'",
+    "one letter a line": "\n".join(SECRET).encode(),
+}
+
+
+@pytest.mark.parametrize("how", HIDDEN)
+def test_leak_in_another_encoding_is_found(task: LoadedTask, how: str) -> None:
+    files = {"SKILL.md": b"---\nname: guide\ndescription: d\n---\n", "notes.bin": HIDDEN[how]}
+    assert "assertion" in {one.kind for one in scan_leaks(SkillFolder("guide", files), [secrets_of_task(task)])}
+
+
+def test_leak_in_an_archive_is_found(task: LoadedTask) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("notes.txt", base64.b64encode(SECRET.encode()))
+    files = {"SKILL.md": b"---\nname: guide\ndescription: d\n---\n", "assets.zip": packed.getvalue()}
+    assert scan_leaks(SkillFolder("guide", files), [secrets_of_task(task)])
+
+
+def test_hostile_data_is_read_within_bounds(task: LoadedTask) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("zeros", b"a" * (64 << 20))
+    drawn = random.Random(1)
+    bombs = [packed.getvalue(), zlib.compress(b"A" * (64 << 20)), b"A" * (4 << 20), drawn.randbytes(1 << 20)]
+    started = time.process_time()
+    for data in (*bombs, b"PK\x03\x04" + drawn.randbytes(1000), b"\x1f\x8b" + drawn.randbytes(1000), b"%" * (1 << 20)):
+        assert scan_leaks(SkillFolder("guide", {"SKILL.md": b"x", "data": data}), [secrets_of_task(task)]) == []
+    assert time.process_time() - started < 60
 
 
 @pytest.mark.parametrize("text", ["See invoices-17.", "See `invoices-17`.", "tasks/invoices-17/x", "invoices-17.md"])

@@ -66,6 +66,7 @@ async def test_each_changed_object_is_named(key: str, change: Callable[[bytes], 
     else:
         (problem,) = problems
         assert key in problem
+        assert "None" not in problem
 
 
 async def test_a_final_whose_event_was_replaced_is_named_though_it_can_be_decoded() -> None:

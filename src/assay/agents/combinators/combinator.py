@@ -15,7 +15,7 @@ import msgspec
 
 from assay.agents._options import read_options
 from assay.agents.branches import Branch, Branches
-from assay.agents.interface import Agent, Attempt, Needs, attempts_task, is_placed, takes_solution
+from assay.agents.interface import Agent, Attempt, Needs, attempts_task, is_placed, takes_advice, takes_solution
 from assay.environments.interface import Mount
 from assay.errors import AgentError, OptionError
 from assay.records import Evidence
@@ -128,6 +128,7 @@ class Combinator:
         self.needs_model |= isinstance(own, TournamentOptions) and own.summary == "model"
         self.takes_solution = any(map(takes_solution, agents))
         self.attempts_task = all(map(attempts_task, agents))
+        self.takes_advice = any(map(takes_advice, agents))
         placed = [agent for agent in agents if is_placed(agent)]
         self.mounts: tuple[Mount, ...] = tuple(dict.fromkeys(mount for agent in placed for mount in agent.mounts))
         self.needs = _join_needs([agent.needs for agent in placed])

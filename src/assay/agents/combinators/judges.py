@@ -153,7 +153,13 @@ class FunctionJudge:
 
 
 def describe_step(step: Step) -> str:
-    """Returns a step as a model that judges reads it."""
+    """Returns a step in one line, as a model that judges reads it."""
     calls = ", ".join(f"{call.name} {call.arguments[:_SHOWN_CHARS]}" for call in step.tool_calls)
     seen = " ".join(str(one.content)[:_SHOWN_CHARS] for one in step.observations)
-    return f"- {calls or (step.message or '')[:_SHOWN_CHARS]}: {seen}"
+    return one_line(f"- {calls or (step.message or '')[:_SHOWN_CHARS]}: {seen}")
+
+
+def one_line(text: str) -> str:
+    """Returns a text with line breaks and invisible characters escaped, so that what an agent wrote cannot pass for a
+    further line: a step that was not made, or the summary of another try."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)

@@ -20,7 +20,7 @@ from assay.errors import AgentError, OptionError, boundary
 from assay.gateway.interface import ModelRequest
 from assay.records import Observation, Step, ToolCall
 
-from .judges import COMMAND, MODEL, VERDICT, Judge, describe_step, read_judge
+from .judges import COMMAND, MODEL, VERDICT, Judge, describe_step, one_line, read_judge
 
 _LISTED, _CHARS, _REPORT_CHARS, _NOTE_CHARS = 8, 160, 600, 2_000
 _SHOWN_STEPS = 40
@@ -55,7 +55,7 @@ class TrySummary(msgspec.Struct, frozen=True, omit_defaults=True):
     """A model's summary; empty for one by rule alone."""
 
     def render(self) -> str:
-        """Returns the summary as text."""
+        """Returns the summary as text, a fact a line."""
         tried = ", ".join(f"{name} {count}x" for name, count in self.tried.items())
         lines = [
             f"tried: {tried or 'nothing'} in {self.steps} steps",
@@ -64,7 +64,7 @@ class TrySummary(msgspec.Struct, frozen=True, omit_defaults=True):
             f"ended: {self.ended or self.stopped or 'open'}",
             f"last: {self.report}",
         ]
-        return "\n".join([*lines, self.note] if self.note else lines)
+        return "\n".join(map(one_line, [*lines, f"note: {self.note}"] if self.note else lines))
 
 
 def has_failed(call: ToolCall, seen: Observation) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from assay.agents.branches import uses_branches
-from assay.agents.interface import Agent, Attempt, attempts_task, needs_sandbox, takes_solution
+from assay.agents.interface import Agent, Attempt, attempts_task, needs_sandbox, takes_advice, takes_solution
 from assay.errors import AgentDefinitionError, AgentError
 from assay.records import Step
 
@@ -46,6 +46,7 @@ class TeamAgent:
         self.name = f"team:{team.name or roles}{absent}"
         self.needs_model = any(agent.needs_model for agent in self.agents.values())
         self.attempts_task = all(map(attempts_task, self.agents.values()))
+        self.takes_advice = any(map(takes_advice, self.agents.values()))
 
     async def run(self, attempt: Attempt) -> None:
         """Raises as `TeamSeats.run`."""

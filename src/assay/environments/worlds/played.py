@@ -103,7 +103,7 @@ class PlayedWorld:
             "errors": errors,
         }
 
-    # For agents that ask the world for advice.
+    # For agents that ask the world for advice, or for possible acts.
 
     def advice(self) -> ToolCall | None:
         """Returns the first call of a shortest solution; None without one."""
@@ -169,6 +169,31 @@ class PlayedWorld:
         """Returns the facts, except those about the path taken."""
         path_facts = getattr(self.world, "path_facts", frozenset({"turns"}))
         return {name: value for name, value in self.world.facts().items() if name not in path_facts}
+
+
+class PlayedView:
+    """A text world as an agent acts in it: without advice, progress, facts, saved states, and the world itself, which
+    the verifier's side knows. An agent that declares what it is may have the `PlayedWorld`."""
+
+    def __init__(self, played: PlayedWorld) -> None:
+        self._played = played
+        self.specs, self.call, self.digest = played.specs, played.call, played.digest
+        self.any_act, self.possible_acts = played.any_act, played.possible_acts
+
+    @property
+    def terminated(self) -> bool:
+        return self._played.terminated
+
+    @property
+    def truncated(self) -> bool:
+        return self._played.truncated
+
+
+def text_world_of(tools: object) -> TextWorld | None:
+    """Returns the text world of an attempt's tools, for the parts of a rollout that seat actors in it; None if they are
+    of another environment."""
+    played = tools._played if isinstance(tools, PlayedView) else tools
+    return played.world if isinstance(played, PlayedWorld) else None
 
 
 def as_call(act: Act, number: int) -> ToolCall:

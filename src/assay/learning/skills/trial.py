@@ -64,7 +64,7 @@ async def run_trial(config: TrialConfig, settings: Settings, report: Report = la
     screened = screen_skill(skill, tasks)
     if screened is not None:
         return library.record_trial(config.skill, summary.version, screened)
-    _require_unseen(summary, tasks, settings)
+    _require_unseen(summary, skill, tasks, settings)
     folders = _arm_folders(library, summary, skill, with_placebo=not config.no_placebo)
     for folder in folders.values():
         _require_agent(config, folder)  # before anything of the holdout is spent
@@ -272,8 +272,15 @@ def screen_skill(skill: SkillFolder, tasks: Sequence[LoadedTask]) -> TrialRecord
     )  # fmt: skip
 
 
-def _require_unseen(summary: SkillSummary, tasks: Sequence[LoadedTask], settings: Settings) -> None:
-    seen = evidence_tasks((claim for entry in summary.entries for claim in entry.claims), settings)
+def _require_unseen(summary: SkillSummary, skill: SkillFolder, tasks: Sequence[LoadedTask], settings: Settings) -> None:
+    """Raises `UserError` for tasks that the skill rests on: by its own claims, and by those of any skill of the store
+    from which it has a line, since a copy under another name brings no claims."""
+    library, lines = SkillLibrary(settings.store), {line.strip() for line in skill.text.splitlines()}
+    claims = [claim for entry in summary.entries for claim in entry.claims]
+    for name in library.names():
+        if name != summary.name:
+            claims += [c for entry in library.entries(name) for c in entry.claims if c.text.strip() in lines]
+    seen = evidence_tasks(claims, settings)
     both = [one.task.id for one in tasks if not seen.isdisjoint((one.task.digest, *keys_of_task(one)))]
     if both:
         raise UserError(

@@ -95,6 +95,8 @@ class LiveAttempt(Attempt):
         self.toolbox = Toolbox()
         self.observe: Observe | None = None
         """Returns the digest of the judged state where that is not the sandbox's; None: it is the sandbox's."""
+        self.knows_verifier = False
+        """True for an agent that declares that it may ask its world what the verifier knows."""
         self.episode: Episodic | None = None
         """The same environment, if it is a world that may end by itself."""
         self.solution: Path | None = None

@@ -24,7 +24,7 @@ from assay.agents.teams.spec import ALL, Role, TeamChannel, TeamSpec, may_use
 from assay.analysis.contracts.trace import GUARD
 from assay.environments.interface import ToolSpec
 from assay.environments.worlds.interface import SplitsKnowledge
-from assay.environments.worlds.played import PlayedWorld
+from assay.environments.worlds.played import text_world_of
 from assay.errors import AgentError, TaskError, boundary, escape_surrogates
 from assay.records import (
     HAND_OFF,
@@ -404,8 +404,7 @@ class LiveTeam(TeamSeats):
         return part if part <= world.parts else 0
 
     def _split_world(self) -> SplitsKnowledge | None:
-        tools: object = self._whole.tools
-        world: object = tools.world if isinstance(tools, PlayedWorld) else None
+        world: object = text_world_of(self._whole.tools)
         return world if isinstance(world, SplitsKnowledge) and world.parts > 0 else None
 
     def _task_of(self, seat: Seat) -> Task:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from assay import __version__
-from assay.agents.branches import UPPER_BOUND, count_tries, is_upper_bound, uses_branches
+from assay.agents.branches import UPPER_BOUND, count_tries, is_upper_bound, knows_verifier, uses_branches
 from assay.agents.interface import Agent, attempts_task, is_placed, takes_solution
 from assay.agents.teams.interface import team_of
 from assay.environments.solution import find_solution_folder
@@ -220,7 +220,9 @@ class Trial:
             )
 
     def _make_attempt(self, seed: int) -> LiveAttempt:
-        return LiveAttempt(self.task, seed, self.recorder, self.meter, self.services.model)
+        attempt = LiveAttempt(self.task, seed, self.recorder, self.meter, self.services.model)
+        attempt.knows_verifier = knows_verifier(self.agent)
+        return attempt
 
     def _begin_guard(self, started: AttemptStarted) -> ContractGuard | None:
         """Returns a guard by the active contracts; None without any. Raises `UserError` for an invalid contract."""

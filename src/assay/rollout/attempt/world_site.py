@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from assay.environments.interface import Episodic, KeepsStates, World
-from assay.environments.worlds.played import PlayedWorld
+from assay.environments.worlds.played import PlayedView, PlayedWorld
 from assay.errors import EnvironmentFailure, TaskError
 from assay.records import Isolation, Task
 from assay.rollout.attempt.recorded_attempt import LiveAttempt
@@ -54,7 +54,10 @@ class WorldSite:
         return self._opened_world
 
     async def open(self, attempt: LiveAttempt, recorder: Recorder) -> None:
-        attempt.tools = self._opened_world = self._make()
+        opened = self._opened_world = self._make()
+        attempt.tools = opened
+        if isinstance(opened, PlayedWorld) and not attempt.knows_verifier:
+            attempt.tools = PlayedView(opened)
         if self._checkpoint is not None and isinstance(self._opened_world, KeepsStates):
             self._opened_world.restore(self._checkpoint.state)
         if self._join is not None:

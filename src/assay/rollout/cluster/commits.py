@@ -248,14 +248,13 @@ async def read_cuts(objects: ObjectStore, run: str, patience_s: float | None = N
 
 def decode_record(data: bytes, run: str, attempt: str | None) -> TrialRecord:
     """Decodes a trial's object. Raises `StoreError` if it is damaged, or not of this run and attempt (None: any)."""
+    what = f"the record of {'a trial' if attempt is None else f'attempt {attempt!r}'} of run {run!r}"
     try:
         record = _DECODER.decode(data)
     except (msgspec.DecodeError, ValueError, RecursionError) as exc:
-        raise StoreError(f"the record of attempt {attempt!r} of run {run!r} is damaged: {exc}") from exc
+        raise StoreError(f"{what} is damaged: {exc}") from exc
     if record.run != run or attempt not in (None, record.attempt):
-        raise StoreError(
-            f"the record of attempt {attempt!r} of run {run!r} is of {record.attempt!r} of {record.run!r}: it was moved"
-        )
+        raise StoreError(f"{what} is of {record.attempt!r} of {record.run!r}: it was moved")
     return record
 
 
