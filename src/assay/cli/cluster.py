@@ -267,7 +267,8 @@ def _print_status(found: ClusterStatus) -> None:
         recent = found.throughput.counts[-10:]
         seconds = len(recent) * found.throughput.interval_s
         a_minute = sum(recent) / seconds * 60
-        shown.print(f"rate: {a_minute:,.{0 if a_minute >= 10 else 1}f} attempts a minute in the last {seconds:,.0f} s")
+        rate = f"{a_minute:,.{0 if a_minute >= 10 else 1}f}"
+        shown.print(f"rate: {rate} attempts a minute in the last {seconds:,.0f} s of decisions")
     for problem in found.problems:
         shown.print(f"damaged: {problem}")
     if not found.ended:

@@ -176,9 +176,9 @@ def programs(config: ProgramTasksConfig, placement: Placement = NO_PLACEMENT, as
 
       assay synth programs ./boltons-26.2.0.tar.gz --language c --solutions ./my-programs --out tasks/
 
-      assay synth programs humanize --language ./ruby.toml --out tasks/
+      assay synth programs ./humanize-4.17.0.tar.gz --language ./ruby.toml --out tasks/
 
-      assay synth programs humanize --out tasks/ --count 60 --nodes 4
+      assay synth programs ./humanize-4.17.0.tar.gz --out tasks/ --count 60 --nodes 4
     """
     from assay.synthesis import synthesise_programs
 
@@ -210,7 +210,7 @@ def questions(config: QuestionTasksConfig, placement: Placement = NO_PLACEMENT, 
 
       assay synth questions ./boltons-26.2.0.tar.gz --out tasks/ --count 60
 
-      assay synth questions humanize --out tasks/ --kind variable --per-function 2
+      assay synth questions ./humanize-4.17.0.tar.gz --out tasks/ --kind variable --per-function 2
     """
     from assay.synthesis import synthesise_questions
 

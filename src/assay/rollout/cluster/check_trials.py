@@ -1,8 +1,8 @@
 """Checks what runs on nodes left in a place: every trial by its key and its chain's head, and every blob it names.
 
 Invariant: what is reported as whole was read: the bytes of each record, the digest of each of its events up to the
-head, and the content of each blob. Not covered: rounds and epochs, which a coordinator reads, and a writer who
-recomputes a chain; keep a receipt elsewhere.
+head, and the content of each blob. Not covered: rounds and epochs, which a coordinator verifies; layers, which a node
+verifies; a trial that was deleted; and a writer who recomputes a chain: keep a receipt elsewhere.
 """
 
 from __future__ import annotations
