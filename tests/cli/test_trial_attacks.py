@@ -113,3 +113,22 @@ def test_attempt_that_was_cut_off_and_drawn_anew_counts_against_the_skill(
     decided = asyncio.run(run_trial(trial, Settings(store=store, cache=store.parent))).trial
     assert decided is not None
     assert decided.unjudged == unjudged
+
+
+def test_agent_that_is_changed_in_the_middle_of_a_trial_makes_another_trial(store: Path) -> None:
+    agent = store.parent / "agent.py"
+    agent.write_text(
+        "from assay.agents.rules_world import RulesWorldAgent\n\n\n"
+        "class Agent(RulesWorldAgent):\n    name = 'changing'\n"
+    )
+    trial = TrialConfig(skill="zap", tasks=(TASKS,), agent=f"{agent}:Agent", looks=1)
+
+    def change(line: str) -> None:
+        if ": skill," in line:
+            raise CutError
+
+    with pytest.raises(CutError):
+        asyncio.run(run_trial(trial, Settings(store=store, cache=store.parent), change))
+    agent.write_text(f"{agent.read_text()}    steps = 3\n")
+    with pytest.raises(UserError, match="this holdout is used up"):
+        asyncio.run(run_trial(trial, Settings(store=store, cache=store.parent)))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from assay.errors import OptionError, StoreError, UserError
 from assay.learning.sampled import group_name
@@ -15,7 +17,15 @@ from assay.learning.turn_facts import initial_state
 from assay.rollout import RunConfig, Tally, start_run
 from assay.rollout.rejudge.config import TiersConfig
 from assay.rollout.rejudge.replay import replay_obstacle
-from assay.rollout.rejudge.tier_labels import label_tiers, read_labels, score_routes
+from assay.rollout.rejudge.tier_labels import (
+    TIER_LABEL,
+    _read_manifest,
+    _RecordedTry,
+    _TryCounts,
+    label_tiers,
+    read_labels,
+    score_routes,
+)
 from assay.settings import Settings
 from assay.store import RunStore, final_rows
 from assay.verify.reverification import CannotRebuildError
@@ -209,3 +219,26 @@ async def test_each_tier_has_a_model_of_its_own(tmp_path: Path) -> None:
 def test_tiers_that_do_not_fit_are_refused(changes: dict[str, Any], reason: str) -> None:
     with pytest.raises(UserError, match=reason):
         TiersConfig(**{**TIERS, **changes})
+
+
+async def test_unjudged_tries_count_as_failed_and_edited_ones_are_refused(tmp_path: Path) -> None:
+    settings = await record(tmp_path)
+    found = await label_tiers("r", TiersConfig(**TIERS), settings, Tally())
+    with RunStore.open(settings.store, found.labels) as store:
+        rows = final_rows(store.attempts())
+        tries = [msgspec.convert(store.trajectory(row.chain).started.config[TIER_LABEL], _RecordedTry) for row in rows]
+        counts = _TryCounts(replace(_read_manifest(store), need=0.9))
+        strong = next(n for n, one in enumerate(tries) if one.tier == "strong")
+        step = tries[strong].chain, tries[strong].step
+        for row, one in zip(rows, tries, strict=True):
+            if (one.chain, one.step) == step:
+                counts.add(store, [row], [one])
+        label = counts.label_of(step)
+        counts.add(store, [replace(rows[strong], outcome=None, broke="provider")], [tries[strong]])
+        assert (label, counts.label_of(step)) == ("strong", None)
+    with sqlite3.connect(settings.store / "runs" / found.labels / "run.sqlite") as database:
+        for chain, data in database.execute("SELECT chain, row FROM attempts").fetchall():
+            changed = data.replace(b'"fail"', b'"pass"')
+            database.execute("UPDATE attempts SET row = ? WHERE chain = ?", (changed, chain))
+    with RunStore.open(settings.store, found.labels) as store, pytest.raises(StoreError, match="not what was recorded"):
+        read_labels(store)

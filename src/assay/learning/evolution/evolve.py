@@ -23,6 +23,7 @@ from assay.gateway.interface import ModelRequest
 from assay.learning.skills.decision import TaskPasses, TrialDesign, decide_trial
 from assay.learning.skills.holdouts import HoldoutLedger, HoldoutUse
 from assay.learning.skills.kinship import keys_of_task, kinship_keys
+from assay.learning.skills.named_files import digest_named_files
 from assay.learning.skills.trial import split_looks
 from assay.learning.trainer.rollouts import complete_run, count_outcomes
 from assay.records import DIGEST_PREFIX, digest_record
@@ -438,12 +439,13 @@ class _Evolution:
         return passes
 
     def _spend(self, winner: EvaluatedOptions, tasks: Sequence[LoadedTask]) -> HoldoutUse:
+        files = digest_named_files(self._recipe.agent, self._recipe.model, winner.options)
         return HoldoutLedger(self._settings.store).spend(
             [one.task.digest for one in tasks],
             self._recipe.gate.alpha,
             skill=f"evolve:{self._recipe.name}",
             version=digest_record(winner.options),
-            design=self._recipe.digest,
+            design=digest_record([self._recipe.digest, files]) if files else self._recipe.digest,
             kin=kinship_keys(tasks),
         )
 

@@ -39,6 +39,7 @@ from .holdouts import HoldoutLedger, HoldoutUse
 from .kinship import keys_of_task, kinship_keys
 from .leaks import scan_leaks, secrets_of_task
 from .library import SkillLibrary, SkillSummary
+from .named_files import digest_named_files
 from .placebo import make_placebo
 from .records import ArmResult, HarmCheck, RefusalCause, SkillEntry, TrialRecord
 from .trial_config import TrialConfig
@@ -93,10 +94,11 @@ def _spend(config: TrialConfig, summary: SkillSummary, tasks: Sequence[LoadedTas
         if entry.trial is not None and entry.trial.use
     )
     retirements = sum(entry.kind == "retire" for entry in summary.entries)
+    files = digest_named_files(config.agent, config.model, config.agent_options)
     design = [
         config.agent, config.agent_options, config.model, config.attempts, config.looks, config.alpha,
         config.no_placebo, sorted(config.protected), config.seed, retirements,
-        *([config.harm_attempts] if config.harm_attempts else []),
+        *([config.harm_attempts] if config.harm_attempts else []), *([files] if files else []),
     ]  # fmt: skip
     return ledger.spend(
         [one.task.digest for one in tasks],

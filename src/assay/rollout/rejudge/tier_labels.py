@@ -11,6 +11,7 @@ by itself is our choice.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -39,7 +40,7 @@ from assay.rollout.runs import RunResources, open_resources, run_attempts
 from assay.rollout.schedule.allocation import Anchor
 from assay.rollout.schedule.fork_states import ForkOrigin, anchor_after, fork_states, plan_fork
 from assay.settings import Settings
-from assay.store import AttemptRow, RunStore, current_verdicts_by_chain, final_rows
+from assay.store import AttemptRow, RunStore, chain_problems, current_verdicts_by_chain, final_rows
 from assay.tasks import LoadedTask
 from assay.tasks.named_code import FLAG
 from assay.tasks.sources import names_family_code
@@ -264,6 +265,7 @@ class _TryCounts:
     def __init__(self, part: _ManifestPart) -> None:
         self._part, self._tiers = part, dict(sorted(part.tiers.items(), key=lambda one: one[1]))
         self._counts: dict[tuple[str, int], dict[str, tuple[int, int]]] = {}
+        self._unjudged = Counter[tuple[tuple[str, int], str]]()
         self._about: dict[tuple[str, int], tuple[str, str]] = {}
         self._tries, self._turns = 0, 0.0
 
@@ -282,13 +284,21 @@ class _TryCounts:
             passed, judged = self._counts.setdefault(key, {}).get(tried.tier, (0, 0))
             is_pass, is_judged = status == "pass" and not one.outcome.doubtful, status in ("pass", "fail")
             self._counts[key][tried.tier] = (passed + is_pass, judged + is_judged)
+            self._unjudged[key, tried.tier] += not is_judged
         self._tries += len(rows)
         self._turns += sum(row.metrics.get("turns", row.steps) for row in rows)
 
     def label_of(self, key: tuple[str, int]) -> str | None:
-        """Returns the cheapest tier that suffices at a step, as far as it was tried."""
+        """Returns the cheapest tier that suffices at a step, as far as it was tried.
+
+        Beside judged tries those without a verdict count as failed, so that a tier gains nothing by breaking them.
+        """
         tries = self._counts.get(key, {})
-        label = cheapest_sufficient([tries.get(name, (0, 0)) for name in self._tiers], self._part.need)
+        counted = []
+        for name in self._tiers:
+            passed, judged = tries.get(name, (0, 0))
+            counted.append((passed, judged + self._unjudged[key, name] if judged else 0))
+        label = cheapest_sufficient(counted, self._part.need)
         return None if label is None else list(self._tiers)[label]
 
     def labels(self, run: str) -> TierLabels:
@@ -312,9 +322,14 @@ class _TryCounts:
 
 def read_labels(store: RunStore, require: Separation = "unknown") -> TierLabels:
     """Returns the labels that the tries of a run give. `require` is the least grade of separation of a pass that
-    counts; a doubted pass is a fail, and unjudged tries count as neither. Raises `StoreError` for another run."""
+    counts; a doubted pass is a fail, and so is an unjudged try beside judged ones. Raises `StoreError` for another run,
+    and for one that is not what was recorded."""
     rows = final_rows(store.attempts())
     part = _read_manifest(store)
+    for row in rows:
+        problem = next(chain_problems(store.run, store.links(row.chain), [row]), None)
+        if problem is not None:
+            raise StoreError(f"run {store.run!r} is not what was recorded ({problem}): no label is read from it")
     try:
         configs = (store.trajectory(row.chain).started.config for row in rows)
         made = [msgspec.convert(one.get(TIER_LABEL), _RecordedTry) for one in configs]
