@@ -41,11 +41,11 @@ class AgentSkill(NamedTuple):
     tools: tuple[CompositeTool, ...]
     """Its composite tools; empty without any."""
 
-    def offer(self, attempt: Attempt, taken: str) -> Attempt:
-        """Records that the skill was loaded, and returns the attempt with its composite tools; none is called `taken`,
-        the name of the agent's own tool."""
+    def offer(self, attempt: Attempt, *taken: str) -> Attempt:
+        """Records that the skill was loaded, and returns the attempt with its composite tools; none has a `taken` name,
+        that of a tool of the agent's own."""
         attempt.note(skill_evidence(self.text, len(parse_rules(self.text))))
-        return offer_composites(attempt, self.tools, (taken,)) if self.tools else attempt
+        return offer_composites(attempt, self.tools, taken) if self.tools else attempt
 
 
 def load_agent_skill(path: str) -> AgentSkill | None:
