@@ -77,6 +77,14 @@ class Peer:
         return await self.call("SendMessage", {"message": message})
 
 
+async def leave(at: Announcement) -> None:
+    """Takes a seat and gives it up at once."""
+    async with aiohttp.ClientSession() as session:
+        peer = Peer(at, session)
+        task = (await peer.send({"text": "hello"}))["task"]
+        await peer.call("CancelTask", {"id": task["id"]})
+
+
 def use(tool: str, **arguments: Any) -> dict[str, Any]:
     """Returns the part that calls a tool."""
     return {"data": {"tool": tool, "arguments": arguments}}

@@ -16,7 +16,7 @@ import pytest
 from assay.agents.a2a.protocol import COMPLETED, INPUT_REQUIRED
 from assay.agents.building import build_agent
 from assay.errors import UserError
-from tests.agents.teams.peers import Peer, recorded, results, seated, solution, use
+from tests.agents.teams.peers import Peer, leave, recorded, results, seated, solution, use
 
 
 async def solve(peer: Peer) -> Any:
@@ -41,7 +41,7 @@ async def test_a_peer_solves_its_part_and_the_record_names_it(tmp_path: Path) ->
 
 
 async def test_a_peer_has_the_rights_of_its_role(tmp_path: Path) -> None:
-    async with seated(tmp_path, tools=[], wait_s=0.5) as at, aiohttp.ClientSession() as session:
+    async with seated(tmp_path, tools=[]) as at, aiohttp.ClientSession() as session:
         peer = Peer(at, session)
         task = (await peer.send({"text": "hello"}))["task"]
         tools = [one["name"] for one in task["status"]["message"]["parts"][1]["data"]["tools"]]
@@ -49,6 +49,7 @@ async def test_a_peer_has_the_rights_of_its_role(tmp_path: Path) -> None:
         sent = await peer.send(use("assign", variable="A", value=10**40), use("team_send", channel="table", text="x"),
                                taskId=task["id"], metadata={"actor": "teller"})  # fmt: skip
         assert [part["data"]["error"] for part in sent["task"]["status"]["message"]["parts"]] == [True, True]
+        await peer.call("CancelTask", {"id": task["id"]})
     made = recorded(tmp_path)
     denied = [e.data["tool"] for e in made.evidence if e.kind == "guard" and e.data["actor"] == "guest"]
     assert denied == ["assign", "team_send"]
@@ -60,19 +61,22 @@ async def test_a_file_that_waits_in_the_folder_does_not_get_the_token(tmp_path: 
     folder, other = tmp_path / "peers", tmp_path / "other"
     folder.mkdir()
     other.write_text("kept")
-    async with seated(tmp_path, wait_s=0.2):
+    async with seated(tmp_path) as at:
         name = next(folder.glob("*.json")).with_suffix(".new").name
+        await leave(at)
     shutil.rmtree(tmp_path / "store")  # the second run has the same seeds
     (folder / name).symlink_to(other)
-    async with seated(tmp_path, wait_s=0.2) as at:
+    async with seated(tmp_path) as at:
         assert at.token
+        await leave(at)
     assert other.read_text() == "kept"
 
 
 async def test_a_file_that_another_run_announced_meanwhile_stays(tmp_path: Path) -> None:
-    async with seated(tmp_path, wait_s=0.2):
+    async with seated(tmp_path) as at:
         (path,) = (tmp_path / "peers").glob("*.json")
         path.write_text("of another run")
+        await leave(at)
     assert path.read_text() == "of another run"
 
 
@@ -154,7 +158,7 @@ async def endless(url: str, token: str) -> socket.socket:
 
 
 async def test_a_message_that_is_sent_twice_acts_once(tmp_path: Path) -> None:
-    async with seated(tmp_path, wait_s=0.5) as at, aiohttp.ClientSession() as session:
+    async with seated(tmp_path) as at, aiohttp.ClientSession() as session:
         peer = Peer(at, session)
         task = (await peer.send({"text": "hello"}))["task"]
         for _ in range(3):
@@ -162,12 +166,13 @@ async def test_a_message_that_is_sent_twice_acts_once(tmp_path: Path) -> None:
             again = await peer.send(use("assign", variable="A", value=1), taskId=task["id"])
             assert again["task"]["status"]["state"] == INPUT_REQUIRED
         assert (await peer.send(use("assign", variable="A", value=1)))["code"] == -32602
+        await peer.call("CancelTask", {"id": task["id"]})
     made = recorded(tmp_path)
     assert [call.name for step in made.steps for call in step.tool_calls].count("assign") == 1
 
 
 async def test_the_shown_history_is_bounded_in_bytes(tmp_path: Path) -> None:
-    async with seated(tmp_path, wait_s=0.5) as at, aiohttp.ClientSession() as session:
+    async with seated(tmp_path) as at, aiohttp.ClientSession() as session:
         peer = Peer(at, session)
         task = (await peer.send({"text": "hello"}))["task"]
         for _ in range(4):
@@ -175,11 +180,12 @@ async def test_the_shown_history_is_bounded_in_bytes(tmp_path: Path) -> None:
             task = (await peer.send({"data": part}, taskId=task["id"]))["task"]
         assert len(json.dumps(task["history"])) < 1_100_000
         assert task["history"][-1]["role"] == "ROLE_AGENT"
+        await peer.call("CancelTask", {"id": task["id"]})
 
 
 async def test_a_silent_peer_ends_its_part_and_the_attempt_is_judged(tmp_path: Path) -> None:
     began = time.monotonic()
-    async with seated(tmp_path, wait_s=0.2):
+    async with seated(tmp_path, wait_s=1.0):
         pass
     made = recorded(tmp_path)
     assert (made.outcome, made.finished and made.finished.broke) == ("fail", None)
