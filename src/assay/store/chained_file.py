@@ -23,6 +23,8 @@ import msgspec
 from assay.errors import StoreError, boundary
 from assay.records import canonical_bytes, digest_bytes
 
+from .seal import flush_to_disk
+
 MOST_BYTES: Final = 256 << 20
 _BLOCK: Final = 64 << 10
 
@@ -117,14 +119,14 @@ class ChainedFile(Generic[R]):
             def append(record: R) -> None:
                 with boundary(StoreError, f"writing {self.path}"):
                     line = canonical_bytes(record) + b"\n"
-                    end = _committed_end(file)
+                    end = end_of_last_line(file)
                     if end + len(line) > self._most:
                         raise StoreError(f"{self.path} would be larger than {self._most >> 20} MiB: begin another one")
                     file.truncate(end)
                     file.write(line)
                     file.flush()
                     os.fsync(file.fileno())
-                    _sync_folder(self.path.parent)
+                    flush_to_disk(self.path.parent)  # makes the name of a new file durable
 
             yield append
 
@@ -144,8 +146,8 @@ def open_ledger(path: Path, *, write: bool = False) -> BinaryIO:
     return os.fdopen(descriptor, "a+b" if write else "rb")
 
 
-def _committed_end(file: BinaryIO) -> int:
-    """Returns the position after the last newline."""
+def end_of_last_line(file: BinaryIO) -> int:
+    """Returns the position after the last newline of a file; 0 where it has none."""
     end = file.seek(0, os.SEEK_END)
     while end:
         start = max(0, end - _BLOCK)
@@ -155,12 +157,3 @@ def _committed_end(file: BinaryIO) -> int:
             return start + newline + 1
         end = start
     return 0
-
-
-def _sync_folder(folder: Path) -> None:
-    """Makes the name of a new file durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -9,7 +9,7 @@ Not covered: files that these files name, files over 16 MiB, numbers that a mode
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from assay.errors import UserError
 from assay.learning.file_tree import TreeLimits, read_tree
 from assay.learning.skills.folder import SkillFolder
 from assay.learning.skills.leaks import TaskSecrets, scan_leaks, secrets_of_task
+from assay.learning.skills.named_files import texts_in
 from assay.tasks import LoadedTask
 
 from .recipe import CODE
@@ -35,7 +36,7 @@ def find_option_leak(options: Mapping[str, Any], base: Mapping[str, Any], tasks:
     secrets = list[TaskSecrets]()
     for name, value in sorted(changed.items()):
         secrets = secrets or [_secrets(one) for one in tasks]
-        files = {path: data for text in _texts(value) for path, data in _files_of(text).items()}
+        files = {path: data for text in texts_in(value) for path, data in _files_of(text).items()}
         leaks = scan_leaks(SkillFolder("options", files), secrets)
         if leaks:
             return f"option {name} holds a {leaks[0]}, of a task of the gate"
@@ -45,16 +46,6 @@ def find_option_leak(options: Mapping[str, Any], base: Mapping[str, Any], tasks:
 def _secrets(loaded: LoadedTask) -> TaskSecrets:
     found = secrets_of_task(loaded)
     return found._replace(needles=(*found.needles, ("task id", loaded.task.digest)))
-
-
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        value = [*value.keys(), *value.values()]
-    if isinstance(value, list | tuple):
-        for one in value:
-            yield from _texts(one)
-    elif isinstance(value, str) and value:
-        yield value
 
 
 def _files_of(text: str) -> dict[str, bytes]:

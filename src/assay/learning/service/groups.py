@@ -21,6 +21,7 @@ from assay.learning.row_json import row_as_json
 from assay.learning.rows import ROLES, TrainingRow
 from assay.records import VerdictStatus
 from assay.store import AttemptRow
+from assay.store.chained_file import end_of_last_line
 
 from .ledger import LedgerBatch
 
@@ -167,7 +168,7 @@ class GroupFile:
         """Tasks whose group is written."""
         with boundary(StoreError, f"opening {path}"):
             self._file = path.open("ab+")
-            self._file.truncate(_end_of_last_line(self._file))
+            self._file.truncate(end_of_last_line(self._file))
             self._file.seek(0)
         try:
             self.tasks.update(stored.group.task for stored in _read_groups(self._file, path))
@@ -188,19 +189,6 @@ class GroupFile:
     def close(self) -> None:
         """Closes the file. Idempotent."""
         self._file.close()
-
-
-def _end_of_last_line(file: BinaryIO) -> int:
-    """Returns the offset after the last newline."""
-    at = file.seek(0, os.SEEK_END)
-    while at > 0:
-        start = max(0, at - (1 << 20))
-        file.seek(start)
-        found = file.read(at - start).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
-        at = start
-    return 0
 
 
 def _read_groups(file: BinaryIO, path: Path) -> Iterator[StoredGroup]:

@@ -19,7 +19,7 @@ def digest_named_files(agent: str, model: str | None, options: Mapping[str, Any]
     named = path_in("agents", agent)
     if named is not None and named[0].is_file():
         found[agent] = _digest(named[0])
-    for text in (*_texts(options), *([] if model is None else [model])):
+    for text in (*texts_in(options), *([] if model is None else [model])):
         for part in (text, *text.split(":")):
             try:
                 is_file = bool(part) and Path(part).is_file()
@@ -35,12 +35,13 @@ def _digest(path: Path) -> str:
         return digest_bytes(file.read(_MOST))
 
 
-def _texts(value: object) -> Iterator[str]:
+def texts_in(value: object) -> Iterator[str]:
+    """Yields the texts in plain data, keys too."""
     if isinstance(value, Mapping):
         for one in (*value.keys(), *value.values()):
-            yield from _texts(one)
+            yield from texts_in(one)
     elif isinstance(value, list | tuple):
         for one in value:
-            yield from _texts(one)
-    elif isinstance(value, str):
+            yield from texts_in(one)
+    elif isinstance(value, str) and value:
         yield value
