@@ -289,7 +289,10 @@ async def test_a_kept_task_says_how_it_is_judged_apart(
 
     monkeypatch.setattr(_own_check, "run_check", noted)
     kinds = {"kinds": ("operator",), "count": 1, "candidates": 2, "separation_mutants": 2}
-    report = await make(sdist, tmp_path / "out", backend, cache, separation="required", **kinds)
+    fresh = tmp_path / "cache"  # what an earlier run of this test judged would not be judged again
+    fresh.mkdir()
+    (fresh / "tools").symlink_to(cache / "tools")
+    report = await make(sdist, tmp_path / "out", backend, fresh, separation="required", **kinds)
     (entry,) = report.tasks
     assert {(verdict.status, verdict.separation) for verdict in own} == {("pass", "separate")}
     plan = load_plan(tmp_path / "out" / entry.id)
