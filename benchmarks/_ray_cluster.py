@@ -14,12 +14,41 @@ import signal
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
-__all__ = ["RayCluster"]
+__all__ = ["Process", "RayCluster"]
 
 OBJECT_STORE_BYTES = 80 << 20
 START_TRIES = 6
+
+
+class Process(NamedTuple):
+    """A process that is known by its start, too: its number is another's soon after its end."""
+
+    pid: int
+    started: int
+    """In clock ticks since the machine's start."""
+
+    @classmethod
+    def now(cls, pid: int) -> Self:
+        """Returns the process that has this number now.
+
+        Raises:
+            OSError: None has it.
+        """
+        return cls(pid, int(_fields(pid)[19]))
+
+    def lives(self) -> bool:
+        """Tells whether it has not ended."""
+        with contextlib.suppress(OSError):
+            return self.now(self.pid) == self
+        return False
+
+    def send(self, what: signal.Signals) -> None:
+        """Sends it a signal, unless it has ended."""
+        with contextlib.suppress(ProcessLookupError):
+            if self.lives():
+                os.kill(self.pid, what)
 
 
 class RayCluster:
@@ -29,7 +58,7 @@ class RayCluster:
         self._count = nodes
         self._cluster: Any = None
         self.nodes: list[Any] = []
-        self._raylets: dict[int, int] = {}
+        self._raylets: dict[int, Process] = {}
         """The process of each node's raylet."""
         self.address = ""
         """Address for `--nodes`."""
@@ -71,7 +100,7 @@ class RayCluster:
                 if not left:
                     raise
         (raylet,) = node.all_processes["raylet"]
-        self._raylets[number] = int(raylet.process.pid)
+        self._raylets[number] = Process.now(int(raylet.process.pid))
         return node
 
     def head_pids(self) -> list[int]:
@@ -84,33 +113,34 @@ class RayCluster:
         (info,) = self.nodes[number].all_processes.get("raylet", [None])
         return info is not None and info.process.poll() is None
 
-    def kill_raylet(self, number: int) -> list[int]:
+    def kill_raylet(self, number: int) -> list[Process]:
         """Kills the raylet of a node alone; returns the processes that it leaves behind."""
-        raylet, *others = self.pids(number)  # the raylet is the first
-        os.kill(raylet, signal.SIGKILL)
-        return others
+        raylet, left = self._raylets[number], self.processes(number)
+        raylet.send(signal.SIGKILL)
+        return [one for one in left if one != raylet]
 
-    def pids(self, number: int) -> list[int]:
+    def processes(self, number: int) -> list[Process]:
         """Returns the processes of a node: its raylet, and what that started, also if it has another parent now."""
         raylet = self._raylets[number]
-        mark = f"RAY_RAYLET_PID={raylet}".encode()  # Ray's agents overwrite it with their titles, and stay children
-        marked, parents = set[int](), dict[int, int]()
+        mark = f"RAY_RAYLET_PID={raylet.pid}".encode()  # agents overwrite it with their titles, and stay children
+        found, parents = {raylet} if raylet.lives() else set(), dict[Process, int]()
         for folder in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
                 if folder.name.isdigit():
-                    pid = int(folder.name)
-                    words = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-                    parents[pid] = int(words[1])
-                    if mark in (folder / "environ").read_bytes().split(b"\0"):
-                        marked.add(pid)
-        found = [raylet]
-        for pid in parents:
-            ancestor = pid
-            while ancestor in parents and ancestor not in marked and ancestor != raylet:
-                ancestor = parents[ancestor]
-            if pid != raylet and (ancestor in marked or ancestor == raylet):
-                found.append(pid)
-        return found
+                    process = Process.now(int(folder.name))
+                    parents[process] = int(_fields(process.pid)[1])
+                    # what has the number of an earlier raylet in its variables started before this one
+                    if process.started >= raylet.started and mark in (folder / "environ").read_bytes().split(b"\0"):
+                        found.add(process)
+        by_pid = {process.pid: process for process in parents}
+        for process in sorted(parents, key=lambda one: (one.started, one.pid)):  # a parent starts before its child
+            if by_pid.get(parents[process]) in found:
+                found.add(process)
+        return sorted(found)
+
+    def pids(self, number: int) -> list[int]:
+        """Returns the numbers of the processes of a node."""
+        return [process.pid for process in self.processes(number)]
 
     def node_pid(self, number: int) -> int | None:
         """Returns the process that runs trials on a node; None if it has none now."""
@@ -123,27 +153,30 @@ class RayCluster:
 
     def send(self, number: int, what: signal.Signals) -> None:
         """Sends a signal to all processes of a node."""
-        for pid in self.pids(number):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, what)
+        for process in self.processes(number):
+            process.send(what)
 
     def __exit__(self, *_: object) -> None:
         for number in range(len(self.nodes)):
             self.send(number, signal.SIGCONT)
-        left = {pid for number in range(len(self.nodes)) for pid in self.pids(number)}
+        left = {process for number in range(len(self.nodes)) for process in self.processes(number)}
         self._cluster.shutdown()
         time.sleep(0.5)
-        for pid in left | _processes_with(self._folder):  # also of raylets that did not start in time
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        for process in left | _processes_with(self._folder):  # also of raylets that did not start in time
+            process.send(signal.SIGKILL)
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _processes_with(text: str) -> set[int]:
+def _fields(pid: int) -> list[str]:
+    """Returns the fields of a process's `stat` that come after its name (man 5 proc): its state is the first."""
+    return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+
+
+def _processes_with(text: str) -> set[Process]:
     """Returns the processes whose command line has this text, but for this one."""
     found = set()
     for folder in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             if folder.name.isdigit() and text.encode() in (folder / "cmdline").read_bytes():
-                found.add(int(folder.name))
-    return found - {os.getpid()}
+                found.add(Process.now(int(folder.name)))
+    return {process for process in found if process.pid != os.getpid()}

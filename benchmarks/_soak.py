@@ -11,7 +11,6 @@ Memory is the proportional set size of the processes: Ray's head (GCS), the comm
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import signal
 import statistics
@@ -23,7 +22,7 @@ from typing import Any, NamedTuple
 
 from benchmarks._cluster_runs import Command, Site
 from benchmarks._finals import finals_of
-from benchmarks._ray_cluster import RayCluster
+from benchmarks._ray_cluster import Process, RayCluster
 
 __all__ = ["FaultLog", "pss_mib", "soak"]
 
@@ -110,10 +109,9 @@ class _Faults:
         self._server.start()
 
 
-def _kill(pids: Sequence[int]) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+def _kill(processes: Sequence[Process]) -> None:
+    for process in processes:
+        process.send(signal.SIGKILL)
 
 
 class _Memory:
