@@ -26,7 +26,10 @@ def click(state: Any, name: str) -> Any:
 
 
 def browse() -> None:
+    until = time.monotonic() + 60
     while not ADDRESS.exists():
+        if time.monotonic() > until:
+            raise TimeoutError("the page did not begin")
         time.sleep(0.1)
     state = click(ask("state"), "Museum")
     print(state["task"].partition("\n")[0])

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from assay.agents.interface import Attempt, ForwardingAttempt
+from assay.agents.oracle import OracleAgent
 from assay.agents.rules_world import RulesWorldAgent
 from assay.errors import EnvironmentFailure, LimitReached
 from assay.records import Observation, ToolCall
@@ -79,3 +80,19 @@ class _CutAttempt(ForwardingAttempt):
             os.kill(os.getpid(), signal.SIGINT)
             await asyncio.sleep(60)
         return await self._attempt.act(*arguments, **options)
+
+
+class SecondDrawAgent(OracleAgent):
+    """Follows the plan at the second trial of an attempt; at the first it acts once and breaks its world."""
+
+    name = "second-draw"
+
+    async def run(self, attempt: Attempt) -> None:
+        key = f"second draw of {attempt.task.id}, {attempt.seed}"
+        first = not TRIES[key]
+        TRIES[key] += 1
+        if first:
+            await attempt.act([ToolCall("a", "do", '{"act":"look"}', {"act": "look"})])
+            attempt.tools = BrokenWorld()
+            await attempt.act([ToolCall("b", "do", "{}", {})])
+        await super().run(attempt)

@@ -40,6 +40,18 @@ def assay(store: Path, *words: str) -> Result:
     return CliRunner().invoke(build_app(), ["stats", *words, "--store", str(store)])
 
 
+def test_attempts_with_a_second_draw_are_told_and_can_be_left_out(tmp_path: Path) -> None:
+    agent = f"{Path(__file__).with_name('redrawing.py')}:SecondDrawAgent"
+    run = ["run", "family:adventure,rooms=2,locks=0,n=3,seed=1", "--agent", agent, "--run", "drawn"]
+    done = CliRunner().invoke(build_app(), [*run, "--store", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    (group,) = json.loads(assay(tmp_path, "--json").stdout)["groups"]
+    assert (group["passed"], group["redrawn"]) == (3, 3)
+    assert "3 attempts had more than one draw" in assay(tmp_path).output
+    (group,) = json.loads(assay(tmp_path, "--json", "--first-draws").stdout)["groups"]
+    assert (group["passed"], group["unknown"], group["redrawn"]) == (0, 3, 3)
+
+
 @pytest.mark.long
 def test_every_table_is_there_in_every_form(store: Path) -> None:
     told = json.loads(assay(store, "--table", "all", "--json").stdout)

@@ -7,7 +7,7 @@ never 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from assay.records import Separation, VerdictStatus
@@ -73,13 +73,18 @@ class AttemptMeasures(NamedTuple):
 
 
 def measure_attempts(
-    rows: Iterable[Row], stands: Mapping[str, CurrentVerdicts], *, source: int = 0, require: Separation = "unknown"
+    rows: Iterable[Row],
+    stands: Mapping[str, CurrentVerdicts],
+    *,
+    source: int = 0,
+    require: Separation = "unknown",
+    redrawn: Collection[str] = (),
 ) -> list[AttemptMeasures]:
     """Returns the attempts of one run from its deciding trials (`store.deciding`) and the current verdicts of their
     chains.
 
     `source` is the run's index among several: attempts of different runs at one task are different attempts. `require`
-    is the minimum grade of separation of a counted pass.
+    is the minimum grade of separation of a counted pass. `redrawn` are the chains of `store.redrawn_chains`.
     """
     found = []
     for row in rows:
@@ -88,7 +93,10 @@ def measure_attempts(
         status = _STATUSES[trust.outcome_class]
         number = source * _APART + row.number
         doubtful = trust.outcome_class == "doubt"
-        outcome = AttemptOutcome(row.task, row.agent, row.model, number, status, row.score, doubtful, trust.separation)
+        outcome = AttemptOutcome(
+            *(row.task, row.agent, row.model, number, status, row.score, doubtful, trust.separation),
+            redrawn=row.chain in redrawn,
+        )
         found.append(AttemptMeasures(outcome, _resource_use(row), now.reverified, now.scores, source))
     return found
 

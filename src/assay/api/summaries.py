@@ -42,7 +42,7 @@ def measures_of(runs: Iterable[DecidedAttempts], require: Separation) -> list[At
 
     measures = []
     for index, run in enumerate(runs):
-        measures += measure_attempts(run.rows, run.current, source=index, require=require)
+        measures += measure_attempts(run.rows, run.current, source=index, require=require, redrawn=run.redrawn)
     return measures
 
 
@@ -56,20 +56,23 @@ class DecidedAttempts(NamedTuple):
     """Their current verdicts, by chain."""
     required: Separation
     """The grade of separation that the run requires of its passes."""
+    redrawn: frozenset[str]
+    """Chains of attempts that had more than one draw."""
 
 
 def read_decided(root: Path, run: str, on_warning: Callable[[str], None]) -> DecidedAttempts:
     """Returns the decided attempts of a run, as its chains say; `on_warning` as in `load_measures`."""
-    from assay.store import RunStore, check_rows, current_verdicts_by_chain, final_rows
+    from assay.store import RunStore, check_rows, current_verdicts_by_chain, final_rows, redrawn_chains
 
     with RunStore.open(root, run) as store:
         checked = check_rows(store)
         rows = final_rows(checked.rows)
         current = current_verdicts_by_chain(store, rows, checked.verdicts)
         required = separation_of(store.manifest())
+        redrawn = redrawn_chains(store, checked.rows)
     if warning := checked.warning():
         on_warning(f"run {run}: {warning}")
-    return DecidedAttempts(run, rows, current, required)
+    return DecidedAttempts(run, rows, current, required, redrawn)
 
 
 def required_separation(root: Path, run: str) -> Separation:
@@ -105,6 +108,7 @@ def summary_rows(groups: Sequence[GroupSummary]) -> list[dict[str, str]]:
                 "fail": str(group.failed),
                 "unknown": str(group.unknown),
                 "error": str(group.error),
+                **({"redrawn": str(group.redrawn)} if any(each.redrawn for each in groups) else {}),
                 "pass@1 [95%]": interval_text(group.pass_at_1),
                 **_at_k(group),
             }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -17,7 +16,7 @@ from .table_formats import FormOption
 from .tables import load_outcomes, print_rows
 
 if TYPE_CHECKING:
-    from assay.statistics import AttemptOutcome, PairedComparison, Robustness, TaskCount
+    from assay.statistics import PairedComparison, Robustness, TaskCount
 
 SHOWN = 20
 
@@ -101,14 +100,14 @@ def load_side(root: Path, given: str, *, with_redrawn: bool = True) -> ComparedC
 
     `with_redrawn` is False for a reader that takes an attempt with more than one draw as one without a verdict.
     """
-    from assay.statistics import count_by_task
+    from assay.statistics import count_by_task, take_first_draws
 
     run, _, rest = given.partition(":")
     agent, _, model = rest.partition(":")
     name = pick_run(run, settings_with(root))
     outcomes = load_outcomes(root, [name])
     if not with_redrawn:
-        outcomes = _without_redrawn(root, name, outcomes)
+        outcomes = take_first_draws(outcomes)
     counts = [
         count for count in count_by_task(outcomes) if agent in ("", count.agent) and model in ("", count.model or "-")
     ]
@@ -119,24 +118,6 @@ def load_side(root: Path, given: str, *, with_redrawn: bool = True) -> ComparedC
         what = "is several configurations" if kinds else "is not a configuration of that run"
         raise UserError(f"{given!r} {what}; there are {listed}")
     return ComparedConfiguration(given, tuple(counts))
-
-
-def _without_redrawn(root: Path, run: str, outcomes: Sequence[AttemptOutcome]) -> list[AttemptOutcome]:
-    from msgspec.structs import replace
-
-    from assay.learning.redrawn import redrawn_chains
-    from assay.store import RunStore, final_rows
-
-    with RunStore.open(root, run) as store:
-        finals = final_rows(store.attempts())
-        chains = redrawn_chains(store, finals)
-    redrawn = {(row.task, row.agent, row.model, row.number) for row in finals if row.chain in chains}
-    return [
-        replace(one, status="unknown", doubtful=False)
-        if (one.task, one.agent, one.model, one.number) in redrawn
-        else one
-        for one in outcomes
-    ]
 
 
 def flip_rows(pair: PairedComparison) -> list[dict[str, str]]:

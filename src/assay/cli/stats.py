@@ -52,12 +52,22 @@ def stats(
         ),
     ] = 0.05,
     require: RequireOption = "unknown",
+    first_draws: Annotated[
+        bool,
+        typer.Option(
+            "--first-draws",
+            help="Count an attempt that was begun again and then acted otherwise (redrawn) as one without a verdict.",
+        ),
+    ] = False,
     allow_task_code: TaskCodeOption = False,
     save: SaveOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Sums up runs by agent and model: pass@k and pass^k with intervals; unknown and broken attempts apart.
+
+    `redrawn` are attempts that were begun again, after a failure of infrastructure or an interruption, and then acted
+    otherwise; what the last trial gave counts, unless `--first-draws` is given.
 
     Intervals account for correlation between attempts at one task (cluster-robust). `bounds` gives pass@1 if all
     unjudged attempts had failed, or passed. Further tables: usage and the cost/success Pareto front (spending), task
@@ -109,7 +119,7 @@ def stats(
     settings = settings_with(store)
     names = pick_runs(runs or [], settings)
     least = parse_grade(require)
-    attempts = load_measures(settings.store, names, least)
+    attempts = load_measures(settings.store, names, least, first_draws=first_draws)
     table_input = TableInput(settings.store, names, attempts, max(k or (4,)), least, message_cost, allow_task_code)
     ks = tuple(sorted({1, *(k or (2, 4))}))
     groups = list(summarise([one.outcome for one in attempts], ks=ks)) if RATES in chosen else []
@@ -193,6 +203,10 @@ def _say_more(groups: list[GroupSummary], k: list[int] | None) -> None:
         for found in group.at_k:
             if k and found.k in k and found.pass_at_k.value is None:
                 say(f"{who}: no pass@{found.k}: {found.pass_at_k.method}; run more with --attempts {found.k}")
+        if group.redrawn:
+            say(
+                f"{who}: {quantity(group.redrawn, 'attempt')} had more than one draw; --first-draws counts none of them"
+            )
         if group.unknown or group.error:
             say(
                 f"{who}: {quantity(group.unknown + group.error, 'attempt')} could not be judged; "

@@ -33,9 +33,20 @@ def load_outcomes(root: Path, runs: Sequence[str], require: Separation = "unknow
     return [one.outcome for one in load_measures(root, runs, require)]
 
 
-def load_measures(root: Path, runs: Sequence[str], require: Separation = "unknown") -> list[AttemptMeasures]:
-    """Returns what `assay.api.summaries.load_measures` returns, and prints its warnings."""
-    return summaries.load_measures(root, runs, require, lambda text: say(f"warning: {text}"))
+def load_measures(
+    root: Path, runs: Sequence[str], require: Separation = "unknown", *, first_draws: bool = False
+) -> list[AttemptMeasures]:
+    """Returns what `assay.api.summaries.load_measures` returns, and prints its warnings.
+
+    With `first_draws`, attempts that had more than one draw have no verdict.
+    """
+    found = summaries.load_measures(root, runs, require, lambda text: say(f"warning: {text}"))
+    if not first_draws:
+        return found
+    from assay.statistics import take_first_draws
+
+    outcomes = take_first_draws(one.outcome for one in found)
+    return [one._replace(outcome=outcome) for one, outcome in zip(found, outcomes, strict=True)]
 
 
 def print_summaries(groups: Sequence[GroupSummary], form: str = "text") -> None:

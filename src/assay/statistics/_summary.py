@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from assay.records import Separation, VerdictStatus
 from assay.verdicts import SEPARATIONS
@@ -40,6 +41,8 @@ class AttemptOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc
     """A distrusted pass (`assay.verdicts.Trust`)."""
     separation: Separation = "unknown"
     """Grade of the outcome."""
+    redrawn: bool = False
+    """The attempt had more than one draw (`store.redrawn_chains`)."""
 
 
 class Estimate(msgspec.Struct, frozen=True):
@@ -108,6 +111,8 @@ class GroupSummary(msgspec.Struct, frozen=True):
     """Pass@1 with doubtful passes; None without any."""
     separations: dict[Separation, int] = {}
     """Number of `passed` by grade of separation, strongest first."""
+    redrawn: int = 0
+    """Attempts that had more than one draw; what the last one gave counts."""
 
 
 class TaskCount(msgspec.Struct, frozen=True):
@@ -155,6 +160,11 @@ def _count_by_task(rows: list[AttemptOutcome]) -> tuple[TaskCount, ...]:
         for (agent, model, task), c in counts.items()
     ]
     return tuple(sorted(found, key=lambda count: (count.agent, count.model or "", count.task)))
+
+
+def take_first_draws(rows: Iterable[AttemptOutcome]) -> list[AttemptOutcome]:
+    """Returns outcomes in which an attempt that had more than one draw is one without a verdict."""
+    return [replace(row, status="unknown", score=None, doubtful=False) if row.redrawn else row for row in rows]
 
 
 def estimate_pass_rate(counts: Iterable[TaskCount], confidence: float = 0.95) -> Estimate:
@@ -235,6 +245,7 @@ def _summary(rows: list[AttemptOutcome], ks: Sequence[int], draw: _EstimateOptio
         doubtful=sum(count.doubtful for count in counts),
         pass_at_1_claimed=_claimed_rate(judged, draw),
         separations=_separations(rows),
+        redrawn=sum(row.redrawn for row in rows),
     )
 
 

@@ -19,6 +19,7 @@ from .gc import GcReport, gc
 from .layout import Layout, list_runs, newest_run
 from .query import QueryLimits, QueryResult, query
 from .receipt import Receipt, ReceiptCoverage, check_receipt, make_receipt, read_receipt, write_receipt
+from .redrawn import redrawn_chains
 from .row_check import CheckedRows, check_rows
 from .rows import ADMISSION, AttemptRow, final_rows
 from .run import RunStore
@@ -82,6 +83,7 @@ __all__ = [
     "query",
     "read_receipt",
     "read_tree",
+    "redrawn_chains",
     "restore_body",
     "restore_messages",
     "restore_prompt_ids",

@@ -21,8 +21,9 @@ from assay.records import Isolation
 
 from .cdp import CdpConnection
 
-PROGRAMS: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-"""Programs that are looked for, the lightest first."""
+PROGRAMS: Final = ("chromium-headless-shell", "chrome-headless-shell", "headless_shell")
+"""Names of Chromium's headless shell, which has no windows. Chromium with windows, `--headless` or not, begins to load
+a page before its requests are ours (the start page is an error), and after a picture takes no input (version 150)."""
 LIMITS: Final = ResourceLimits(
     memory_mib=4096, processes=4000, disk_mib=1024, tmp_mib=1024, open_files=8192, file_mib=512, output_mib=64
 )
@@ -80,7 +81,8 @@ def find_program() -> str:
             beside = f"/usr/lib/chromium/{name}"
             return beside if os.access(beside, os.X_OK) else os.path.realpath(found)
     raise UserError(
-        "No Chromium is installed: install the package chromium-headless-shell (or chromium) of your distribution"
+        "Chromium's headless shell is not installed: install the package chromium-headless-shell of your distribution "
+        "(a Chromium with windows cannot be used)"
     )
 
 
@@ -119,7 +121,7 @@ class Chromium:
         """Starts a browser in a new sandbox of a backend.
 
         Raises:
-            UserError: No Chromium is installed, or the backend cannot connect pipes to a command.
+            UserError: Chromium's headless shell is not installed, or the backend cannot connect pipes to a command.
             EnvironmentFailure: The sandbox or the browser could not be started.
         """
         program = find_program()

@@ -60,7 +60,7 @@ class BrowserPool:
             is_own: True for one that no other attempt uses.
 
         Raises:
-            UserError: No Chromium is installed, or no sandbox works here.
+            UserError: Chromium's headless shell is not installed, or no sandbox works here.
             EnvironmentFailure: It could not be started.
         """
         async with self._lock:

@@ -7,7 +7,7 @@ leak of the trial's tasks, and its versions must not rest on attempts at these t
 the version, so that a candidate that was made after an earlier trial is not judged by the same random draws.
 
 An attempt without a verdict counts as failed with the skill and as passed without it, so that neither an outage nor a
-skill that breaks attempts can pass for a gain. So does one that was begun again and drawn anew (`learning.redrawn`), so
+skill that breaks attempts can pass for a gain. So does one that was begun again and drawn anew (`store.redrawn`), so
 that retries, and an interruption of what goes badly, cannot.
 
 With `harm_attempts`, tasks that passed without the skill are tried again in both arms where the looks refuse it for no

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import msgspec
-from msgspec.structs import replace
 
 from assay.analysis.columns import measure_attempts
 from assay.errors import AssayError, BudgetExceededError
@@ -19,7 +18,6 @@ from assay.gateway.backends.tiny import write_domain_tokenizer
 from assay.gateway.tokens import RenderedBackend
 from assay.gateway.tokens.library import open_renderer
 from assay.learning.reading import OnLeftOut, RunReader, require_whole
-from assay.learning.redrawn import redrawn_chains
 from assay.learning.rows import TrainingRow
 from assay.learning.rows_config import RowsConfig
 from assay.records import Separation, digest_bytes
@@ -30,8 +28,8 @@ from assay.rollout.run_inputs import resolve_models
 from assay.rollout.run_manifest import match_tasks, read_manifest, require_same_arguments
 from assay.rollout.runs import resume_run, start_run
 from assay.settings import Settings
-from assay.statistics import TaskCount, count_by_task
-from assay.store import AttemptRow, RunStore, final_rows, list_runs, load_current_verdicts
+from assay.statistics import TaskCount, count_by_task, take_first_draws
+from assay.store import AttemptRow, RunStore, final_rows, list_runs, load_current_verdicts, redrawn_chains
 from assay.tasks import LoadedTask, find_tasks
 from assay.verdicts import meets
 
@@ -277,12 +275,6 @@ def count_outcomes(settings: Settings, run: str) -> list[TaskCount]:
     require_whole(settings.store, run)
     current = load_current_verdicts(settings.store, run)
     with RunStore.open(settings.store, run) as store_run:
-        finals = final_rows(store_run.attempts())
-        outcomes = [one.outcome for one in measure_attempts(finals, current)]
-        redrawn = redrawn_chains(store_run, finals)
-    return list(
-        count_by_task(
-            replace(one, status="unknown", doubtful=False) if row.chain in redrawn else one
-            for row, one in zip(finals, outcomes, strict=True)
-        )
-    )
+        rows = store_run.attempts()
+        measured = measure_attempts(final_rows(rows), current, redrawn=redrawn_chains(store_run, rows))
+    return list(count_by_task(take_first_draws(one.outcome for one in measured)))

@@ -132,7 +132,7 @@ async def make_in_browser(family: WalkTasks, n: int, seed: int) -> tuple[Sequenc
     """Returns the tasks of a family, whose walks are made in a real browser, and the figures.
 
     Raises:
-        UserError: No Chromium is installed, or no sandbox works here.
+        UserError: Chromium's headless shell is not installed, or no sandbox works here.
         EnvironmentFailure: The pages do not offer in a browser what they offer otherwise.
     """
     try:

@@ -16,7 +16,7 @@ async def replay_in_browser(tasks: Sequence[Task]) -> dict[str, str]:
     """Returns what went wrong by the id of the task; tasks whose plan ends as it does by tools are absent.
 
     Raises:
-        UserError: No Chromium is installed, or no sandbox works here.
+        UserError: Chromium's headless shell is not installed, or no sandbox works here.
     """
     problems: dict[str, str] = {}
     try:

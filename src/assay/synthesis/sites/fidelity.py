@@ -71,7 +71,7 @@ async def measure_fidelity(site: RecoveredSite, walks: Sequence[RecordedWalk], s
         seed: Seed of the world, of the codes and of the looks.
 
     Raises:
-        UserError: No Chromium is installed, or no sandbox works here.
+        UserError: Chromium's headless shell is not installed, or no sandbox works here.
         EnvironmentFailure: The browser is broken.
     """
     replays = []

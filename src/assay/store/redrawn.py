@@ -11,13 +11,16 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from assay.records import Trajectory
-from assay.store import AttemptRow, RunStore
+
+from .rows import AttemptRow, final_rows
+from .run import RunStore
 
 
-def redrawn_chains(store: RunStore, finals: Sequence[AttemptRow]) -> frozenset[str]:
-    """Returns the chains, of deciding trials, whose acts do not begin with those of every earlier trial."""
-    later = {row.attempt: row for row in finals}
-    earlier = [row for row in store.attempts() if not row.final and row.attempt in later]
+def redrawn_chains(store: RunStore, rows: Sequence[AttemptRow]) -> frozenset[str]:
+    """Returns the chains, of deciding trials among the rows of a run, whose acts do not begin with those of every
+    earlier trial."""
+    later = {row.attempt: row for row in final_rows(rows)}
+    earlier = [row for row in rows if not row.final and row.attempt in later]
     return frozenset(later[row.attempt].chain for row in earlier if not _repeats(store, later[row.attempt], row))
 
 
