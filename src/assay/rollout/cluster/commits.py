@@ -24,12 +24,14 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from assay.errors import StoreError
-from assay.records import DIGEST_PREFIX, GENESIS
+from assay.records import DIGEST_PREFIX, GENESIS, ModelCalled
 from assay.rollout.attempt.trial import TrialResult
-from assay.store.chain import link_digests
+from assay.rollout.limits.run_budget import ModelUse, use_of_calls
+from assay.store.chain import decode_raw, link_digests
 from assay.store.objects.interface import ObjectStore
 
 from .objects import create_or_read, cut_key, final_key, list_pages, read_object, run_prefix
+from .placement import use_of_result
 
 MOST_OBJECT_BYTES = 1 << 28
 """Of one trial, compressed."""
@@ -83,6 +85,8 @@ class CommitResult(msgspec.Struct, frozen=True, gc=False):
 _DECODER = msgspec.msgpack.Decoder(TrialRecord)
 _ENCODER = msgspec.msgpack.Encoder()
 _EVENTS = msgspec.msgpack.Decoder(tuple[bytes, ...])
+_MODEL_CALL = f'"{ModelCalled.__struct_config__.tag}"'.encode()
+"""Is part of each event that records a call; other events are not decoded for them."""
 
 
 def new_token() -> str:
@@ -124,6 +128,19 @@ def unpack_unchecked(body: TrialBody) -> tuple[bytes, ...]:
     if len(events) != body.length:
         raise StoreError(f"the events of chain {body.chain} do not give its head: {len(events)} of {body.length}")
     return events
+
+
+def use_of_trial(body: TrialBody) -> ModelUse:
+    """Returns the model use of a trial; of an interrupted one by the calls that its events record.
+
+    Raises:
+        StoreError: An interrupted trial's events are damaged.
+    """
+    if body.result is not None:
+        return use_of_result(body.result)
+    calls = [raw for raw in unpack_events(body) if _MODEL_CALL in raw]
+    bodies = [decode_raw(body.chain, index, raw) for index, raw in enumerate(calls)]
+    return use_of_calls([one.call for one in bodies if isinstance(one, ModelCalled)])
 
 
 async def commit_final(
