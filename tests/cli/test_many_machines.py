@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -20,7 +21,9 @@ import pytest
 
 from assay.cli import main
 from assay.rollout.cluster.epochs import RoundRecord
+from assay.rollout.cluster.place_records import AgentAnnouncement, PublishedRun, announce_agent, publish_run
 from assay.store import RunStore, audit, later_events
+from assay.store.objects import open_place
 from assay.tasks import find_tasks
 from tests.admission.folders import CAREFUL, CARELESS, write_task
 from tests.optional import require_packages
@@ -440,3 +443,16 @@ def test_nodes_replay_what_one_machine_replays(say: Say, tmp_path: Path) -> None
         {k: one.get(k) for k in kept} for one in wanted["results"]
     ]
     assert audit(Path(".assay"), found["replay"]) == ()
+
+
+def test_what_a_place_says_of_nodes_moves_no_cursor(say: Say, tmp_path: Path) -> None:
+    place = open_place(f"{tmp_path}/objects", create=True)
+    config = {"tasks": ["family:grid,n=4"], "agent": "expert"}
+    manifest = {"config": config, "tasks": {"t": "blake3:0"}, "agent": "expert"}
+    asyncio.run(publish_run(place, PublishedRun(1, "r", "a" * 32, str(tmp_path), manifest)))
+    forged = AgentAnnouncement(1, "r", "a\x1b[2J\nnode b", "http://127.0.0.1:1\x1b[31m", 1)
+    asyncio.run(announce_agent(place, forged))
+    code, out, _ = say("status", "r", "--place", str(place))
+    assert code == 0
+    assert "node a\\x1b[2J\\nnode b at http://127.0.0.1:1\\x1b[31m" in out
+    assert "\x1b" not in out
