@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from assay.rollout.cluster.run_status import ClusterStatus
     from assay.settings import Settings
 
+MOST_DIGITS = 9
+"""Of a number of nodes."""
 PlaceOption = Annotated[
     str | None,
     typer.Option(
@@ -103,8 +105,8 @@ def read_placement(
         return PlacedRunOptions(place, None, read_node_token(token_file, settings))
     if nodes.startswith("ray:"):
         return PlacedRunOptions(place, nodes, read_node_token(token_file, settings))
-    if not nodes.isascii() or not nodes.isdigit() or int(nodes) < 1:
-        raise UserError(f"--nodes {nodes}: give a number from 1, `external` or `ray:...`")
+    if not nodes.isascii() or not nodes.isdigit() or len(nodes) > MOST_DIGITS or int(nodes) < 1:
+        raise UserError(f"--nodes {nodes[:80]}: give a number from 1, `external` or `ray:...`")
     return PlacedRunOptions(place, int(nodes))
 
 

@@ -119,7 +119,8 @@ async def resume_placed_run(
         budget: Replaces the budget of the run's configuration.
 
     Raises:
-        UserError: A task or a contract has changed since the run began, or the place holds another run of that name.
+        UserError: A task or a contract has changed since the run began, or the place holds another run of that name, or
+            not this one, which was begun in another place.
         StoreError, EnvironmentFailure, BudgetExceededError: As `start_placed_run`.
     """
     with await _open_store(name, settings, options) as store:
@@ -137,6 +138,8 @@ async def resume_placed_run(
         require_nodes(options)
         place = open_shared(options.place or label.url)
         await list_finals(place, name, PATIENCE_S)
+        if str(place) != label.url and await read_published(place, name) is None:
+            raise UserError(f"{place} holds no run {name!r}, whose attempts are in {label.url}: leave out --place")
         shared = {key: value for key, value in manifest.items() if key not in (PLACE, *ADDED_KEYS)}
         await publish_run(place, PublishedRun(1, name, label.id, str(Path.cwd()), shared))
         run = cluster_run(name, config, tasks, str(manifest["agent"]))
