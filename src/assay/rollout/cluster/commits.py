@@ -37,6 +37,8 @@ MOST_OBJECT_BYTES = 1 << 28
 """Of one trial, compressed."""
 MOST_EVENT_BYTES = 1 << 30
 """Of one trial's events, not compressed."""
+MOST_EVENTS = 1 << 22
+"""Of one trial. Without a bound, 100 kB would hold a gigabyte of empty events, which takes minutes and gigabytes."""
 
 Token = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{32}\Z")]
 Digest = Annotated[str, msgspec.Meta(pattern=r"\A" + DIGEST_PREFIX + r"[0-9a-f]{64}\Z")]
@@ -84,7 +86,7 @@ class CommitResult(msgspec.Struct, frozen=True, gc=False):
 
 _DECODER = msgspec.msgpack.Decoder(TrialRecord)
 _ENCODER = msgspec.msgpack.Encoder()
-_EVENTS = msgspec.msgpack.Decoder(tuple[bytes, ...])
+_EVENTS = msgspec.msgpack.Decoder(Annotated[tuple[bytes, ...], msgspec.Meta(max_length=MOST_EVENTS)])
 _MODEL_CALL = f'"{ModelCalled.__struct_config__.tag}"'.encode()
 """Is part of each event that records a call; other events are not decoded for them."""
 
@@ -104,8 +106,9 @@ def pack_trial(
 ) -> TrialBody:
     """Returns the body of a trial from the exact bytes of its events. Raises `StoreError` if they are too many."""
     raw = _ENCODER.encode(events)
-    if len(raw) > MOST_EVENT_BYTES:
-        raise StoreError(f"chain {chain} has {len(raw)} bytes: at most {MOST_EVENT_BYTES} can be committed")
+    for count, most, what in ((len(raw), MOST_EVENT_BYTES, "bytes"), (len(events), MOST_EVENTS, "events")):
+        if count > most:
+            raise StoreError(f"chain {chain} has {count} {what}: at most {most} can be committed")
     packed: bytes = _zstd().compress(raw, asbytes=True)
     return TrialBody(chain, retry, len(events), head, result, len(raw), packed, blobs)
 
