@@ -125,7 +125,7 @@ def unpack_unchecked(body: TrialBody) -> tuple[bytes, ...]:
     """As `unpack_events`, for a caller that recomputes the head."""
     try:
         raw = _zstd().decompress(body.events, body.size, asbytes=True) if body.size else b""
-        events = _EVENTS.decode(raw)
+        events: tuple[bytes, ...] = _EVENTS.decode(raw)
     except (OSError, ValueError, msgspec.DecodeError) as exc:
         raise StoreError(f"the events of chain {body.chain} are damaged: {exc}") from exc
     if len(events) != body.length:

@@ -33,7 +33,7 @@ from .coordinator import RunEnd
 from .epochs import read_rounds
 from .fetch_trials import fetch_trials
 from .node_session import PlacedRunOptions, PublishedName, open_session, remove_leftovers, require_nodes
-from .place_records import PublishedRun, new_run_id, publish_end, publish_run, read_published
+from .place_records import PublishedRun, new_run_id, publish_end, publish_run, read_published, require_unused
 from .recorded_trial import cluster_run
 from .run_state import ClusterRun, LeaseTimes, RunState
 from .workloads import WORKLOAD
@@ -89,11 +89,7 @@ async def start_placed_run(
     run = cluster_run(prepared.name, prepared.config, prepared.tasks, prepared.agent.name)
     place = await open_run_place(options, settings)
     published = PublishedRun(1, run.name, new_run_id(), str(Path.cwd()), prepared.manifest)
-    if await read_published(place, run.name) is not None:
-        raise UserError(
-            f"{place} holds a run {run.name!r} already: go on with `assay resume {run.name} --place {place}`, or "
-            "choose another name with --run"
-        )
+    await require_unused(place, run.name)
     label = RunPlacement(str(place), published.id, options.nodes)
     manifest = {**prepared.manifest, PLACE: msgspec.to_builtins(label)}
     with RunStore.create(settings.store, run.name, manifest) as store:
