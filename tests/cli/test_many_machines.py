@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -20,7 +21,9 @@ import pytest
 
 from assay.cli import main
 from assay.rollout.cluster.epochs import RoundRecord
+from assay.rollout.cluster.place_records import AgentAnnouncement, PublishedRun, announce_agent, publish_run
 from assay.store import RunStore, audit, later_events
+from assay.store.objects import open_place
 from assay.tasks import find_tasks
 from tests.admission.folders import CAREFUL, CARELESS, write_task
 from tests.optional import require_packages
@@ -440,3 +443,39 @@ def test_nodes_replay_what_one_machine_replays(say: Say, tmp_path: Path) -> None
         {k: one.get(k) for k in kept} for one in wanted["results"]
     ]
     assert audit(Path(".assay"), found["replay"]) == ()
+
+
+def test_a_run_is_not_done_anew_in_a_place_that_does_not_hold_it(say: Say, tmp_path: Path) -> None:
+    assert say("run", "family:grid,n=1,size=3", "--agent", "expert", "--run", "one", "--nodes", "1")[0] == 0
+    code, _, err = say("resume", "one", "--place", f"file://{tmp_path}/other", "--nodes", "1")
+    assert (code, list((tmp_path / "other").rglob("*"))) == (2, [])
+    assert f"holds no run 'one', whose attempts are in file://{tmp_path}/.assay/objects" in err
+
+
+@pytest.mark.parametrize("count", ["1001", "9" * 5000])
+def test_a_mistyped_number_of_nodes_starts_none(say: Say, count: str) -> None:
+    code, _, err = say("run", "family:grid,n=1,size=3", "--agent", "expert", "--nodes", count)
+    assert (code, "give a number from 1" in err, Path(".assay").exists()) == (2, True, False)
+
+
+@pytest.mark.parametrize(("option", "value"), [("--advertise", "a b/c"), ("--name", "n" * 5000)])
+def test_a_node_that_no_command_could_find_is_refused(say: Say, tmp_path: Path, option: str, value: str) -> None:
+    (token := tmp_path / "token").write_text("a" * 32)
+    token.chmod(0o600)
+    (tmp_path / "objects").mkdir()
+    shared = ("--place", f"file://{tmp_path}/objects", "--token-file", str(token), "--wait-s", "1")
+    code, _, err = say("node", "r", *shared, option, value)
+    assert (code, "no command can read this node's announcement" in err) == (2, True)
+
+
+def test_what_a_place_says_of_nodes_moves_no_cursor(say: Say, tmp_path: Path) -> None:
+    place = open_place(f"{tmp_path}/objects", create=True)
+    config = {"tasks": ["family:grid,n=4"], "agent": "expert"}
+    manifest = {"config": config, "tasks": {"t": "blake3:0"}, "agent": "expert"}
+    asyncio.run(publish_run(place, PublishedRun(1, "r", "a" * 32, str(tmp_path), manifest)))
+    forged = AgentAnnouncement(1, "r", "a\x1b[2J\nnode b", "http://127.0.0.1:1\x1b[31m", 1)
+    asyncio.run(announce_agent(place, forged))
+    code, out, _ = say("status", "r", "--place", str(place))
+    assert code == 0
+    assert "node a\\x1b[2J\\nnode b at http://127.0.0.1:1\\x1b[31m" in out
+    assert "\x1b" not in out

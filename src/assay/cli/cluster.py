@@ -14,7 +14,7 @@ from assay.errors import UserError
 from assay.rollout.cluster.node_config import NodeConfig
 
 from .options import takes_config
-from .output import INTERRUPTED, console, emit_json, quantity, say
+from .output import INTERRUPTED, console, emit_json, plain, quantity, say
 from .shared import JsonOption, StoreOption, settings_with
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from assay.rollout.cluster.run_status import ClusterStatus
     from assay.settings import Settings
 
+MOST_DIGITS = 9
+"""Of a number of nodes."""
 PlaceOption = Annotated[
     str | None,
     typer.Option(
@@ -103,8 +105,8 @@ def read_placement(
         return PlacedRunOptions(place, None, read_node_token(token_file, settings))
     if nodes.startswith("ray:"):
         return PlacedRunOptions(place, nodes, read_node_token(token_file, settings))
-    if not nodes.isascii() or not nodes.isdigit() or int(nodes) < 1:
-        raise UserError(f"--nodes {nodes}: give a number from 1, `external` or `ray:...`")
+    if not nodes.isascii() or not nodes.isdigit() or len(nodes) > MOST_DIGITS or int(nodes) < 1:
+        raise UserError(f"--nodes {nodes[:80]}: give a number from 1, `external` or `ray:...`")
     return PlacedRunOptions(place, int(nodes))
 
 
@@ -248,12 +250,16 @@ def status(
 
 def _print_status(found: ClusterStatus) -> None:
     shown = console()
+
+    def show(text: str) -> None:
+        shown.print(plain(text).replace("\n", "\\n"))  # names and URLs come from the place
+
     outcomes = "".join(f", {count} {name}" for name, count in found.outcomes.items())
-    shown.print(f"run {found.run} in {found.place}: {found.finals} of {quantity(found.attempts, 'attempt')}{outcomes}")
-    shown.print(f"now: {found.running} running, {quantity(found.leases, 'lease')}")
-    shown.print(f"not counted: {found.superseded} superseded, {found.retried} retried, {found.interrupted} interrupted")
+    show(f"run {found.run} in {found.place}: {found.finals} of {quantity(found.attempts, 'attempt')}{outcomes}")
+    show(f"now: {found.running} running, {quantity(found.leases, 'lease')}")
+    show(f"not counted: {found.superseded} superseded, {found.retried} retried, {found.interrupted} interrupted")
     if found.errors:
-        shown.print("errors: " + ", ".join(f"{count} {name}" for name, count in found.errors.items()))
+        show("errors: " + ", ".join(f"{count} {name}" for name, count in found.errors.items()))
     for one in found.nodes:
         load = (
             "" if one.running is None else f"; {one.running} running, {one.waiting} waiting, {one.uploading} uploading"
@@ -262,14 +268,14 @@ def _print_status(found: ClusterStatus) -> None:
             load += f"; {one.allowed} at once, because a model server or the place is overloaded"
         if one.upload_wait_s:
             load += f" ({one.spool_bytes} bytes, the oldest for {one.upload_wait_s:.1f} s)"
-        shown.print(f"node {one.agent} at {one.url}: {one.state}, {one.slots} slots{load}")
+        show(f"node {one.agent} at {one.url}: {one.state}, {one.slots} slots{load}")
     if found.throughput is not None and len(found.throughput.counts) > 1:
         recent = found.throughput.counts[-10:]
         seconds = len(recent) * found.throughput.interval_s
         a_minute = sum(recent) / seconds * 60
         rate = f"{a_minute:,.{0 if a_minute >= 10 else 1}f}"
-        shown.print(f"rate: {rate} attempts a minute in the last {seconds:,.0f} s of decisions")
+        show(f"rate: {rate} attempts a minute in the last {seconds:,.0f} s of decisions")
     for problem in found.problems:
-        shown.print(f"damaged: {problem}")
+        show(f"damaged: {problem}")
     if not found.ended:
         say(f"not complete; if no command coordinates it: assay resume {found.run}")

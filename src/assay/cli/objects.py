@@ -11,7 +11,7 @@ import typer
 
 from assay.errors import UserError
 
-from .output import console, emit_json, quantity, say, sparse_lines
+from .output import console, emit_json, plain, quantity, say, sparse_lines
 from .shared import JsonOption
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def check(url: UrlArgument, as_json: JsonOption = False) -> None:
         emit_json(report)
     else:
         for problem in report.problems:
-            console().print(problem)
+            console().print(plain(problem))
         console().print(
             f"{url}: creates objects once; {quantity(report.runs, 'sealed run')}, "
             f"{quantity(report.node_runs, 'run')} on nodes, {quantity(report.objects, 'object')} "

@@ -13,9 +13,9 @@ import pytest
 from assay.agents.building import build_agent
 from assay.agents.interface import Attempt
 from assay.records import AttemptEnded
-from assay.rollout import RunConfig, Tally
+from assay.rollout import RunConfig, Tally, TrialResult, start_run
 from assay.rollout.limits.run_controls import RunControls
-from assay.rollout.plan import plan
+from assay.rollout.plan import PlannedAttempt, plan
 from assay.rollout.runs import make_services, open_resources
 from assay.rollout.schedule.runner import run_plan
 from assay.rollout.telemetry.observer import SILENT, TrialInfo
@@ -98,3 +98,43 @@ async def test_an_abort_that_comes_too_late_is_ignored(tmp_path: Path) -> None:
     rows, done = await run_two(tmp_path, lambda trial: controls.abort(trial.run, trial.attempt), controls)
     assert [(row.ended, row.interrupted, row.retry) for row in rows] == [("done", False, 0)] * 2
     assert done == 2
+
+
+class Results(Tally):
+    """Keeps the results of trials."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.results: list[TrialResult] = []
+
+    def finished(self, attempt: PlannedAttempt, result: TrialResult) -> None:
+        super().finished(attempt, result)
+        self.results.append(result)
+
+
+class Teller:
+    """Tells a credential as it ends, or as it fails."""
+
+    name = "teller"
+    needs_model = False
+
+    def __init__(self, *, fails: bool) -> None:
+        self._fails = fails
+
+    async def run(self, attempt: Attempt) -> None:
+        if self._fails:
+            raise ValueError("refused: secret-of-the-driver-1234")
+        attempt.finish("it is secret-of-the-driver-1234")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_result_that_leaves_the_machine_holds_no_credential(tmp_path: Path, *, fails: bool) -> None:
+    settings = Settings(tmp_path, tmp_path / "runs", openai_api_key="secret-of-the-driver-1234")
+    config = RunConfig(
+        tasks=("family:grid,n=1,size=3",), run="r", agent=f"{__file__}:Teller", agent_options={"fails": fails}
+    )
+    progress = Results()
+    await start_run(config, settings, progress)
+    (result,) = progress.results
+    assert "[redacted:OPENAI_API_KEY]" in f"{result.ended} {result.error}"
+    assert "secret-of-the-driver" not in str(result)

@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from assay.errors import StoreError
 from assay.records import GENESIS
 from assay.rollout.attempt.trial import TrialResult
 from assay.rollout.cluster.commits import (
+    MOST_EVENTS,
     TrialBody,
     commit_final,
     decode_record,
@@ -120,6 +122,16 @@ def test_finals_are_read_together_and_retried_trials_apart() -> None:
             await read_final(view, "r", "absent@0")
 
     run_virtual(program())
+
+
+def test_a_small_object_with_many_empty_events_is_refused_before_they_are_made() -> None:
+    count = MOST_EVENTS + 1
+    raw = b"\xdd" + count.to_bytes(4, "big") + b"\xc4\x00" * count
+    packed = pa.Codec("zstd", 3).compress(raw, asbytes=True)
+    body = msgspec.structs.replace(_body(b"{}"), size=len(raw), events=packed, length=count)
+    assert len(packed) < 10_000
+    with pytest.raises(StoreError, match="are damaged: Expected `array` of length <="):
+        unpack_events(body)
 
 
 def test_events_that_do_not_give_the_head_are_refused() -> None:

@@ -13,9 +13,17 @@ import pytest
 
 from assay.errors import StoreError
 from assay.rollout import RunConfig, Tally, TrialResult, start_run
-from assay.rollout.cluster.commits import TrialRecord, commit_final, keep_cut, new_token, pack_trial
+from assay.rollout.cluster.commits import (
+    TrialRecord,
+    commit_final,
+    head_of,
+    keep_cut,
+    new_token,
+    pack_trial,
+    unpack_events,
+)
 from assay.rollout.cluster.fetch_trials import FetchResult, PlacedNames, fetch_trials
-from assay.rollout.cluster.objects import final_key
+from assay.rollout.cluster.objects import cut_key, final_key
 from assay.rollout.cluster.recorded_trial import attempt_planner, read_chain
 from assay.rollout.cluster.shared_blobs import BlobUploader
 from assay.rollout.plan import PlannedAttempt
@@ -94,8 +102,48 @@ async def test_finals_are_copied_once_and_superseded_trials_stay(
     assert audit(tmp_path, "r") == ()
 
 
+def _interrupted(objects: dict[str, bytes], name: str) -> TrialRecord:
+    """Returns a trial under the chain of an attempt's final that was interrupted before its last event."""
+    final = msgspec.msgpack.decode(objects[final_key("r", name)], type=TrialRecord).body
+    events = unpack_events(final)[:-1]
+    body = pack_trial(final.chain, 0, head_of(final.chain, events), events, None, final.blobs)
+    return TrialRecord(1, "r", name, new_token(), "interrupted", body)
+
+
+def _put_cut(objects: dict[str, bytes], cut: TrialRecord) -> dict[str, bytes]:
+    return objects | {cut_key("r", cut.attempt, cut.token): msgspec.msgpack.encode(cut)}
+
+
+async def test_an_interrupted_trial_of_an_undecided_attempt_does_not_take_the_name_of_the_one_that_decides_it(
+    committed: tuple[Path, dict[str, bytes]], tmp_path: Path
+) -> None:
+    planned = _plan()
+    decided = _put_cut(committed[1], _interrupted(committed[1], planned[0].id))
+    undecided = {key: data for key, data in decided.items() if key != final_key("r", planned[0].id)}
+    with RunStore.create(tmp_path, "r", {}) as store:
+        assert (await fetch_trials(store, _open(undecided)[1], planned)).finals == 3
+        assert await fetch_trials(store, _open(decided)[1], planned) == FetchResult(4, 5)
+    assert _chains(tmp_path) == _chains(committed[0] / "one")
+
+
+async def test_a_cut_trial_under_the_name_of_another_attempt_is_refused(
+    committed: tuple[Path, dict[str, bytes]], tmp_path: Path
+) -> None:
+    planned = _plan()
+    moved = msgspec.structs.replace(_interrupted(committed[1], planned[0].id), attempt=planned[1].id)
+    objects = _put_cut(committed[1], moved)
+    del objects[final_key("r", planned[0].id)]
+    with RunStore.create(tmp_path, "r", {}) as store, pytest.raises(StoreError, match="its chain is not of"):
+        await fetch_trials(store, _open(objects)[1], planned)
+
+
 def _change(**fields: Any) -> Callable[[TrialRecord, TrialRecord], TrialRecord]:
     return lambda one, _: msgspec.structs.replace(one, body=msgspec.structs.replace(one.body, **fields))
+
+
+def _of(record: TrialRecord) -> TrialResult:
+    assert record.body.result is not None
+    return record.body.result
 
 
 DAMAGE: dict[str, tuple[Callable[[TrialRecord, TrialRecord], TrialRecord], str]] = {
@@ -112,6 +160,12 @@ DAMAGE: dict[str, tuple[Callable[[TrialRecord, TrialRecord], TrialRecord], str]]
     ),
     "another result": (
         _change(result=TrialResult("pass", 1.0, None, None, "store", None, {})),
+        "not that of its chain",
+    ),
+    "another score": (
+        lambda one, _: msgspec.structs.replace(
+            one, body=msgspec.structs.replace(one.body, result=_of(one)._replace(score=0.125))
+        ),
         "not that of its chain",
     ),
     "no result": (_change(result=None), "not that of its chain"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import pytest
 
@@ -13,7 +14,7 @@ from assay.rollout.cluster.objects import cut_key, final_key, run_prefix
 from assay.rollout.cluster.place_records import PublishedRun, new_run_id, publish_end, publish_run
 from assay.rollout.cluster.place_references import referenced_blobs
 from assay.store.chain import link_digest
-from assay.store.objects import CollectReport, collect_objects
+from assay.store.objects import CollectReport, ObjectEntry, ObjectStore, collect_objects
 from assay.store.objects.index import blob_entry
 from tests.store.objects.simulated import SimulatedStore
 
@@ -106,4 +107,17 @@ async def test_a_run_without_its_description_stops_the_collection() -> None:
     await place.delete(key)
     with pytest.raises(StoreError, match=r"run\.json is missing"):
         await _collect(place)
+    assert _key(LOST) in place.objects
+
+
+async def test_a_run_that_begins_during_a_collection_ends_it_and_keeps_an_old_blob_that_it_found_there() -> None:
+    place = await _place()
+
+    async def begin_meanwhile(objects: ObjectStore, entries: Sequence[ObjectEntry], before: float) -> set[str]:
+        referred = await referenced_blobs(objects, entries, before)
+        await publish_run(objects, PublishedRun(1, "next", new_run_id(), "/project", {}))
+        return referred
+
+    with pytest.raises(StoreError, match=r"runs/next/run.json was created meanwhile.*Nothing was deleted"):
+        await collect_objects(place, dry_run=False, min_age_s=0.0, read_references=begin_meanwhile)
     assert _key(LOST) in place.objects

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from assay.agents.building import build_agent
+from assay.agents.interface import Attempt
+from assay.gateway.interface import ModelRequest
 from assay.records import Body
 from assay.rollout import RunConfig, Tally, start_run
 from assay.rollout.attempt.recorded_attempt import LiveAttempt
@@ -37,7 +39,7 @@ def _config(**options: object) -> RunConfig:
 async def _start_agent(
     stack: AsyncExitStack, root: Path, name: str, config: RunConfig, tasks: Sequence[LoadedTask], view: BucketView
 ) -> tuple[NodeAgent, asyncio.Task[None]]:
-    agent = build_agent(config.agent, config.agent_options)
+    agent = build_agent(config.agent, config.agent_options, model=config.model)
     settings = Settings(cache=root, store=root / name)
     resources = await stack.enter_async_context(open_resources(config, settings, tasks, agent))
     store = stack.enter_context(RunStore.create(settings.store, "whole", {}))
@@ -116,3 +118,35 @@ async def test_draining_gives_back_leases_and_uploads_cut_chains(tmp_path: Path)
     cuts = await read_cuts(view, "whole")
     assert [cut.kind for cut in cuts] == ["interrupted"] * 2
     assert all(_facts(unpack_events(cut.body))[0][0] == "attempt_started" for cut in cuts)
+
+
+class AskForEver:
+    """Asks the model twice, and then waits."""
+
+    name = "ask-for-ever"
+    needs_model = True
+
+    async def run(self, attempt: Attempt) -> None:
+        for turn in range(2):
+            await attempt.ask(ModelRequest([{"role": "user", "content": f"turn {turn}"}]))
+        await asyncio.sleep(3600.0)
+
+
+async def test_the_calls_of_interrupted_trials_count_for_the_budget_of_a_resumed_run(tmp_path: Path) -> None:
+    (tmp_path / "model.json").write_text('["yes", "yes"]')
+    given = {"agent": f"{__file__}:AskForEver", "model": f"scripted:{tmp_path / 'model.json'}", "budget_calls": 4}
+    config = RunConfig(tasks=(TASKS,), run="whole", attempts=1, **given)  # type: ignore[arg-type]
+    tasks = find_tasks(config.tasks)
+    view = BucketView(Bucket(BucketFaults(0.0, 0.0, delay_s=0.0), random.Random(1)))
+    run, times = cluster_run("whole", config, tasks, "ask-for-ever"), CoordinatorConfig(poll_s=0.05, answer_s=0.04)
+    async with AsyncExitStack() as stack:
+        node, serving = await _start_agent(stack, tmp_path, "a", config, tasks, view)
+        coordinator = asyncio.create_task(Coordinator(view, [run], InProcessAgents({"a": node}), times).serve())
+        await asyncio.sleep(1.0)
+        coordinator.cancel()
+        await node.drain(10.0)
+        await serving
+        report = await node.poll(PollRequest({"whole": 1}))
+    assert [end.use.calls for end in report.ends if end.ending == "interrupted"] == [2, 2]
+    async with asyncio.timeout(5.0):
+        assert await Coordinator(view, [run], InProcessAgents({}), times).serve() == {"whole": "out of budget"}

@@ -266,6 +266,15 @@ async def test_collection_deletes_only_old_objects_that_nothing_lists(store: Pat
     assert set(place.objects) == listed | young
 
 
+async def test_collection_deletes_no_objects_of_others(store: Path) -> None:
+    place = await published(store)
+    before = {"blobs/notes.txt", f"blobs/ab/{'a' * 63}", "self-test/results/1.xml", *place.objects}
+    for key in before - set(place.objects):
+        place.objects[key], place.modified[key] = b"12", 0.0
+    assert (await collect_objects(place, min_age_s=0, dry_run=False)).objects == ()
+    assert set(place.objects) == before
+
+
 async def test_an_old_object_that_nothing_lists_is_created_anew(store: Path) -> None:
     place = await published(store)
     blob = next(key for key in place.objects if key.startswith("blobs/"))

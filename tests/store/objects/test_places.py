@@ -14,6 +14,7 @@ from assay.store.objects import (
     ObjectStore,
     ObjectStoreError,
     UrlObjectStore,
+    collect_objects,
     open_place,
     require_create_only,
 )
@@ -117,6 +118,20 @@ def test_errors_name_no_signed_query() -> None:
     assert _line(error) == "Error performing PUT https://host/a/b in 2 ms - 403 (Denied)"
 
 
+def test_errors_name_no_password_of_an_endpoint() -> None:
+    error = "Error performing GET http://user:p@SECRET@127.0.0.1:9/?sig=SECRET in 2 ms; see https://host/a@b"
+    assert _line(error) == "Error performing GET http://127.0.0.1:9/ in 2 ms; see https://host/a@b"
+
+
+async def test_a_name_that_is_no_key_is_an_error_and_not_a_place_that_does_not_answer(tmp_path: Path) -> None:
+    place = open_place(f"{tmp_path}/objects", create=True)
+    await place.create("runs/r/a", b"")
+    (tmp_path / "objects" / "runs" / "r" / "b\x1b[31m").write_bytes(b"")
+    with pytest.raises(StoreError, match="has a name that is no key") as refused:
+        await keys(place, "runs/r/")
+    assert not isinstance(refused.value, ObjectStoreError)
+
+
 async def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     place = open_place(f"{tmp_path}/objects", create=True)
     (tmp_path / "objects" / "a").write_bytes(b"a file where a folder belongs")
@@ -144,3 +159,15 @@ async def test_the_self_test_refuses_a_store_that_is_not_create_only(refused: Si
         await require_create_only(refused)
     assert "Use a store with conditional writes" in str(error.value)
     assert refused.objects == {}
+
+
+@pytest.mark.parametrize("link", ["blobs", "blobs/ab"])
+async def test_collection_deletes_no_file_to_which_a_link_leads(tmp_path: Path, link: str) -> None:
+    name = "ab" + "0" * 62
+    (own := tmp_path / "objects" / link).parent.mkdir(parents=True)
+    (other := tmp_path / "elsewhere" / "ab").mkdir(parents=True)
+    (other / name).write_text("thesis")
+    own.symlink_to(other.parent if link == "blobs" else other)
+    with pytest.raises(StoreError, match=r"not deleted, because a link leads there"):
+        await collect_objects(open_place(str(tmp_path / "objects")), dry_run=False, min_age_s=0)
+    assert (other / name).read_text() == "thesis"

@@ -461,8 +461,8 @@ class Trial:
                 raise
 
     async def end(self, *, may_retry: bool) -> TrialResult:
-        """Closes the chain and returns the result."""
-        ending = self.ending
+        """Closes the chain and returns the result, whose texts are redacted as those of the chain are."""
+        ending, clean = self.ending, partial(self.recorder.redactor.value, shapes=False)
         metrics = self.meter.metrics()
         retry = may_retry and ending.broke in RETRYABLE and ending.retryable
         if retry:
@@ -483,10 +483,10 @@ class Trial:
         return TrialResult(
             outcome=outcome,
             score=min(scores) if scores else None,
-            ended=ending.ended,
+            ended=clean(ending.ended),
             stopped=ending.stopped,
             broke=ending.broke,
-            error=ending.error,
+            error=clean(ending.error),
             metrics=metrics,
             retry=retry,
             retry_after_s=ending.retry_after_s,

@@ -36,9 +36,9 @@ from assay.rollout.limits.run_budget import ModelUse
 from assay.rollout.telemetry.observer import RunObserver
 from assay.store.objects.interface import ObjectStore
 
-from .commits import TrialBody, commit_final, keep_cut, new_token
+from .commits import TrialBody, commit_final, keep_cut, new_token, use_of_trial
 from .patient_store import PatientStore
-from .placement import NodeResources, RunDemand, divide_slots, use_of_result
+from .placement import NodeResources, RunDemand, divide_slots
 from .transport import (
     NO_USE,
     AgentLoad,
@@ -457,8 +457,7 @@ class NodeAgent:
         observer = self._observers(lease.run)
         if observer is not None:
             observer.on_upload(outcome.body.chain, started, ending)
-        use = NO_USE if outcome.body.result is None else use_of_result(outcome.body.result)
-        self._report_end(one, token, ending, result, use)
+        self._report_end(one, token, ending, result, use_of_trial(outcome.body))
 
     async def _commit(self, lease: Lease, token: str, outcome: TrialOutcome) -> tuple[Ending, TrialResult | None]:
         run, attempt, body = lease.run, lease.attempt, outcome.body

@@ -24,17 +24,21 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from assay.errors import StoreError
-from assay.records import DIGEST_PREFIX, GENESIS
+from assay.records import DIGEST_PREFIX, GENESIS, ModelCalled
 from assay.rollout.attempt.trial import TrialResult
-from assay.store.chain import link_digests
+from assay.rollout.limits.run_budget import ModelUse, use_of_calls
+from assay.store.chain import decode_raw, link_digests
 from assay.store.objects.interface import ObjectStore
 
 from .objects import create_or_read, cut_key, final_key, list_pages, read_object, run_prefix
+from .placement import use_of_result
 
 MOST_OBJECT_BYTES = 1 << 28
 """Of one trial, compressed."""
 MOST_EVENT_BYTES = 1 << 30
 """Of one trial's events, not compressed."""
+MOST_EVENTS = 1 << 22
+"""Of one trial. Without a bound, 100 kB would hold a gigabyte of empty events, which takes minutes and gigabytes."""
 
 Token = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{32}\Z")]
 Digest = Annotated[str, msgspec.Meta(pattern=r"\A" + DIGEST_PREFIX + r"[0-9a-f]{64}\Z")]
@@ -82,7 +86,9 @@ class CommitResult(msgspec.Struct, frozen=True, gc=False):
 
 _DECODER = msgspec.msgpack.Decoder(TrialRecord)
 _ENCODER = msgspec.msgpack.Encoder()
-_EVENTS = msgspec.msgpack.Decoder(tuple[bytes, ...])
+_EVENTS = msgspec.msgpack.Decoder(Annotated[tuple[bytes, ...], msgspec.Meta(max_length=MOST_EVENTS)])
+_MODEL_CALL = f'"{ModelCalled.__struct_config__.tag}"'.encode()
+"""Is part of each event that records a call; other events are not decoded for them."""
 
 
 def new_token() -> str:
@@ -100,8 +106,9 @@ def pack_trial(
 ) -> TrialBody:
     """Returns the body of a trial from the exact bytes of its events. Raises `StoreError` if they are too many."""
     raw = _ENCODER.encode(events)
-    if len(raw) > MOST_EVENT_BYTES:
-        raise StoreError(f"chain {chain} has {len(raw)} bytes: at most {MOST_EVENT_BYTES} can be committed")
+    for count, most, what in ((len(raw), MOST_EVENT_BYTES, "bytes"), (len(events), MOST_EVENTS, "events")):
+        if count > most:
+            raise StoreError(f"chain {chain} has {count} {what}: at most {most} can be committed")
     packed: bytes = _zstd().compress(raw, asbytes=True)
     return TrialBody(chain, retry, len(events), head, result, len(raw), packed, blobs)
 
@@ -118,12 +125,25 @@ def unpack_unchecked(body: TrialBody) -> tuple[bytes, ...]:
     """As `unpack_events`, for a caller that recomputes the head."""
     try:
         raw = _zstd().decompress(body.events, body.size, asbytes=True) if body.size else b""
-        events = _EVENTS.decode(raw)
+        events: tuple[bytes, ...] = _EVENTS.decode(raw)
     except (OSError, ValueError, msgspec.DecodeError) as exc:
         raise StoreError(f"the events of chain {body.chain} are damaged: {exc}") from exc
     if len(events) != body.length:
         raise StoreError(f"the events of chain {body.chain} do not give its head: {len(events)} of {body.length}")
     return events
+
+
+def use_of_trial(body: TrialBody) -> ModelUse:
+    """Returns the model use of a trial; of an interrupted one by the calls that its events record.
+
+    Raises:
+        StoreError: An interrupted trial's events are damaged.
+    """
+    if body.result is not None:
+        return use_of_result(body.result)
+    calls = [raw for raw in unpack_events(body) if _MODEL_CALL in raw]
+    bodies = [decode_raw(body.chain, index, raw) for index, raw in enumerate(calls)]
+    return use_of_calls([one.call for one in bodies if isinstance(one, ModelCalled)])
 
 
 async def commit_final(

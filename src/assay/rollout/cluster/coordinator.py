@@ -23,9 +23,9 @@ from assay.rollout.progress import Progress
 from assay.rollout.schedule.runner import retry_wait_s
 from assay.store.objects.interface import ObjectStore
 
-from .commits import list_finals, new_token, read_cuts, read_finals
+from .commits import list_finals, new_token, read_cuts, read_finals, use_of_trial
 from .epochs import RoundRecord, publish_round, read_rounds, take_epoch
-from .placement import NodeResources, RunDemand, divide_slots, use_of_result
+from .placement import NodeResources, RunDemand, divide_slots
 from .run_state import ClusterRun, LeaseTimes, RunState
 from .transport import (
     AgentDirectory,
@@ -209,8 +209,7 @@ class Coordinator:
         run = state.run.name
         finals = await read_finals(self._objects, run, state.finals())
         for record in (*finals.values(), *await read_cuts(self._objects, run)):
-            if record.body.result is not None:
-                state.add_use(record.token, use_of_result(record.body.result))
+            state.add_use(record.token, use_of_trial(record.body))
 
     def _go_on(self, state: RunState) -> None:
         """Begins the next round of a run whose round is finished, or ends the run."""

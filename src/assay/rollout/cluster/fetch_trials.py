@@ -1,6 +1,7 @@
 """Copies the trials of a run from the place into a store, where they are an ordinary run.
 
-Finals decide their attempts; retried and interrupted trials are copied beside them, as an ordinary run keeps them.
+Finals decide their attempts; retried and interrupted trials are copied beside them, as an ordinary run keeps them, once
+the attempt is decided.
 Superseded trials stay in the place, under `cut/`: their chains have the names of the finals, and they never count.
 
 Invariant: chains are copied byte for byte and recomputed. Covered: a final that is damaged, of another attempt, task or
@@ -10,6 +11,7 @@ seed, or that states another outcome than its chain; it is refused with its key.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from assay.errors import StoreError
@@ -35,7 +37,8 @@ class FetchResult(NamedTuple):
     finals: int
     """Finals that are in the store now."""
     kept_apart: int
-    """Superseded trials, and others whose chain has the name of a chain in the store: they stay in the place."""
+    """Superseded trials, others whose chain has the name of a chain in the store, and those of attempts that are not
+    decided: they stay in the place."""
 
 
 class PlacedNames(NamedTuple):
@@ -140,7 +143,8 @@ async def _check_final(copy: _Copy, planned: PlannedAttempt, record: TrialRecord
         result = record.body.result
         if found != expected:
             raise StoreError(f"its chain is not a finished trial of {planned.id!r} of this run")
-        if result is None or (result.outcome, result.broke) != (row.outcome, row.broke):
+        stated = None if result is None else (result.outcome, result.score, result.broke)
+        if stated != (row.outcome, row.score, row.broke):
             raise StoreError("its result is not that of its chain")
 
     try:
@@ -153,12 +157,20 @@ async def _check_final(copy: _Copy, planned: PlannedAttempt, record: TrialRecord
 async def _fetch_cuts(
     store: RunStore, objects: ObjectStore, planned: Sequence[PlannedAttempt], names: PlacedNames
 ) -> int:
-    """Copies retried and interrupted trials whose chains' names are free; returns the number of the others."""
+    """Copies retried and interrupted trials whose chains' names are free; returns the number of the others.
+
+    Those of an attempt that is not decided stay in the place: the trial that decides it may have a chain of that name.
+    """
     apart, prefix = 0, f"{run_prefix(names.run)}cut/"
     ours = {object_name(names.of(one).id) for one in planned} if names.prefix else None
+    decided = {object_name(names.prefix + row.attempt): row.attempt for row in store.attempts() if row.final}
     async for page in list_pages(objects, prefix):
         for entry in page:
-            if ours is not None and entry.key[len(prefix) :].partition("/")[0] not in ours:
+            name = entry.key[len(prefix) :].partition("/")[0]
+            if ours is not None and name not in ours:
+                continue
+            if name not in decided:
+                apart += 1
                 continue
             record = await read_record(objects, entry.key, names.run, None, size=entry.size)
             row = store.row(record.body.chain)
@@ -166,15 +178,17 @@ async def _fetch_cuts(
                 apart += 1
             elif row is None:
                 try:
-                    await add_record(store, objects, record, _require_undecided)
+                    await add_record(store, objects, record, partial(_require_cut, decided[name]))
                 except StoreError as exc:
                     raise StoreError(f"{objects}: {entry.key} is refused: {exc}") from exc
     return apart
 
 
-def _require_undecided(row: AttemptRow) -> None:
+def _require_cut(attempt: str, row: AttemptRow) -> None:
     if row.final:
         raise StoreError("its chain decides an attempt")
+    if row.attempt != attempt:
+        raise StoreError(f"its chain is not of {attempt!r}")
 
 
 async def add_record(

@@ -104,8 +104,19 @@ async def serve_node(
         on_open(msgspec.structs.replace(announced, url=url))
 
     with contextlib.closing(listener.socket), raised_thresholds(GC_THRESHOLD):
+        _require_readable(announcement)
         node = _Node(config, open_place(config.place), settings, announcement, leave)
         return await node.serve(token, listener, opened)
+
+
+def _require_readable(announcement: AgentAnnouncement) -> None:
+    """Raises `UserError` for an announcement that commands would refuse to read."""
+    try:
+        msgspec.convert(msgspec.to_builtins(announcement), AgentAnnouncement)
+    except msgspec.ValidationError as exc:
+        raise UserError(
+            f"no command can read this node's announcement ({exc}): check --advertise, --name, --tls-cert"
+        ) from None
 
 
 class _Node:

@@ -27,6 +27,8 @@ from .run_state import ClusterRun
 RAY_TIMES = CoordinatorConfig(poll_s=1.0, answer_s=0.95, misses=20)
 LOCAL_TIMES = CoordinatorConfig(poll_s=0.5, answer_s=0.45, misses=10, unplaced_s=20.0)
 EXTERNAL_TIMES = CoordinatorConfig(poll_s=2.0, answer_s=1.9, misses=15)
+MOST_LOCAL_NODES = 1000
+"""Processes that one command starts; one node does any number of attempts at once."""
 
 
 class PlacedRunOptions(NamedTuple):
@@ -49,8 +51,10 @@ def require_nodes(options: PlacedRunOptions) -> None:
             require_address(options.nodes)
             if options.place is None and options.nodes != "ray:local":
                 raise UserError(f"--nodes {options.nodes} needs --place, which all machines of the cluster can reach")
-        elif options.nodes < 1:
-            raise UserError(f"--nodes {options.nodes}: give a number from 1, `external` or `ray:...`")
+        elif not 1 <= options.nodes <= MOST_LOCAL_NODES:
+            raise UserError(
+                f"--nodes {options.nodes}: give a number from 1 to {MOST_LOCAL_NODES}, `external` or `ray:...`"
+            )
         return
     if options.place is None:
         raise UserError("--nodes external needs --place, which all nodes can reach")

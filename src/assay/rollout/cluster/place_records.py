@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal, Protocol, TypeVar
 import msgspec
 
 from assay.errors import StoreError, UserError
+from assay.store.objects.collect import is_foreign
 from assay.store.objects.interface import ObjectStore
 
 from .commits import Name, Token
@@ -84,6 +85,23 @@ async def publish_run(objects: ObjectStore, record: PublishedRun) -> None:
 async def read_published(objects: ObjectStore, run: str) -> PublishedRun | None:
     """Returns a published run; None if it is absent. Raises `StoreError`."""
     return await _read(objects, f"{run_prefix(run)}run.json", PublishedRun, run)
+
+
+async def require_unused(objects: ObjectStore, run: str) -> None:
+    """Raises `UserError` if a place holds a run of this name, or attempts of one: they would be taken for the new
+    run's."""
+    if await read_published(objects, run) is not None:
+        raise UserError(
+            f"{objects} holds a run {run!r} already: go on with it (`assay resume {run} --place {objects}`, or "
+            f"`assay admit --resume {run}`), or choose another name with --run"
+        )
+    async for page in list_pages(objects, run_prefix(run)):
+        left = next((one.key for one in page if is_foreign(one.key)), None)
+        if left is not None:
+            raise UserError(
+                f"{objects} holds {left} of a run {run!r} whose run.json was removed: choose another name with --run, "
+                "or remove the other objects of that run, too"
+            )
 
 
 async def read_published_name(objects: ObjectStore, segment: str, patience_s: float | None = None) -> str:

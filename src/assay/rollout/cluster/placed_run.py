@@ -33,7 +33,7 @@ from .coordinator import RunEnd
 from .epochs import read_rounds
 from .fetch_trials import fetch_trials
 from .node_session import PlacedRunOptions, PublishedName, open_session, remove_leftovers, require_nodes
-from .place_records import PublishedRun, new_run_id, publish_end, publish_run, read_published
+from .place_records import PublishedRun, new_run_id, publish_end, publish_run, read_published, require_unused
 from .recorded_trial import cluster_run
 from .run_state import ClusterRun, LeaseTimes, RunState
 from .workloads import WORKLOAD
@@ -89,11 +89,7 @@ async def start_placed_run(
     run = cluster_run(prepared.name, prepared.config, prepared.tasks, prepared.agent.name)
     place = await open_run_place(options, settings)
     published = PublishedRun(1, run.name, new_run_id(), str(Path.cwd()), prepared.manifest)
-    if await read_published(place, run.name) is not None:
-        raise UserError(
-            f"{place} holds a run {run.name!r} already: go on with `assay resume {run.name} --place {place}`, or "
-            "choose another name with --run"
-        )
+    await require_unused(place, run.name)
     label = RunPlacement(str(place), published.id, options.nodes)
     manifest = {**prepared.manifest, PLACE: msgspec.to_builtins(label)}
     with RunStore.create(settings.store, run.name, manifest) as store:
@@ -119,7 +115,8 @@ async def resume_placed_run(
         budget: Replaces the budget of the run's configuration.
 
     Raises:
-        UserError: A task or a contract has changed since the run began, or the place holds another run of that name.
+        UserError: A task or a contract has changed since the run began, or the place holds another run of that name, or
+            not this one, which was begun in another place.
         StoreError, EnvironmentFailure, BudgetExceededError: As `start_placed_run`.
     """
     with await _open_store(name, settings, options) as store:
@@ -137,6 +134,8 @@ async def resume_placed_run(
         require_nodes(options)
         place = open_shared(options.place or label.url)
         await list_finals(place, name, PATIENCE_S)
+        if str(place) != label.url and await read_published(place, name) is None:
+            raise UserError(f"{place} holds no run {name!r}, whose attempts are in {label.url}: leave out --place")
         shared = {key: value for key, value in manifest.items() if key not in (PLACE, *ADDED_KEYS)}
         await publish_run(place, PublishedRun(1, name, label.id, str(Path.cwd()), shared))
         run = cluster_run(name, config, tasks, str(manifest["agent"]))

@@ -25,7 +25,7 @@ from .commits import list_finals
 from .fetch_trials import PlacedNames, fetch_trials
 from .node_session import NodeSession, PlacedRunOptions, PublishedName, open_session, remove_leftovers, require_nodes
 from .objects import object_name
-from .place_records import PublishedRun, new_run_id, publish_end, publish_run, read_published
+from .place_records import PublishedRun, new_run_id, publish_end, publish_run, require_unused
 from .placed_run import ADDED_KEYS, PATIENCE_S, RunPlacement, open_run_place, open_shared, resolve_place
 from .recorded_trial import task_requirements
 from .run_state import listed_run
@@ -115,8 +115,7 @@ async def label_manifest(
         return manifest
     require_nodes(options)
     place = open_shared(resolve_place(options.place, settings))
-    if await read_published(place, run) is not None:
-        raise UserError(f"{place} holds a run {run!r} already: choose another name with --run")
+    await require_unused(place, run)
     return {**manifest, PLACE: msgspec.to_builtins(RunPlacement(str(place), new_run_id(), options.nodes))}
 
 

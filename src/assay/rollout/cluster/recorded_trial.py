@@ -20,7 +20,7 @@ from assay.rollout.attempt.site import NO_CHECKS, AttemptSite
 from assay.rollout.attempt.trial import Services, TrialResult, run_trial
 from assay.rollout.config import RunConfig
 from assay.rollout.limits.run_budget import BudgetLimits
-from assay.rollout.plan import PlannedAttempt, attempt_id, attempt_seed, merge_limits
+from assay.rollout.plan import PlannedAttempt, attempt_id, attempt_seed, merge_limits, require_plannable
 from assay.rollout.recording.recorder import Recorder
 from assay.rollout.recording.task_archive import undisturbed_digest
 from assay.rollout.schedule.policies import policy_named
@@ -78,7 +78,9 @@ def task_requirements() -> Callable[[LoadedTask], Requirements]:
 
 
 def cluster_run(name: str, config: RunConfig, tasks: Sequence[LoadedTask], agent: str) -> ClusterRun:
-    """Returns the run of a configuration for a coordinator. Raises `UserError` if it can run on one machine only."""
+    """Returns the run of a configuration for a coordinator. Raises `UserError` if it can run on one machine only, or
+    has too many attempts."""
+    require_plannable(config.total(len(tasks)))
     return ClusterRun(
         name,
         tasks,

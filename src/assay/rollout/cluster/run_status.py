@@ -214,9 +214,12 @@ class StatusReader:
 
 def count_attempts(manifest: Mapping[str, Any]) -> int:
     """Returns how many attempts a published run was given; 0 if its manifest does not say."""
-    if WORKLOAD in manifest:
-        return msgspec.convert(manifest.get("attempts", 0), int)
-    config, tasks = parse_manifest(manifest)
+    try:
+        if WORKLOAD in manifest:
+            return msgspec.convert(manifest.get("attempts", 0), int)
+        config, tasks = parse_manifest(manifest)
+    except (KeyError, msgspec.ValidationError):
+        return 0
     return config.total(len(tasks))
 
 

@@ -125,7 +125,7 @@ def find_workload(published: PublishedRun) -> LoadRun | None:
     if workload is None:
         return None
     known = names("workloads")
-    if workload not in known:
+    if not isinstance(workload, str) or workload not in known:
         raise UserError(f"run {published.run!r} is work of the kind {workload!r}; this node knows {sorted(known)}")
     found: LoadRun = load("workloads", workload)
     return found

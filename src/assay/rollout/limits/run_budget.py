@@ -8,7 +8,7 @@ call under way costs beyond the rest, so a run may exceed the budget by the call
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from assay.errors import BudgetExceededError, StoreError, UserError
+from assay.records import ModelCall
 
 if TYPE_CHECKING:
     from assay.store import AttemptRow, RunStore
@@ -101,11 +102,21 @@ def use_of(store: RunStore) -> ModelUse:
                 costs.append(row.metrics.get(cost) if made else 0.0)
         else:
             trajectory = store.trajectory(row.chain)
-            recorded = (*trajectory.calls, *trajectory.user_calls)
-            calls += len(recorded)
-            costs += [call.cost_usd for call in recorded if call.error is None]
+            use = use_of_calls((*trajectory.calls, *trajectory.user_calls))
+            calls += use.calls
+            costs.append(use.cost_usd)
+    return ModelUse(calls, _sum_known(costs))
+
+
+def use_of_calls(recorded: Sequence[ModelCall]) -> ModelUse:
+    """Returns the model use of calls of a trial that has no summary, because it was interrupted."""
+    return ModelUse(len(recorded), _sum_known([call.cost_usd for call in recorded if call.error is None]))
+
+
+def _sum_known(costs: Sequence[float | None]) -> float | None:
+    """Returns the sum of costs; None if one is unknown."""
     known = [cost for cost in costs if cost is not None]
-    return ModelUse(calls, sum(known) if len(known) == len(costs) else None)
+    return sum(known) if len(known) == len(costs) else None
 
 
 class UseEstimate(NamedTuple):

@@ -2,9 +2,10 @@
 
 Such objects are left by interrupted copies and self-tests, and by erasures. Invariants: the manifests that decide are
 read after the objects are listed, and a publisher relies only on young or listed objects (`publish`), so that nothing
-is deleted that a manifest lists or is about to list. Objects of other kinds (`runs/RUN/finals/...`) are never deleted,
-and a blob stays that one of them refers to. Their format is not known here: the caller hands in what reads it, and
-without that nothing is deleted while some exist.
+is deleted that a manifest lists or is about to list. Only keys that Assay gives are deleted. Objects of other kinds
+(`runs/RUN/finals/...`) are never deleted, and a blob stays that one of them refers to. Their format is not known here:
+the caller hands in what reads it, and without that nothing is deleted while some exist. A run on nodes that begins
+meanwhile ends the collection before anything is deleted. Not covered: one that begins during the deletion.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ ReadReferences = Callable[[ObjectStore, Sequence[ObjectEntry], float], Awaitable
 """Takes the place, its objects below `runs/` that are not of sealed runs, and the time before which objects are old;
 returns the keys to which these refer. Raises `StoreError` if they cannot be known."""
 _SEGMENT = re.compile(r"runs/[^/]+/segments/[0-9a-f]{64}/[^/]+")
+_BLOB = re.compile(r"blobs/[0-9a-f]{2}/[0-9a-f]{64}")
+_SELF_TEST = re.compile(r"self-test/[^/]+/(?:twice|race)")
 
 
 class CollectReport(msgspec.Struct, frozen=True):
@@ -35,7 +38,7 @@ class CollectReport(msgspec.Struct, frozen=True):
     objects: tuple[str, ...]
     bytes_freed: int
     kept: int
-    """Objects that manifests list, that other runs refer to, or that are of other runs."""
+    """Objects that manifests list, that other runs refer to, that are of other runs, or that are not Assay's."""
     young: int
     """Objects that nothing lists, too young to be deleted."""
     dry_run: bool
@@ -67,7 +70,7 @@ async def collect_objects(
     for prefix in (BLOBS_PREFIX, RUNS_PREFIX, SELF_TEST_PREFIX):
         async for page in place.list(prefix):
             stored += len(page)
-            unlisted += [one for one in page if one.key not in listed and not is_foreign(one.key)]
+            unlisted += [one for one in page if one.key not in listed and _is_ours(one.key)]
             foreign += [one for one in page if is_foreign(one.key)]
     if foreign and read_references is None:
         raise StoreError(
@@ -75,6 +78,12 @@ async def collect_objects(
             "Nothing was deleted"
         )
     referred = await read_references(place, foreign, before) if foreign and read_references is not None else ()
+    begun = None if dry_run else await _find_new(place, foreign)
+    if begun is not None:
+        raise StoreError(
+            f"{place}: {begun} was created meanwhile, and the blobs that it needs may be there already: "
+            "repeat this when its run has ended. Nothing was deleted"
+        )
     listed = (await listed_keys(place)).union(referred)
     unlisted = [one for one in unlisted if one.key not in listed]
     old = [one for one in unlisted if one.modified <= before]
@@ -87,6 +96,20 @@ async def collect_objects(
         len(unlisted) - len(old),
         dry_run,
     )
+
+
+async def _find_new(place: ObjectStore, foreign: Sequence[ObjectEntry]) -> str | None:
+    """Returns the key of an object below `runs/` of another kind that is not among these; None without one."""
+    known = {one.key for one in foreign}
+    async for page in place.list(RUNS_PREFIX):
+        for one in page:
+            if is_foreign(one.key) and one.key not in known:
+                return one.key
+    return None
+
+
+def _is_ours(key: str) -> bool:
+    return any(kind.fullmatch(key) for kind in (_BLOB, _SEGMENT, _SELF_TEST))
 
 
 def is_foreign(key: str) -> bool:

@@ -25,7 +25,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from assay.errors import MissingLibraryError, UserError
+from assay.errors import MissingLibraryError, StoreError, UserError
 
 from .interface import ObjectEntry, ObjectStoreError
 
@@ -43,6 +43,7 @@ _T = TypeVar("_T")
 _URL = re.compile(r"([a-z][a-z0-9+.-]*)://(.*)", re.IGNORECASE | re.DOTALL)
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[^/?#@\s]+)*/?")
 _QUERY = re.compile(r"(://[^\s?]*)\?\S+")
+_USER = re.compile(r"(://)[^\s/?#]*@")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 
 
@@ -54,10 +55,13 @@ def is_url(text: str) -> bool:
 class UrlObjectStore:
     """An `ObjectStore` behind obstore. Its text is the URL."""
 
-    def __init__(self, url: str, store: Any, *, open_once: Callable[[], Any] | None = None) -> None:
+    def __init__(
+        self, url: str, store: Any, *, open_once: Callable[[], Any] | None = None, folder: Path | None = None
+    ) -> None:
         """Takes a store that repeats failed requests. A bucket, which lists its keys in order, has `open_once`, too,
-        which opens one that does not repeat them: readers do not need it."""
+        which opens one that does not repeat them: readers do not need it. A folder of objects is given as `folder`."""
         self.url = url
+        self._folder = folder
         self._store = store
         self._open_once = open_once
         self._remote = open_once is not None
@@ -153,7 +157,7 @@ class UrlObjectStore:
 
     async def list(self, prefix: str, *, after: str = "") -> AsyncIterator[Sequence[ObjectEntry]]:
         import obstore
-        from obstore.exceptions import BaseError
+        from obstore.exceptions import BaseError, InvalidPathError
 
         folder = prefix.rpartition("/")[0]
         stream = obstore.list(
@@ -170,6 +174,8 @@ class UrlObjectStore:
                     yield wanted
         except FileNotFoundError:
             return
+        except InvalidPathError as exc:  # no later answer will be another
+            raise StoreError(f"{self}: an object below {folder}/ has a name that is no key: {_line(exc)}") from None
         except (BaseError, OSError) as exc:
             raise self._failed("list", prefix, exc) from None
         if unsorted:
@@ -180,12 +186,20 @@ class UrlObjectStore:
         from obstore.exceptions import BaseError
 
         _require_plain(key)
+        self._require_inside(key)
         try:
             await _settled(obstore.delete_async(self._store, key))
         except FileNotFoundError:
             return
         except (BaseError, OSError) as exc:
             raise self._failed("delete", key, exc) from None
+
+    def _require_inside(self, key: str) -> None:
+        """Raises `StoreError` if a folder on the way to an object is a link: a file elsewhere would be deleted."""
+        if self._folder is not None:
+            parent = key.rpartition("/")[0]
+            if (self._folder / parent).resolve() != self._folder.resolve() / parent:
+                raise StoreError(f"{self}: {key} is not deleted, because a link leads there: remove the link")
 
     def _failed(self, verb: str, key: str, reason: object) -> ObjectStoreError:
         return ObjectStoreError(f"{self}: cannot {verb} {key or 'the objects'}: {_line(reason)}")
@@ -258,7 +272,7 @@ def _open_folder(text: str, stores: Any, *, create: bool) -> UrlObjectStore:
         local = stores.LocalStore(folder)
     except (BaseError, OSError) as exc:
         raise UserError(f"{folder} cannot be used as a folder of objects: {_line(exc)}") from None
-    return UrlObjectStore(f"file://{folder}", local)
+    return UrlObjectStore(f"file://{folder}", local, folder=folder)
 
 
 def _open_bucket(url: str, stores: Any) -> UrlObjectStore:
@@ -287,9 +301,9 @@ def _require_plain(key: str) -> None:
 
 
 def _line(reason: object) -> str:
-    """Returns the first line of an error, without the body of the answer, and without queries of URLs, which may be
-    signed."""
+    """Returns the first line of an error, without the body of the answer, and without users, passwords and queries of
+    URLs, which may be signed."""
     text = str(reason).strip() or type(reason).__name__
     code = _CODE.search(text)
-    line = _QUERY.sub(r"\1", text.splitlines()[0].partition(": <")[0])
+    line = _USER.sub(r"\1", _QUERY.sub(r"\1", text.splitlines()[0].partition(": <")[0]))
     return line if code is None else f"{line} ({code[1]})"
