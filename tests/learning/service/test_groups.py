@@ -13,7 +13,18 @@ from assay.errors import StoreError, UserError
 from assay.learning.row_json import row_as_json, row_from_json
 from assay.learning.rows import TrainingRow
 from assay.learning.service.config import BatchRequest
-from assay.learning.service.groups import Group, GroupFile, GroupPage, read_between, read_groups, read_page
+from assay.learning.service.groups import (
+    Group,
+    GroupAttempt,
+    GroupFile,
+    GroupPage,
+    count_groups,
+    count_versions,
+    read_between,
+    read_groups,
+    read_page,
+)
+from assay.learning.service.ledger import Ledger
 from assay.learning.service.policies import STALE, UNKNOWN_VERSION, Handover, PolicyBook, PolicyVersion
 from tests.learning.credit.rows import row as make_row
 
@@ -120,6 +131,56 @@ def test_a_damaged_policy_is_named(tmp_path: Path) -> None:
         PolicyBook(tmp_path)
 
 
+@pytest.mark.parametrize("content", [b"", b"{", b'{"name": "\xff"}', b"[]"])
+def test_a_damaged_file_is_named_and_not_a_traceback(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "actor.json").write_bytes(content)
+    for opened in (PolicyBook, Ledger):
+        with pytest.raises(StoreError, match=r"actor\.json is not a (policy|batch) of this version"):
+            opened(tmp_path)
+
+
+def test_a_copy_of_a_file_does_not_replace_it(tmp_path: Path) -> None:
+    ledger, book = Ledger(tmp_path / "service"), PolicyBook(tmp_path / "policies")
+    ledger.add(a_request())
+    book.add("actor", PolicyVersion(0, "a"))
+    for folder, name in ((tmp_path / "service", "b"), (tmp_path / "policies", "actor")):
+        (folder / f"{name}_old.json").write_bytes((folder / f"{name}.json").read_bytes())
+        with pytest.raises(StoreError, match=rf"{name}_old\.json holds '{name}'.* move it away"):
+            (Ledger if name == "b" else PolicyBook)(folder)
+
+
+def test_a_group_that_stands_there_twice_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "groups"
+    write(path, "t0", "t1")
+    path.write_bytes(path.read_bytes() * 2)
+    with pytest.raises(StoreError, match="has the group of t0 twice"):
+        GroupFile(path)
+
+
+def test_groups_of_a_batch_that_is_done_are_as_many_bytes_as_they_were(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    batch, _ = ledger.add(a_request())
+    write(ledger.groups_path(batch), "t0", "t1")
+    whole = ledger.groups_path(batch).read_bytes()
+    done = msgspec.structs.replace(batch, state="done", groups_size=count_groups(ledger.groups_path(batch)).groups_size)
+    ledger.require_whole_groups(done)
+    for damaged in (whole[: len(whole) // 2], whole * 2, b""):
+        ledger.groups_path(batch).write_bytes(damaged)
+        ledger.require_whole_groups(batch)
+        with pytest.raises(StoreError, match=f"had {len(whole)} when the batch was done"):
+            ledger.require_whole_groups(done)
+
+
+def test_a_batch_whose_attempts_all_broke_does_not_blame_the_policy(tmp_path: Path) -> None:
+    path = tmp_path / "groups"
+    broken = tuple(GroupAttempt(f"t@{n}", "c", broke="provider") for n in range(2))
+    file = GroupFile(path)
+    file.append(msgspec.structs.replace(a_group("t"), attempts=broken, row_count=0, rows=msgspec.Raw(b"[]")))
+    file.close()
+    with pytest.raises(UserError, match=r"all 2 were broken off \(2 by the provider\)"):
+        count_groups(path)
+
+
 @pytest.mark.parametrize(
     ("step", "most_lag", "admitted"),
     [(3, 0, True), (4, 0, False), (5, 2, True), (6, 2, False), (99, None, True)],
@@ -156,6 +217,16 @@ def test_groups_are_judged_by_their_oldest_token(
         book.add("actor", PolicyVersion(step, f"s{step}"))
     assert book.judge(a_request(step=2, most_lag=1), versions) == decision
     assert book.judge(a_request(step=2), versions).dropped is None
+
+
+def test_a_version_that_was_named_without_positions_counts_as_the_oldest_token(tmp_path: Path) -> None:
+    row = msgspec.structs.replace(make_row("c"), weight_versions=("s1", "s0"))
+    versions = count_versions([msgspec.structs.replace(row, versions=np.where(row.loss_mask, 0, -1).astype(np.int16))])
+    assert (versions["s0"], versions["s1"] > 0) == (0, True)
+    book = PolicyBook(tmp_path)
+    for step in range(2):
+        book.add("actor", PolicyVersion(step, f"s{step}"))
+    assert book.judge(a_request(step=1, most_lag=0), versions) == Handover(1, STALE)
 
 
 def test_weights_that_did_not_move_are_as_new_as_their_last_step(tmp_path: Path) -> None:

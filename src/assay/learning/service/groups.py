@@ -53,7 +53,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     task: str
     attempts: tuple[GroupAttempt, ...]
     versions: dict[str, int]
-    """Trained tokens by the version of their weights."""
+    """Trained tokens by the version of their weights; 0 for a version that a server named without saying for which."""
     unknown: int = 0
     """Trained tokens of no known version."""
     left_out: dict[str, int] = {}
@@ -149,10 +149,12 @@ class GroupBuilder:
 
 
 def count_versions(rows: Sequence[TrainingRow]) -> Counter[str | None]:
-    """Returns the trained tokens by version; None if not known."""
+    """Returns the trained tokens by version; None if not known. A version that was named for a row and for none of its
+    tokens has 0: any of them may be of it."""
     found: Counter[str | None] = Counter()
     for row in rows:
         names = (*row.weight_versions, None)
+        found.update(dict.fromkeys(row.unplaced_versions, 0))
         for turn in row.turns:
             if turn.trained:
                 found.update(names[number] for number in row.versions[turn.start : turn.end])
@@ -171,10 +173,16 @@ class GroupFile:
             self._file.truncate(end_of_last_line(self._file))
             self._file.seek(0)
         try:
-            self.tasks.update(stored.group.task for stored in _read_groups(self._file, path))
+            for stored in _read_groups(self._file, path):
+                self._add(stored.group.task)
         except StoreError:
             self.close()
             raise
+
+    def _add(self, task: str) -> None:
+        if task in self.tasks:
+            raise StoreError(f"{self._path} has the group of {task} twice")
+        self.tasks.add(task)
 
     def append(self, group: Group) -> None:
         """Appends a group durably; one that is there already is left as it is. Raises `StoreError`."""
@@ -268,6 +276,8 @@ class BatchTotals(NamedTuple):
     left_out: dict[str, int]
     versions: dict[str, int]
     """Trained tokens by version; `unknown` for those of no known one."""
+    groups_size: int
+    """Bytes of the groups."""
 
 
 def count_groups(path: Path) -> BatchTotals:
@@ -278,18 +288,26 @@ def count_groups(path: Path) -> BatchTotals:
         StoreError: The file is damaged.
     """
     left_out, versions = Counter[str](), Counter[str]()
-    rows = groups = 0
+    broke = Counter[str]()
+    rows = groups = size = attempts = 0
     for stored in read_groups(path, 0):
-        group = stored.group
-        groups, rows = groups + 1, rows + group.row_count
+        group, size = stored.group, stored.next
+        groups, rows, attempts = groups + 1, rows + group.row_count, attempts + len(group.attempts)
+        broke.update(one.broke for one in group.attempts if one.broke is not None)
         left_out.update(group.left_out)
         versions.update(group.versions)
         versions.update({"unknown": group.unknown} if group.unknown else {})
     if not rows and any(what.startswith("secret: ") for what in left_out):
         reasons = "; ".join(f"{what} ({count})" for what, count in left_out.items())
         raise UserError(f"no attempt of the batch gives a row: {reasons}")
+    if not rows and broke.total() == attempts:
+        reasons = ", ".join(f"{count} by the {name}" for name, count in broke.items())
+        raise UserError(
+            f"no attempt of the batch gives a row: all {attempts} were broken off ({reasons}), and say nothing of the "
+            "policy; the errors are in its run"
+        )
     if not rows:
         raise UserError(
             "no attempt of the batch gives a row: its policy gave no token ids (serve it with vllm:, sglang: or local:)"
         )
-    return BatchTotals(groups, rows, dict(left_out), dict(versions))
+    return BatchTotals(groups, rows, dict(left_out), dict(versions), size)
