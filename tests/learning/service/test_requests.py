@@ -319,6 +319,21 @@ async def _send(port: int, request: bytes) -> asyncio.StreamWriter:
     return writer
 
 
+async def test_a_batch_whose_policy_is_not_served_any_more_waits_for_it(tmp_path: Path) -> None:
+    ledger, policies = Ledger(tmp_path / "service"), PolicyBook(tmp_path / "service" / "policies")
+    batch, _ = ledger.add(msgspec.convert(ASKED, BatchRequest))
+    ledger.save(msgspec.structs.replace(batch, state="running"))
+    other = msgspec.structs.replace(CONFIG, policies={"other": "local:/weights"})
+    worker = BatchWorker(other, Settings(tmp_path, tmp_path), ledger, policies)
+    working = asyncio.create_task(worker.run())
+    await asyncio.sleep(0.2)
+    working.cancel()
+    await asyncio.wait({working})
+    status = await RolloutApp(other, ledger, policies, worker, TOKEN)._status(batch, {})
+    assert msgspec.json.decode(status.body)["state"] == "running"
+    assert "policy 'actor' is not served now" in msgspec.json.decode(status.body)["error"]
+
+
 def test_limits_of_the_service_hold(tmp_path: Path) -> None:
     asked = msgspec.convert(ASKED | {"limits": {"turns": 100_000, "wall_s": 5}}, BatchRequest)
     limits = run_config(CONFIG, asked, "r").limits

@@ -341,6 +341,11 @@ class RolloutApp:
             fields |= {"attempts": tally.total, "ended": tally.done, "outcomes": tally.outcomes}
         if batch.error is not None:
             fields["error"] = batch.error
+        elif not batch.is_over and not self._worker.is_served(batch):
+            fields["error"] = (
+                f"policy {batch.request.policy.name!r} is not served now: the batch goes on once the service is "
+                "started with it"
+            )
         if batch.state == "done":
             fields |= {
                 "groups": batch.groups,

@@ -89,7 +89,7 @@ class BatchWorker:
         running = [self._ledger.find(name) for name in self._tasks]
         is_taken = any(batch is not None and batch.request.step is None for batch in running)
         for batch in self._ledger.all():
-            if batch.is_over or batch.request.id in self._tasks:
+            if batch.is_over or batch.request.id in self._tasks or not self.is_served(batch):
                 continue
             if batch.request.step is not None:
                 if self._policies.admits(batch.request):
@@ -133,6 +133,10 @@ class BatchWorker:
     def is_running(self, batch: LedgerBatch) -> bool:
         """Returns whether a batch is running."""
         return batch.request.id in self._tasks
+
+    def is_served(self, batch: LedgerBatch) -> bool:
+        """Returns whether the service has the policy of a batch; it may have been started without it."""
+        return batch.request.policy.name in self._config.policies
 
     async def _notify(self) -> None:
         async with self._changed:
