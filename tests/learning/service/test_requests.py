@@ -334,6 +334,28 @@ async def test_a_batch_whose_policy_is_not_served_any_more_waits_for_it(tmp_path
     assert "policy 'actor' is not served now" in msgspec.json.decode(status.body)["error"]
 
 
+@pytest.mark.parametrize(
+    ("cause", "state"), [(OSError(28, "No space left"), "running"), (ValueError("damaged"), "failed"), (None, "failed")]
+)
+async def test_a_disk_that_is_full_ends_the_service_and_not_the_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cause: Exception | None, state: str
+) -> None:
+    ledger, policies = Ledger(tmp_path / "service"), PolicyBook(tmp_path / "service" / "policies")
+    ledger.add(msgspec.convert(ASKED, BatchRequest))
+    worker = BatchWorker(CONFIG, Settings(tmp_path, tmp_path), ledger, policies)
+
+    async def attempt(*_: object) -> None:
+        raise StoreError("writing") from cause
+
+    monkeypatch.setattr(worker, "_attempt", attempt)
+    working = asyncio.create_task(worker.run())
+    await asyncio.wait({working}, timeout=0.5)
+    assert working.done() == (state == "running")
+    working.cancel()
+    await asyncio.wait({working})
+    assert Ledger(tmp_path / "service").all()[0].state == state
+
+
 def test_limits_of_the_service_hold(tmp_path: Path) -> None:
     asked = msgspec.convert(ASKED | {"limits": {"turns": 100_000, "wall_s": 5}}, BatchRequest)
     limits = run_config(CONFIG, asked, "r").limits

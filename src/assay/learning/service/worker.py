@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from assay.errors import AssayError, EnvironmentFailure, UserError, boundary, innermost_exception
+from assay.errors import AssayError, EnvironmentFailure, StoreError, UserError, boundary, innermost_exception
 from assay.http.metrics import MetricsRegistry
 from assay.learning.credit.compose import whole_batch_methods
 from assay.learning.reading import RunReader
@@ -149,6 +150,8 @@ class BatchWorker:
             with boundary(EnvironmentFailure, f"batch {batch.request.id}"):
                 fields = await self._execute(batch, tally)
         except AssayError as exc:
+            if isinstance(exc, StoreError) and isinstance(exc.__cause__, OSError | sqlite3.OperationalError):
+                raise  # a disk that cannot be written to ends the service, and the batch goes on at its next start
             # Bad input is explained by its message alone.
             _log.warning("batch %s failed: %s", batch.request.id, exc, exc_info=not isinstance(exc, UserError))
             fields = {"state": "failed", "error": str(exc)[:MAX_ERROR_CHARS]}
@@ -171,7 +174,8 @@ class BatchWorker:
                     tally.whole.put_nowait(None)
                     await streaming
             except ExceptionGroup as failed:
-                raise innermost_exception(failed) from None
+                inner = innermost_exception(failed)
+                raise inner from inner.__cause__
             await writer.call(writer.write_rest)
         finally:
             await asyncio.to_thread(writer.close)
