@@ -20,12 +20,15 @@ from assay.learning.service.groups import (
     GroupPage,
     count_groups,
     count_versions,
+    make_attempt,
     read_between,
     read_groups,
     read_page,
 )
 from assay.learning.service.ledger import Ledger
 from assay.learning.service.policies import STALE, UNKNOWN_VERSION, Handover, PolicyBook, PolicyVersion
+from assay.records import VerdictStatus
+from assay.store import AttemptRow
 from tests.learning.credit.rows import row as make_row
 
 pytestmark = pytest.mark.quick
@@ -169,6 +172,35 @@ def test_groups_of_a_batch_that_is_done_are_as_many_bytes_as_they_were(tmp_path:
         ledger.require_whole_groups(batch)
         with pytest.raises(StoreError, match=f"had {len(whole)} when the batch was done"):
             ledger.require_whole_groups(done)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "integrity", "broke", "reward"),
+    [
+        ("pass", None, None, 1.0),
+        ("pass", "pass", None, 1.0),
+        ("pass", "fail", None, 0.0),
+        ("pass", "unknown", None, None),
+        ("pass", "error", None, None),
+        ("fail", "unknown", None, 0.0),
+        ("fail", None, "agent", 0.0),
+        ("fail", None, "provider", None),
+        ("pass", "pass", "environment", None),
+        ("unknown", "pass", None, None),
+        (None, None, None, None),
+    ],
+)
+def test_rewards_are_those_of_honest_attempts_that_were_judged(
+    outcome: VerdictStatus | None, integrity: VerdictStatus | None, broke: str | None, reward: float | None
+) -> None:
+    row = AttemptRow(
+        run="r", chain="t@0.0", attempt="t@0", task="t", task_digest="d", agent="loop", model=None, seed=0, number=0,
+        retry=0, isolation=None, started=None, finished=None, ended=None, stopped=None, broke=broke, error=None,
+        outcome=outcome, score=None, retried=False, interrupted=False, steps=0, metrics={}, head="h", length=1,
+        integrity=integrity,
+    )  # fmt: skip
+    made = make_attempt(row)
+    assert (made.reward, made.outcome, made.integrity) == (reward, outcome, integrity)
 
 
 def test_a_batch_whose_attempts_all_broke_does_not_blame_the_policy(tmp_path: Path) -> None:

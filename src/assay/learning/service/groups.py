@@ -19,9 +19,10 @@ from assay.learning.credit.batch import assign_credit
 from assay.learning.reading import RunReader
 from assay.learning.row_json import row_as_json
 from assay.learning.rows import ROLES, TrainingRow
-from assay.records import VerdictStatus
+from assay.records import Trajectory, VerdictStatus
 from assay.store import AttemptRow
 from assay.store.chained_file import end_of_last_line
+from assay.verdicts import current_verdicts_of, trust_of
 
 from .ledger import LedgerBatch
 
@@ -39,7 +40,11 @@ class GroupAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
     outcome: VerdictStatus | None = None
     score: float | None = None
     reward: float | None = None
-    """1 for a pass, 0 for a fail, null for what was not judged."""
+    """1 for a pass, 0 for a fail and for a pass whose integrity failed, null for what was not judged or was broken by
+    another than the agent, and for a pass that is doubted for another reason."""
+    integrity: VerdictStatus | None = None
+    doubt: str | None = None
+    """Reason to doubt a pass, as in its rows."""
     stopped: str | None = None
     broke: str | None = None
     finished: float | None = None
@@ -76,14 +81,25 @@ class StoredGroup(NamedTuple):
     next: int
 
 
-def make_attempt(row: AttemptRow) -> GroupAttempt:
-    """Returns the facts of an attempt by its deciding trial."""
-    reward = {"pass": 1.0, "fail": 0.0}.get(row.outcome or "")
-    return GroupAttempt(row.attempt, row.chain, row.outcome, row.score, reward, row.stopped, row.broke, row.finished)
+def make_attempt(row: AttemptRow, trajectory: Trajectory | None = None) -> GroupAttempt:
+    """Returns the facts of an attempt by its deciding trial, with later verdicts if its trajectory is given."""
+    outcome, integrity, doubt = row.outcome, row.integrity, None
+    if trajectory is not None:
+        current = current_verdicts_of(trajectory)
+        outcome, integrity, doubt = current.outcome, current.integrity, trust_of(trajectory).doubt
+    reward = {"pass": 1.0, "fail": 0.0}.get(outcome or "")
+    if row.broke not in (None, "agent"):
+        reward = None
+    elif outcome == "pass" and (integrity not in (None, "pass") or doubt is not None):
+        reward = 0.0 if integrity == "fail" else None
+    return GroupAttempt(
+        row.attempt, row.chain, outcome, row.score, reward, integrity, doubt, row.stopped, row.broke, row.finished
+    )
 
 
 class _TaskRows(NamedTuple):
     attempts: list[AttemptRow]
+    facts: tuple[GroupAttempt, ...]
     rows: list[TrainingRow]
 
 
@@ -103,18 +119,23 @@ class GroupBuilder:
             StoreError: The record of an attempt is damaged.
         """
         read = self._read(task)
-        return self._group(task, read.attempts, self._assign_credit(read.rows))
+        return self._group(task, read, self._assign_credit(read.rows))
 
     def build_all(self, tasks: Sequence[str]) -> list[Group]:
         """Returns the groups of tasks, with credit over all of them together. Raises as `build`."""
         read = {task: self._read(task) for task in tasks}
         credited = iter(self._assign_credit([row for one in read.values() for row in one.rows]))
-        return [self._group(task, one.attempts, [next(credited) for _ in one.rows]) for task, one in read.items()]
+        return [self._group(task, one, [next(credited) for _ in one.rows]) for task, one in read.items()]
 
     def _read(self, task: str) -> _TaskRows:
         attempts = self._reader.attempt_rows(task)
-        trajectories = self._reader.attempt_trajectories(attempts)
-        return _TaskRows(attempts, [row for one in trajectories for row in self._reader.rows(one)])
+        rows: list[TrainingRow] = []
+        facts = {one.chain: make_attempt(one) for one in attempts}
+        by_chain = {one.chain: one for one in attempts}
+        for trajectory in self._reader.attempt_trajectories(attempts):
+            facts[trajectory.chain] = make_attempt(by_chain[trajectory.chain], trajectory)
+            rows += self._reader.rows(trajectory)
+        return _TaskRows(attempts, tuple(facts.values()), rows)
 
     def _assign_credit(self, rows: list[TrainingRow]) -> list[TrainingRow]:
         config = self._batch.request.credit
@@ -127,13 +148,14 @@ class GroupBuilder:
         self._left_out.update({f"credit: {why}": number for why, number in credited.credit.reasons.items()})
         return credited.rows
 
-    def _group(self, task: str, attempts: Sequence[AttemptRow], rows: Sequence[TrainingRow]) -> Group:
+    def _group(self, task: str, read: _TaskRows, rows: Sequence[TrainingRow]) -> Group:
+        attempts = read.attempts
         left_out, self._left_out = dict(self._left_out), Counter()
         versions = count_versions(rows)
         return Group(
             id=f"{self._batch.request.id}:{attempts[0].task_digest.removeprefix('blake3:')[:16]}" if attempts else task,
             task=task,
-            attempts=tuple(map(make_attempt, attempts)),
+            attempts=read.facts,
             unknown=versions.pop(None, 0),
             versions={name: count for name, count in versions.items() if name is not None},
             left_out=left_out,
