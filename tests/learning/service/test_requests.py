@@ -22,6 +22,7 @@ from assay.learning.service.policies import PolicyBook
 from assay.learning.service.serve import serve_rollouts
 from assay.learning.service.service_config import RolloutServiceConfig
 from assay.learning.service.worker import BatchWorker
+from assay.records import Limits
 from assay.settings import Settings
 from assay.store import RunStore
 from tests.metrics_text import parse_metrics
@@ -243,6 +244,9 @@ def test_a_service_that_could_do_nothing_is_refused() -> None:
         ({"policies": {"a": "nowhere"}}, "--policy a='nowhere': no such kind of model"),
         ({"families": ("gird",)}, "did you mean grid"),
         ({"agents": ("lop",)}, "did you mean loop"),
+        ({"limits": Limits(wall_s=-1)}, "the limit wall_s is -1"),
+        ({"families": ("grid,size",)}, "not of the form key=value"),
+        ({"families": ("grid", "grid,size=3")}, "--family grid is listed twice"),
     ],
 )
 def test_unknown_names_of_the_service_are_refused_at_its_start(fields: dict[str, Any], said: str) -> None:

@@ -159,6 +159,20 @@ async def test_a_hook_that_fails_stores_no_version(tmp_path: Path, command: str)
     assert PolicyBook(tmp_path / "policies").find("actor").newest is None
 
 
+async def test_a_hook_ends_with_its_command_and_not_with_what_that_leaves_running(tmp_path: Path) -> None:
+    async with asyncio.timeout(10):
+        with pytest.raises(UserError, match="no_script"):  # the engine is asked afterwards
+            await engines(tmp_path, "/bin/sh -c 'sleep 20 & exit 0'").post("actor", PolicyVersion(0, "v1"))
+
+
+async def test_the_last_errors_of_a_hook_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    command = "/bin/sh -c 'head -c 9000000 /dev/zero >&2; echo engine is down >&2; exit 3'"
+    with pytest.raises(ProviderError, match="exited with code 3"):
+        await engines(tmp_path, command).post("actor", PolicyVersion(0, "v1"))
+    assert "engine is down" in caplog.text
+    assert len(caplog.text) < 12_000
+
+
 async def test_a_policy_of_one_version_takes_no_other(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="same weights in all versions"):
         await engines(tmp_path, "true").post("fixed", PolicyVersion(0, "v1"))

@@ -18,7 +18,7 @@ from assay.gateway.backends import require_model_form
 from assay.learning.credit.compose import CreditConfig, require_usable, whole_batch_methods
 from assay.plugins import load
 from assay.records import Limits
-from assay.rollout.config import RunConfig
+from assay.rollout.config import RunConfig, require_possible_limits
 from assay.rollout.plan import merge_limits
 from assay.tasks.family_folder import first_unplain
 from assay.tasks.sources import with_listed_options
@@ -124,11 +124,15 @@ def require_policies(config: RolloutServiceConfig) -> None:
             require_model_form(model)
         except UserError as exc:
             raise UserError(f"--policy {name}={exc}") from None
+    require_possible_limits(config.limits)
     for agent in config.agents:
         load("agents", agent)
-    for family in config.families:
-        load("tasks", family.partition(",")[0])
-        with_listed_options(f"family:{family.partition(',')[0]}", family)
+    families = [family.partition(",")[0] for family in config.families]
+    for name, family in zip(families, config.families, strict=True):
+        load("tasks", name)
+        with_listed_options(f"family:{name}", family)
+        if families.count(name) > 1:
+            raise UserError(f"--family {name} is listed twice: which of its options hold is not clear")
     missing = [folder for folder in config.task_folders if not Path(folder).is_dir()]
     if missing:
         raise UserError(f"folder {missing[0]} does not exist: correct --task-folder")

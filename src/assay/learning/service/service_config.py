@@ -40,7 +40,7 @@ class RolloutServiceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     """Private key (PEM) of the certificate."""
     token_file: str | None = None
     """File with the token, created with mode 0600 if missing. Default: `service/token` in the store."""
-    concurrency: int = 16
+    concurrency: Count = 16
     """Maximum concurrent attempts, over all batches."""
     waiting: Count = 64
     """Maximum unfinished batches; further requests are refused."""
