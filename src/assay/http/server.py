@@ -44,6 +44,7 @@ SHUTDOWN_S = 1.0
 SWEEP_S = 0.25
 """Interval in seconds of the timeout sweep, and the error of all timeouts here."""
 _OVERLOADED = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+_STOPPING = Response(503, b'{"error":{"message":"the server is stopping"}}', {"Retry-After": "1"})
 _MALFORMED = b"invalid HTTP request"
 
 
@@ -374,6 +375,9 @@ class _Connection(BufferedConnection):
     async def _answer(self, call: RequestHandler, reply: ResponseWriter) -> None:
         try:
             await call.answer(reply)
+        except asyncio.CancelledError:  # the server stops: the client may ask again
+            reply.send(_STOPPING)
+            raise
         except Exception:
             _log.exception("a request could not be answered")
         finally:

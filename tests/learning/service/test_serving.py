@@ -244,3 +244,35 @@ def test_a_recipe_that_cannot_use_a_service_is_refused(change: dict[str, Any], s
     msgspec.convert(RECIPE, ImproveRecipe)
     with pytest.raises((UserError, msgspec.ValidationError), match=said):
         msgspec.convert(RECIPE | change, ImproveRecipe)
+
+
+async def test_a_trainer_that_waits_while_the_service_is_restarted_is_answered_by_the_next(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    async with served(tmp_path, port=port) as (url, token):
+        client = ServiceClient(url, token, None, 20.0)
+        body = {"id": "b", "policy": {"name": "actor"}, "tasks": ["family:grid"], "step": 1, "most_lag": 0}
+        await client.post("batches", body=body)
+        waiting = asyncio.create_task(client.get("batches", "b", "groups", wait=3))
+        await asyncio.sleep(0.5)
+    async with served(tmp_path, port=port):
+        assert (await waiting)["state"] == "waiting"
+
+
+async def test_an_answer_that_is_not_text_is_an_error_of_the_service(tmp_path: Path) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(body=b'{"x": "\xff"}', content_type="application/json")
+
+    (tmp_path / "token").write_text("a-token-of-some-length")
+    application = web.Application()
+    application.router.add_get("/v1/batches", answer)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        client = ServiceClient(f"http://127.0.0.1:{runner.addresses[0][1]}", tmp_path / "token", None, 1.0)
+        with pytest.raises(ProviderError, match="invalid answer"):
+            await client.get("batches")
+    finally:
+        await runner.cleanup()
