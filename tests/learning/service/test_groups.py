@@ -27,6 +27,7 @@ from assay.learning.service.groups import (
 )
 from assay.learning.service.ledger import Ledger
 from assay.learning.service.policies import STALE, UNKNOWN_VERSION, Handover, PolicyBook, PolicyVersion
+from assay.learning.service.service_state import ServiceReader
 from assay.records import VerdictStatus
 from assay.store import AttemptRow
 from tests.learning.credit.rows import row as make_row
@@ -140,6 +141,24 @@ def test_a_damaged_file_is_named_and_not_a_traceback(tmp_path: Path, content: by
     for opened in (PolicyBook, Ledger):
         with pytest.raises(StoreError, match=r"actor\.json is not a (policy|batch) of this version"):
             opened(tmp_path)
+
+
+def test_a_cursor_that_was_edited_below_zero_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "service" / "b.json"
+    Ledger(path.parent).add(a_request())
+    path.write_bytes(path.read_bytes()[:-1] + b',"acknowledged":-5}')
+    PolicyBook(path.parent / "policies")
+    with pytest.raises(StoreError, match=r"b\.json is not a batch of this version"):
+        ServiceReader(tmp_path).read()
+
+
+@pytest.mark.parametrize(("most_lag", "begins_at"), [(None, 0), (0, 7), (2, 5), (9, 0)])
+def test_the_state_names_the_step_at_which_a_batch_begins(tmp_path: Path, most_lag: int | None, begins_at: int) -> None:
+    Ledger(tmp_path / "service").add(a_request(step=7, most_lag=most_lag))
+    PolicyBook(tmp_path / "service" / "policies")
+    state = ServiceReader(tmp_path).read()
+    assert state is not None
+    assert state.batches[0].begins_at == begins_at
 
 
 def test_a_copy_of_a_file_does_not_replace_it(tmp_path: Path) -> None:

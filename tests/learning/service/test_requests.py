@@ -21,7 +21,7 @@ from assay.learning.service.ledger import Ledger
 from assay.learning.service.policies import PolicyBook
 from assay.learning.service.serve import serve_rollouts
 from assay.learning.service.service_config import RolloutServiceConfig
-from assay.learning.service.worker import BatchWorker
+from assay.learning.service.worker import BatchWorker, GroupTally
 from assay.records import Limits
 from assay.settings import Settings
 from assay.store import RunStore
@@ -358,6 +358,19 @@ async def test_a_disk_that_is_full_ends_the_service_and_not_the_batch(
     working.cancel()
     await asyncio.wait({working})
     assert Ledger(tmp_path / "service").all()[0].state == state
+
+
+async def test_a_cursor_that_is_acknowledged_as_a_batch_begins_again_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, policies = Ledger(tmp_path / "service"), PolicyBook(tmp_path / "service" / "policies")
+    batch, _ = ledger.add(msgspec.convert(ASKED, BatchRequest))
+    worker = BatchWorker(CONFIG, Settings(tmp_path, tmp_path), ledger, policies)
+    monkeypatch.setattr(worker, "_execute", lambda *_: asyncio.sleep(0, {"state": "done"}))
+    work = worker._work(batch, GroupTally(batch.request))
+    ledger.save(msgspec.structs.replace(batch, acknowledged=7))
+    await work
+    assert Ledger(tmp_path / "service").all()[0].acknowledged == 7
 
 
 def test_limits_of_the_service_hold(tmp_path: Path) -> None:

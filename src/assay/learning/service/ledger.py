@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -35,7 +35,7 @@ class LedgerBatch(msgspec.Struct, frozen=True, omit_defaults=True):
     """Number of groups; None until done."""
     groups_size: int | None = None
     """Bytes of the file of groups; None until done."""
-    acknowledged: int = 0
+    acknowledged: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Cursor up to which the client has acknowledged its groups."""
     lags: dict[str, int] = {}
     """Acknowledged groups by the age of their oldest trained token in updates; `unknown` if not known."""
