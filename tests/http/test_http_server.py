@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+import shutil
 import socket
+import ssl
+import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +18,7 @@ import pytest
 from assay.http.messages import RequestHead, Response
 from assay.http.response_writer import ResponseWriter
 from assay.http.server import HttpServer, ServerLimits
+from assay.http.tls import client_tls, server_tls
 
 pytestmark = pytest.mark.quick
 BOUNDS = ServerLimits(header_s=5.0, body_s=5.0, connections=20)
@@ -349,3 +354,42 @@ async def test_who_reads_no_answer_gets_no_further_one_made(last: bytes) -> None
         writer.close()
     assert (made, found > 80_000_000) == (10, True)
     assert (b"HTTP/1.1 40" in tail) == bool(last)
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> ssl.SSLContext:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is not installed")
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    kind = ("-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=server")
+    subprocess.run([openssl, "req", *kind, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    found = server_tls(certificate, key, "test", "0.0.0.0")
+    assert found is not None
+    return found
+
+
+async def test_clients_that_begin_no_tls_handshake_shut_nobody_out(tls: ssl.SSLContext, tmp_path: Path) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    async with HttpServer(App(), BOUNDS) as server, AsyncExitStack() as silent:
+        await server.listen(listener, tls)
+        port = listener.getsockname()[1]
+        for _ in range(3 * BOUNDS.connections):
+            silent.callback((await asyncio.open_connection("127.0.0.1", port))[1].close)
+            assert len(server.handshakes) + len(server.connections) <= BOUNDS.connections
+        context = client_tls((tmp_path / "cert.pem").read_text())
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="server")
+        writer.write(b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n")
+        assert (await asyncio.wait_for(reader.read(), 5)).startswith(b"HTTP/1.1 404")
+        writer.close()
+        assert not [one for one in server.handshakes if one in server.connections]
+
+
+async def test_a_tls_handshake_has_the_time_of_a_header_section(tls: ssl.SSLContext) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    async with HttpServer(App(), BOUNDS._replace(header_s=0.3)) as server:
+        await server.listen(listener, tls)
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.getsockname()[1])
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+        writer.close()
+        assert not server.handshakes

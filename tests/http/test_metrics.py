@@ -75,6 +75,14 @@ def test_the_number_of_series_is_bounded_and_nothing_is_lost() -> None:
     assert found["b_count", (("name", "other"),)] == 9 * MOST_SERIES + 1
 
 
+def test_what_is_read_beyond_the_bound_is_summed_and_not_overwritten() -> None:
+    registry = MetricsRegistry()
+    registry.read("a", "A.", lambda: {(f"n{number}",): 2 for number in range(10 * MOST_SERIES)}, ("name",))
+    for _ in range(2):
+        counts = parsed(registry)
+        assert (len(counts), sum(counts.values())) == (MOST_SERIES, 20 * MOST_SERIES)
+
+
 def test_a_metric_is_declared_once() -> None:
     registry = MetricsRegistry()
     assert registry.counter("a_total", "A.") is registry.counter("a_total", "A.")

@@ -116,6 +116,8 @@ class LoopAgent:
 
     name = "loop"
     needs_model = True
+    host_options = frozenset({"memory", "skill"})
+    """Options that name files of the machine that runs the agent."""
 
     def __init__(self, **options: Any) -> None:
         self._options = read_options(LoopOptions, options, self.name)

@@ -35,6 +35,7 @@ _SINGULAR = {
     "costs": "--cost",
     "credit_options": "--credit-option",
     "families": "--family",
+    "hooks": "--hook",
     "kinds": "--kind",
     "knobs": "--knob",
     "policies": "--policy",

@@ -133,7 +133,7 @@ class _ReadMetric(_Metric):
     def collect(self) -> MetricFamily:
         self.family.samples.clear()
         for labels, value in self._read().items():
-            self.family.samples[self._key(labels)] = value
+            self._add(value, labels)
         return super().collect()
 
 

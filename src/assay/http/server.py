@@ -5,8 +5,9 @@ bounds (a lingering close): closing at once would reset the connection, and a cl
 the response. Pipelined requests are answered in order.
 
 Covered: header sections are bounded in size and time, bodies in time (the app bounds their size), what frames them in
-size (trailers are dropped), discarded input in bytes and time, connections and pipelined requests in number; a request
-with two lengths, or one that is not HTTP, closes its connection.
+size (trailers are dropped), discarded input in bytes and time, connections (TLS handshakes too, which have the time of
+a header section) and pipelined requests in number; a request with two lengths, or one that is not HTTP, closes its
+connection.
 
 Not covered: compression, HTTP/2; the 503 beyond the maximum of connections does not linger. A server that listens
 beyond loopback is given a certificate (`HttpServer.listen`).
@@ -21,7 +22,7 @@ import socket
 import ssl
 from collections import deque
 from email.utils import formatdate
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import httptools
 import msgspec
@@ -43,6 +44,7 @@ SHUTDOWN_S = 1.0
 SWEEP_S = 0.25
 """Interval in seconds of the timeout sweep, and the error of all timeouts here."""
 _OVERLOADED = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+_STOPPING = Response(503, b'{"error":{"message":"the server is stopping"}}', {"Retry-After": "1"})
 _MALFORMED = b"invalid HTTP request"
 
 
@@ -99,6 +101,8 @@ class HttpServer:
             bounds.connections if files == resource.RLIM_INFINITY else min(bounds.connections, files * 3 // 4)
         )
         self.connections: set[_Connection] = set()
+        self.handshakes: dict[_Connection, asyncio.Task[Any]] = {}
+        """Connections whose TLS handshake is under way, the oldest first."""
         self.date = b""
         self.buffer = allocate_read_buffer()
         self.tasks = TaskPool(MAX_IDLE_TASKS)
@@ -117,6 +121,8 @@ class HttpServer:
         self._listeners.clear()
         if self._sweeper is not None:
             self._sweeper.cancel()
+        for handshake in self.handshakes.values():
+            handshake.cancel()
         self.tasks.close()
         answering = [connection.task for connection in self.connections if connection.task is not None]
         if answering:
@@ -130,9 +136,30 @@ class HttpServer:
     async def listen(self, listener: socket.socket, tls: ssl.SSLContext | None = None) -> asyncio.Server:
         """Serves on a listening socket and owns it; with `tls`, over TLS only."""
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: _Connection(self, loop), sock=listener, backlog=1024, ssl=tls)
+        patience_s = None if tls is None else self.bounds.header_s
+        # As many are accepted before the first of their handshakes begins, and is counted.
+        backlog = 1024 if tls is None else max(16, self.max_connections // 4)
+        server = await loop.create_server(
+            lambda: self._accept(loop, is_tls=tls is not None),
+            sock=listener,
+            backlog=backlog,
+            ssl=tls,
+            ssl_handshake_timeout=patience_s,
+        )
         self._listeners.add(server)
         return server
+
+    def _accept(self, loop: asyncio.AbstractEventLoop, *, is_tls: bool) -> _Connection:
+        """Returns the protocol of a connection that was accepted. asyncio calls this in the task of the TLS handshake;
+        beyond the maximum of connections the oldest handshake ends, so that the newest client can have its turn."""
+        connection = _Connection(self, loop)
+        task = asyncio.current_task(loop) if is_tls else None
+        if task is not None:
+            self.handshakes[connection] = task
+            task.add_done_callback(lambda _: self.handshakes.pop(connection, None))
+            if len(self.handshakes) + len(self.connections) > self.max_connections:
+                self.handshakes.pop(next(iter(self.handshakes))).cancel()
+        return connection
 
     def stop(self, listener: asyncio.Server) -> None:
         """Stops listening; open connections continue."""
@@ -189,6 +216,7 @@ class _Connection(BufferedConnection):
         made = transport.get_extra_info("socket")
         if made.family != socket.AF_UNIX:  # the loop does this only for sockets that say that they are of TCP
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._server.handshakes.pop(self, None)
         self._server.connections.add(self)
         if len(self._server.connections) > self._server.max_connections:
             self._ignoring_input = True
@@ -347,6 +375,9 @@ class _Connection(BufferedConnection):
     async def _answer(self, call: RequestHandler, reply: ResponseWriter) -> None:
         try:
             await call.answer(reply)
+        except asyncio.CancelledError:  # the server stops: the client may ask again
+            reply.send(_STOPPING)
+            raise
         except Exception:
             _log.exception("a request could not be answered")
         finally:

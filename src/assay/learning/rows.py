@@ -78,6 +78,7 @@ class TrainingRow(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     versions: NDArray[np.int16]
     """[N] index of `weight_versions`; -1 if not sampled or unknown."""
     weight_versions: tuple[str, ...] = ()
+    """The versions of its weights; also those that are of no known token (`unplaced_versions`)."""
     temperature: float | None = None
     """Temperature of all sampled tokens; None if unknown or mixed (see `TurnSpan.sampling`)."""
     origin: Literal["sampled", "rendered"] = "sampled"
@@ -129,6 +130,12 @@ class TrainingRow(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     def verified_pass(self) -> bool:
         """True for an undoubted pass."""
         return self.outcome == "pass" and self.doubt is None
+
+    @property
+    def unplaced_versions(self) -> tuple[str, ...]:
+        """The versions that a server named without saying for which tokens: any of the row's may be of them."""
+        placed = set(self.versions.tolist())
+        return tuple(name for number, name in enumerate(self.weight_versions) if number not in placed)
 
 
 def check_row(row: TrainingRow) -> None:

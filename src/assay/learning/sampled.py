@@ -198,8 +198,8 @@ class _RowBuilder:
 def _versions(row: TokenRow) -> tuple[np.ndarray[Any, np.dtype[np.int16]], tuple[str, ...]]:
     """Returns each token's index into the names of the weight versions, -1 if unknown, and the names.
 
-    Where a server names several versions without positions, all tokens count as the first one's, which is the oldest:
-    a bound on their age then holds.
+    Where a server names several versions without positions, all tokens count as the first one's, and the others are
+    named all the same, so that a bound on their age can hold for each.
     """
     versions = np.full(len(row.token_ids), -1, dtype=np.int16)
     numbers: dict[str, int] = {}
@@ -208,9 +208,10 @@ def _versions(row: TokenRow) -> tuple[np.ndarray[Any, np.dtype[np.int16]], tuple
         if span.weight_version is not None:
             versions[start : span.end] = numbers.setdefault(span.weight_version, len(numbers))
         for part in span.weight_spans:
+            number = numbers.setdefault(part.version, len(numbers))
             if part.end is not None:
                 end = min(span.start + part.end, span.end)
-                versions[start:end] = numbers.setdefault(part.version, len(numbers))
+                versions[start:end] = number
                 start = end
     return versions, tuple(numbers)
 

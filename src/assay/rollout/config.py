@@ -117,7 +117,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             raise UserError(f"early_stop is {self.early_stop}: it must be between 0 and 1, for example 0.05")
         if self.retries < 0:
             raise UserError(f"retries is {self.retries}: it must be 0 or more")
-        _require_possible(self.limits)
+        require_possible_limits(self.limits)
         if not self.tasks:
             raise UserError("no tasks: name at least one task folder, or family:NAME")
         if self.run == "":
@@ -174,7 +174,7 @@ def field_docs(struct: type) -> dict[str, str]:
     return docs
 
 
-def _require_possible(limits: Limits) -> None:
+def require_possible_limits(limits: Limits) -> None:
     """Raises `UserError` for a limit that no attempt can keep, or that limits nothing."""
     for name in ("turns", "calls", "tokens"):
         count = getattr(limits, name)

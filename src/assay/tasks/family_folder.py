@@ -67,8 +67,11 @@ def write_family_folder(
 
 def code_in(family: str, options: Mapping[str, Any]) -> str | None:
     """Returns the first name in options that may lead to code or files; None if all are plain words."""
-    if names_code("tasks", family):
-        return family
+    return family if names_code("tasks", family) else first_unplain(options)
+
+
+def first_unplain(options: Mapping[str, Any]) -> str | None:
+    """Returns the first text in options that may lead to code or files; None if all are plain words."""
     return next((text for text in _texts(options) if not _WORD.fullmatch(text)), None)
 
 

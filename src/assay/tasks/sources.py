@@ -15,7 +15,7 @@ from assay.pairs import read_pairs
 from assay.plugins import names_code
 
 from .families import family_tasks
-from .family_folder import FAMILY_FILE, load_family_folder, read_family_folder
+from .family_folder import FAMILY_FILE, first_unplain, load_family_folder, read_family_folder
 from .load import LoadedTask, load_tasks, require_distinct
 
 PREFIX = "family:"
@@ -73,6 +73,29 @@ def names_family_code(name: str) -> bool:
         or any(names_code("services", value) for value in values)
         or any(pair.partition("=")[0].strip() == "allow_code" for pair in pairs)
     )
+
+
+def with_listed_options(name: str, listed: str) -> str:
+    """Returns a family's name with the options with which the user listed it, `NAME,key=value`, after its own.
+
+    Raises:
+        UserError: The name is invalid, sets a listed option, or has an option that is no number and no plain word,
+            and so might lead to code or files that the user did not list.
+    """
+    own = _taken_apart(name)
+    fixed = read_pairs(_split(listed)[1:], repr(listed), _FORM)
+    twice = sorted(fixed.keys() & own.options.keys())
+    if twice:
+        raise UserError(f"option {twice[0]} of the family {own.name!r} is set by the service: leave it out")
+    unplain = first_unplain(own.options)
+    if unplain is not None:
+        raise UserError(
+            f"{unplain[:80]!r} of the family {own.name!r} may name code or a file, and is only for whoever runs the "
+            f"service to list: --family {own.name},OPTION=VALUE"
+        )
+    whole = ",".join((name, *_split(listed)[1:]))
+    _taken_apart(whole)
+    return whole
 
 
 def task_count(name: str) -> int:

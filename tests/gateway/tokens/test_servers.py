@@ -226,6 +226,15 @@ async def test_versions_without_positions_begin_with_the_oldest(stand_in: StandI
     await backend.close()
 
 
+@pytest.mark.parametrize("spans", [["v" * 201], [f"v{n}" for n in range(40)], "v" * 201])
+async def test_names_of_weights_that_would_fill_every_record_are_refused(stand_in: StandIn, spans: Any) -> None:
+    backend = KINDS["vllm"]("m", stand_in.url, options=FAST)
+    stand_in.change = _report("vllm", spans)
+    with pytest.raises(ProviderError, match="weight versions of 5 sampled tokens, or one whose name"):
+        await backend.generate([5, 6, 7], {"max_tokens": 5, "seed": 1})
+    await backend.close()
+
+
 @pytest.mark.parametrize("kind", ["vllm", "sglang"])
 async def test_a_server_is_opened_by_name_with_its_renderer(stand_in: StandIn, tiny_folder: Path, kind: str) -> None:
     name = f"{kind}:{stand_in.url}#m?tokenizer={tiny_folder}&max_tokens=4&seed=2"

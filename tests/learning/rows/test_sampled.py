@@ -124,7 +124,8 @@ def test_each_token_has_the_version_of_the_weights_that_sampled_it(trajectory: M
         assert row.versions[turn.start : turn.end].tolist() == [0, 0, *[1] * (turn.end - turn.start - 2)]
     assert set(row.versions[~row.loss_mask]) == {-1}
     (row,) = sampled_rows(replaced((WeightSpan("3"), WeightSpan("4"))))
-    assert (row.weight_versions, set(row.versions[row.loss_mask])) == (("3",), {0})
+    assert (row.weight_versions, set(row.versions[row.loss_mask])) == (("3", "4"), {0})
+    assert row.unplaced_versions == ("4",)
 
 
 def test_an_uncertified_span_is_refused_or_left_out_of_the_loss(trajectory: Make) -> None:

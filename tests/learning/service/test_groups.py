@@ -13,8 +13,23 @@ from assay.errors import StoreError, UserError
 from assay.learning.row_json import row_as_json, row_from_json
 from assay.learning.rows import TrainingRow
 from assay.learning.service.config import BatchRequest
-from assay.learning.service.groups import Group, GroupFile, GroupPage, read_between, read_groups, read_page
+from assay.learning.service.groups import (
+    Group,
+    GroupAttempt,
+    GroupFile,
+    GroupPage,
+    count_groups,
+    count_versions,
+    make_attempt,
+    read_between,
+    read_groups,
+    read_page,
+)
+from assay.learning.service.ledger import Ledger
 from assay.learning.service.policies import STALE, UNKNOWN_VERSION, Handover, PolicyBook, PolicyVersion
+from assay.learning.service.service_state import ServiceReader
+from assay.records import VerdictStatus
+from assay.store import AttemptRow
 from tests.learning.credit.rows import row as make_row
 
 pytestmark = pytest.mark.quick
@@ -120,6 +135,103 @@ def test_a_damaged_policy_is_named(tmp_path: Path) -> None:
         PolicyBook(tmp_path)
 
 
+@pytest.mark.parametrize("content", [b"", b"{", b'{"name": "\xff"}', b"[]"])
+def test_a_damaged_file_is_named_and_not_a_traceback(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "actor.json").write_bytes(content)
+    for opened in (PolicyBook, Ledger):
+        with pytest.raises(StoreError, match=r"actor\.json is not a (policy|batch) of this version"):
+            opened(tmp_path)
+
+
+def test_a_cursor_that_was_edited_below_zero_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "service" / "b.json"
+    Ledger(path.parent).add(a_request())
+    path.write_bytes(path.read_bytes()[:-1] + b',"acknowledged":-5}')
+    PolicyBook(path.parent / "policies")
+    with pytest.raises(StoreError, match=r"b\.json is not a batch of this version"):
+        ServiceReader(tmp_path).read()
+
+
+@pytest.mark.parametrize(("most_lag", "begins_at"), [(None, 0), (0, 7), (2, 5), (9, 0)])
+def test_the_state_names_the_step_at_which_a_batch_begins(tmp_path: Path, most_lag: int | None, begins_at: int) -> None:
+    Ledger(tmp_path / "service").add(a_request(step=7, most_lag=most_lag))
+    PolicyBook(tmp_path / "service" / "policies")
+    state = ServiceReader(tmp_path).read()
+    assert state is not None
+    assert state.batches[0].begins_at == begins_at
+
+
+def test_a_copy_of_a_file_does_not_replace_it(tmp_path: Path) -> None:
+    ledger, book = Ledger(tmp_path / "service"), PolicyBook(tmp_path / "policies")
+    ledger.add(a_request())
+    book.add("actor", PolicyVersion(0, "a"))
+    for folder, name in ((tmp_path / "service", "b"), (tmp_path / "policies", "actor")):
+        (folder / f"{name}_old.json").write_bytes((folder / f"{name}.json").read_bytes())
+        with pytest.raises(StoreError, match=rf"{name}_old\.json holds '{name}'.* move it away"):
+            (Ledger if name == "b" else PolicyBook)(folder)
+
+
+def test_a_group_that_stands_there_twice_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "groups"
+    write(path, "t0", "t1")
+    path.write_bytes(path.read_bytes() * 2)
+    with pytest.raises(StoreError, match="has the group of t0 twice"):
+        GroupFile(path)
+
+
+def test_groups_of_a_batch_that_is_done_are_as_many_bytes_as_they_were(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    batch, _ = ledger.add(a_request())
+    write(ledger.groups_path(batch), "t0", "t1")
+    whole = ledger.groups_path(batch).read_bytes()
+    done = msgspec.structs.replace(batch, state="done", groups_size=count_groups(ledger.groups_path(batch)).groups_size)
+    ledger.require_whole_groups(done)
+    for damaged in (whole[: len(whole) // 2], whole * 2, b""):
+        ledger.groups_path(batch).write_bytes(damaged)
+        ledger.require_whole_groups(batch)
+        with pytest.raises(StoreError, match=f"had {len(whole)} when the batch was done"):
+            ledger.require_whole_groups(done)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "integrity", "broke", "reward"),
+    [
+        ("pass", None, None, 1.0),
+        ("pass", "pass", None, 1.0),
+        ("pass", "fail", None, 0.0),
+        ("pass", "unknown", None, None),
+        ("pass", "error", None, None),
+        ("fail", "unknown", None, 0.0),
+        ("fail", None, "agent", 0.0),
+        ("fail", None, "provider", None),
+        ("pass", "pass", "environment", None),
+        ("unknown", "pass", None, None),
+        (None, None, None, None),
+    ],
+)
+def test_rewards_are_those_of_honest_attempts_that_were_judged(
+    outcome: VerdictStatus | None, integrity: VerdictStatus | None, broke: str | None, reward: float | None
+) -> None:
+    row = AttemptRow(
+        run="r", chain="t@0.0", attempt="t@0", task="t", task_digest="d", agent="loop", model=None, seed=0, number=0,
+        retry=0, isolation=None, started=None, finished=None, ended=None, stopped=None, broke=broke, error=None,
+        outcome=outcome, score=None, retried=False, interrupted=False, steps=0, metrics={}, head="h", length=1,
+        integrity=integrity,
+    )  # fmt: skip
+    made = make_attempt(row)
+    assert (made.reward, made.outcome, made.integrity) == (reward, outcome, integrity)
+
+
+def test_a_batch_whose_attempts_all_broke_does_not_blame_the_policy(tmp_path: Path) -> None:
+    path = tmp_path / "groups"
+    broken = tuple(GroupAttempt(f"t@{n}", "c", broke="provider") for n in range(2))
+    file = GroupFile(path)
+    file.append(msgspec.structs.replace(a_group("t"), attempts=broken, row_count=0, rows=msgspec.Raw(b"[]")))
+    file.close()
+    with pytest.raises(UserError, match=r"all 2 were broken off \(2 by the provider\)"):
+        count_groups(path)
+
+
 @pytest.mark.parametrize(
     ("step", "most_lag", "admitted"),
     [(3, 0, True), (4, 0, False), (5, 2, True), (6, 2, False), (99, None, True)],
@@ -156,6 +268,16 @@ def test_groups_are_judged_by_their_oldest_token(
         book.add("actor", PolicyVersion(step, f"s{step}"))
     assert book.judge(a_request(step=2, most_lag=1), versions) == decision
     assert book.judge(a_request(step=2), versions).dropped is None
+
+
+def test_a_version_that_was_named_without_positions_counts_as_the_oldest_token(tmp_path: Path) -> None:
+    row = msgspec.structs.replace(make_row("c"), weight_versions=("s1", "s0"))
+    versions = count_versions([msgspec.structs.replace(row, versions=np.where(row.loss_mask, 0, -1).astype(np.int16))])
+    assert (versions["s0"], versions["s1"] > 0) == (0, True)
+    book = PolicyBook(tmp_path)
+    for step in range(2):
+        book.add("actor", PolicyVersion(step, f"s{step}"))
+    assert book.judge(a_request(step=1, most_lag=0), versions) == Handover(1, STALE)
 
 
 def test_weights_that_did_not_move_are_as_new_as_their_last_step(tmp_path: Path) -> None:

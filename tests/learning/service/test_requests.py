@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,15 @@ import pytest
 from assay.errors import StoreError, UserError
 from assay.http.bearer import load_token
 from assay.http.server import HttpServer, ServerLimits
+from assay.learning.service import app
 from assay.learning.service.app import RolloutApp
 from assay.learning.service.config import BatchRequest, require_policies, run_config
 from assay.learning.service.ledger import Ledger
 from assay.learning.service.policies import PolicyBook
 from assay.learning.service.serve import serve_rollouts
 from assay.learning.service.service_config import RolloutServiceConfig
-from assay.learning.service.worker import BatchWorker
+from assay.learning.service.worker import BatchWorker, GroupTally
+from assay.records import Limits
 from assay.settings import Settings
 from assay.store import RunStore
 from tests.metrics_text import parse_metrics
@@ -27,7 +30,11 @@ from tests.metrics_text import parse_metrics
 pytestmark = pytest.mark.quick
 TOKEN = "a-token-of-some-length"
 CONFIG = RolloutServiceConfig(
-    policies={"actor": "local:/weights/{version}"}, families=("grid",), waiting=2, attempts=100
+    policies={"actor": "local:/weights/{version}"},
+    families=("grid",),
+    agents=("loop", "vote", "command"),
+    waiting=2,
+    attempts=100,
 )
 ASKED: dict[str, Any] = {
     "id": "b1",
@@ -67,13 +74,13 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
     ledger = Ledger(tmp_path / "service")
     policies = PolicyBook(tmp_path / "service" / "policies")
     worker = BatchWorker(CONFIG, Settings(tmp_path, tmp_path), ledger, policies)
-    app = RolloutApp(CONFIG, ledger, policies, worker, TOKEN)
+    served = RolloutApp(CONFIG, ledger, policies, worker, TOKEN)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
-        async with HttpServer(app, ServerLimits(5, 5, 20)) as server:
+        async with HttpServer(served, ServerLimits(5, 5, 20)) as server:
             await server.listen(listener)
             yield Client(listener.getsockname()[1])
-            assert app.active_requests == 0
+            assert served.active_requests == 0
 
 
 @pytest.mark.parametrize("token", [None, "", "a-token-of-some-lengtH", TOKEN + "x"])
@@ -117,6 +124,15 @@ async def test_more_than_may_wait_is_refused(client: Client) -> None:
         ({"credit": {"method": "os:system"}}, "not an installed method"),
         ({"credit": {"masks": [{"name": "/tmp/evil.py"}]}}, "not an installed method"),
         ({"credit": {"method": "gae"}}, "no training row has"),
+        ({"credit": {"method": "grpo", "options": {"nope": 1}}}, "has no option 'nope'"),
+        ({"credit": {"method": "first-error"}}, "a mask, not an estimator"),
+        ({"tasks": ["family:grid,app=/tmp/evil.py:shop"]}, "only for whoever runs the service"),
+        ({"tasks": ['family:grid,knobs={"a":["/etc"]}']}, "only for whoever runs the service"),
+        ({"tasks": ["family:grid,allow_code=true"]}, "only for whoever runs the service"),
+        ({"agent_options": {"skill": "/etc"}}, "skill names a file here"),
+        ({"agent_options": {"memory": "notes"}}, "memory names a file here"),
+        ({"agent": "vote", "agent_options": {"judge": "/tmp/evil.py:judge"}}, "may name code or a file here"),
+        ({"agent": "command", "agent_options": {"command": "ls", "mounts": {"/etc": "/e"}}}, "mounts names a file"),
         ({"allocate": "best"}, "must be one of"),
         ({"id": "../x"}, "matching regex"),
         ({"attempts": 0}, ">= 1"),
@@ -228,6 +244,9 @@ def test_a_service_that_could_do_nothing_is_refused() -> None:
         ({"policies": {"a": "nowhere"}}, "--policy a='nowhere': no such kind of model"),
         ({"families": ("gird",)}, "did you mean grid"),
         ({"agents": ("lop",)}, "did you mean loop"),
+        ({"limits": Limits(wall_s=-1)}, "the limit wall_s is -1"),
+        ({"families": ("grid,size",)}, "not of the form key=value"),
+        ({"families": ("grid", "grid,size=3")}, "--family grid is listed twice"),
     ],
 )
 def test_unknown_names_of_the_service_are_refused_at_its_start(fields: dict[str, Any], said: str) -> None:
@@ -244,6 +263,114 @@ def test_a_task_folder_is_taken_below_the_named_ones_alone(tmp_path: Path) -> No
     assert run_config(service, asked, "r").tasks == (str(tmp_path / "tasks" / "one"),)
     with pytest.raises(UserError, match=r"task folder .* does not exist"):
         run_config(service, msgspec.structs.replace(asked, tasks=("out",)), "r")
+
+
+def test_options_that_name_code_or_files_are_those_with_which_the_service_lists_a_family() -> None:
+    service = msgspec.structs.replace(CONFIG, families=("services,app=shop.py:shop", "grid"))
+    require_policies(service)
+    asked = msgspec.convert(ASKED | {"tasks": ["family:services,n=2,level=hard", "family:grid,size=3"]}, BatchRequest)
+    found = run_config(service, asked, "r").tasks
+    assert found == ("family:services,n=2,level=hard,app=shop.py:shop", "family:grid,size=3")
+    asked = msgspec.structs.replace(asked, tasks=("family:services,app=other",))
+    with pytest.raises(UserError, match="option app of the family 'services' is set by the service"):
+        run_config(service, asked, "r")
+
+
+def test_an_agent_takes_any_text_in_options_that_name_no_file() -> None:
+    asked = msgspec.convert(ASKED | {"agent_options": {"system": "Read /etc/motd: it helps."}}, BatchRequest)
+    assert run_config(CONFIG, asked, "r").agent_options == {"system": "Read /etc/motd: it helps."}
+
+
+async def test_a_batch_that_is_forgotten_while_it_is_acknowledged_stays_forgotten(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await client.ask("POST", "/v1/batches", ASKED)
+    await client.ask("POST", "/v1/batches/b1/cancel")
+    reading, going = threading.Event(), threading.Event()
+
+    def read_slowly(*_: object) -> list[object]:
+        reading.set()
+        assert going.wait(10)
+        return []
+
+    monkeypatch.setattr(app, "read_between", read_slowly)
+    acknowledging = asyncio.create_task(client.ask("POST", "/v1/batches/b1/acknowledge", {"cursor": 7}))
+    await asyncio.to_thread(reading.wait, 10)
+    assert (await client.ask("DELETE", "/v1/batches/b1"))[0] == 204
+    going.set()
+    assert (await acknowledging)[0] == 404
+    assert not list((tmp_path / "service").glob("*.json"))
+
+
+async def test_waits_of_clients_that_have_gone_take_no_place(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    await client.ask("POST", "/v1/batches", ASKED)
+    monkeypatch.setattr(app, "MAX_CONCURRENT_REQUESTS", 4)
+    monkeypatch.setattr(app, "DISCONNECT_S", 0.1)
+    request = f"GET /v1/batches/b1/groups?wait=60 HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
+    writers = [await _send(client.port, request) for _ in range(4)]
+    await asyncio.sleep(0.2)
+    assert (await client.ask("GET", "/v1/batches"))[0] == 429
+    for writer in writers:
+        writer.close()
+    await asyncio.sleep(1)
+    assert (await client.ask("GET", "/v1/batches"))[0] == 200
+
+
+async def _send(port: int, request: bytes) -> asyncio.StreamWriter:
+    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    await writer.drain()
+    return writer
+
+
+async def test_a_batch_whose_policy_is_not_served_any_more_waits_for_it(tmp_path: Path) -> None:
+    ledger, policies = Ledger(tmp_path / "service"), PolicyBook(tmp_path / "service" / "policies")
+    batch, _ = ledger.add(msgspec.convert(ASKED, BatchRequest))
+    ledger.save(msgspec.structs.replace(batch, state="running"))
+    other = msgspec.structs.replace(CONFIG, policies={"other": "local:/weights"})
+    worker = BatchWorker(other, Settings(tmp_path, tmp_path), ledger, policies)
+    working = asyncio.create_task(worker.run())
+    await asyncio.sleep(0.2)
+    working.cancel()
+    await asyncio.wait({working})
+    status = await RolloutApp(other, ledger, policies, worker, TOKEN)._status(batch, {})
+    assert msgspec.json.decode(status.body)["state"] == "running"
+    assert "policy 'actor' is not served now" in msgspec.json.decode(status.body)["error"]
+
+
+@pytest.mark.parametrize(
+    ("cause", "state"), [(OSError(28, "No space left"), "running"), (ValueError("damaged"), "failed"), (None, "failed")]
+)
+async def test_a_disk_that_is_full_ends_the_service_and_not_the_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cause: Exception | None, state: str
+) -> None:
+    ledger, policies = Ledger(tmp_path / "service"), PolicyBook(tmp_path / "service" / "policies")
+    ledger.add(msgspec.convert(ASKED, BatchRequest))
+    worker = BatchWorker(CONFIG, Settings(tmp_path, tmp_path), ledger, policies)
+
+    async def attempt(*_: object) -> None:
+        raise StoreError("writing") from cause
+
+    monkeypatch.setattr(worker, "_attempt", attempt)
+    working = asyncio.create_task(worker.run())
+    await asyncio.wait({working}, timeout=0.5)
+    assert working.done() == (state == "running")
+    working.cancel()
+    await asyncio.wait({working})
+    assert Ledger(tmp_path / "service").all()[0].state == state
+
+
+async def test_a_cursor_that_is_acknowledged_as_a_batch_begins_again_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, policies = Ledger(tmp_path / "service"), PolicyBook(tmp_path / "service" / "policies")
+    batch, _ = ledger.add(msgspec.convert(ASKED, BatchRequest))
+    worker = BatchWorker(CONFIG, Settings(tmp_path, tmp_path), ledger, policies)
+    monkeypatch.setattr(worker, "_execute", lambda *_: asyncio.sleep(0, {"state": "done"}))
+    work = worker._work(batch, GroupTally(batch.request))
+    ledger.save(msgspec.structs.replace(batch, acknowledged=7))
+    await work
+    assert Ledger(tmp_path / "service").all()[0].acknowledged == 7
 
 
 def test_limits_of_the_service_hold(tmp_path: Path) -> None:

@@ -159,6 +159,20 @@ async def test_a_hook_that_fails_stores_no_version(tmp_path: Path, command: str)
     assert PolicyBook(tmp_path / "policies").find("actor").newest is None
 
 
+async def test_a_hook_ends_with_its_command_and_not_with_what_that_leaves_running(tmp_path: Path) -> None:
+    async with asyncio.timeout(10):
+        with pytest.raises(UserError, match="no_script"):  # the engine is asked afterwards
+            await engines(tmp_path, "/bin/sh -c 'sleep 20 & exit 0'").post("actor", PolicyVersion(0, "v1"))
+
+
+async def test_the_last_errors_of_a_hook_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    command = "/bin/sh -c 'head -c 9000000 /dev/zero >&2; echo engine is down >&2; exit 3'"
+    with pytest.raises(ProviderError, match="exited with code 3"):
+        await engines(tmp_path, command).post("actor", PolicyVersion(0, "v1"))
+    assert "engine is down" in caplog.text
+    assert len(caplog.text) < 12_000
+
+
 async def test_a_policy_of_one_version_takes_no_other(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="same weights in all versions"):
         await engines(tmp_path, "true").post("fixed", PolicyVersion(0, "v1"))
@@ -230,3 +244,35 @@ def test_a_recipe_that_cannot_use_a_service_is_refused(change: dict[str, Any], s
     msgspec.convert(RECIPE, ImproveRecipe)
     with pytest.raises((UserError, msgspec.ValidationError), match=said):
         msgspec.convert(RECIPE | change, ImproveRecipe)
+
+
+async def test_a_trainer_that_waits_while_the_service_is_restarted_is_answered_by_the_next(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    async with served(tmp_path, port=port) as (url, token):
+        client = ServiceClient(url, token, None, 20.0)
+        body = {"id": "b", "policy": {"name": "actor"}, "tasks": ["family:grid"], "step": 1, "most_lag": 0}
+        await client.post("batches", body=body)
+        waiting = asyncio.create_task(client.get("batches", "b", "groups", wait=3))
+        await asyncio.sleep(0.5)
+    async with served(tmp_path, port=port):
+        assert (await waiting)["state"] == "waiting"
+
+
+async def test_an_answer_that_is_not_text_is_an_error_of_the_service(tmp_path: Path) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(body=b'{"x": "\xff"}', content_type="application/json")
+
+    (tmp_path / "token").write_text("a-token-of-some-length")
+    application = web.Application()
+    application.router.add_get("/v1/batches", answer)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        client = ServiceClient(f"http://127.0.0.1:{runner.addresses[0][1]}", tmp_path / "token", None, 1.0)
+        with pytest.raises(ProviderError, match="invalid answer"):
+            await client.get("batches")
+    finally:
+        await runner.cleanup()

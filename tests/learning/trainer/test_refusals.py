@@ -109,6 +109,15 @@ def test_an_attempt_is_as_old_as_its_oldest_trained_token(row: Any) -> None:
     assert drop_stale([spanning], ["v1"], 1) == ([], {"unknown version": 1})
 
 
+def test_an_attempt_is_as_old_as_a_version_that_was_named_without_positions(row: Any) -> None:
+    import msgspec
+
+    made = msgspec.structs.replace(row("a", [1, 2, 3, 4], [(1, 4)], version="v1"), weight_versions=("v1", "v0"))
+    assert drop_stale([made], ["v0", "v1"], 1) == ([made], {})
+    assert drop_stale([made], ["v0", "v1"], 0) == ([], {"stale": 1})
+    assert drop_stale([made], ["v1"], 1) == ([], {"unknown version": 1})
+
+
 def test_the_lag_is_counted_in_updates_over_the_trained_tokens(row: Any) -> None:
     rows = [row("a", [1, 2, 3], [(1, 3)], version="v0"), row("b", [1, 2], [(1, 2)], version="v2")]
     rows.append(row("c", [1, 2], [(1, 2)], version="vx"))

@@ -63,6 +63,8 @@ class HarnessAgent:
 
     recipe: ClassVar[Recipe]
     needs_model = True
+    host_options: ClassVar[frozenset[str]] = frozenset()
+    """Options that name files of the machine that runs the agent: none, what they name is in the sandbox."""
 
     def __init__(self, **options: Any) -> None:
         recipe = self.recipe

@@ -73,6 +73,8 @@ class CommandAgent:
 
     name = "command"
     needs_model = True
+    host_options = frozenset({"mounts"})
+    """Options that name files of the machine that runs the agent."""
 
     def __init__(self, **options: Any) -> None:
         require_known_options(CommandOptions, options, self.name)

@@ -24,6 +24,10 @@ from ._retry import ClientOptions
 
 _SENTINEL = -9999.0
 _DEFAULT_TOKENS = 4096
+MAX_VERSION_CHARS = 200
+"""Maximum length of the name of weights: it stands in the record of every call."""
+MAX_IDLE_VERSIONS = 16
+"""Versions beyond the number of tokens that a reply may name: weights may be replaced before a token is sampled."""
 Shape = TypeVar("Shape")
 
 
@@ -127,11 +131,15 @@ def weight_spans(name: str, reported: ReportedVersions, count: int) -> tuple[str
     """Returns the version of the weights at the first of `count` sampled tokens, and the spans if there are several.
 
     Raises:
-        ProviderError: The spans do not cover the tokens.
+        ProviderError: The spans do not cover the tokens, there are far more versions than tokens, or a name is too
+            long.
     """
-    if not isinstance(reported, list):
-        return (None if reported is None else str(reported)), ()
-    told = [one if isinstance(one, ReportedSpan) else ReportedSpan(one) for one in reported]
+    told = [one if isinstance(one, ReportedSpan) else ReportedSpan(one) for one in _listed(reported)]
+    if len(told) > count + MAX_IDLE_VERSIONS or any(len(str(one.version)) > MAX_VERSION_CHARS for one in told):
+        raise invalid_reply(
+            f"{name}: {len(told)} weight versions of {count} sampled tokens, or one whose name has more than "
+            f"{MAX_VERSION_CHARS} characters"
+        )
     has_positions = any(one.start is not None or one.end is not None for one in told)
     if has_positions:
         edges = [one.end for one in told]
@@ -149,6 +157,10 @@ def weight_spans(name: str, reported: ReportedVersions, count: int) -> tuple[str
             spans.pop()
         spans.append(WeightSpan(str(one.version), one.end if has_positions else None))
     return (spans[0].version if spans else None), tuple(spans) if len(spans) > 1 else ()
+
+
+def _listed(reported: ReportedVersions) -> list[str | int | ReportedSpan]:
+    return reported if isinstance(reported, list) else [] if reported is None else [reported]
 
 
 def complete_logprobs(logprobs: Sequence[float | None], count: int) -> tuple[float, ...]:

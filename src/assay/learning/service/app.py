@@ -27,7 +27,7 @@ import asyncio
 import re
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
@@ -53,14 +53,18 @@ MAX_BODY_BYTES = 1 << 20
 MAX_CONCURRENT_REQUESTS = 64
 """Maximum concurrent requests."""
 MAX_WAIT_S = 60
+DISCONNECT_S = 0.5
+"""Interval in seconds in which a waiting request looks whether its client is still there."""
 _BATCH = re.compile(r"/v1/batches/([A-Za-z0-9][A-Za-z0-9_-]{0,63})(?:/(groups|acknowledge|abort|cancel))?", re.ASCII)
 _POLICY = re.compile(r"/v1/policies/([A-Za-z0-9][A-Za-z0-9_-]{0,63})(?:/(versions))?", re.ASCII)
 _Body = TypeVar("_Body", bound=msgspec.Struct)
 
 
 class _Route(NamedTuple):
-    answer: Callable[[bytes], Awaitable[Response]]
+    answer: Callable[[bytes], Coroutine[Any, Any, Response]]
     has_body: bool = False
+    may_wait: bool = False
+    """True for a request that changes nothing and may wait: it ends once its client has gone."""
 
 
 class RolloutApp:
@@ -129,8 +133,8 @@ class RolloutApp:
         if batch is None:
             return error_response(404, f"unknown batch {match[1]!r}")
         routes = {
-            ("GET", None): _Route(lambda _: self._status(batch, query)),
-            ("GET", "groups"): _Route(lambda _: self._groups(batch, query)),
+            ("GET", None): _Route(lambda _: self._status(batch, query), may_wait=True),
+            ("GET", "groups"): _Route(lambda _: self._groups(batch, query), may_wait=True),
             ("POST", "acknowledge"): _Route(lambda body: self._acknowledge(batch, body), has_body=True),
             ("POST", "abort"): _Route(lambda body: self._abort(batch, body), has_body=True),
             ("POST", "cancel"): _Route(lambda _: self._cancel(batch)),
@@ -213,6 +217,7 @@ class RolloutApp:
             now = self._ledger.find(batch.request.id)
             if now is None:
                 return error_response(404, "the batch was forgotten meanwhile")
+            self._ledger.require_whole_groups(now)
             try:
                 page = await asyncio.to_thread(read_page, self._ledger.groups_path(now), after, most)
             except UserError as exc:
@@ -246,12 +251,14 @@ class RolloutApp:
                 stored = await asyncio.to_thread(read_between, path, now.acknowledged, request.cursor)
             except UserError as exc:
                 return error_response(400, str(exc))
-            return _json_response(200, {"acknowledged": self._count_acknowledged(batch, request.cursor, stored)})
+            now = self._ledger.find(batch.request.id)
+            if now is None:
+                return error_response(404, "the batch was forgotten meanwhile")
+            return _json_response(200, {"acknowledged": self._count_acknowledged(now, request.cursor, stored)})
 
     def _count_acknowledged(self, batch: LedgerBatch, cursor: int, groups: Sequence[StoredGroup]) -> int:
         """Stores a cursor, unless a later one is stored, with the age of the groups before it; returns the stored
         one."""
-        batch = self._ledger.find(batch.request.id) or batch
         if cursor <= batch.acknowledged:
             return batch.acknowledged
         handed = self._handed.get(batch.request.id, {})
@@ -334,6 +341,11 @@ class RolloutApp:
             fields |= {"attempts": tally.total, "ended": tally.done, "outcomes": tally.outcomes}
         if batch.error is not None:
             fields["error"] = batch.error
+        elif not batch.is_over and not self._worker.is_served(batch):
+            fields["error"] = (
+                f"policy {batch.request.policy.name!r} is not served now: the batch goes on once the service is "
+                "started with it"
+            )
         if batch.state == "done":
             fields |= {
                 "groups": batch.groups,
@@ -355,9 +367,10 @@ class _Call(BodyReader):
     def feed(self, data: bytes) -> Response | None:
         return super().feed(data) if self._route.has_body else error_response(400, "no body is wanted here")
 
-    async def _respond(self, body: bytes, _: ResponseWriter) -> Response:
+    async def _respond(self, body: bytes, reply: ResponseWriter) -> Response:
         try:
-            response = await self._route.answer(body)
+            answer = self._route.answer(body)
+            response = await (_while_connected(answer, reply) if self._route.may_wait else answer)
         except AssayError as exc:
             response = error_response(500, str(exc)[:500])
         return self._app.count_response(response)
@@ -367,6 +380,17 @@ class _Call(BodyReader):
         if self._counted:
             self._counted = False
             self._app.active_requests -= 1
+
+
+async def _while_connected(answer: Coroutine[Any, Any, Response], reply: ResponseWriter) -> Response:
+    """Awaits an answer; cancels it if the client leaves, so that waits of clients that have gone take no place."""
+    answering = asyncio.create_task(answer)
+    try:
+        while not answering.done() and reply.connected:
+            await asyncio.wait({answering}, timeout=DISCONNECT_S)
+        return answering.result() if answering.done() else error_response(408, "the client has gone")
+    finally:
+        answering.cancel()
 
 
 def _decode(body: bytes, kind: type[_Body], what: str) -> _Body | Response:

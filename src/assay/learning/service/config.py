@@ -15,11 +15,13 @@ import msgspec
 
 from assay.errors import UserError
 from assay.gateway.backends import require_model_form
-from assay.learning.credit.compose import CreditConfig, require_recorded, whole_batch_methods
+from assay.learning.credit.compose import CreditConfig, require_usable, whole_batch_methods
 from assay.plugins import load
 from assay.records import Limits
-from assay.rollout.config import RunConfig
+from assay.rollout.config import RunConfig, require_possible_limits
 from assay.rollout.plan import merge_limits
+from assay.tasks.family_folder import first_unplain
+from assay.tasks.sources import with_listed_options
 
 from .service_config import Count, RolloutServiceConfig
 
@@ -122,10 +124,15 @@ def require_policies(config: RolloutServiceConfig) -> None:
             require_model_form(model)
         except UserError as exc:
             raise UserError(f"--policy {name}={exc}") from None
+    require_possible_limits(config.limits)
     for agent in config.agents:
         load("agents", agent)
-    for family in config.families:
-        load("tasks", family)
+    families = [family.partition(",")[0] for family in config.families]
+    for name, family in zip(families, config.families, strict=True):
+        load("tasks", name)
+        with_listed_options(f"family:{name}", family)
+        if families.count(name) > 1:
+            raise UserError(f"--family {name} is listed twice: which of its options hold is not clear")
     missing = [folder for folder in config.task_folders if not Path(folder).is_dir()]
     if missing:
         raise UserError(f"folder {missing[0]} does not exist: correct --task-folder")
@@ -139,8 +146,9 @@ def run_config(service: RolloutServiceConfig, request: BatchRequest, run: str, v
     """
     if request.agent not in service.agents:
         raise UserError(f"agent {request.agent!r} is not served here; these are: {', '.join(service.agents)}")
+    _require_no_host_options(request.agent, request.agent_options)
     if request.credit is not None:
-        _require_installed_methods(request.credit)
+        _require_usable_credit(request.credit)
     _require_stream(request)
     return RunConfig(
         tasks=tuple(_source(service, source) for source in request.tasks),
@@ -158,6 +166,23 @@ def run_config(service: RolloutServiceConfig, request: BatchRequest, run: str, v
         limits=merge_limits(service.limits, request.limits),
         run=run,
     )
+
+
+def _require_no_host_options(agent: str, options: Mapping[str, Any]) -> None:
+    """Raises `UserError` for options that name files or code of this machine. An agent whose class says which do so
+    (`host_options`) takes any text in the others; another agent takes plain words alone."""
+    named = getattr(load("agents", agent), "host_options", None)
+    if named is None:
+        unplain = first_unplain(options)
+        if unplain is not None:
+            raise UserError(
+                f"agent_options of {agent!r}: {unplain[:80]!r} may name code or a file here, and a request names "
+                "none: use numbers and plain words"
+            )
+        return
+    given = sorted(named & options.keys())
+    if given:
+        raise UserError(f"agent_options of {agent!r}: {given[0]} names a file here, and a request names none")
 
 
 def _require_stream(request: BatchRequest) -> None:
@@ -191,10 +216,10 @@ def _model(policies: Mapping[str, str], request: PolicyRequest, posted: str | No
 def _source(service: RolloutServiceConfig, source: str) -> str:
     if source.startswith("family:"):
         name = source.removeprefix("family:").partition(",")[0]
-        if name not in service.families:
-            known = ", ".join(service.families) or "none"
-            raise UserError(f"family {name[:60]!r} is not served here; these are: {known}")
-        return source
+        listed = {one.partition(",")[0]: one for one in service.families}
+        if name not in listed:
+            raise UserError(f"family {name[:60]!r} is not served here; these are: {', '.join(listed) or 'none'}")
+        return with_listed_options(source, listed[name])
     parts = PurePosixPath(source).parts
     if not parts or PurePosixPath(source).is_absolute() or ".." in parts or "\0" in source:
         raise UserError(
@@ -208,9 +233,10 @@ def _source(service: RolloutServiceConfig, source: str) -> str:
     raise UserError(f"task folder {source[:100]!r} does not exist here")
 
 
-def _require_installed_methods(credit: CreditConfig) -> None:
-    """Accepts installed methods only, because a module name would import it."""
+def _require_usable_credit(credit: CreditConfig) -> None:
+    """Raises `UserError` for credit that would fail once the attempts are made; accepts installed methods only,
+    because a module name would import it."""
     for name in (credit.method, *(stage.name for stage in credit.masks)):
         if not _PLAIN.fullmatch(name):
             raise UserError(f"credit {name[:60]!r} is not an installed method")
-    require_recorded(credit)
+    require_usable(credit)

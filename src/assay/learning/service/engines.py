@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import shlex
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +27,8 @@ from .service_config import RolloutServiceConfig
 _log = logging.getLogger(__name__)
 HOOK_PATIENCE_S = 600.0
 """Maximum seconds of a weight hook."""
+MAX_HOOK_ERRORS = 2000
+"""Bytes of a failed hook's errors that are logged, the last."""
 _LOCAL = "local:"
 
 
@@ -141,27 +145,33 @@ class PolicyEngines:
 
 
 async def _run_hook(command: str, name: str, version: str) -> None:
-    """Runs the operator's command. Raises `ProviderError` if it fails or takes too long."""
+    """Runs the operator's command. Raises `ProviderError` if it fails or takes too long.
+
+    Its errors go to a file, not a pipe: a program that it leaves running, such as an engine, may hold them open.
+    """
     try:
-        with boundary(ProviderError, f"the weight hook of policy {name!r}"):
+        with boundary(ProviderError, f"the weight hook of policy {name!r}"), tempfile.TemporaryFile() as errors:
             process = await asyncio.create_subprocess_exec(
                 *shlex.split(command),
                 name,
                 version,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.PIPE,
+                stderr=errors,
             )
             try:
                 async with asyncio.timeout(HOOK_PATIENCE_S):
-                    _, errors = await process.communicate()
+                    await process.wait()
             except BaseException:
                 process.kill()
                 await process.wait()
                 raise
+            size = errors.seek(0, os.SEEK_END)
+            errors.seek(max(0, size - MAX_HOOK_ERRORS))
+            said = errors.read(MAX_HOOK_ERRORS)
     except AssayError:
         _log.warning("the weight hook of policy %s failed", name)
         raise
     if process.returncode != 0:
-        _log.warning("the weight hook of policy %s exited with %s: %s", name, process.returncode, errors[-2000:])
+        _log.warning("the weight hook of policy %s exited with %s: %s", name, process.returncode, said)
         raise ProviderError(f"the weight hook of policy {name!r} exited with code {process.returncode}")

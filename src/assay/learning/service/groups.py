@@ -19,9 +19,10 @@ from assay.learning.credit.batch import assign_credit
 from assay.learning.reading import RunReader
 from assay.learning.row_json import row_as_json
 from assay.learning.rows import ROLES, TrainingRow
-from assay.records import VerdictStatus
+from assay.records import Trajectory, VerdictStatus
 from assay.store import AttemptRow
 from assay.store.chained_file import end_of_last_line
+from assay.verdicts import current_verdicts_of, trust_of
 
 from .ledger import LedgerBatch
 
@@ -39,7 +40,11 @@ class GroupAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
     outcome: VerdictStatus | None = None
     score: float | None = None
     reward: float | None = None
-    """1 for a pass, 0 for a fail, null for what was not judged."""
+    """1 for a pass, 0 for a fail and for a pass whose integrity failed, null for what was not judged or was broken by
+    another than the agent, and for a pass that is doubted for another reason."""
+    integrity: VerdictStatus | None = None
+    doubt: str | None = None
+    """Reason to doubt a pass, as in its rows."""
     stopped: str | None = None
     broke: str | None = None
     finished: float | None = None
@@ -53,7 +58,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     task: str
     attempts: tuple[GroupAttempt, ...]
     versions: dict[str, int]
-    """Trained tokens by the version of their weights."""
+    """Trained tokens by the version of their weights; 0 for a version that a server named without saying for which."""
     unknown: int = 0
     """Trained tokens of no known version."""
     left_out: dict[str, int] = {}
@@ -76,14 +81,25 @@ class StoredGroup(NamedTuple):
     next: int
 
 
-def make_attempt(row: AttemptRow) -> GroupAttempt:
-    """Returns the facts of an attempt by its deciding trial."""
-    reward = {"pass": 1.0, "fail": 0.0}.get(row.outcome or "")
-    return GroupAttempt(row.attempt, row.chain, row.outcome, row.score, reward, row.stopped, row.broke, row.finished)
+def make_attempt(row: AttemptRow, trajectory: Trajectory | None = None) -> GroupAttempt:
+    """Returns the facts of an attempt by its deciding trial, with later verdicts if its trajectory is given."""
+    outcome, integrity, doubt = row.outcome, row.integrity, None
+    if trajectory is not None:
+        current = current_verdicts_of(trajectory)
+        outcome, integrity, doubt = current.outcome, current.integrity, trust_of(trajectory).doubt
+    reward = {"pass": 1.0, "fail": 0.0}.get(outcome or "")
+    if row.broke not in (None, "agent"):
+        reward = None
+    elif outcome == "pass" and (integrity not in (None, "pass") or doubt is not None):
+        reward = 0.0 if integrity == "fail" else None
+    return GroupAttempt(
+        row.attempt, row.chain, outcome, row.score, reward, integrity, doubt, row.stopped, row.broke, row.finished
+    )
 
 
 class _TaskRows(NamedTuple):
     attempts: list[AttemptRow]
+    facts: tuple[GroupAttempt, ...]
     rows: list[TrainingRow]
 
 
@@ -103,18 +119,23 @@ class GroupBuilder:
             StoreError: The record of an attempt is damaged.
         """
         read = self._read(task)
-        return self._group(task, read.attempts, self._assign_credit(read.rows))
+        return self._group(task, read, self._assign_credit(read.rows))
 
     def build_all(self, tasks: Sequence[str]) -> list[Group]:
         """Returns the groups of tasks, with credit over all of them together. Raises as `build`."""
         read = {task: self._read(task) for task in tasks}
         credited = iter(self._assign_credit([row for one in read.values() for row in one.rows]))
-        return [self._group(task, one.attempts, [next(credited) for _ in one.rows]) for task, one in read.items()]
+        return [self._group(task, one, [next(credited) for _ in one.rows]) for task, one in read.items()]
 
     def _read(self, task: str) -> _TaskRows:
         attempts = self._reader.attempt_rows(task)
-        trajectories = self._reader.attempt_trajectories(attempts)
-        return _TaskRows(attempts, [row for one in trajectories for row in self._reader.rows(one)])
+        rows: list[TrainingRow] = []
+        facts = {one.chain: make_attempt(one) for one in attempts}
+        by_chain = {one.chain: one for one in attempts}
+        for trajectory in self._reader.attempt_trajectories(attempts):
+            facts[trajectory.chain] = make_attempt(by_chain[trajectory.chain], trajectory)
+            rows += self._reader.rows(trajectory)
+        return _TaskRows(attempts, tuple(facts.values()), rows)
 
     def _assign_credit(self, rows: list[TrainingRow]) -> list[TrainingRow]:
         config = self._batch.request.credit
@@ -127,13 +148,14 @@ class GroupBuilder:
         self._left_out.update({f"credit: {why}": number for why, number in credited.credit.reasons.items()})
         return credited.rows
 
-    def _group(self, task: str, attempts: Sequence[AttemptRow], rows: Sequence[TrainingRow]) -> Group:
+    def _group(self, task: str, read: _TaskRows, rows: Sequence[TrainingRow]) -> Group:
+        attempts = read.attempts
         left_out, self._left_out = dict(self._left_out), Counter()
         versions = count_versions(rows)
         return Group(
             id=f"{self._batch.request.id}:{attempts[0].task_digest.removeprefix('blake3:')[:16]}" if attempts else task,
             task=task,
-            attempts=tuple(map(make_attempt, attempts)),
+            attempts=read.facts,
             unknown=versions.pop(None, 0),
             versions={name: count for name, count in versions.items() if name is not None},
             left_out=left_out,
@@ -149,10 +171,12 @@ class GroupBuilder:
 
 
 def count_versions(rows: Sequence[TrainingRow]) -> Counter[str | None]:
-    """Returns the trained tokens by version; None if not known."""
+    """Returns the trained tokens by version; None if not known. A version that was named for a row and for none of its
+    tokens has 0: any of them may be of it."""
     found: Counter[str | None] = Counter()
     for row in rows:
         names = (*row.weight_versions, None)
+        found.update(dict.fromkeys(row.unplaced_versions, 0))
         for turn in row.turns:
             if turn.trained:
                 found.update(names[number] for number in row.versions[turn.start : turn.end])
@@ -171,10 +195,16 @@ class GroupFile:
             self._file.truncate(end_of_last_line(self._file))
             self._file.seek(0)
         try:
-            self.tasks.update(stored.group.task for stored in _read_groups(self._file, path))
+            for stored in _read_groups(self._file, path):
+                self._add(stored.group.task)
         except StoreError:
             self.close()
             raise
+
+    def _add(self, task: str) -> None:
+        if task in self.tasks:
+            raise StoreError(f"{self._path} has the group of {task} twice")
+        self.tasks.add(task)
 
     def append(self, group: Group) -> None:
         """Appends a group durably; one that is there already is left as it is. Raises `StoreError`."""
@@ -268,6 +298,8 @@ class BatchTotals(NamedTuple):
     left_out: dict[str, int]
     versions: dict[str, int]
     """Trained tokens by version; `unknown` for those of no known one."""
+    groups_size: int
+    """Bytes of the groups."""
 
 
 def count_groups(path: Path) -> BatchTotals:
@@ -278,18 +310,26 @@ def count_groups(path: Path) -> BatchTotals:
         StoreError: The file is damaged.
     """
     left_out, versions = Counter[str](), Counter[str]()
-    rows = groups = 0
+    broke = Counter[str]()
+    rows = groups = size = attempts = 0
     for stored in read_groups(path, 0):
-        group = stored.group
-        groups, rows = groups + 1, rows + group.row_count
+        group, size = stored.group, stored.next
+        groups, rows, attempts = groups + 1, rows + group.row_count, attempts + len(group.attempts)
+        broke.update(one.broke for one in group.attempts if one.broke is not None)
         left_out.update(group.left_out)
         versions.update(group.versions)
         versions.update({"unknown": group.unknown} if group.unknown else {})
     if not rows and any(what.startswith("secret: ") for what in left_out):
         reasons = "; ".join(f"{what} ({count})" for what, count in left_out.items())
         raise UserError(f"no attempt of the batch gives a row: {reasons}")
+    if not rows and broke.total() == attempts:
+        reasons = ", ".join(f"{count} by the {name}" for name, count in broke.items())
+        raise UserError(
+            f"no attempt of the batch gives a row: all {attempts} were broken off ({reasons}), and say nothing of the "
+            "policy; the errors are in its run"
+        )
     if not rows:
         raise UserError(
             "no attempt of the batch gives a row: its policy gave no token ids (serve it with vllm:, sglang: or local:)"
         )
-    return BatchTotals(groups, rows, dict(left_out), dict(versions))
+    return BatchTotals(groups, rows, dict(left_out), dict(versions), size)

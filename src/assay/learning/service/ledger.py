@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -33,7 +33,9 @@ class LedgerBatch(msgspec.Struct, frozen=True, omit_defaults=True):
     """Number of rows; None until done."""
     groups: int | None = None
     """Number of groups; None until done."""
-    acknowledged: int = 0
+    groups_size: int | None = None
+    """Bytes of the file of groups; None until done."""
+    acknowledged: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Cursor up to which the client has acknowledged its groups."""
     lags: dict[str, int] = {}
     """Acknowledged groups by the age of their oldest trained token in updates; `unknown` if not known."""
@@ -73,11 +75,19 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def read_batch(path: Path) -> LedgerBatch:
-    """Reads a batch. Raises `StoreError` if it is damaged, `OSError`."""
+    """Reads a batch. Raises `StoreError` if it is damaged or a copy under another name, `OSError`."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=LedgerBatch)
-    except msgspec.DecodeError as exc:
+        batch = msgspec.json.decode(path.read_bytes(), type=LedgerBatch)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise StoreError(f"{path} is not a batch of this version ({exc}): move it away, or delete it") from exc
+    require_own_name(path, batch.request.id)
+    return batch
+
+
+def require_own_name(path: Path, name: str) -> None:
+    """Raises `StoreError` unless a file is called what it holds: a copy could be older than the file itself."""
+    if path.stem != name:
+        raise StoreError(f"{path} holds {name!r}, and is no file of this service: move it away")
 
 
 class Ledger:
@@ -125,6 +135,18 @@ class Ledger:
         self.groups_path(batch).unlink(missing_ok=True)
         self._path(batch.request.id).unlink(missing_ok=True)
         self._batches.pop(batch.request.id, None)
+
+    def require_whole_groups(self, batch: LedgerBatch) -> None:
+        """Raises `StoreError` if the groups of a batch that is done are not as many bytes as they were."""
+        if batch.groups_size is None:
+            return
+        path = self.groups_path(batch)
+        size = path.stat().st_size if path.exists() else 0
+        if size != batch.groups_size:
+            raise StoreError(
+                f"{path} has {size} bytes, and had {batch.groups_size} when the batch was done: restore it, or delete "
+                "the batch and ask for another"
+            )
 
     def groups_path(self, batch: LedgerBatch) -> Path:
         """Returns the path of a batch's groups."""

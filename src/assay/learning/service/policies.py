@@ -14,7 +14,7 @@ import msgspec
 from assay.errors import StoreError, UserError, boundary
 
 from .config import BatchRequest
-from .ledger import replace_file
+from .ledger import replace_file, require_own_name
 
 STALE, UNKNOWN_VERSION = "stale", "unknown version"
 
@@ -77,9 +77,11 @@ class PolicyBook:
         self._states: dict[str, PolicyState] = {}
         for path in folder.glob("*.json"):
             try:
-                self._states[path.stem] = msgspec.json.decode(path.read_bytes(), type=PolicyState)
-            except (OSError, msgspec.DecodeError) as exc:
+                state = msgspec.json.decode(path.read_bytes(), type=PolicyState)
+            except (OSError, msgspec.DecodeError, UnicodeDecodeError) as exc:
                 raise StoreError(f"{path} is not a policy of this version ({exc}): move it away, or delete it") from exc
+            require_own_name(path, state.name)
+            self._states[state.name] = state
 
     @property
     def is_paused(self) -> bool:

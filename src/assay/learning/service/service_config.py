@@ -18,7 +18,8 @@ class RolloutServiceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     """Models that a client may name, as `name=MODEL`, MODEL as in `assay run`; `{version}` is replaced by the client's
     version: `actor=local:/weights/{version}`."""
     families: tuple[str, ...] = ()
-    """Task families that a client may name; repeatable."""
+    """Task families that a client may name, as `NAME` or `NAME,key=value`; repeatable. A client's own options are
+    numbers and plain words: paths and code (`data=/data/tau2`, `app=shop.py:shop`) are listed here."""
     task_folders: tuple[str, ...] = ()
     """Folders below which a client may name task folders; repeatable."""
     agents: tuple[str, ...] = ("loop",)
@@ -39,7 +40,7 @@ class RolloutServiceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     """Private key (PEM) of the certificate."""
     token_file: str | None = None
     """File with the token, created with mode 0600 if missing. Default: `service/token` in the store."""
-    concurrency: int = 16
+    concurrency: Count = 16
     """Maximum concurrent attempts, over all batches."""
     waiting: Count = 64
     """Maximum unfinished batches; further requests are refused."""

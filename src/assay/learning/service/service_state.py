@@ -14,6 +14,7 @@ import msgspec
 from assay.errors import StoreError, boundary
 from assay.store.database import has_writer
 
+from .config import BatchRequest
 from .ledger import LedgerBatch, read_batch
 from .policies import PolicyBook, PolicyState
 
@@ -128,7 +129,7 @@ class ServiceReader:
             batch.state,
             request.step,
             request.most_lag,
-            max(0, (request.step or 0) - (request.most_lag or 0)) if awaits else None,
+            _first_step(request) if awaits else None,
             self._count_unread(batch),
             batch.lags,
             batch.dropped,
@@ -151,6 +152,11 @@ class ServiceReader:
             return 0
         self._unread[batch.request.id] = _Unread(at, size, groups)
         return groups
+
+
+def _first_step(request: BatchRequest) -> int:
+    """Returns the policy's step at which a batch with a step may begin: any, if its lag is not bounded."""
+    return 0 if request.most_lag is None else max(0, (request.step or 0) - request.most_lag)
 
 
 def _policy_lag(state: PolicyState, batches: list[LedgerBatch]) -> PolicyLag:

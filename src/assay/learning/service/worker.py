@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from assay.errors import AssayError, EnvironmentFailure, boundary, innermost_exception
+from assay.errors import AssayError, EnvironmentFailure, StoreError, UserError, boundary, innermost_exception
 from assay.http.metrics import MetricsRegistry
 from assay.learning.credit.compose import whole_batch_methods
 from assay.learning.reading import RunReader
@@ -89,7 +90,7 @@ class BatchWorker:
         running = [self._ledger.find(name) for name in self._tasks]
         is_taken = any(batch is not None and batch.request.step is None for batch in running)
         for batch in self._ledger.all():
-            if batch.is_over or batch.request.id in self._tasks:
+            if batch.is_over or batch.request.id in self._tasks or not self.is_served(batch):
                 continue
             if batch.request.step is not None:
                 if self._policies.admits(batch.request):
@@ -134,17 +135,25 @@ class BatchWorker:
         """Returns whether a batch is running."""
         return batch.request.id in self._tasks
 
+    def is_served(self, batch: LedgerBatch) -> bool:
+        """Returns whether the service has the policy of a batch; it may have been started without it."""
+        return batch.request.policy.name in self._config.policies
+
     async def _notify(self) -> None:
         async with self._changed:
             self._changed.notify_all()
 
     async def _work(self, batch: LedgerBatch, tally: GroupTally) -> None:
+        batch = self._ledger.find(batch.request.id) or batch  # a client may have acknowledged meanwhile
         batch = self._ledger.save(msgspec.structs.replace(batch, state="running"))
         try:
             with boundary(EnvironmentFailure, f"batch {batch.request.id}"):
                 fields = await self._execute(batch, tally)
         except AssayError as exc:
-            _log.warning("batch %s failed", batch.request.id, exc_info=exc)
+            if isinstance(exc, StoreError) and isinstance(exc.__cause__, OSError | sqlite3.OperationalError):
+                raise  # a disk that cannot be written to ends the service, and the batch goes on at its next start
+            # Bad input is explained by its message alone.
+            _log.warning("batch %s failed: %s", batch.request.id, exc, exc_info=not isinstance(exc, UserError))
             fields = {"state": "failed", "error": str(exc)[:MAX_ERROR_CHARS]}
         current = self._ledger.find(batch.request.id)  # a client may have acknowledged or cancelled meanwhile
         if current is not None and current.state == "running":
@@ -153,7 +162,8 @@ class BatchWorker:
     async def _execute(self, batch: LedgerBatch, tally: GroupTally) -> dict[str, Any]:
         """Runs a batch and writes its groups; returns the fields of a batch that is done."""
         folder = partial(self._folder, batch.request)
-        writer = _GroupWriter(self._settings, batch, self._ledger.groups_path(batch), folder)
+        path = self._ledger.groups_path(batch)
+        writer = await asyncio.to_thread(_GroupWriter, self._settings, batch, path, folder)
         try:
             if batch.run in list_runs(self._settings.store):
                 await writer.call(writer.write_whole)
@@ -164,11 +174,12 @@ class BatchWorker:
                     tally.whole.put_nowait(None)
                     await streaming
             except ExceptionGroup as failed:
-                raise innermost_exception(failed) from None
+                inner = innermost_exception(failed)
+                raise inner from inner.__cause__
             await writer.call(writer.write_rest)
         finally:
-            writer.close()
-        return self._summary(batch)
+            await asyncio.to_thread(writer.close)
+        return await self._summarise(batch)
 
     async def _attempt(self, batch: LedgerBatch, tally: GroupTally) -> None:
         newest = self._policies.find(batch.request.policy.name).newest if batch.request.step is not None else None
@@ -187,9 +198,9 @@ class BatchWorker:
             await writer.call(writer.write, task)
             await self._notify()
 
-    def _summary(self, batch: LedgerBatch) -> dict[str, Any]:
+    async def _summarise(self, batch: LedgerBatch) -> dict[str, Any]:
         """Returns the fields of a batch that is done. Raises `UserError` if no attempt gives a row."""
-        totals = count_groups(self._ledger.groups_path(batch))
+        totals = await asyncio.to_thread(count_groups, self._ledger.groups_path(batch))
         warnings = self._warnings(batch, totals.versions)
         return {"state": "done", "warnings": warnings, **totals._asdict()}
 

@@ -151,11 +151,11 @@ def drop_stale(
     age = _ages(history)
     reasons: dict[tuple[str, str], str] = {}
     for row in rows:
-        ages = _token_ages(row, age)
+        ages, unplaced = _token_ages(row, age), [age.get(name, -1) for name in row.unplaced_versions]
         for turn in row.turns:
-            lags = ages[turn.start : turn.end]
-            if not turn.trained or not len(lags):
+            if not turn.trained or turn.start == turn.end:
                 continue
+            lags = np.append(ages[turn.start : turn.end], np.asarray(unplaced, dtype=np.int64))
             if lags.min() < 0 or lags.max() > most_lag:
                 reasons.setdefault((row.run, row.chain), "unknown version" if lags.min() < 0 else "stale")
     counts: dict[str, int] = {}

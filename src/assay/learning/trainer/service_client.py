@@ -114,7 +114,7 @@ class ServiceClient:
                 raise http.client.IncompleteRead(data)
         try:
             return msgspec.json.decode(data)
-        except (msgspec.DecodeError, RecursionError) as exc:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
             raise ProviderError(f"the rollout service sent an invalid answer: {exc}") from exc
 
 
@@ -129,5 +129,5 @@ def _message(error: HTTPError) -> str:
     try:
         found = msgspec.json.decode(error.read(1 << 16))
         return str(found["error"]["message"])[:1000]
-    except (msgspec.DecodeError, OSError, KeyError, TypeError, http.client.HTTPException):
+    except (msgspec.DecodeError, UnicodeDecodeError, OSError, KeyError, TypeError, http.client.HTTPException):
         return str(error.reason)

@@ -55,7 +55,7 @@ async def run_plan(services: Services, planned: Sequence[PlannedAttempt], progre
                 for _ in range(min(services.config.concurrency, len(queue))):
                     group.create_task(work())
     except ExceptionGroup as failed:  # not `except*`: early releases of Python 3.11 wrap what it raises
-        raise failed.exceptions[0] from None
+        raise failed.exceptions[0] from failed.exceptions[0].__cause__
     if budget is not None and budget.exceeded is not None:
         raise budget.exceeded
 
