@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -14,7 +15,7 @@ from assay.errors import UserError
 from assay.rollout.cluster.node_config import NodeConfig
 
 from .options import takes_config
-from .output import INTERRUPTED, console, emit_json, quantity, say
+from .output import console, emit_json, quantity, say
 from .shared import JsonOption, StoreOption, settings_with
 
 if TYPE_CHECKING:
@@ -157,6 +158,8 @@ def node(config: NodeConfig, store: StoreOption = None, as_json: JsonOption = Fa
     if token is None:
         raise UserError("a node needs a token: --token-file FILE, or $ASSAY_NODE_TOKEN")
 
+    received: list[int] = []
+
     async def serve_until_signalled() -> int:
         import signal
 
@@ -166,23 +169,26 @@ def node(config: NodeConfig, store: StoreOption = None, as_json: JsonOption = Fa
         loop = asyncio.get_running_loop()
         task = asyncio.current_task()
 
-        def on_signal() -> None:
-            if leave.event.is_set() and task is not None:
+        def on_signal(number: int) -> None:
+            if received and task is not None:
                 task.cancel()
+            received.append(number)
             say("leaving: giving back leases, uploading what is under way")
             leave.set("told")
 
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, on_signal)
+            loop.add_signal_handler(number, on_signal, number)
+        say(f"looking for {', '.join(config.runs)} in {config.place}")
         return await serve_node(config, token, settings, leave, lambda one: _show_node(one, as_json=as_json))
 
-    try:
+    left = 0
+    with suppress(asyncio.CancelledError):
         left = asyncio.run(serve_until_signalled())
-    except asyncio.CancelledError:
-        raise typer.Exit(INTERRUPTED) from None
     if left:
         say(f"assay: {quantity(left, 'attempt')} could not be uploaded in time: they are run again by other nodes")
         raise typer.Exit(3)
+    if received:
+        raise typer.Exit(128 + received[0])
 
 
 def _show_node(announced: AgentAnnouncement, *, as_json: bool) -> None:
@@ -250,7 +256,10 @@ def _print_status(found: ClusterStatus) -> None:
     shown = console()
     outcomes = "".join(f", {count} {name}" for name, count in found.outcomes.items())
     shown.print(f"run {found.run} in {found.place}: {found.finals} of {quantity(found.attempts, 'attempt')}{outcomes}")
-    shown.print(f"now: {found.running} running, {quantity(found.leases, 'lease')}")
+    if found.nodes and not found.ended and all(one.state == "not asked" for one in found.nodes):
+        shown.print("now: unknown, because no node was asked: give the run's token with --token-file")
+    else:
+        shown.print(f"now: {found.running} running, {quantity(found.leases, 'lease')}")
     shown.print(f"not counted: {found.superseded} superseded, {found.retried} retried, {found.interrupted} interrupted")
     if found.errors:
         shown.print("errors: " + ", ".join(f"{count} {name}" for name, count in found.errors.items()))
@@ -262,6 +271,8 @@ def _print_status(found: ClusterStatus) -> None:
             load += f"; {one.allowed} at once, because a model server or the place is overloaded"
         if one.upload_wait_s:
             load += f" ({one.spool_bytes} bytes, the oldest for {one.upload_wait_s:.1f} s)"
+        if one.problem is not None:
+            load += f"; {one.problem.removeprefix(f'agent {one.agent} ').removeprefix(f'at {one.url} ')}"
         shown.print(f"node {one.agent} at {one.url}: {one.state}, {one.slots} slots{load}")
     if found.throughput is not None and len(found.throughput.counts) > 1:
         recent = found.throughput.counts[-10:]

@@ -97,7 +97,7 @@ async def serve_node(
     listener = open_listener(config.listen, *files)
     certificate = None if files[0] is None else files[0].read_text(encoding="ascii", errors="ignore")
     name = f"{config.name or socket.gethostname()}-{secrets.token_hex(4)}"
-    url = _url(config, listener)
+    url = announced_url(config, listener)
     announcement = AgentAnnouncement(1, config.runs[0], name, address or url, 1, (), certificate)
 
     def opened(announced: AgentAnnouncement) -> None:
@@ -266,9 +266,12 @@ class _Node:
                 await asyncio.wait_for(agent.wait_received(), LINGER_S)
 
 
-def _url(config: NodeConfig, listener: NodeListener) -> str:
+def announced_url(config: NodeConfig, listener: NodeListener) -> str:
+    """Returns the URL under which a command reaches the node."""
     host = config.advertise or listener.host
     if config.advertise is None and host in ("0.0.0.0", "::"):
         host = socket.getfqdn()
+        if host.partition(".")[0] == "localhost":  # as some /etc/hosts say, which is true for this machine alone
+            host = socket.gethostname()
     scheme = "http" if listener.tls is None else "https"
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{listener.port}"
