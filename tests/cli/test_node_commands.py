@@ -83,6 +83,12 @@ def test_a_machine_that_calls_itself_localhost_announces_its_name(monkeypatch: p
             assert announced_url(config, listener) == f"http://{announced}:{listener.port}"
 
 
+@pytest.mark.quick
+def test_a_node_does_not_wait_for_a_name_that_no_run_can_have(say: Say, shared: tuple[str, ...]) -> None:
+    code, _, err = say("node", "my run", *shared, "--wait-s", "1")
+    assert (code, "'my run' is not a valid run name" in err) == (2, True), err
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_node_that_must_leave_before_its_run_is_complete_exits_with_the_signal(

@@ -30,6 +30,7 @@ from assay.rollout.schedule.runner import GC_THRESHOLD
 from assay.rollout.telemetry.observer import RunObserver
 from assay.rollout.telemetry.run_metrics import RunMetrics
 from assay.settings import Settings
+from assay.store import Layout
 from assay.store.objects import UrlObjectStore, open_place
 
 from .agent import AgentConfig, NodeAgent, TrialOutcome
@@ -93,6 +94,8 @@ async def serve_node(
     settings = msgspec.structs.replace(settings, store=settings.store.absolute(), cache=settings.cache.absolute())
     if config.cache_gib is not None:
         settings = msgspec.structs.replace(settings, cache_gib=config.cache_gib)
+    for run in config.runs:
+        Layout(settings.store, run)  # a name that no run can have is not waited for
     files = [None if name is None else Path(name).absolute() for name in (config.tls_cert, config.tls_key)]
     listener = open_listener(config.listen, *files)
     certificate = None if files[0] is None else files[0].read_text(encoding="ascii", errors="ignore")
