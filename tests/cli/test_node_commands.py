@@ -99,3 +99,17 @@ def test_a_node_that_must_leave_before_its_run_is_complete_exits_with_the_signal
     wait_for(lambda: "looking for later in" in (tmp_path / "node.log").read_text())
     os.kill(node.pid, number)
     assert node.wait(30) == 128 + number
+
+
+@pytest.mark.long
+def test_a_signal_that_comes_twice_at_once_does_not_cut_the_uploads_short(
+    start: Start, shared: tuple[str, ...], tmp_path: Path
+) -> None:
+    """As `timeout` sends it, to the process and to its group."""
+    node = start("node", ("node", "later", *shared))
+    wait_for(lambda: "looking for later in" in (tmp_path / "node.log").read_text())
+    os.kill(node.pid, signal.SIGSTOP)  # both are delivered when it goes on
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
+        os.kill(node.pid, number)
+    assert node.wait(30) > 128
+    assert (tmp_path / "node.log").read_text().count("leaving: ") == 1

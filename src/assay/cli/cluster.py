@@ -55,6 +55,10 @@ TokenFileOption = Annotated[
 ]
 
 
+SAME_SIGNAL_S = 1.0
+"""A signal that is repeated within this time is one: `timeout` sends each twice."""
+
+
 class Placement(NamedTuple):
     """Options of nodes, as a command was given them."""
 
@@ -158,7 +162,7 @@ def node(config: NodeConfig, store: StoreOption = None, as_json: JsonOption = Fa
     if token is None:
         raise UserError("a node needs a token: --token-file FILE, or $ASSAY_NODE_TOKEN")
 
-    received: list[int] = []
+    received: dict[float, int] = {}
 
     async def serve_until_signalled() -> int:
         import signal
@@ -170,9 +174,12 @@ def node(config: NodeConfig, store: StoreOption = None, as_json: JsonOption = Fa
         task = asyncio.current_task()
 
         def on_signal(number: int) -> None:
+            now = loop.time()
+            if received and now - max(received) < SAME_SIGNAL_S:
+                return
             if received and task is not None:
                 task.cancel()
-            received.append(number)
+            received[now] = number
             say("leaving: giving back leases, uploading what is under way")
             leave.set("told")
 
@@ -188,7 +195,7 @@ def node(config: NodeConfig, store: StoreOption = None, as_json: JsonOption = Fa
         say(f"assay: {quantity(left, 'attempt')} could not be uploaded in time: they are run again by other nodes")
         raise typer.Exit(3)
     if received:
-        raise typer.Exit(128 + received[0])
+        raise typer.Exit(128 + received[min(received)])
 
 
 def _show_node(announced: AgentAnnouncement, *, as_json: bool) -> None:
