@@ -10,7 +10,7 @@ import pytest
 from assay.environments.workspace._context import ignore_rules, is_ignored
 from assay.environments.workspace._layers import LayerStack, extract
 from assay.environments.workspace.images import BuildOptions, build_image, build_task_image, import_root
-from assay.errors import UserError
+from assay.errors import EnvironmentFailure, UserError
 
 pytestmark = pytest.mark.quick
 
@@ -242,3 +242,12 @@ def test_removed_and_replaced_paths_are_not_found(tmp_path: Path) -> None:
     layers = LayerStack((low, high))
     assert [layers.find(name) is None for name in ("a", "a/x", "b", "b/x", "c")] == [True, True, False, True, False]
     assert layers.children("") == ["b", "c"]
+
+
+async def test_a_machine_that_cannot_write_the_image_is_not_the_tasks_failure(
+    folder: Path, options: BuildOptions
+) -> None:
+    options.cache.mkdir()
+    (options.cache / "images").write_text("in the way")
+    with pytest.raises(EnvironmentFailure, match=f"writing to {options.cache}/images: "):
+        await built(folder, options, "COPY src /app")

@@ -19,7 +19,7 @@ from assay.environments.workspace.toolchain import (
     install_layer,
     recipe_name,
 )
-from assay.errors import UserError
+from assay.errors import EnvironmentFailure, UserError
 from tests.sampling import WHOLE
 
 DEBIAN = "/usr/bin/python3"
@@ -157,3 +157,30 @@ def test_makers_at_once_agree_and_masks_hold_for_another_python(tmp_path: Path) 
     assert not list(Path(first.path).rglob("*markupsafe*"))
     assert mounted(first, PYTHON, "-I", "-c", "import pytest, sys; print(sys.prefix)") == f"{HOME}\n"
     shutil.rmtree(tmp_path / "tools")
+
+
+def test_a_machine_that_cannot_write_the_layer_is_not_the_tasks_failure(tmp_path: Path) -> None:
+    (tmp_path / "tools").write_text("in the way")
+    with pytest.raises(EnvironmentFailure, match=f"making the tool layer in {tmp_path}/tools: "):
+        ensure_toolchain(tmp_path)
+
+
+def test_a_machine_without_the_packages_of_every_layer_is_not_the_tasks_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": "/dev/null", "PIP_FIND_LINKS": ""}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(EnvironmentFailure, match="could not be installed"):
+        ensure_toolchain(tmp_path)
+
+
+def test_an_error_of_the_installer_itself_is_told_with_its_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pip.py").write_text(
+        "import sys\nif '--version' not in sys.argv:\n"
+        "    sys.exit('ERROR: Exception:\\nTraceback:\\n  a line\\nOSError: No space left on device')\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(EnvironmentFailure, match=r"could not be installed:\nOSError: No space left on device\n"):
+        ensure_toolchain(tmp_path / "cache")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -14,7 +15,7 @@ from assay.errors import UserError
 from assay.rollout.cluster.node_config import NodeConfig
 
 from .options import takes_config
-from .output import INTERRUPTED, console, emit_json, plain, quantity, say
+from .output import console, emit_json, plain, quantity, say
 from .shared import JsonOption, StoreOption, settings_with
 
 if TYPE_CHECKING:
@@ -54,6 +55,10 @@ TokenFileOption = Annotated[
         show_default=False,
     ),
 ]
+
+
+SAME_SIGNAL_S = 1.0
+"""A signal that is repeated within this time is one: `timeout` sends each twice."""
 
 
 class Placement(NamedTuple):
@@ -159,6 +164,8 @@ def node(config: NodeConfig, store: StoreOption = None, as_json: JsonOption = Fa
     if token is None:
         raise UserError("a node needs a token: --token-file FILE, or $ASSAY_NODE_TOKEN")
 
+    received: dict[float, int] = {}
+
     async def serve_until_signalled() -> int:
         import signal
 
@@ -168,23 +175,29 @@ def node(config: NodeConfig, store: StoreOption = None, as_json: JsonOption = Fa
         loop = asyncio.get_running_loop()
         task = asyncio.current_task()
 
-        def on_signal() -> None:
-            if leave.event.is_set() and task is not None:
+        def on_signal(number: int) -> None:
+            now = loop.time()
+            if received and now - max(received) < SAME_SIGNAL_S:
+                return
+            if received and task is not None:
                 task.cancel()
+            received[now] = number
             say("leaving: giving back leases, uploading what is under way")
             leave.set("told")
 
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, on_signal)
+            loop.add_signal_handler(number, on_signal, number)
+        say(f"looking for {', '.join(config.runs)} in {config.place}")
         return await serve_node(config, token, settings, leave, lambda one: _show_node(one, as_json=as_json))
 
-    try:
+    left = 0
+    with suppress(asyncio.CancelledError):
         left = asyncio.run(serve_until_signalled())
-    except asyncio.CancelledError:
-        raise typer.Exit(INTERRUPTED) from None
     if left:
         say(f"assay: {quantity(left, 'attempt')} could not be uploaded in time: they are run again by other nodes")
         raise typer.Exit(3)
+    if received:
+        raise typer.Exit(128 + received[min(received)])
 
 
 def _show_node(announced: AgentAnnouncement, *, as_json: bool) -> None:
@@ -256,7 +269,10 @@ def _print_status(found: ClusterStatus) -> None:
 
     outcomes = "".join(f", {count} {name}" for name, count in found.outcomes.items())
     show(f"run {found.run} in {found.place}: {found.finals} of {quantity(found.attempts, 'attempt')}{outcomes}")
-    show(f"now: {found.running} running, {quantity(found.leases, 'lease')}")
+    if found.nodes and not found.ended and all(one.state == "not asked" for one in found.nodes):
+        show("now: unknown, because no node was asked: give the run's token with --token-file")
+    else:
+        show(f"now: {found.running} running, {quantity(found.leases, 'lease')}")
     show(f"not counted: {found.superseded} superseded, {found.retried} retried, {found.interrupted} interrupted")
     if found.errors:
         show("errors: " + ", ".join(f"{count} {name}" for name, count in found.errors.items()))
@@ -268,6 +284,8 @@ def _print_status(found: ClusterStatus) -> None:
             load += f"; {one.allowed} at once, because a model server or the place is overloaded"
         if one.upload_wait_s:
             load += f" ({one.spool_bytes} bytes, the oldest for {one.upload_wait_s:.1f} s)"
+        if one.problem is not None:
+            load += f"; {one.problem.removeprefix(f'agent {one.agent} ').removeprefix(f'at {one.url} ')}"
         show(f"node {one.agent} at {one.url}: {one.state}, {one.slots} slots{load}")
     if found.throughput is not None and len(found.throughput.counts) > 1:
         recent = found.throughput.counts[-10:]

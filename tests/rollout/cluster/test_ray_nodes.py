@@ -104,10 +104,17 @@ async def test_a_node_leaves_when_its_actor_says_so_or_is_gone(tmp_path: Path) -
 
 
 @pytest.mark.long
-async def test_a_cluster_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cluster_that_does_not_answer_is_named_with_how_to_show_its_token(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pytest.importorskip("ray")
     monkeypatch.setattr("ray.init", _refuse)
-    with pytest.raises(EnvironmentFailure, match=r"no connection to ray:127\.0\.0\.1:1: nothing listens"):
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    named = r"no connection to ray:127\.0\.0\.1:1: nothing listens"
+    with pytest.raises(EnvironmentFailure, match=f"{named}; .* set RAY_AUTH_MODE=token here"):
+        await RayConnection("ray:127.0.0.1:1").open()
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    with pytest.raises(EnvironmentFailure, match=f"{named}$"):
         await RayConnection("ray:127.0.0.1:1").open()
 
 

@@ -97,6 +97,7 @@ WRONG = {
     "s3://KEY:SECRET@bucket/x": "credentials belong in the environment",
     "gs://bucket/x?token=SECRET": "invalid",
     "file://host/x": "does not exist",
+    "file:///a%00b": "is not a folder's URL",
     "/nowhere/at/all": "does not exist",
 }
 
@@ -106,6 +107,16 @@ def test_a_bad_url_is_refused_without_its_secrets(url: str, what: str) -> None:
     with pytest.raises(UserError, match=what) as refused:
         open_place(url)
     assert "SECRET" not in str(refused.value)
+
+
+def test_a_folder_with_spaces_and_letters_beyond_ascii_has_a_url_of_one_word(tmp_path: Path) -> None:
+    folder = tmp_path / "my ünits" / "100%25"
+    opened = open_place(folder.as_uri(), create=True)
+    assert folder.is_dir()
+    assert str(opened) == folder.as_uri()
+    assert " " not in str(opened)
+    for same in (str(opened), f"file://{folder}", str(folder)):
+        assert str(open_place(same)) == str(opened)
 
 
 def test_a_store_is_not_taken_for_a_folder_of_objects(sealed_store: Path) -> None:

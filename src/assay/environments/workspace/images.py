@@ -18,7 +18,7 @@ import os
 import re
 import secrets
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,7 +40,7 @@ from assay.environments.workspace.dockerfile import (
     split_words,
 )
 from assay.environments.workspace.layer_exchange import LayerRecipe
-from assay.errors import UserError
+from assay.errors import EnvironmentFailure, UserError, boundary
 
 __all__ = ["BuildOptions", "build_image", "build_task_image", "find_build_problems", "import_root"]
 
@@ -65,8 +65,7 @@ async def build_image(folder: Path, options: BuildOptions, *, backend: Backend |
     except (OSError, UnicodeError) as exc:
         raise UserError(f"{path} cannot be read: {exc}") from exc
     file = parse(text, f"{folder.name}/Dockerfile")
-    (options.cache / "images").mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=options.cache / "images", prefix=".making-") as work:
+    with _working_folder(options.cache / "images") as work:
         built: dict[str, StageBuilder] = {}
         for index, stage in enumerate(file.stages):
             builder = await _start_stage(file, stage, built, options)
@@ -87,6 +86,16 @@ class BuildProblem(NamedTuple):
     line: int | None
     message: str
     fix: str
+
+
+@contextlib.contextmanager
+def _working_folder(images: Path) -> Iterator[str]:
+    """Yields a new folder, which is removed. Raises `EnvironmentFailure` if this machine cannot make it."""
+    with boundary(EnvironmentFailure, f"writing to {images}"):
+        images.mkdir(parents=True, exist_ok=True)
+        work = tempfile.TemporaryDirectory(dir=images, prefix=".making-")
+    with work as path:
+        yield path
 
 
 def find_build_problems(folder: Path) -> tuple[BuildProblem, ...]:

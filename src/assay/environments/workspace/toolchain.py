@@ -33,7 +33,7 @@ from blake3 import blake3
 from assay.environments.interface import Mount
 from assay.environments.workspace import _interpreter
 from assay.environments.workspace.layer_use import LayerPins, process_pins
-from assay.errors import UserError
+from assay.errors import EnvironmentFailure, UserError, boundary
 
 HOME = "/opt/assay"
 """Mount path of the layer in a sandbox."""
@@ -151,16 +151,20 @@ def ensure_toolchain(
     Raises:
         UserError: A requirement is not pinned, cannot be installed from a wheel, or the host's Python cannot be
             copied; the message says what to do.
+        EnvironmentFailure: This machine cannot make the layer: its disk, its permissions, or the package index.
     """
     source, pins = _interpreter.probe(python), pins or process_pins()
     recipe = _recipe(source, packages, masked)
-    layer = _pinned_layer(cache, recipe, pins)
-    if layer is not None:
-        return layer
     tools = cache / "tools"
+    with boundary(EnvironmentFailure, f"making the tool layer in {tools}"):
+        return _pinned_layer(cache, recipe, pins) or _make_layer(tools, source, recipe, pins)
+
+
+def _make_layer(tools: Path, source: _interpreter.Interpreter, recipe: _Recipe, pins: LayerPins) -> ToolLayer:
+    """Makes a layer, unless another process has meanwhile."""
     tools.mkdir(parents=True, exist_ok=True)
     with _build_lock(tools, recipe.digest):
-        layer = _pinned_layer(cache, recipe, pins)
+        layer = _pinned_layer(tools.parent, recipe, pins)
         if layer is not None:
             return layer
         with tempfile.TemporaryDirectory(dir=tools, prefix=".making-") as work:
@@ -252,7 +256,10 @@ def _install_own(work: Path, target: Path, replaced: set[str]) -> None:
     requirements = work / "own.txt"
     requirements_text = [text for name, text in _read_lock().items() if name not in replaced]
     requirements.write_text("\n".join(requirements_text) + "\n", encoding="utf-8")
-    _pip(work, target, ["--require-hashes", "--no-deps", "-r", str(requirements)])
+    try:
+        _pip(work, target, ["--require-hashes", "--no-deps", "-r", str(requirements)])
+    except UserError as exc:  # no task chose these packages
+        raise EnvironmentFailure(str(exc)) from exc
 
 
 def _install_theirs(work: Path, target: Path, packages: Sequence[str], pins: set[str]) -> None:
@@ -270,10 +277,14 @@ def _pip(work: Path, target: Path, arguments: Sequence[str]) -> None:
     ]
     result = subprocess.run(command, capture_output=True, text=True, cwd=work)
     if result.returncode:
-        errors = "\n".join(line for line in result.stderr.splitlines() if line.startswith("ERROR"))[-2000:]
+        lines = [line for line in result.stderr.splitlines() if line.strip()]
+        errors = [line for line in lines if line.startswith("ERROR")]
+        if errors == ["ERROR: Exception:"]:  # of pip itself, whose cause ends its traceback
+            errors = [lines[-1][-300:]]
+        told = "\n".join(errors or lines)[-2000:]
         raise UserError(
-            f"the tool layer's packages could not be installed:\n{errors or result.stderr[-2000:]}\n"
-            "Only wheels are installed. Is the package index reachable, and does that version have a wheel?"
+            f"the tool layer's packages could not be installed:\n{told}\n"
+            "Only wheels are installed. Has the disk space, is the package index reachable, and is there a wheel?"
         )
 
 

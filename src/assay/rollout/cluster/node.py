@@ -30,6 +30,7 @@ from assay.rollout.schedule.runner import GC_THRESHOLD
 from assay.rollout.telemetry.observer import RunObserver
 from assay.rollout.telemetry.run_metrics import RunMetrics
 from assay.settings import Settings
+from assay.store import Layout
 from assay.store.objects import UrlObjectStore, open_place
 
 from .agent import AgentConfig, NodeAgent, TrialOutcome
@@ -93,11 +94,13 @@ async def serve_node(
     settings = msgspec.structs.replace(settings, store=settings.store.absolute(), cache=settings.cache.absolute())
     if config.cache_gib is not None:
         settings = msgspec.structs.replace(settings, cache_gib=config.cache_gib)
+    for run in config.runs:
+        Layout(settings.store, run)  # a name that no run can have is not waited for
     files = [None if name is None else Path(name).absolute() for name in (config.tls_cert, config.tls_key)]
     listener = open_listener(config.listen, *files)
     certificate = None if files[0] is None else files[0].read_text(encoding="ascii", errors="ignore")
     name = f"{config.name or socket.gethostname()}-{secrets.token_hex(4)}"
-    url = _url(config, listener)
+    url = announced_url(config, listener)
     announcement = AgentAnnouncement(1, config.runs[0], name, address or url, 1, (), certificate)
 
     def opened(announced: AgentAnnouncement) -> None:
@@ -277,9 +280,12 @@ class _Node:
                 await asyncio.wait_for(agent.wait_received(), LINGER_S)
 
 
-def _url(config: NodeConfig, listener: NodeListener) -> str:
+def announced_url(config: NodeConfig, listener: NodeListener) -> str:
+    """Returns the URL under which a command reaches the node."""
     host = config.advertise or listener.host
     if config.advertise is None and host in ("0.0.0.0", "::"):
         host = socket.getfqdn()
+        if host.partition(".")[0] == "localhost":  # as some /etc/hosts say, which is true for this machine alone
+            host = socket.gethostname()
     scheme = "http" if listener.tls is None else "https"
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{listener.port}"

@@ -33,7 +33,8 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     name: str | None = None
     """Name of the node in messages; default: that of the machine."""
     drain_s: Seconds = 20.0
-    """Seconds in which SIGTERM and Ctrl-C upload what is under way; a second signal ends the node at once."""
+    """Seconds in which SIGTERM and Ctrl-C upload what is under way; a second signal, after a
+    second or more, ends the node at once."""
     wait_s: Seconds = 600.0
     """Seconds to wait for each run to be started."""
     backend: str | None = None

@@ -69,7 +69,7 @@ async def open_run_place(options: PlacedRunOptions, settings: Settings) -> UrlOb
 
 def resolve_place(place: str | None, settings: Settings) -> str:
     """Returns the URL of a place; by default the folder `objects` of the store."""
-    return place or f"file://{settings.store.absolute() / 'objects'}"
+    return place or (settings.store.absolute() / "objects").as_uri()
 
 
 async def start_placed_run(

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Self
 import msgspec
 
 from assay.errors import EnvironmentFailure, MissingLibraryError, UserError
+from assay.settings import Settings
 
 from .local_nodes import DRAIN_S, MOST_RESTARTS, RESTART_WAIT_S, NodeEnd, NodeOrders, Restarts
 from .place_records import AgentAnnouncement, Connect, connect_http
@@ -87,7 +88,7 @@ class RayConnection:
             try:
                 await asyncio.to_thread(self._connect)
             except (ConnectionError, RuntimeError, ValueError, TimeoutError, AssertionError) as exc:
-                raise EnvironmentFailure(f"no connection to {self.address}: {_short(exc)}") from exc
+                raise EnvironmentFailure(f"no connection to {self.address}: {_short(exc)}{_token_hint()}") from exc
             self._is_ours = True
         if not self.address.startswith("ray://"):
             self.address = PREFIX + str(ray.get_runtime_context().gcs_address)
@@ -315,6 +316,16 @@ async def _result(reference: Any) -> Any:
     """Waits for the result of a call. Cancelling the wait leaves Ray's own future alone, which Ray Client does not
     expect to be cancelled."""
     return await asyncio.shield(asyncio.wrap_future(reference.future()))
+
+
+def _token_hint() -> str:
+    """Returns how to reach a cluster with token authentication, which Ray does not say of an explicit address."""
+    if Settings.named(("RAY_AUTH_MODE",)):
+        return ""
+    return (
+        "; if the cluster has token authentication (by RAY_AUTH_MODE, or a file ~/.ray/auth_token where it started), "
+        "set RAY_AUTH_MODE=token here, too, with its token in that file or in RAY_AUTH_TOKEN"
+    )
 
 
 def _short(error: Exception) -> str:

@@ -24,6 +24,7 @@ from datetime import timedelta
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 from assay.errors import MissingLibraryError, StoreError, UserError
 
@@ -206,8 +207,10 @@ class UrlObjectStore:
 
 
 def open_place(url: str, *, create: bool = False) -> UrlObjectStore:
-    """Opens an object store: `s3://BUCKET/PREFIX`, `gs://...`, `az://CONTAINER/PREFIX`, `file:///FOLDER`, or the path
-    of a folder. `create` makes the folder if it is missing; a bucket must exist. `memory://` is for tests.
+    """Opens an object store: `s3://BUCKET/PREFIX`, `gs://...`, `az://CONTAINER/PREFIX`, `file:///FOLDER` (`%20` is
+    a space), or the path of a folder.
+
+    `create` makes the folder if it is missing; a bucket must exist. `memory://` is for tests.
 
     Raises:
         UserError: The URL is invalid or names an unknown kind, or the folder does not exist.
@@ -231,6 +234,8 @@ def open_place(url: str, *, create: bool = False) -> UrlObjectStore:
         memory = stores.MemoryStore()
         return UrlObjectStore("memory://", memory)
     if scheme == "file":
+        if found is not None and not Path(rest).is_dir():  # a folder whose name holds such a sequence goes before
+            rest = unquote(rest)
         return _open_folder(rest, stores, create=create)
     if not _BUCKET.fullmatch(rest):  # it may hold a password, so it is not repeated
         raise UserError(
@@ -257,7 +262,7 @@ def _settle_at_exit() -> None:
 
 def _open_folder(text: str, stores: Any, *, create: bool) -> UrlObjectStore:
     folder = Path(text).expanduser().absolute()
-    if text.startswith("//") or not text:
+    if text.startswith("//") or not text or "\0" in text:
         raise UserError(f"file://{text[:80]} is not a folder's URL: write file:///FOLDER")
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file, not a folder of objects")
@@ -272,7 +277,7 @@ def _open_folder(text: str, stores: Any, *, create: bool) -> UrlObjectStore:
         local = stores.LocalStore(folder)
     except (BaseError, OSError) as exc:
         raise UserError(f"{folder} cannot be used as a folder of objects: {_line(exc)}") from None
-    return UrlObjectStore(f"file://{folder}", local, folder=folder)
+    return UrlObjectStore(folder.as_uri(), local, folder=folder)
 
 
 def _open_bucket(url: str, stores: Any) -> UrlObjectStore:
