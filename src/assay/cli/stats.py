@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 
 
 RATES = "rates"
+FirstDrawsOption = Annotated[
+    bool,
+    typer.Option(
+        "--first-draws",
+        help="Count an attempt that was begun again and then acted otherwise (redrawn) as one without a verdict.",
+    ),
+]
 
 
 def stats(
@@ -52,13 +59,7 @@ def stats(
         ),
     ] = 0.05,
     require: RequireOption = "unknown",
-    first_draws: Annotated[
-        bool,
-        typer.Option(
-            "--first-draws",
-            help="Count an attempt that was begun again and then acted otherwise (redrawn) as one without a verdict.",
-        ),
-    ] = False,
+    first_draws: FirstDrawsOption = False,
     allow_task_code: TaskCodeOption = False,
     save: SaveOption = None,
     store: StoreOption = None,
