@@ -24,6 +24,15 @@ if TYPE_CHECKING:
 
 
 RATES = "rates"
+TablesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--table",
+        help="Tables to show: rates (the default), spending, tasks, grid, flakes, scores, reliability, ranking, "
+        "picks, semi-online, agreement, instructions, pairs, clauses, conversations, efficiency, routes, "
+        "pointing, capabilities, actors, evidence, economy, context, refusals, or all; repeatable.",
+    ),
+]
 FirstDrawsOption = Annotated[
     bool,
     typer.Option(
@@ -35,15 +44,7 @@ FirstDrawsOption = Annotated[
 
 def stats(
     runs: Annotated[list[str] | None, typer.Argument(help="Names of runs or grids; default: the newest run.")] = None,
-    table: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--table",
-            help="Tables to show: rates (the default), spending, tasks, grid, flakes, scores, reliability, ranking, "
-            "picks, semi-online, agreement, instructions, pairs, clauses, conversations, efficiency, routes, "
-            "pointing, capabilities, actors, evidence, economy, context, refusals, or all; repeatable.",
-        ),
-    ] = None,
+    table: TablesOption = None,
     k: Annotated[
         list[int] | None, typer.Option("--k", min=1, help="Also pass@k and pass^k for this k; repeatable.")
     ] = None,
