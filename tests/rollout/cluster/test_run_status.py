@@ -14,7 +14,7 @@ from assay.rollout.cluster.agent_metrics import declare_agent_metrics
 from assay.rollout.cluster.commits import commit_final, keep_cut, new_token, pack_trial
 from assay.rollout.cluster.local_nodes import LocalNodes, NodeOrders
 from assay.rollout.cluster.node_config import NodeConfig
-from assay.rollout.cluster.place_records import PublishedRun, new_run_id, publish_run
+from assay.rollout.cluster.place_records import PublishedRun, new_run_id, publish_run, read_published
 from assay.rollout.cluster.run_status import MOST_BUCKETS, StatusReader, count_throughput
 from assay.rollout.cluster.transport import GrantRequest, Lease, PollRequest
 from assay.rollout.telemetry.run_metrics import RunMetrics
@@ -55,6 +55,22 @@ async def test_a_reader_reads_each_trial_once(tmp_path: Path) -> None:
         path.write_bytes(b"")  # a second reading of these would be a problem
     assert (await reader.read()).problems == ()
     assert len((await StatusReader(place, "r").read()).problems) == 3
+
+
+async def test_finals_that_come_while_a_status_is_read_are_of_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = open_place(f"file://{tmp_path}/objects", create=True)
+    manifest = {"config": {"tasks": ["family:grid,n=4"], "agent": "expert"}, "tasks": {"t": "blake3:0"}, "agent": "e"}
+    await publish_run(place, PublishedRun(1, "r", new_run_id(), str(tmp_path), manifest))
+
+    async def commit_one_more(*_: object) -> PublishedRun | None:
+        await commit_final(place, "r", "t@0", new_token(), _body(0, _result()))  # type: ignore[arg-type]
+        return await read_published(place, "r")
+
+    monkeypatch.setattr("assay.rollout.cluster.run_status.read_published", commit_one_more)
+    status = await StatusReader(place, "r").read()
+    assert (status.finals, status.outcomes) == (0, {})
 
 
 @pytest.mark.parametrize("seconds", [0, 0.5, 59, 3600, 90_000, 1e8])

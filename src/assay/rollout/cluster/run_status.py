@@ -16,9 +16,9 @@ import msgspec
 
 from assay.errors import StoreError, UserError
 from assay.rollout.run_manifest import parse_manifest
-from assay.store.objects.interface import ObjectStore, ObjectStoreError
+from assay.store.objects.interface import ObjectEntry, ObjectStore, ObjectStoreError
 
-from .commits import TrialRecord, list_finals, read_record
+from .commits import TrialRecord, read_record
 from .epochs import count_epochs
 from .objects import list_pages, run_prefix
 from .place_records import AgentAnnouncement, AnnouncedAgents, Connect, connect_http, has_ended, read_published
@@ -135,14 +135,14 @@ class StatusReader:
             ObjectStoreError: The place does not answer.
         """
         place, run = self._place, self._run
-        finals = await list_finals(place, run, PATIENCE_S)
+        finals = await self._list("finals")
         published = await read_published(place, run)
         if published is None:
             raise UserError(f"{place} holds no run {run!r}: start it with `assay run ... --run {run} --place {place}`")
         attempts = count_attempts(published.manifest)
         problems: list[str] = []
-        decided = await self._read_all("finals", problems)
-        cut = await self._read_all("cut", problems)
+        decided = await self._read_all(finals, problems)
+        cut = await self._read_all(await self._list("cut"), problems)
         ended = await has_ended(place, run)
         nodes = await self._ask_nodes(problems, ended=ended)
         kinds = Counter(trial.kind for trial in cut)
@@ -167,10 +167,12 @@ class StatusReader:
             last_final=max((trial.modified for trial in decided), default=None),
         )
 
-    async def _read_all(self, kind: str, problems: list[str]) -> list[_ReadTrial]:
-        """Returns the trials under a prefix; a damaged one becomes a problem."""
+    async def _list(self, kind: str) -> list[ObjectEntry]:
         prefix = f"{run_prefix(self._run)}{kind}/"
-        entries = [entry async for page in list_pages(self._place, prefix) for entry in page]
+        return [entry async for page in list_pages(self._place, prefix, PATIENCE_S) for entry in page]
+
+    async def _read_all(self, entries: Sequence[ObjectEntry], problems: list[str]) -> list[_ReadTrial]:
+        """Returns the trials that were listed; a damaged one becomes a problem."""
         left = iter([entry for entry in entries if entry.key not in self._trials])
 
         async def work() -> None:
