@@ -14,6 +14,7 @@ from assay.errors import EnvironmentFailure, ProviderError, StoreError
 from assay.gateway.backends.scripted import ScriptedBackend
 from assay.gateway.interface import ModelReply, ModelRequest, OnDeltas
 from assay.records import Limits, Trajectory
+from assay.rollout.attempt.request_control import ASKED_AGAIN
 from assay.rollout.recording.recorder import CALL_BEGUN
 from assay.store import RunStore, assistant_message, restore_body, restore_messages
 from tests.rollout.programs import Program, run_program, write
@@ -155,6 +156,8 @@ async def test_a_request_at_which_the_server_fails_whenever_it_is_asked_is_the_a
     assert found.finished is not None
     assert (found.finished.broke, found.outcome, found.started.retry) == ("agent", "fail", 0)
     assert "answers other requests" in (found.finished.error or "")
+    (note,) = (one.data for one in found.notes if one.name == ASKED_AGAIN)
+    assert note == {"error": "internal error", "the_same": "internal error", "another": "answered"}
 
 
 class Down(ScriptedBackend):

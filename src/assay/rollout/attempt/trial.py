@@ -319,7 +319,9 @@ class Trial:
         problem = await self._act_under_limits()
         stopped = await self._take_adopted_branch()
         # What its model calls met goes before what its program made of that.
-        cause = await attribute_model_failure(await self.attempt.close_endpoint() or problem, self.services.model)
+        cause = await attribute_model_failure(
+            await self.attempt.close_endpoint() or problem, self.services.model, self.recorder.note
+        )
         if self.meter.refused is not None:
             raise self.meter.refused
         if self.attempt.guard is not None:
