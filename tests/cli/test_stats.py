@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,18 @@ def test_attempts_with_a_second_draw_are_told_and_can_be_left_out(tmp_path: Path
     assert "3 attempts had more than one draw" in assay(tmp_path).output
     (group,) = json.loads(assay(tmp_path, "--json", "--first-draws").stdout)["groups"]
     assert (group["passed"], group["unknown"], group["redrawn"]) == (0, 3, 3)
+
+
+def test_an_attempt_whose_earlier_trial_is_damaged_is_counted_as_drawn_again(tmp_path: Path) -> None:
+    agent = f"{Path(__file__).with_name('redrawing.py')}:SecondDrawAgent"
+    run = ["run", "family:adventure,rooms=2,locks=0,n=2,seed=2", "--agent", agent, "--run", "damaged"]
+    assert CliRunner().invoke(build_app(), [*run, "--store", str(tmp_path)]).exit_code == 0
+    with contextlib.closing(sqlite3.connect(tmp_path / "runs" / "damaged" / "run.sqlite")) as connection, connection:
+        connection.execute("UPDATE events SET body = x'7b' WHERE type = 'step' AND chain LIKE '%.0'")
+    told = assay(tmp_path, "--json")
+    assert told.exit_code == 0, told.output
+    (group,) = json.loads(told.stdout)["groups"]
+    assert (group["passed"], group["redrawn"]) == (2, 2)
 
 
 @pytest.mark.long

@@ -2,7 +2,8 @@
 
 An attempt is begun again where infrastructure failed, or where its run was cut off and resumed. With a model that
 samples, the new trial is another draw, and whoever can bring about the failure, or cuts off what goes badly, draws
-until the result is good. Where the new trial repeats the acts of the earlier one, it is the same draw.
+until the result is good. Where the new trial repeats the acts of the earlier one, it is the same draw; where a damaged
+record cannot show that, it is another.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from assay.errors import StoreError
 from assay.records import Trajectory
 
 from .rows import AttemptRow, final_rows
@@ -25,7 +27,10 @@ def redrawn_chains(store: RunStore, rows: Sequence[AttemptRow]) -> frozenset[str
 
 
 def _repeats(store: RunStore, later: AttemptRow, earlier: AttemptRow) -> bool:
-    first, second = store.trajectory(earlier.chain), store.trajectory(later.chain)
+    try:
+        first, second = store.trajectory(earlier.chain), store.trajectory(later.chain)
+    except StoreError:
+        return False
     # An act that was cut off is on record without what it led to, and the new trial makes it, too.
     acts, acts_again = _acts(first), _acts(second)
     if acts != acts_again[: len(acts)]:

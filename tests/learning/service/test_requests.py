@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
+import sqlite3
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -338,8 +341,26 @@ async def test_a_batch_whose_policy_is_not_served_any_more_waits_for_it(tmp_path
     assert "policy 'actor' is not served now" in msgspec.json.decode(status.body)["error"]
 
 
+def _error_of_sqlite(script: str) -> sqlite3.Error | None:
+    try:
+        with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+            connection.executescript(script)
+    except sqlite3.Error as exc:
+        return exc
+    return None
+
+
 @pytest.mark.parametrize(
-    ("cause", "state"), [(OSError(28, "No space left"), "running"), (ValueError("damaged"), "failed"), (None, "failed")]
+    ("cause", "state"),
+    [
+        (OSError(errno.ENOSPC, "No space left"), "running"),
+        (_error_of_sqlite("PRAGMA max_page_count=1; CREATE TABLE a (b)"), "running"),
+        (FileNotFoundError(errno.ENOENT, "an erased blob"), "failed"),
+        (BlockingIOError(errno.EAGAIN, "another process writes the run"), "failed"),
+        (_error_of_sqlite("SELECT * FROM absent"), "failed"),
+        (ValueError("damaged"), "failed"),
+        (None, "failed"),
+    ],
 )
 async def test_a_disk_that_is_full_ends_the_service_and_not_the_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cause: Exception | None, state: str

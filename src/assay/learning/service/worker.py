@@ -8,6 +8,7 @@ continues without loss or repetition, and groups that are written stay as they a
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import sqlite3
 from collections import Counter
@@ -43,6 +44,8 @@ from .service_config import RolloutServiceConfig
 
 _log = logging.getLogger(__name__)
 MAX_ERROR_CHARS = 2000
+_UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
+_UNWRITABLE_SQLITE = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY})
 
 
 class BatchWorker:
@@ -150,7 +153,7 @@ class BatchWorker:
             with boundary(EnvironmentFailure, f"batch {batch.request.id}"):
                 fields = await self._execute(batch, tally)
         except AssayError as exc:
-            if isinstance(exc, StoreError) and isinstance(exc.__cause__, OSError | sqlite3.OperationalError):
+            if isinstance(exc, StoreError) and _is_unwritable(exc.__cause__):
                 raise  # a disk that cannot be written to ends the service, and the batch goes on at its next start
             # Bad input is explained by its message alone.
             _log.warning("batch %s failed: %s", batch.request.id, exc, exc_info=not isinstance(exc, UserError))
@@ -233,6 +236,14 @@ class BatchWorker:
         version = newest.version if newest is not None else request.policy.version
         model = self._config.policies[name].replace(VERSION, version or "")
         return model.removeprefix("local:").partition("?")[0] if model.startswith("local:") else None
+
+
+def _is_unwritable(cause: BaseException | None) -> bool:
+    """Returns whether a disk could not be written to. A record that is missing, damaged or in use is of its batch
+    alone."""
+    if isinstance(cause, sqlite3.Error):
+        return getattr(cause, "sqlite_errorcode", 0) & 0xFF in _UNWRITABLE_SQLITE  # the rest tells more
+    return isinstance(cause, OSError) and cause.errno in _UNWRITABLE
 
 
 class GroupTally(Tally):

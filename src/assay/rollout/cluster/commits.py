@@ -141,8 +141,8 @@ def use_of_trial(body: TrialBody) -> ModelUse:
     """
     if body.result is not None:
         return use_of_result(body.result)
-    calls = [raw for raw in unpack_events(body) if _MODEL_CALL in raw]
-    bodies = [decode_raw(body.chain, index, raw) for index, raw in enumerate(calls)]
+    calls = [(index, raw) for index, raw in enumerate(unpack_events(body)) if _MODEL_CALL in raw]
+    bodies = [decode_raw(body.chain, index, raw) for index, raw in calls]
     return use_of_calls([one.call for one in bodies if isinstance(one, ModelCalled)])
 
 
