@@ -385,6 +385,19 @@ async def test_clients_that_begin_no_tls_handshake_shut_nobody_out(tls: ssl.SSLC
         assert not [one for one in server.handshakes if one in server.connections]
 
 
+async def test_a_client_of_a_full_server_is_told_so_over_tls_too(tls: ssl.SSLContext, tmp_path: Path) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    context = client_tls((tmp_path / "cert.pem").read_text())
+    async with HttpServer(App(), BOUNDS) as server, AsyncExitStack() as others:
+        await server.listen(listener, tls)
+        place: dict[str, Any] = {"host": "127.0.0.1", "port": listener.getsockname()[1], "ssl": context}
+        for _ in range(BOUNDS.connections):
+            others.callback((await asyncio.open_connection(**place, server_hostname="server"))[1].close)
+        reader, writer = await asyncio.open_connection(**place, server_hostname="server")
+        assert (await asyncio.wait_for(reader.read(), 5)).startswith(b"HTTP/1.1 503")
+        writer.close()
+
+
 async def test_a_tls_handshake_has_the_time_of_a_header_section(tls: ssl.SSLContext) -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     async with HttpServer(App(), BOUNDS._replace(header_s=0.3)) as server:

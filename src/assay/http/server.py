@@ -151,13 +151,15 @@ class HttpServer:
 
     def _accept(self, loop: asyncio.AbstractEventLoop, *, is_tls: bool) -> _Connection:
         """Returns the protocol of a connection that was accepted. asyncio calls this in the task of the TLS handshake;
-        beyond the maximum of connections the oldest handshake ends, so that the newest client can have its turn."""
+        beyond the maximum of connections the oldest handshake ends, so that the newest client can have its turn. A few
+        go on where all connections are taken, so that their clients are told so."""
         connection = _Connection(self, loop)
         task = asyncio.current_task(loop) if is_tls else None
         if task is not None:
             self.handshakes[connection] = task
             task.add_done_callback(lambda _: self.handshakes.pop(connection, None))
-            if len(self.handshakes) + len(self.connections) > self.max_connections:
+            few = max(1, self.max_connections // 16)
+            if len(self.handshakes) > max(few, self.max_connections - len(self.connections)):
                 self.handshakes.pop(next(iter(self.handshakes))).cancel()
         return connection
 
