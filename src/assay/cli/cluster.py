@@ -179,9 +179,12 @@ def node(config: NodeConfig, store: StoreOption = None, as_json: JsonOption = Fa
             now = loop.time()
             if received and now - max(received) < SAME_SIGNAL_S:
                 return
-            if received and task is not None:
-                task.cancel()
+            is_again = bool(received)
             received[now] = number
+            if is_again and task is not None:
+                say("ending at once: what is not uploaded is run again by other nodes")
+                task.cancel()
+                return
             say("leaving: giving back leases, uploading what is under way")
             leave.set("told")
 

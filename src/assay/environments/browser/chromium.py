@@ -73,7 +73,7 @@ FLAGS: Final = (
 
 
 def find_program() -> str:
-    """Returns the path of a Chromium. Raises `UserError` without one."""
+    """Returns the path of Chromium's headless shell. Raises `UserError` without one."""
     for name in PROGRAMS:
         found = shutil.which(name)
         if found is not None:
