@@ -445,6 +445,18 @@ def test_nodes_replay_what_one_machine_replays(say: Say, tmp_path: Path) -> None
     assert audit(Path(".assay"), found["replay"]) == ()
 
 
+@pytest.mark.long
+def test_the_command_that_a_taken_name_is_refused_with_goes_on_with_the_run(say: Say) -> None:
+    run = ("run", "family:grid,n=1,size=3", "--agent", "expert", "--run", "r", "--nodes", "1", "--place", "objects")
+    Path("objects").mkdir()
+    assert say(*run, "--store", "first")[0] == 0
+    code, _, err = say(*run, "--store", "second")
+    assert code == 2, err
+    words = err.partition("`assay ")[2].partition("`")[0].split()
+    code, _, err = say(*words, "--store", "second")
+    assert code == 0, err
+
+
 def test_a_run_is_not_done_anew_in_a_place_that_does_not_hold_it(say: Say, tmp_path: Path) -> None:
     assert say("run", "family:grid,n=1,size=3", "--agent", "expert", "--run", "one", "--nodes", "1")[0] == 0
     code, _, err = say("resume", "one", "--place", f"file://{tmp_path}/other", "--nodes", "1")

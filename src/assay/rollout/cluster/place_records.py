@@ -78,8 +78,13 @@ async def publish_run(objects: ObjectStore, record: PublishedRun) -> None:
     if stored is not data and _decode(stored, PublishedRun, record.run, key).id != record.id:
         raise UserError(
             f"{objects} holds another run {record.run!r}: choose another name with --run, or go on with that run in a "
-            f"store that does not know the name (`assay resume {record.run} --place {objects}`)"
+            f"store that does not know the name (`{_resume_command(objects, record.run)}`)"
         )
+
+
+def _resume_command(objects: ObjectStore, run: str) -> str:
+    """Returns what goes on with a run in a store that does not know it, and so not its nodes either."""
+    return f"assay resume {run} --place {objects} --nodes 2"
 
 
 async def read_published(objects: ObjectStore, run: str) -> PublishedRun | None:
@@ -92,8 +97,8 @@ async def require_unused(objects: ObjectStore, run: str) -> None:
     run's."""
     if await read_published(objects, run) is not None:
         raise UserError(
-            f"{objects} holds a run {run!r} already: go on with it (`assay resume {run} --place {objects}`, or "
-            f"`assay admit --resume {run}`), or choose another name with --run"
+            f"{objects} holds a run {run!r} already: go on with it (`{_resume_command(objects, run)}`, or "
+            f"`assay admit --resume {run}` in its store), or choose another name with --run"
         )
     async for page in list_pages(objects, run_prefix(run)):
         left = next((one.key for one in page if is_foreign(one.key)), None)
