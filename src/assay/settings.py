@@ -19,7 +19,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 
@@ -27,6 +27,20 @@ from .errors import UserError
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 """Of a URL, also after `Path` has joined its slashes."""
+_PLACE_CREDENTIALS = (
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AZURE_CLIENT_SECRET",
+    "AZURE_STORAGE_ACCOUNT_KEY",
+    "AZURE_STORAGE_CLIENT_SECRET",
+    "AZURE_STORAGE_SAS_KEY",
+    "AZURE_STORAGE_TOKEN",
+    "GOOGLE_SERVICE_ACCOUNT_KEY",
+)
+"""Variables that the client of object storage reads."""
+_COLLECTOR_HEADERS = tuple(f"OTEL_EXPORTER_OTLP_{kind}HEADERS" for kind in ("", "TRACES_", "METRICS_"))
+_SHORTEST_HEADER = 16
+"""Below which the value of a collector's header is taken for a name, such as that of a team."""
 
 
 def store_folder(path: str | os.PathLike[str]) -> Path:
@@ -88,12 +102,19 @@ class Settings(msgspec.Struct, frozen=True):
         return {name: os.environ[name] for name in names if name in os.environ}
 
     def secrets(self) -> dict[str, str]:
-        """Returns credentials by variable name. Records, errors and logs must not contain them."""
+        """Returns credentials by variable name, those of places and collectors too. Records, errors and logs must not
+        contain them."""
         named = [name for name in self.__struct_fields__ if name.endswith(("_key", "_token"))]
         credentials = {name.upper(): getattr(self, name) for name in named}
         for name in (n for n in self.__struct_fields__ if n.endswith("_base_url") and getattr(self, n)):
             for key, value in parse_qsl(urlsplit(getattr(self, name)).query):
                 credentials[f"{name.upper()}?{key}"] = value
+        credentials |= self.named(_PLACE_CREDENTIALS)
+        for name, headers in self.named(_COLLECTOR_HEADERS).items():
+            for key, _, value in (pair.partition("=") for pair in headers.split(",")):
+                word = unquote(value).strip().rpartition(" ")[2]  # after `Bearer`
+                if len(word) >= _SHORTEST_HEADER:
+                    credentials[f"{name}?{key.strip()}"] = word
         return {name: value for name, value in credentials.items() if value}
 
     def __repr__(self) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -113,3 +115,24 @@ def test_a_signal_that_comes_twice_at_once_does_not_cut_the_uploads_short(
         os.kill(node.pid, number)
     assert node.wait(30) > 128
     assert (tmp_path / "node.log").read_text().count("leaving: ") == 1
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+def test_a_node_announces_its_certificate_without_the_key_and_the_authorities_beside_it(
+    start: Start, tmp_path: Path
+) -> None:
+    kind = ("-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=node")
+    command = ("openssl", "req", *kind, "-days", "30", "-keyout", tmp_path / "key", "-out", tmp_path / "certificate")
+    subprocess.run(command, check=True, capture_output=True)
+    both, certificate = tmp_path / "both.pem", (tmp_path / "certificate").read_text()
+    both.write_text((tmp_path / "key").read_text() + 2 * certificate)
+    (tmp_path / "objects").mkdir()
+    place = ("--place", f"file://{tmp_path}/objects")
+    variables = {"ASSAY_NODE_TOKEN": TOKEN}
+    words = ("run", "family:grid,n=1,size=3", "--agent", "expert", "--run", "r", "--nodes", "external", *place)
+    running = start("command", words, ASSAY_STORE=str(tmp_path / "store"), **variables)
+    tls = ("--tls-cert", str(both), "--tls-key", str(both))
+    serving = start("node", ("node", "r", *place, *tls), ASSAY_STORE=str(tmp_path / "other"), **variables)
+    assert (running.wait(60), serving.wait(60)) == (0, 0)
+    (announced,) = (tmp_path / "objects" / "runs" / "r" / "agents").iterdir()
+    assert json.loads(announced.read_text())["certificate"] == certificate

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import ssl
 from pathlib import Path
 
 from assay.errors import UserError
+
+_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----")
 
 
 def is_loopback(host: str) -> bool:
@@ -46,8 +49,26 @@ def server_tls(certificate: Path | None, key: Path | None, address: str, host: s
     return context
 
 
+def own_certificate(pem: str) -> str:
+    """Returns the first certificate of a PEM text, which is the server's own. A private key that is in the text is not
+    part of it, nor are the authorities that follow: whoever accepts one of these accepts all that it has signed.
+
+    Raises:
+        ValueError: The text holds no certificate.
+    """
+    found = _CERTIFICATE.search(pem)
+    if found is None:
+        raise ValueError("an invalid certificate: no PEM text of one")
+    return f"{found[0]}\n"
+
+
 def client_tls(certificate: str) -> ssl.SSLContext:
-    """Returns settings that accept one certificate only, whatever name it carries."""
+    """Returns settings that accept one certificate only, the first of a PEM text, whatever name it carries.
+
+    Raises:
+        ValueError: The text holds no certificate, or an invalid one.
+    """
+    certificate = own_certificate(certificate)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = False  # the certificate itself is known

@@ -13,6 +13,7 @@ import pytest
 
 from assay.errors import UserError
 from assay.http.client import HttpClient
+from assay.http.messages import RequestHead, Response
 from assay.http.metrics import CONTENT_TYPE, MetricsRegistry
 from assay.http.server import HttpServer
 from assay.rollout.cluster.http_transport import (
@@ -63,8 +64,10 @@ async def _serve(listener: NodeListener | None = None) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def _link(url: str, token: str = TOKEN, certificate: str | None = None) -> AsyncIterator[HttpAgentLink]:
-    link = HttpAgentLink("a", url, token, certificate)
+async def _link(
+    url: str, token: str = TOKEN, certificate: str | None = None, name: str = "a"
+) -> AsyncIterator[HttpAgentLink]:
+    link = HttpAgentLink(name, url, token, certificate)
     try:
         yield link
     finally:
@@ -152,6 +155,54 @@ async def test_the_announced_certificate_is_accepted_and_no_other(tmp_path: Path
         HttpAgentLink("a", "http://10.0.0.1:1", TOKEN)
     with pytest.raises(ValueError, match="invalid certificate"):
         HttpAgentLink("a", "https://127.0.0.1:1", TOKEN, "no PEM")
+
+
+async def test_an_agent_that_answers_at_the_address_of_another_is_not_taken_for_it() -> None:
+    async with _serve() as url, _link(url, name="killed") as link:
+        with pytest.raises(UnreachableAgentError, match="agent killed has left: a answers at its address"):
+            await link.poll(PollRequest({}))
+        assert not link.is_refused
+
+
+async def test_a_token_that_a_refusal_repeats_is_not_shown() -> None:
+    class Repeats:
+        def accept(self, head: RequestHead) -> Response:
+            return Response(403, str(head.headers).encode(), {})
+
+    listener = open_listener("127.0.0.1:0", None, None)
+    async with HttpServer(Repeats(), SERVER_LIMITS) as server:
+        await server.listen(listener.socket, None)
+        async with _link(f"http://127.0.0.1:{listener.port}") as link:
+            with pytest.raises(AgentRefusalError, match=r"403.*Bearer \[token\]"):
+                await link.poll(PollRequest({}))
+            assert TOKEN not in str(link.problem)
+
+
+def _signed(folder: Path, name: str) -> tuple[Path, Path]:
+    """Returns a certificate that the authority in the folder signed, and its key."""
+    certificate, key, request = folder / f"{name}.pem", folder / f"{name}.key", folder / f"{name}.csr"
+    kind = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", f"/CN={name}")
+    (folder / "extensions").write_text("basicConstraints=CA:FALSE\n")
+    authority = ("-CA", folder / "cert.pem", "-CAkey", folder / "key.pem", "-CAcreateserial")
+    options = (*authority, "-days", "30", "-extfile", folder / "extensions")
+    for command in (
+        ("openssl", "req", *kind, "-keyout", key, "-out", request),
+        ("openssl", "x509", "-req", "-in", request, *options, "-out", certificate),
+    ):
+        subprocess.run(command, check=True, capture_output=True)
+    return certificate, key
+
+
+async def test_what_the_authority_of_an_announced_chain_signed_for_another_is_refused(tmp_path: Path) -> None:
+    with _certificate(tmp_path) as (authority, _):
+        (certificate, key), another = _signed(tmp_path, "node"), _signed(tmp_path, "another")
+        announced = f"{certificate.read_text()}{authority.read_text()}"
+        own, foreign = open_listener("127.0.0.1:0", certificate, key), open_listener("127.0.0.1:0", *another)
+        async with _serve(own) as url, _link(url, certificate=announced) as link:
+            assert (await link.poll(PollRequest({}))).capacity == 3
+        async with _serve(foreign) as url, _link(url, certificate=announced) as link:
+            with pytest.raises(UnreachableAgentError, match="CERTIFICATE_VERIFY_FAILED"):
+                await link.poll(PollRequest({}))
 
 
 async def test_metrics_are_for_the_token_alone() -> None:

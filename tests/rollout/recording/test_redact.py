@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import string
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.rollout.recording.redaction import Redactor
+from assay.settings import Settings
 
 pytestmark = pytest.mark.newest
 SECRET = 'p/w+"x"\\\u00e9\n0123456789'
@@ -55,6 +57,20 @@ def test_known_values_are_found_however_json_writes_them(seed: int, deep: int, b
     for _ in range(deep):
         found = json.loads(found)["content"]
     assert found == before.replace(SECRET, "[redacted:DB_PASSWORD]") + "[redacted:DB_PASSWORD]" + after
+
+
+def test_credentials_of_a_place_and_of_a_collector_are_known_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "Zq8vK3mP0tR5wX7yB2nC4dF6gH9jL1sA5uE8iO0k")
+    headers = "x-team=production,api-key=hc9f8e7d6c5b4a39,authorization=Bearer%20b4a3928170605f4e"
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", headers)
+    redactor = Redactor(Settings(Path("cache"), Path("store")).secrets())
+    text = b"Zq8vK3mP0tR5wX7yB2nC4dF6gH9jL1sA5uE8iO0k hc9f8e7d6c5b4a39 b4a3928170605f4e production"
+    assert redactor.clean(text).data.decode().split() == [
+        "[redacted:AWS_SECRET_ACCESS_KEY]",
+        "[redacted:OTEL_EXPORTER_OTLP_HEADERS?api-key]",
+        "[redacted:OTEL_EXPORTER_OTLP_HEADERS?authorization]",
+        "production",
+    ]
 
 
 @pytest.mark.parametrize("name", KEYS)

@@ -167,12 +167,13 @@ async def test_an_unsupported_variable_is_an_error_before_anything_starts(
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize("how", ["absent", "refuses", "hangs"])
+@pytest.mark.parametrize("how", ["absent", "refuses", "redirects", "hangs"])
 async def test_a_failing_collector_neither_fails_nor_delays_a_run(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("assay.rollout.telemetry.otel.CLOSE_S", 1.0)
-    with Collector(status=503 if how == "refuses" else 200, delay_s=30.0 if how == "hangs" else 0.0) as failing:
+    status = {"refuses": 503, "redirects": 302}.get(how, 200)
+    with Collector(status, delay_s=30.0 if how == "hangs" else 0.0) as failing:
         url = "http://127.0.0.1:9" if how == "absent" else failing.url
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
         began = time.monotonic()

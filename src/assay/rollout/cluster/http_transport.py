@@ -144,7 +144,7 @@ class HttpAgentLink(BackoffLink):
             raise ValueError(f"an invalid certificate: {exc}") from exc
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         super().__init__(name)
-        self.url = url
+        self.url, self._token = url, token.encode()
         self._clients = {
             AgentReport: HttpClient(f"{url}/v1/poll", headers, CLIENT_LIMITS, tls),
             GrantReply: HttpClient(f"{url}/v1/grant", headers, CLIENT_LIMITS, tls),
@@ -161,4 +161,6 @@ class HttpAgentLink(BackoffLink):
         except (OSError, TimeoutError, ResponseTooLargeError) as exc:
             what = type(exc).__name__ if not str(exc) else str(exc)
             raise UnreachableAgentError(f"agent {self.name} at {self.url} cannot be reached: {what}") from exc
+        if self._token:
+            body = body.replace(self._token, b"[token]")  # a refusal that repeats it is shown
         return decode_reply(f"agent {self.name} at {self.url}", status, body, kind)

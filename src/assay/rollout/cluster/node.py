@@ -26,6 +26,7 @@ from assay.gateway.metrics import declare_gateway_metrics
 from assay.gc_tuning import raised_thresholds
 from assay.http.metrics import MetricsRegistry
 from assay.http.server import HttpServer
+from assay.http.tls import own_certificate
 from assay.rollout.schedule.runner import GC_THRESHOLD
 from assay.rollout.telemetry.observer import RunObserver
 from assay.rollout.telemetry.run_metrics import RunMetrics
@@ -98,7 +99,7 @@ async def serve_node(
         Layout(settings.store, run)  # a name that no run can have is not waited for
     files = [None if name is None else Path(name).absolute() for name in (config.tls_cert, config.tls_key)]
     listener = open_listener(config.listen, *files)
-    certificate = None if files[0] is None else files[0].read_text(encoding="ascii", errors="ignore")
+    certificate = None if files[0] is None else own_certificate(files[0].read_text(encoding="ascii", errors="ignore"))
     name = f"{config.name or socket.gethostname()}-{secrets.token_hex(4)}"
     url = announced_url(config, listener)
     announcement = AgentAnnouncement(1, config.runs[0], name, address or url, 1, (), certificate)

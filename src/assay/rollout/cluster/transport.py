@@ -202,11 +202,18 @@ class BackoffLink(ABC):
         self._failures += 1  # also where the call is cancelled because it takes too long
         try:
             reply = await self._exchange(request, kind)
+            self._require_own(reply)
         except UnreachableAgentError as exc:
             self.problem, self.is_refused = str(exc), isinstance(exc, AgentRefusalError)
             raise
         self._failures, self.problem, self.is_refused = 0, None, False
         return reply
+
+    def _require_own(self, reply: AgentReport | GrantReply) -> None:
+        """Raises `UnreachableAgentError` for the report of another agent, which has the address of one that left: its
+        trials would be counted twice, and it would be given leases twice."""
+        if isinstance(reply, AgentReport) and reply.agent != self.name:
+            raise UnreachableAgentError(f"agent {self.name} has left: {reply.agent[:200]} answers at its address")
 
 
 def decode_reply(agent: str, status: int, body: bytes, kind: type[Reply]) -> Reply:

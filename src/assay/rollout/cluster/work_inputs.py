@@ -10,19 +10,21 @@ from collections.abc import Iterable
 from assay.errors import StoreError
 from assay.store import RunStore
 from assay.store.objects.interface import ObjectStore
-from assay.store.objects.transfer import transfer
+from assay.store.objects.transfer import create_or_find, transfer
 
 from .commits import encode_input, pack_trial, read_record
 from .fetch_trials import add_record
-from .objects import create_or_read, input_key, list_pages, run_prefix
+from .objects import input_key, list_pages, run_prefix
 from .recorded_trial import read_chain
 from .shared_blobs import BlobUploader
 
-MOST_BYTES = 1 << 28
-
 
 async def publish_inputs(objects: ObjectStore, run: str, store: RunStore, chains: Iterable[str]) -> None:
-    """Puts chains of a store and their blobs into the place, unless they are there. Raises `StoreError`."""
+    """Puts chains of a store and their blobs into the place, unless they are there.
+
+    Raises:
+        StoreError: Another chain is there under the name of one of these: nodes would judge that.
+    """
     prefix = f"{run_prefix(run)}inputs/"
     there = {entry.key async for page in list_pages(objects, prefix) for entry in page}
     uploader = BlobUploader(store, objects)
@@ -33,9 +35,14 @@ async def publish_inputs(objects: ObjectStore, run: str, store: RunStore, chains
             raise StoreError(f"run {store.run!r} has no chain {chain!r}")
         head, events = read_chain(store, chain)
         body = pack_trial(chain, row.retry, head, events, None, await uploader(events))
-        await create_or_read(objects, input_key(run, chain), encode_input(run, body), limit=MOST_BYTES)
+        key = input_key(run, chain)
+        if key not in there and await create_or_find(objects, key, encode_input(run, body)):
+            return
+        found = (await read_record(objects, key, run, chain)).body
+        if (found.chain, found.retry, found.head, set(found.blobs)) != (chain, row.retry, head, set(body.blobs)):
+            raise StoreError(f"{objects}: {key} is not the chain {chain!r} of run {store.run!r}: another one made it")
 
-    await transfer([chain for chain in chains if input_key(run, chain) not in there], publish)
+    await transfer(chains, publish)
 
 
 class WorkInputs:

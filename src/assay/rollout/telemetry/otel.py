@@ -20,6 +20,7 @@ from hashlib import blake2b
 from random import Random
 from typing import Any
 
+import requests
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.metrics.export import MetricExportResult
@@ -43,6 +44,8 @@ CLOSE_S = 5.0
 STOP_S = 0.5
 """Seconds in which a sender that waits between two tries gives up."""
 METRICS_EVERY_MS = 60_000
+MOST_ANSWER_BYTES = 64 << 10
+"""Of an answer of a collector that are read; nothing needs them, but the connection is used again after its end."""
 _PROTOCOL = ("OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL")
 _SWITCHES = ("OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER", "OTEL_METRIC_EXPORT_INTERVAL")
 
@@ -156,6 +159,20 @@ class _TraceIds(IdGenerator):  # type: ignore[misc,unused-ignore]
         return self.next_trace or self._random.getrandbits(128) or 1
 
 
+class _CollectorSession(requests.Session):
+    """Sends to one collector. The SDK takes a redirection for success, though nobody took what was sent, and reads
+    answers of any length."""
+
+    def request(self, *arguments: Any, **options: Any) -> requests.Response:
+        """Raises `requests.HTTPError` for a redirection; the answer that is returned has no content."""
+        options["stream"] = True
+        with super().request(*arguments, **options) as response:
+            if 300 <= response.status_code < 400:
+                raise requests.HTTPError("the collector redirects: name the address that takes traces and metrics")
+            response.raw.read(MOST_ANSWER_BYTES)
+        return response
+
+
 class _CountedSpans(SpanProcessor):  # type: ignore[misc,unused-ignore]
     """Counts ended spans before they are queued."""
 
@@ -191,7 +208,7 @@ class _TraceExport:
         self._seed = identity.seed or secrets.token_hex(16)
         self._ids = _TraceIds()
         self._counted = _CountedSpans()
-        self._exporter = _CountedExporter(OTLPSpanExporter())
+        self._exporter = _CountedExporter(OTLPSpanExporter(session=_CollectorSession()))
         self._queue = BatchSpanProcessor(self._exporter)
         self._provider = TracerProvider(resource=resource, id_generator=self._ids, shutdown_on_exit=False)
         self._provider.add_span_processor(self._counted)
@@ -230,7 +247,7 @@ class _MetricExport:
 
     def __init__(self, resource: Resource, registry: MetricsRegistry) -> None:
         self._resource, self._registry = resource, registry
-        self._exporter = OTLPMetricExporter()
+        self._exporter = OTLPMetricExporter(session=_CollectorSession())
         self._start_ns = time.time_ns()
         self._sending = threading.Lock()
         self._failures = 0

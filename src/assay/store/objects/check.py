@@ -7,7 +7,7 @@ import msgspec
 from assay.errors import StoreError
 
 from .create_only import require_create_only
-from .index import IndexEntry, list_published, read_index
+from .index import IndexEntry, check_seal, list_published, read_index
 from .interface import ObjectStore, ObjectStoreError
 from .transfer import Progress, read_verified, transfer
 
@@ -55,8 +55,17 @@ async def check_place(place: ObjectStore, progress: Progress = lambda _done, _to
         entries |= {entry.key: entry for entry in index.objects()}
         if not index.is_complete:
             problems.append(f"run {run} is not complete: repeat the copy that was interrupted")
+            continue
+        try:
+            await check_seal(place, index)
+        except ObjectStoreError:
+            raise
+        except StoreError as exc:
+            problems.append(str(exc))
     problems += await _check_objects(place, list(entries.values()), progress)
-    return ObjectCheckReport(len(runs), len(entries), sum(entry.size for entry in entries.values()), tuple(problems))
+    return ObjectCheckReport(
+        len(runs), len(entries), sum(entry.size for entry in entries.values()), tuple(dict.fromkeys(problems))
+    )
 
 
 async def _check_objects(place: ObjectStore, entries: list[IndexEntry], progress: Progress) -> list[str]:

@@ -22,7 +22,7 @@ from assay.store.layout import Layout
 from assay.store.seal import flush_to_disk
 from assay.store.sealed import file_digest
 
-from .index import IndexEntry, RunIndex, blob_entry, list_published, manifest_key, read_index
+from .index import IndexEntry, RunIndex, blob_entry, check_seal, list_published, manifest_key, read_index
 from .interface import ObjectStore
 from .publish import CopyReport
 from .transfer import Flight, Progress, read_verified, transfer, write_in_thread
@@ -99,6 +99,7 @@ class _Fetch:
         self._sent = self._bytes_sent = 0
 
     async def run(self) -> CopyReport:
+        await check_seal(self._place, self._index)
         missing = await asyncio.to_thread(self._missing_files)
         self._done = len(self._index.files) - len(missing)
         await self._fetch_blobs()

@@ -22,15 +22,18 @@ import msgspec
 from assay.errors import StoreError
 from assay.records import DIGEST_PREFIX, canonical_bytes, digest_bytes
 from assay.store.layout import RUN_NAME
+from assay.store.sealed import SealManifest
 
 from .interface import ObjectStore
-from .transfer import create_or_find, transfer
+from .transfer import create_or_find, read_verified, transfer
 
 INDEX_PREFIX, RUNS_PREFIX, BLOBS_PREFIX = "index/", "runs/", "blobs/"
 SEAL_PATH = "sealed/seal.json"
 MOST_OBJECTS = 20_000
 """Of a manifest, which has about 200 bytes for each."""
 MOST_MANIFEST_BYTES = 64 << 20
+MOST_OBJECT_BYTES = 5 << 30
+"""The largest object that S3 takes in one request."""
 MOST_LOST = 1_000
 """Numbers that one publisher may lose to others; each loss is another's success."""
 _VERSION = 1
@@ -212,7 +215,10 @@ def _add(index: RunIndex, data: bytes, where: str) -> None:
         raise StoreError(f"{where} does not follow from the manifest before it: one of them was changed or is stale")
     for entry in manifest.objects:
         if not _is_valid(index.run, entry):
-            raise StoreError(f"{where} lists {entry.key[:200]!r}, which is not the key of that object: it was changed")
+            raise StoreError(
+                f"{where} lists {entry.key[:200]!r}, which is not the key of that object, or is larger than an object "
+                "can be: it was changed"
+            )
     try:
         new = [entry for entry in manifest.objects if index.lacks(entry)]
     except StoreError as exc:
@@ -226,11 +232,33 @@ def _add(index: RunIndex, data: bytes, where: str) -> None:
 
 
 def _is_valid(run: str, entry: IndexEntry) -> bool:
-    if not _DIGEST.fullmatch(entry.digest) or entry.size < 0:
+    if not _DIGEST.fullmatch(entry.digest) or not 0 <= entry.size <= MOST_OBJECT_BYTES:
         return False
     if entry.path is None:
         return entry == blob_entry(entry.digest, entry.size)
     return bool(_PATH.fullmatch(entry.path)) and entry == file_entry(run, entry.path, entry.digest, entry.size)
+
+
+async def check_seal(place: ObjectStore, index: RunIndex) -> None:
+    """Reads the seal of a complete run. Raises as `require_seal`, and `ObjectStoreError`."""
+    entry = index.files[SEAL_PATH]
+    require_seal(index, await read_verified(place, entry.key, entry.size, entry.digest), f"{place}: {entry.key}")
+
+
+def require_seal(index: RunIndex, data: bytes, where: str) -> None:
+    """Requires that a seal is of the run whose manifests list it, and of the tables that they list. Others would count
+    under a name that is not theirs, and twice where both runs are there. Raises `StoreError`."""
+    try:
+        seal = msgspec.json.decode(data, type=SealManifest)
+    except (msgspec.DecodeError, ValueError, RecursionError) as exc:
+        raise StoreError(f"{where} cannot be read: {exc}") from exc
+    if seal.run != index.run:
+        raise StoreError(f"{where} is the seal of run {seal.run[:200]!r}: it was exchanged")
+    for name, digest in seal.files.items():
+        listed = index.files.get(f"sealed/{name}")
+        if listed is None or listed.digest != digest:
+            what = "nothing" if listed is None else listed.key
+            raise StoreError(f"{where} is not of the {name[:200]} that is listed ({what}): one of them was exchanged")
 
 
 def in_batches(objects: Sequence[IndexEntry]) -> Iterable[Sequence[IndexEntry]]:

@@ -28,6 +28,7 @@ from assay.store.sealed import file_digest
 
 from .index import (
     BLOBS_PREFIX,
+    MOST_OBJECT_BYTES,
     RUNS_PREFIX,
     SEAL_PATH,
     IndexEntry,
@@ -45,11 +46,7 @@ GRACE_S = 7 * 86400.0
 """Age below which garbage collection keeps an object that no manifest lists."""
 RELIED_S = GRACE_S / 2
 """Age up to which a publisher relies on such an object; the other half is for the rest of its work."""
-
-
 _SHARD = len(f"{BLOBS_PREFIX}ab/")
-MOST_OBJECT_BYTES = 5 << 30
-"""Limit of S3 for one request."""
 
 
 class CopyReport(msgspec.Struct, frozen=True):

@@ -1,8 +1,9 @@
 """SQL over the published runs of a place: only the tables that a statement names are fetched, into a cache by digest.
 
-Manifests and tables are immutable, so what the cache holds is not asked for again; a query whose tables are all there
-costs one listing. Each table is verified by its digest before it is written, elsewhere, and renamed. DuckDB reads files
-of the cache alone, and keeps its locks (`assay.store.query`): no credential and no network is in its reach.
+Manifests, seals and tables are immutable, so what the cache holds is not asked for again; a query whose tables are all
+there costs one listing. Each table is verified by its digest before it is written, elsewhere, and renamed, and is one
+that the seal of its run names. DuckDB reads files of the cache alone, and keeps its locks (`assay.store.query`): no
+credential and no network is in its reach.
 
 Covered: an object that was changed, cut or removed is named; a run that is not complete is left out. Not covered:
 someone who can write to the cache.
@@ -25,7 +26,7 @@ from assay.store.layout import Layout
 from assay.store.query import QueryLimits, QueryResult, QueryTables, named_tables, query_tables
 from assay.store.tables import IN_QUERIES
 
-from .index import INDEX_PREFIX, SEAL_PATH, IndexEntry, RunIndex, list_published, read_index
+from .index import INDEX_PREFIX, SEAL_PATH, IndexEntry, RunIndex, list_published, read_index, require_seal
 from .interface import ObjectEntry, ObjectStore
 from .transfer import Flight, read_verified, transfer, write_in_thread
 
@@ -53,9 +54,10 @@ async def query_place(
         ObjectStoreError: The place cannot be reached.
     """
     bounds = bounds or QueryLimits()
-    names, published = await _check_and_list(place, sql)
+    manifests = _CachedManifests(place, cache / "manifests" / _folder_name(str(place)))
+    names, published = await _check_and_list(manifests, sql)
     with tempfile.TemporaryDirectory(prefix="assay-query-") as scratch:
-        tables = await _TableFetcher(place, cache, Path(scratch)).fetch(names, runs, published)
+        tables = await _TableFetcher(place, manifests, cache, Path(scratch)).fetch(names, runs, published)
         return await asyncio.to_thread(query_tables, tables, sql, bounds)
 
 
@@ -79,9 +81,8 @@ class _RunFiles(NamedTuple):
 
 
 class _TableFetcher:
-    def __init__(self, place: ObjectStore, cache: Path, scratch: Path) -> None:
-        self._place, self._cache, self._scratch = place, cache, scratch
-        self._manifests = _CachedManifests(place, cache / "manifests" / _folder_name(str(place)))
+    def __init__(self, place: ObjectStore, manifests: _CachedManifests, cache: Path, scratch: Path) -> None:
+        self._place, self._manifests, self._cache, self._scratch = place, manifests, cache, scratch
         self._tables = cache / "tables"
         self._flight = Flight()
 
@@ -114,6 +115,8 @@ class _TableFetcher:
         )
 
     async def _fetch_run(self, index: RunIndex, names: Sequence[str]) -> _RunFiles:
+        seal = await self._get(index, SEAL_PATH)
+        require_seal(index, _read(str(seal)), f"{self._place}: {index.files[SEAL_PATH].key}")
         tables = {name: await self._get(index, f"sealed/{name}.parquet") for name in names}
         addenda = [path for path in index.files if path.startswith("addenda/")]
         if not addenda or not any(name in IN_QUERIES for name in names):
@@ -146,16 +149,23 @@ class _TableFetcher:
 
 
 class _CachedManifests:
-    """The manifests of a place, each read from it once; an `ObjectStore` for reading."""
+    """The manifests of a place, each read from it once; an `ObjectStore` for reading.
+
+    The place may have been emptied since, and hold another run of that name: one whose size or time is another in the
+    listing is read again.
+    """
 
     def __init__(self, place: ObjectStore, folder: Path) -> None:
         self._place, self.folder = place, folder
+        self._listed: dict[str, ObjectEntry] = {}
 
     def __str__(self) -> str:
         return str(self._place)
 
     async def read(self, key: str, *, limit: int | None = None, size: int | None = None) -> bytes:
         path = f"{self.folder}/{key.removeprefix(INDEX_PREFIX).replace('/', '@')}"  # a run's name has no @
+        if key in self._listed:
+            path += f"@{self._listed[key].size}@{self._listed[key].modified}"
         try:
             return _read(path)
         except FileNotFoundError:
@@ -163,8 +173,10 @@ class _CachedManifests:
             _write(Path(path), data)
             return data
 
-    def list(self, prefix: str, *, after: str = "") -> AsyncIterator[Sequence[ObjectEntry]]:
-        return self._place.list(prefix, after=after)
+    async def list(self, prefix: str, *, after: str = "") -> AsyncIterator[Sequence[ObjectEntry]]:
+        async for page in self._place.list(prefix, after=after):
+            self._listed.update({one.key: one for one in page})
+            yield page
 
     async def create(self, key: str, data: bytes) -> bool:
         return await self._place.create(key, data)
