@@ -119,6 +119,27 @@ def write_tables(store: RunStore, folder: Path, names: Sequence[str] = tuple(TAB
     return counts
 
 
+def require_rows_of(run: str, table: bytes, where: str) -> None:
+    """Requires that a table is one of Assay's, and that its rows are of a run, by the statistics of its footer.
+
+    Raises:
+        StoreError: It is no table, or has rows of another run.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        footer = pq.read_metadata(pa.BufferReader(table))
+    except (pa.ArrowException, OSError, ValueError) as exc:
+        raise StoreError(f"{where} is no table: {str(exc)[:200]}") from exc
+    column = next((n for n in range(footer.num_columns) if footer.schema.column(n).path == "run"), None)
+    groups = [group for group in map(footer.row_group, range(footer.num_row_groups)) if group.num_rows]
+    for group in groups:
+        counted = None if column is None else group.column(column).statistics
+        if counted is None or not counted.has_min_max or {counted.min, counted.max} != {run}:
+            raise StoreError(f"{where} is no table of run {run!r}: it was exchanged")
+
+
 def _to_arrow(values: Iterable[Any], kind: Any) -> Any:
     """Converts values to an Arrow array; an integer beyond 64 bits becomes null (the event keeps it)."""
     import pyarrow as pa

@@ -51,9 +51,9 @@ async def published(store: Path) -> CountingStore:
 async def test_the_manifests_and_the_table_that_is_named_are_read_once(store: Path, tmp_path: Path) -> None:
     place = await published(store)
     assert (await query_place(place, COUNT, tmp_path / "cache")).rows == query(store, COUNT).rows
-    assert place.reads == {"0.json": 1, "1.json": 1, "seal.json": 1, "trajectories.parquet": 1}
+    assert place.reads == {"0.json": 1, "1.json": 1, "trajectories.parquet": 1}
     assert (await query_place(place, COUNT, tmp_path / "cache")).rows == query(store, COUNT).rows
-    assert place.reads.total() == 4
+    assert place.reads.total() == 3
 
 
 async def test_verdicts_of_addenda_are_among_the_rows(store: Path, tmp_path: Path) -> None:

@@ -240,14 +240,16 @@ def _is_valid(run: str, entry: IndexEntry) -> bool:
 
 
 async def check_seal(place: ObjectStore, index: RunIndex) -> None:
-    """Reads the seal of a complete run. Raises as `require_seal`, and `ObjectStoreError`."""
+    """Requires that the seal of a complete run is of the run whose manifests list it, and of the tables that they list.
+    Others would count under a name that is not theirs, and twice where both runs are there.
+
+    Raises:
+        StoreError: The seal is damaged, or a file was exchanged.
+        ObjectStoreError: The place does not answer.
+    """
     entry = index.files[SEAL_PATH]
-    require_seal(index, await read_verified(place, entry.key, entry.size, entry.digest), f"{place}: {entry.key}")
-
-
-def require_seal(index: RunIndex, data: bytes, where: str) -> None:
-    """Requires that a seal is of the run whose manifests list it, and of the tables that they list. Others would count
-    under a name that is not theirs, and twice where both runs are there. Raises `StoreError`."""
+    where = f"{place}: {entry.key}"
+    data = await read_verified(place, entry.key, entry.size, entry.digest)
     try:
         seal = msgspec.json.decode(data, type=SealManifest)
     except (msgspec.DecodeError, ValueError, RecursionError) as exc:

@@ -1,8 +1,8 @@
 """SQL over the published runs of a place: only the tables that a statement names are fetched, into a cache by digest.
 
-Manifests, seals and tables are immutable, so what the cache holds is not asked for again; a query whose tables are all
-there costs one listing. Each table is verified by its digest before it is written, elsewhere, and renamed, and is one
-that the seal of its run names. DuckDB reads files of the cache alone, and keeps its locks (`assay.store.query`): no
+Manifests and tables are immutable, so what the cache holds is not asked for again; a query whose tables are all there
+costs one listing. Each table is verified by its digest before it is written, elsewhere, and renamed, and its rows are
+of the run that lists it. DuckDB reads files of the cache alone, and keeps its locks (`assay.store.query`): no
 credential and no network is in its reach.
 
 Covered: an object that was changed, cut or removed is named; a run that is not complete is left out. Not covered:
@@ -23,10 +23,11 @@ from assay.records import DIGEST_PREFIX, digest_bytes
 from assay.store.addendum_tables import addendum_tables
 from assay.store.database import store_errors
 from assay.store.layout import Layout
+from assay.store.parquet import require_rows_of
 from assay.store.query import QueryLimits, QueryResult, QueryTables, named_tables, query_tables
 from assay.store.tables import IN_QUERIES
 
-from .index import INDEX_PREFIX, SEAL_PATH, IndexEntry, RunIndex, list_published, read_index, require_seal
+from .index import INDEX_PREFIX, SEAL_PATH, IndexEntry, RunIndex, list_published, read_index
 from .interface import ObjectEntry, ObjectStore
 from .transfer import Flight, read_verified, transfer, write_in_thread
 
@@ -115,8 +116,6 @@ class _TableFetcher:
         )
 
     async def _fetch_run(self, index: RunIndex, names: Sequence[str]) -> _RunFiles:
-        seal = await self._get(index, SEAL_PATH)
-        require_seal(index, _read(str(seal)), f"{self._place}: {index.files[SEAL_PATH].key}")
         tables = {name: await self._get(index, f"sealed/{name}.parquet") for name in names}
         addenda = [path for path in index.files if path.startswith("addenda/")]
         if not addenda or not any(name in IN_QUERIES for name in names):
@@ -134,11 +133,15 @@ class _TableFetcher:
         entry = index.files.get(path)
         if entry is None:
             raise StoreError(f"{self._place}: run {index.run} has no {path}")
-        target = self._tables / f"{_digits(entry)}{Path(path).suffix}"
+        is_table = path.startswith("sealed/") and path.endswith(".parquet")
+        # Under the run's name, too: what one run may list is not for another one.
+        target = self._tables / f"{_digits(entry)}-{_folder_name(index.run)}{Path(path).suffix}"
         if _size(target) != entry.size:
             await self._flight.enter(entry.size)
             try:
                 data = await read_verified(self._place, entry.key, entry.size, entry.digest)
+                if is_table:
+                    require_rows_of(index.run, data, f"{self._place}: {entry.key}")
                 if entry.size <= _INLINE_BYTES:
                     _write(target, data)
                 else:
