@@ -103,7 +103,8 @@ def decode_raw(chain: str, index: int, raw: bytes) -> Body:
 
 def decode_event(stored: Link) -> Event:
     """Decodes a link's event. Raises `StoreError` where its bytes are invalid."""
-    return Event(stored.chain, stored.index, stored.previous, decode_body(stored), stored.digest)
+    body = decode_raw(stored.chain, stored.index, stored.body)
+    return Event(stored.chain, stored.index, stored.previous, body, stored.digest)
 
 
 def heads_digest(heads: Iterable[tuple[str, str, int]]) -> str:
