@@ -35,7 +35,7 @@ def as_nobody(arguments: list[str], home: Path) -> subprocess.CompletedProcess[s
 
 @pytest.mark.long
 @pytest.mark.skipif(os.geteuid() != 0, reason="every other test already runs as an ordinary user")
-@pytest.mark.parametrize("modules", [SANDBOX, BROWSER], ids=["sandbox", "browser"])
+@pytest.mark.parametrize("modules", [SANDBOX, BROWSER[:1], BROWSER[1:]], ids=["sandbox", "sites", "hostile pages"])
 def test_it_works_for_an_ordinary_user(modules: tuple[str, ...], tmp_path: Path) -> None:
     tests = [str(ROOT / "tests" / name) for name in modules]
     done = as_nobody(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "", *tests], Path("/tmp"))
