@@ -50,7 +50,7 @@ def test_attempts_with_a_second_draw_are_told_and_can_be_left_out(tmp_path: Path
     (group,) = json.loads(assay(tmp_path, "--json").stdout)["groups"]
     assert (group["passed"], group["redrawn"]) == (3, 3)
     assert "3 attempts had more than one draw" in assay(tmp_path).output
-    (group,) = json.loads(assay(tmp_path, "--json", "--first-draws").stdout)["groups"]
+    (group,) = json.loads(assay(tmp_path, "--json", "--no-redrawn").stdout)["groups"]
     assert (group["passed"], group["unknown"], group["redrawn"]) == (0, 3, 3)
 
 

@@ -100,14 +100,14 @@ def load_side(root: Path, given: str, *, with_redrawn: bool = True) -> ComparedC
 
     `with_redrawn` is False for a reader that takes an attempt with more than one draw as one without a verdict.
     """
-    from assay.statistics import count_by_task, take_first_draws
+    from assay.statistics import count_by_task, without_redrawn
 
     run, _, rest = given.partition(":")
     agent, _, model = rest.partition(":")
     name = pick_run(run, settings_with(root))
     outcomes = load_outcomes(root, [name])
     if not with_redrawn:
-        outcomes = take_first_draws(outcomes)
+        outcomes = without_redrawn(outcomes)
     counts = [
         count for count in count_by_task(outcomes) if agent in ("", count.agent) and model in ("", count.model or "-")
     ]

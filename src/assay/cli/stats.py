@@ -33,10 +33,10 @@ TablesOption = Annotated[
         "pointing, capabilities, actors, evidence, economy, context, refusals, or all; repeatable.",
     ),
 ]
-FirstDrawsOption = Annotated[
+NoRedrawnOption = Annotated[
     bool,
     typer.Option(
-        "--first-draws",
+        "--no-redrawn",
         help="Count an attempt that was begun again and then acted otherwise (redrawn) as one without a verdict.",
     ),
 ]
@@ -60,7 +60,7 @@ def stats(
         ),
     ] = 0.05,
     require: RequireOption = "unknown",
-    first_draws: FirstDrawsOption = False,
+    no_redrawn: NoRedrawnOption = False,
     allow_task_code: TaskCodeOption = False,
     save: SaveOption = None,
     store: StoreOption = None,
@@ -69,7 +69,7 @@ def stats(
     """Sums up runs by agent and model: pass@k and pass^k with intervals; unknown and broken attempts apart.
 
     `redrawn` are attempts that were begun again, after a failure of infrastructure or an interruption, and then acted
-    otherwise; what the last trial gave counts, unless `--first-draws` is given.
+    otherwise; what the last trial gave counts, unless `--no-redrawn` is given.
 
     Intervals account for correlation between attempts at one task (cluster-robust). `bounds` gives pass@1 if all
     unjudged attempts had failed, or passed. Further tables: usage and the cost/success Pareto front (spending), task
@@ -121,7 +121,7 @@ def stats(
     settings = settings_with(store)
     names = pick_runs(runs or [], settings)
     least = parse_grade(require)
-    attempts = load_measures(settings.store, names, least, first_draws=first_draws)
+    attempts = load_measures(settings.store, names, least, no_redrawn=no_redrawn)
     table_input = TableInput(settings.store, names, attempts, max(k or (4,)), least, message_cost, allow_task_code)
     ks = tuple(sorted({1, *(k or (2, 4))}))
     groups = list(summarise([one.outcome for one in attempts], ks=ks)) if RATES in chosen else []
@@ -206,9 +206,7 @@ def _say_more(groups: list[GroupSummary], k: list[int] | None) -> None:
             if k and found.k in k and found.pass_at_k.value is None:
                 say(f"{who}: no pass@{found.k}: {found.pass_at_k.method}; run more with --attempts {found.k}")
         if group.redrawn:
-            say(
-                f"{who}: {quantity(group.redrawn, 'attempt')} had more than one draw; --first-draws counts none of them"
-            )
+            say(f"{who}: {quantity(group.redrawn, 'attempt')} had more than one draw; --no-redrawn counts none of them")
         if group.unknown or group.error:
             say(
                 f"{who}: {quantity(group.unknown + group.error, 'attempt')} could not be judged; "

@@ -34,18 +34,18 @@ def load_outcomes(root: Path, runs: Sequence[str], require: Separation = "unknow
 
 
 def load_measures(
-    root: Path, runs: Sequence[str], require: Separation = "unknown", *, first_draws: bool = False
+    root: Path, runs: Sequence[str], require: Separation = "unknown", *, no_redrawn: bool = False
 ) -> list[AttemptMeasures]:
     """Returns what `assay.api.summaries.load_measures` returns, and prints its warnings.
 
-    With `first_draws`, attempts that had more than one draw have no verdict.
+    With `no_redrawn`, attempts that had more than one draw have no verdict.
     """
     found = summaries.load_measures(root, runs, require, lambda text: say(f"warning: {text}"))
-    if not first_draws:
+    if not no_redrawn:
         return found
-    from assay.statistics import take_first_draws
+    from assay.statistics import without_redrawn
 
-    outcomes = take_first_draws(one.outcome for one in found)
+    outcomes = without_redrawn(one.outcome for one in found)
     return [one._replace(outcome=outcome) for one, outcome in zip(found, outcomes, strict=True)]
 
 

@@ -85,7 +85,7 @@ _EXPORTS = {
     "standard_error": "_power",
     "summarise": "_summary",
     "summarise_spending": "_spending",
-    "take_first_draws": "_summary",
+    "without_redrawn": "_summary",
     "survival_curve": "_spending",
     "task_bootstrap": "_clustered",
     "tasks_needed": "_power",
@@ -169,11 +169,11 @@ __all__ = [
     "summarise",
     "summarise_spending",
     "survival_curve",
-    "take_first_draws",
     "task_bootstrap",
     "tasks_needed",
     "variance_components",
     "wilson",
+    "without_redrawn",
 ]
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ if TYPE_CHECKING:
         estimate_at_k,
         estimate_pass_rate,
         summarise,
-        take_first_draws,
+        without_redrawn,
     )
 
 __getattr__ = lazy_getattr(__name__, _EXPORTS)

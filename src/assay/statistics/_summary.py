@@ -162,8 +162,8 @@ def _count_by_task(rows: list[AttemptOutcome]) -> tuple[TaskCount, ...]:
     return tuple(sorted(found, key=lambda count: (count.agent, count.model or "", count.task)))
 
 
-def take_first_draws(rows: Iterable[AttemptOutcome]) -> list[AttemptOutcome]:
-    """Returns outcomes in which an attempt that had more than one draw is one without a verdict."""
+def without_redrawn(rows: Iterable[AttemptOutcome]) -> list[AttemptOutcome]:
+    """Returns outcomes in which an attempt that had more than one draw has no verdict."""
     return [replace(row, status="unknown", score=None, doubtful=False) if row.redrawn else row for row in rows]
 
 

@@ -28,7 +28,7 @@ from assay.rollout.run_inputs import resolve_models
 from assay.rollout.run_manifest import match_tasks, read_manifest, require_same_arguments
 from assay.rollout.runs import resume_run, start_run
 from assay.settings import Settings
-from assay.statistics import TaskCount, count_by_task, take_first_draws
+from assay.statistics import TaskCount, count_by_task, without_redrawn
 from assay.store import AttemptRow, RunStore, final_rows, list_runs, load_current_verdicts, redrawn_chains
 from assay.tasks import LoadedTask, find_tasks
 from assay.verdicts import meets
@@ -277,4 +277,4 @@ def count_outcomes(settings: Settings, run: str) -> list[TaskCount]:
     with RunStore.open(settings.store, run) as store_run:
         rows = store_run.attempts()
         measured = measure_attempts(final_rows(rows), current, redrawn=redrawn_chains(store_run, rows))
-    return list(count_by_task(take_first_draws(one.outcome for one in measured)))
+    return list(count_by_task(without_redrawn(one.outcome for one in measured)))
