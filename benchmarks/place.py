@@ -4,12 +4,12 @@
 
 `commits`: writer processes commit trials of about 4 kB, each under a key of its own, 32 at once in all; the CPU time
 of the client includes encoding the record. In turns with them, on SeaweedFS all of these: `puts alone`, as many bytes
-by obstore without our code; `sockets alone`, the same requests, unsigned, by threads that wait for each answer; and
-the commits at 1,000 a second in all, where the client sleeps between them. Medians of 4 turns, and the ratio of
-commits to puts. `takeover`: from the start of a new coordinator to its first grant, with a node that is idle and a
-run whose finals are all there but one. `query`: a query over sealed runs in the place with an empty cache (cold) and
-again (warm, which lists the place), and in the folder that they came from (local), in turns, medians of 5; and
-copying all of the runs into an empty folder (copy).
+by obstore alone, which carries each to a thread of its own; `sockets alone`, the same requests, unsigned, by threads
+that wait for each answer; and the commits at 1,000 a second in all, where the client sleeps between them. Medians of 4
+turns, and the ratio of commits to puts. `takeover`: from the start of a new coordinator to its first grant, with a
+node that is idle and a run whose finals are all there but one. `query`: a query over sealed runs in the place with an
+empty cache (cold) and again (warm, which lists the place), and in the folder that they came from (local), in turns,
+medians of 5; and copying all of the runs into an empty folder (copy).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""HTTP/1.1 client: POSTs to one URL over keep-alive connections, with bounded responses.
+"""HTTP/1.1 client: requests to one server over keep-alive connections, with bounded responses.
 
 Covered: a response's head, body and trailers are bounded in size, a whole exchange in time; one that is not read to its
 end closes its connection, so that no response is taken for another's; redirects are not followed.
@@ -50,7 +50,8 @@ class ClientLimits(NamedTuple):
 
 
 class HttpClient:
-    """Posts to `url`; `headers` go with every request. `tls` replaces the system's certificate authorities."""
+    """Posts to `url`, or sends other requests to its server; `headers` go with every request. `tls` replaces the
+    system's certificate authorities. `host` is the header of that name."""
 
     def __init__(
         self, url: str, headers: Mapping[str, str], patience: ClientLimits, tls: ssl.SSLContext | None = None
@@ -63,9 +64,9 @@ class HttpClient:
         self._port = parts.port or (443 if self._secure else 80)
         self._is_address = is_address(self._host)
         host = f"[{self._host}]" if ":" in self._host else self._host
-        host_header = host if parts.port is None else f"{host}:{parts.port}"
+        self.host = host if parts.port is None else f"{host}:{parts.port}"
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        start = f"POST {target.translate(_CONTROL_CHARACTERS).replace(' ', '%20')} HTTP/1.1\r\nHost: {host_header}\r\n"
+        start = f"POST {target.translate(_CONTROL_CHARACTERS).replace(' ', '%20')} HTTP/1.1\r\nHost: {self.host}\r\n"
         self._start = start.encode("utf-8") + _header_lines(headers)
         self.patience = patience
         self._buffer = allocate_read_buffer()
@@ -81,8 +82,11 @@ class HttpClient:
             TimeoutError: It took too long.
             OSError: The server cannot be reached, or its answer is broken.
         """
-        head = b"%b%bContent-Length: %d\r\n\r\n" % (self._start, _header_lines(headers), len(body))
-        return _PendingExchange(self, head + body)
+        return self.send(self._start + _header_lines(headers), body)
+
+    def send(self, head: bytes, body: bytes) -> _PendingExchange:
+        """As `post`, for a request whose first line and headers are given whole but for the length of its body."""
+        return _PendingExchange(self, b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
 
     async def acquire(self) -> _ClientConnection:
         """Returns a connection that is busy until `release`."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from xml.sax.saxutils import escape
 
 from aiohttp import web
@@ -69,12 +71,21 @@ class S3Server:
 
 
 @asynccontextmanager
-async def serve_s3(server: S3Server) -> AsyncIterator[str]:
-    """Serves the bucket `bucket`, and returns the endpoint."""
+async def serve_s3(server: S3Server, *, certificate: Path | None = None, key: Path | None = None) -> AsyncIterator[str]:
+    """Serves the bucket `bucket`, with a certificate as `localhost`, and returns the endpoint."""
     app = web.Application(client_max_size=1 << 26)
     app.router.add_put("/bucket/{key:.+}", server.put)
     app.router.add_get("/bucket/{key:.+}", server.get)
     app.router.add_get("/bucket", server.list)
     app.router.add_post("/bucket", server.delete)
-    async with TestServer(app) as running:
-        yield str(running.make_url("/")).rstrip("/")
+    context = None
+    if certificate is not None:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(certificate, key)
+    server_of_tests = TestServer(app, scheme="http" if context is None else "https")
+    await server_of_tests.start_server(ssl=context)
+    try:
+        url = str(server_of_tests.make_url("/")).rstrip("/")
+        yield url if context is None else url.replace("127.0.0.1", "localhost")
+    finally:
+        await server_of_tests.close()

@@ -1,4 +1,5 @@
-"""Object stores behind URLs: buckets of S3, Google Cloud and Azure, and folders, all through `obstore`.
+"""Object stores behind URLs: buckets of S3, Google Cloud and Azure, and folders, through `obstore`. A small object of
+S3 is created by a signed request of our own where that is possible (`signed_puts.py`); its failure is obstore's work.
 
 Credentials, endpoint and region come from the variables that each vendor defines (`AWS_ENDPOINT_URL`,
 `AWS_ACCESS_KEY_ID`, `GOOGLE_APPLICATION_CREDENTIALS`, `AZURE_STORAGE_ACCOUNT_NAME`, ...), which `obstore` reads.
@@ -29,6 +30,7 @@ from urllib.parse import unquote
 from assay.errors import MissingLibraryError, StoreError, UserError
 
 from .interface import ObjectEntry, ObjectStoreError
+from .signed_puts import LostAnswerError, SignedPuts, signed_puts
 
 TRIES = 6
 FOLDER_TRIES = 2
@@ -74,30 +76,45 @@ class UrlObjectStore:
     def _once(self) -> Any:
         return self._store if self._open_once is None else self._open_once()
 
-    async def create(self, key: str, data: bytes) -> bool:
-        import obstore
-        from obstore.exceptions import AlreadyExistsError, BaseError, GenericError
+    @cached_property
+    def _signed(self) -> SignedPuts | None:
+        return signed_puts(self._once, REQUEST_TIMEOUT_S) if self.url.startswith("s3:") else None
 
+    async def create(self, key: str, data: bytes) -> bool:
         _require_plain(key)
-        failure: Exception | None = None
+        failure: LostAnswerError | None = None
         for attempt in range(TRIES if self._remote else FOLDER_TRIES):
             if attempt:
                 await asyncio.sleep(FIRST_DELAY_S * 2 ** (attempt - 1) * random.uniform(0.5, 1.5))
             try:
-                await _settled(obstore.put_async(self._once, key, data, mode="create", use_multipart=False))
-            except AlreadyExistsError:
-                if await self._is_decided(key, data, failure):
-                    return False
-            except GenericError as exc:
+                if not attempt and self._signed is not None and self._signed.takes(key, data):
+                    created = await self._signed.create(key, data)
+                else:
+                    created = await self._put(key, data)
+            except LostAnswerError as exc:
                 failure = exc
-            except (BaseError, OSError) as exc:
-                raise self._failed("create", key, exc) from None
             else:
-                return True
+                if created or await self._is_decided(key, data, failure):
+                    return created
         reason = failure or "another request for the same key was under way (409) each time"
         raise self._failed("create", key, reason)
 
-    async def _is_decided(self, key: str, data: bytes, failure: Exception | None) -> bool:
+    async def _put(self, key: str, data: bytes) -> bool:
+        """Sends one request. Returns False if it was refused. Raises `LostAnswerError`, `ObjectStoreError`."""
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, BaseError, GenericError
+
+        try:
+            await _settled(obstore.put_async(self._once, key, data, mode="create", use_multipart=False))
+        except AlreadyExistsError:
+            return False
+        except GenericError as exc:
+            raise LostAnswerError(_line(exc)) from None
+        except (BaseError, OSError) as exc:
+            raise self._failed("create", key, exc) from None
+        return True
+
+    async def _is_decided(self, key: str, data: bytes, failure: LostAnswerError | None) -> bool:
         """Returns whether another's object exists; a refusal without one was a conflict.
 
         Raises `ObjectStoreError` if a try failed and the object has the same content: it may be that try's.

@@ -1,0 +1,242 @@
+"""Creates small objects in a bucket of S3 by a request of the event loop's own, signed here.
+
+obstore carries each request to a thread of its own and its answer back, which costs more CPU time than the request: a
+small object takes half of it this way (`benchmarks/place.py`). obstore still says where a bucket is (endpoint, region,
+path or host), and whatever is not settled here is asked again by it.
+
+Covered: the signature (AWS Signature Version 4, in headers) is over the content and the condition, too, so that a
+request that is seen on the way cannot be sent again with others. Not covered, left to obstore: credentials that are
+fetched (roles, containers), options of S3 in the environment other than those named here, and proxies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import os
+import re
+import time
+import urllib.request
+from collections.abc import AsyncGenerator
+from datetime import timedelta
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit
+from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    import ssl
+
+    from assay.http.client import HttpClient
+
+MOST_BYTES = 1 << 18
+"""A larger object is hashed and sent by obstore's threads, and does not hold up the event loop."""
+CONNECT_S = 5.0
+MOST_ANSWER_BYTES = 1 << 16
+ALGORITHM = "AWS4-HMAC-SHA256"
+_CREDENTIALS = _KEY_ID, _SECRET, _SESSION = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
+_LOCATION = {
+    *("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"),
+    *("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "AWS_ALLOW_HTTP"),
+}
+"""Options that say which bucket is meant: what obstore makes of them is read from a URL that it signs."""
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9._@=/-]+")
+"""Keys whose characters obstore leaves as they are."""
+_PRINTABLE = re.compile(r"[!-~]+")
+_CODE = re.compile(rb"<Code>(\w+)</Code>")
+
+
+class LostAnswerError(Exception):
+    """The object may have been created."""
+
+
+class Credentials(NamedTuple):
+    """A key of S3. Its text does not show the secret."""
+
+    key_id: str
+    secret: str
+    session: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Credentials({self.key_id!r})"
+
+
+class Bucket(NamedTuple):
+    """Where objects lie: an origin (`https://HOST`), the path before their keys, and the region."""
+
+    origin: str
+    path: str
+    region: str
+
+
+class SignedPuts:
+    """Creates objects in one bucket. It may be used in several event loops; each has its own connections."""
+
+    def __init__(self, bucket: Bucket, credentials: Credentials, exchange_s: float) -> None:
+        self._bucket, self._exchange_s = bucket, exchange_s
+        self._signer = Signer(credentials, bucket.region)
+        self._names, self._session = "host;if-none-match;x-amz-content-sha256;x-amz-date", ""
+        if credentials.session is not None:
+            self._names += ";x-amz-security-token"
+            self._session = f"x-amz-security-token:{credentials.session}\n"
+        self._clients: WeakKeyDictionary[
+            asyncio.AbstractEventLoop, tuple[HttpClient, AsyncGenerator[HttpClient, None]]
+        ] = WeakKeyDictionary()
+        self._is_usable = True
+
+    def takes(self, key: str, data: bytes) -> bool:
+        """Returns whether `create` is for this object."""
+        return self._is_usable and len(data) <= MOST_BYTES and _PLAIN_KEY.fullmatch(key) is not None
+
+    async def create(self, key: str, data: bytes) -> bool:
+        """Creates an object if its key is free.
+
+        Returns False if the server refused, because the key exists or another request for it is under way.
+
+        Raises:
+            LostAnswerError: The server was busy, did not answer, or understood the request otherwise; then later ones
+                are obstore's.
+        """
+        held = self._clients.get(asyncio.get_running_loop())
+        client = await self._connect() if held is None else held[0]
+        try:
+            async with client.send(self._head(client.host, key, data), data) as answer:
+                status, text = answer.status, await answer.read()
+        except (OSError, ValueError) as exc:
+            raise LostAnswerError(f"{type(exc).__name__}: {exc}") from None
+        if 200 <= status < 300:
+            return True
+        if status in (409, 412):
+            return False
+        self._is_usable &= status >= 500 or status in (408, 429)
+        code = _CODE.search(text)
+        raise LostAnswerError(f"Server returned {status}" + (f" ({code[1].decode()})" if code else ""))
+
+    def _head(self, host: str, key: str, data: bytes) -> bytes:
+        """Returns the first line and the headers of a request. All headers are signed as they are sent."""
+        target = self._bucket.path + key.replace("@", "%40").replace("=", "%3D")
+        stamp = _stamp(int(time.time()))
+        digest = hashlib.sha256(data).hexdigest()
+        headers = f"host:{host}\nif-none-match:*\nx-amz-content-sha256:{digest}\nx-amz-date:{stamp}\n{self._session}"
+        signed = f"PUT\n{target}\n\n{headers}\n{self._names}\n{digest}"
+        headers += f"authorization:{self._signer.authorization(stamp, self._names, signed)}\n"
+        return f"PUT {target} HTTP/1.1\n{headers}".replace("\n", "\r\n").encode()
+
+    async def _connect(self) -> HttpClient:
+        generator = self._client()
+        client = await anext(generator)
+        self._clients[asyncio.get_running_loop()] = client, generator
+        return client
+
+    async def _client(self) -> AsyncGenerator[HttpClient, None]:
+        """Yields a client, and closes it when its loop shuts down, which ends the generators that it has begun."""
+        from assay.http.client import ClientLimits, HttpClient
+
+        limits = ClientLimits(CONNECT_S, self._exchange_s, MOST_ANSWER_BYTES)
+        client = HttpClient(self._bucket.origin, {}, limits, self._tls)
+        try:
+            yield client
+        finally:
+            self._clients.pop(asyncio.get_running_loop(), None)
+            await client.close()
+            await asyncio.sleep(0)  # the connections end in the loop's next turn
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext | None:
+        """Read once, since it takes milliseconds."""
+        if not self._bucket.origin.startswith("https:"):
+            return None
+        import ssl
+
+        return ssl.create_default_context()
+
+
+class Signer:
+    """AWS Signature Version 4 for S3, in headers.
+
+    Source: "Authenticating Requests: Using the Authorization Header" in the API reference of Amazon S3.
+    """
+
+    def __init__(self, credentials: Credentials, region: str) -> None:
+        self._key_id, self._secret, self._region = credentials.key_id, credentials.secret, region
+        self._day, self._day_key = "", b""
+
+    def authorization(self, stamp: str, names: str, request: str) -> str:
+        """Returns the header `Authorization` of a canonical request with these signed headers.
+
+        `stamp` is its time, such as `20261130T115500Z`, and `names` are lower case, sorted and joined by `;`.
+        """
+        scope = f"{stamp[:8]}/{self._region}/s3/aws4_request"
+        text = f"{ALGORITHM}\n{stamp}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
+        signature = hmac.digest(self._key_of(stamp[:8]), text.encode(), "sha256").hex()
+        return f"{ALGORITHM} Credential={self._key_id}/{scope},SignedHeaders={names},Signature={signature}"
+
+    def _key_of(self, day: str) -> bytes:
+        if day != self._day:
+            key = f"AWS4{self._secret}".encode()
+            for part in (day, self._region, "s3", "aws4_request"):
+                key = hmac.digest(key, part.encode(), "sha256")
+            self._day, self._day_key = day, key
+        return self._day_key
+
+
+@lru_cache(maxsize=1)
+def _stamp(now_s: int) -> str:
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now_s))
+
+
+def signed_puts(store: Any, exchange_s: float) -> SignedPuts | None:
+    """Returns what creates small objects in the bucket of an `S3Store`; None where that is left to obstore.
+
+    A request takes at most `exchange_s` seconds.
+    """
+    environment = os.environ
+    others = [name for name in environment if name.startswith("AWS_") and name not in {*_LOCATION, *_CREDENTIALS}]
+    if any(_is_option(name, environment[name]) for name in others):
+        return None
+    credentials = Credentials(environment.get(_KEY_ID, ""), environment.get(_SECRET, ""), environment.get(_SESSION))
+    if not all(_PRINTABLE.fullmatch(text) for text in credentials if text is not None):
+        return None
+    bucket = _locate(store, credentials.key_id)
+    if bucket is None or _needs_proxy(bucket.origin):
+        return None
+    return SignedPuts(bucket, credentials, exchange_s)
+
+
+def _is_option(name: str, value: str) -> bool:
+    """Returns whether obstore reads an environment variable; other programs have some of the same prefix."""
+    from obstore.exceptions import BaseError, UnknownConfigurationKeyError
+    from obstore.store import S3Store
+
+    try:
+        S3Store("bucket", config={name.lower(): value})
+    except UnknownConfigurationKeyError:
+        return False
+    except (BaseError, ValueError):
+        pass
+    return True
+
+
+def _locate(store: Any, key_id: str) -> Bucket | None:
+    """Reads where a bucket is from a URL that obstore signs; None if it signs with another key."""
+    import obstore
+    from obstore.exceptions import BaseError
+
+    try:
+        url = urlsplit(obstore.sign(store, "PUT", "key", timedelta(minutes=1)))
+    except (BaseError, OSError, ValueError):
+        return None
+    signed_by, _, scope = parse_qs(url.query).get("X-Amz-Credential", [""])[0].partition("/")
+    day_region_service = scope.split("/")
+    if signed_by != key_id or len(day_region_service) != 4 or day_region_service[2] != "s3":
+        return None
+    if url.username is not None or not url.path.endswith("/key"):
+        return None
+    return Bucket(f"{url.scheme}://{url.netloc}", url.path.removesuffix("key"), day_region_service[1])
+
+
+def _needs_proxy(origin: str) -> bool:
+    parts = urlsplit(origin)
+    proxies = urllib.request.getproxies()
+    return (parts.scheme in proxies or "all" in proxies) and not urllib.request.proxy_bypass(parts.hostname or "")
