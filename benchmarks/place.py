@@ -5,11 +5,12 @@
 `commits`: writer processes commit trials of about 4 kB, each under a key of its own, 32 at once in all; the CPU time
 of the client includes encoding the record. In turns with them, on SeaweedFS all of these: `puts alone`, as many bytes
 by obstore alone, which carries each to a thread of its own; `sockets alone`, the same requests, unsigned, by threads
-that wait for each answer; and the commits at 1,000 a second in all, where the client sleeps between them. Medians of 4
-turns, and the ratio of commits to puts. `takeover`: from the start of a new coordinator to its first grant, with a
-node that is idle and a run whose finals are all there but one. `query`: a query over sealed runs in the place with an
-empty cache (cold) and again (warm, which lists the place), and in the folder that they came from (local), in turns,
-medians of 5; and copying all of the runs into an empty folder (copy).
+that wait for each answer; the commits at 1,000 a second in all, where the client sleeps between them; and commits and
+puts of one writer with 32 at once, which is what a node is. Medians of 4 turns, and the ratio of commits to puts.
+`takeover`: from the start of a new coordinator to its first grant, with a node that is idle and a run whose finals are
+all there but one. `query`: a query over sealed runs in the place with an empty cache (cold) and again (warm, which
+lists the place), and in the folder that they came from (local), in turns, medians of 5; and copying all of the runs
+into an empty folder (copy).
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ from benchmarks._report import Report, Target, options
 from benchmarks.store import attempt_bodies
 
 WRITERS, AT_ONCE, BYTES = 8, 32, 4_000
+ONE_WRITER = ", one writer"
 ROUNDS, TURNS = 5, 4
 COLUMNS = ("what", "place", "size", "per_s", "client_cpu_us", "wall_s", "ratio")
 WEED = shutil.which("weed", path=str(Path(sys.executable).parent)) or shutil.which("weed")
@@ -195,14 +197,16 @@ def commits(url: str, size: Size, _: Path) -> list[dict[str, Any]]:
     ways: dict[str, Callable[[str, str, int], float]] = {"commits": _write, "puts alone": _put}
     if url.startswith("s3:"):
         ways |= {"sockets alone": _send, "commits, 1,000 a second": _write_slowly}
+        ways |= {f"commits{ONE_WRITER}": _write_alone, f"puts alone{ONE_WRITER}": _put_alone}
     spent: dict[str, list[tuple[float, float]]] = {what: [] for what in ways}
     with ProcessPoolExecutor(WRITERS, mp_context=multiprocessing.get_context("spawn")) as writers:
         list(writers.map(_warm_up, [url] * WRITERS))  # imports and connections are not measured
         for turn in range(TURNS):
             for number, (what, write) in enumerate(ways.items()):
-                names = [f"{turn}-{number}-{writer}" for writer in range(WRITERS)]
+                of = 1 if what.endswith(ONE_WRITER) else WRITERS
+                names = [f"{turn}-{number}-{writer}" for writer in range(of)]
                 began = time.monotonic()
-                cpu_s = sum(writers.map(write, [url] * WRITERS, names, [each] * WRITERS))
+                cpu_s = sum(writers.map(write, [url] * of, names, [each * WRITERS // of] * of))
                 spent[what].append((time.monotonic() - began, cpu_s / (each * WRITERS) * 1e6))
     rows: list[dict[str, Any]] = []
     for what, turns in spent.items():
@@ -218,16 +222,20 @@ def _warm_up(url: str) -> None:
     time.sleep(0.5)  # so that each process gets one of these
 
 
-def _write(url: str, writer: str, count: int, pause_s: float = 0.0) -> float:
+def _write(url: str, writer: str, count: int, pause_s: float = 0.0, at_once: int = AT_ONCE // WRITERS) -> float:
     place, body = _opened(url), _trial(BYTES)
     names = [f"writer-{writer}@{number}" for number in range(count)]
     began = time.process_time()
-    asyncio.run(_commit_many(place, "commits", names, body, pause_s=pause_s))
+    asyncio.run(_commit_many(place, "commits", names, body, at_once=at_once, pause_s=pause_s))
     return time.process_time() - began
 
 
 def _write_slowly(url: str, writer: str, count: int) -> float:
     return _write(url, writer, count, WRITERS / 1000)
+
+
+def _write_alone(url: str, writer: str, count: int) -> float:
+    return _write(url, writer, count, at_once=AT_ONCE)
 
 
 def _send(url: str, writer: str, count: int) -> float:
@@ -261,7 +269,11 @@ def _opened(url: str) -> UrlObjectStore:
     return place
 
 
-def _put(url: str, writer: str, count: int) -> float:
+def _put_alone(url: str, writer: str, count: int) -> float:
+    return _put(url, writer, count, AT_ONCE)
+
+
+def _put(url: str, writer: str, count: int, at_once: int = AT_ONCE // WRITERS) -> float:
     """As `_write`, by obstore alone."""
     import obstore
 
@@ -275,7 +287,7 @@ def _put(url: str, writer: str, count: int) -> float:
 
     async def put_many() -> None:
         async with asyncio.TaskGroup() as group:
-            for _ in range(AT_ONCE // WRITERS):
+            for _ in range(at_once):
                 group.create_task(work())
 
     began = time.process_time()

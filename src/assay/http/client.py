@@ -90,7 +90,14 @@ class HttpClient:
 
     async def acquire(self) -> _ClientConnection:
         """Returns a connection that is busy until `release`."""
-        connection = self._idle_connection() or await self._connect()
+        return self.take_idle() or self._take(await self._connect())
+
+    def take_idle(self) -> _ClientConnection | None:
+        """As `acquire`, if a connection is idle."""
+        connection = self._idle_connection()
+        return connection and self._take(connection)
+
+    def _take(self, connection: _ClientConnection) -> _ClientConnection:
         self._busy.add(connection)
         if self._sweeper is None:
             self._sweep()
@@ -148,6 +155,15 @@ class _PendingExchange:
         self._client = client
         self._data = data
         self._connection: _ClientConnection | None = None
+
+    async def whole(self) -> tuple[int, bytes]:
+        """Sends the request, and returns the status and the body of the response. Raises as `ClientResponse.read`."""
+        client = self._client
+        connection = client.take_idle() or await client.acquire()
+        try:
+            return await connection.ask_whole(self._data, client.patience)
+        finally:
+            client.release(connection)
 
     async def __aenter__(self) -> ClientResponse:
         self._connection = connection = await self._client.acquire()
@@ -223,7 +239,7 @@ class _ClientConnection(BufferedConnection):
     def _reset(self, most_bytes: int) -> None:
         self._most = most_bytes
         self._size = self._head_size = self._framing_size = self._status = 0
-        self._headers: dict[str, str] = {}
+        self._headers: list[tuple[bytes, bytes]] = []
         self._body = BodyBuffer()
         self._head_complete = self._complete = self._keep_alive = False
         self._failure: Exception | None = None
@@ -232,12 +248,21 @@ class _ClientConnection(BufferedConnection):
 
     async def ask(self, data: bytes, patience: ClientLimits) -> ClientResponse:
         """Sends a request and waits for the response head."""
+        self._send(data, patience)
+        await self.wait_for("head")
+        return ClientResponse(self, self._status, self._named_headers())
+
+    async def ask_whole(self, data: bytes, patience: ClientLimits) -> tuple[int, bytes]:
+        """Sends a request and waits for the whole response: its status and body."""
+        self._send(data, patience)
+        await self.wait_for("end")
+        return self._status, self.drain()
+
+    def _send(self, data: bytes, patience: ClientLimits) -> None:
         self._reset(patience.most_bytes)
         self._in_use = True
         self._deadline = self._loop.time() + patience.exchange_s
         self.transport.write(data)
-        await self.wait_for("head")
-        return ClientResponse(self, self._status, self._headers)
 
     async def wait_for(self, what: Literal["head", "piece", "end"]) -> None:
         """Waits until that part has arrived."""
@@ -297,7 +322,11 @@ class _ClientConnection(BufferedConnection):
             self._fail(exc or BrokenResponseError("the connection was closed before the answer was whole"))
 
     def _framed(self) -> bool:
-        return "content-length" in self._headers or "transfer-encoding" in self._headers
+        headers = self._named_headers()
+        return "content-length" in headers or "transfer-encoding" in headers
+
+    def _named_headers(self) -> dict[str, str]:
+        return {name.decode("latin-1").lower(): value.decode("utf-8", "replace") for name, value in self._headers}
 
     def data_received(self, data: memoryview) -> None:
         if not self._in_use or self._complete:
@@ -324,9 +353,8 @@ class _ClientConnection(BufferedConnection):
             self._keep_alive = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._head_complete:
-            return  # a trailer
-        self._headers[name.decode("latin-1").lower()] = value.decode("utf-8", "replace")
+        if not self._head_complete:  # else it is a trailer
+            self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         if self._complete:
@@ -334,7 +362,7 @@ class _ClientConnection(BufferedConnection):
         self._status = self._parser.get_status_code()
         self._head_complete = self._status >= 200
         if not self._head_complete:
-            self._headers = {}
+            self._headers = []
 
     def on_body(self, data: bytes) -> None:
         if self._complete:

@@ -79,8 +79,7 @@ class NodeActor:
         if client is None:
             return UNREACHABLE, b"the node has not started, or has left"
         try:
-            async with client.post(body, {}) as response:
-                return response.status, await response.read()
+            return await client.post(body, {}).whole()
         except (OSError, TimeoutError, ResponseTooLargeError) as exc:
             return UNREACHABLE, f"the node does not answer: {type(exc).__name__} {exc}".encode()
 

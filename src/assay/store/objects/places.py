@@ -318,7 +318,8 @@ def _entry(meta: Any) -> ObjectEntry:
 
 
 def _require_plain(key: str) -> None:
-    if any(part in ("", ".", "..") for part in key.split("/")):
+    path = f"/{key}/"
+    if "//" in path or "/./" in path or "/../" in path:
         raise ValueError(f"{key!r} is not a key: use plain segments joined by /")
 
 

@@ -101,8 +101,7 @@ class SignedPuts:
         held = self._clients.get(asyncio.get_running_loop())
         client = await self._connect() if held is None else held[0]
         try:
-            async with client.send(self._head(client.host, key, data), data) as answer:
-                status, text = answer.status, await answer.read()
+            status, text = await client.send(self._head(client.host, key, data), data).whole()
         except (OSError, ValueError) as exc:
             raise LostAnswerError(f"{type(exc).__name__}: {exc}") from None
         if 200 <= status < 300:
@@ -160,7 +159,8 @@ class Signer:
 
     def __init__(self, credentials: Credentials, region: str) -> None:
         self._key_id, self._secret, self._region = credentials.key_id, credentials.secret, region
-        self._day, self._day_key = "", b""
+        self._day = ""
+        self._keyed_day: hmac.HMAC | None = None
 
     def authorization(self, stamp: str, names: str, request: str) -> str:
         """Returns the header `Authorization` of a canonical request with these signed headers.
@@ -169,16 +169,18 @@ class Signer:
         """
         scope = f"{stamp[:8]}/{self._region}/s3/aws4_request"
         text = f"{ALGORITHM}\n{stamp}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
-        signature = hmac.digest(self._key_of(stamp[:8]), text.encode(), "sha256").hex()
-        return f"{ALGORITHM} Credential={self._key_id}/{scope},SignedHeaders={names},Signature={signature}"
+        signature = self._keyed(stamp[:8])
+        signature.update(text.encode())
+        return f"{ALGORITHM} Credential={self._key_id}/{scope},SignedHeaders={names},Signature={signature.hexdigest()}"
 
-    def _key_of(self, day: str) -> bytes:
-        if day != self._day:
+    def _keyed(self, day: str) -> hmac.HMAC:
+        """Returns a new HMAC with the key of a day."""
+        if self._keyed_day is None or day != self._day:
             key = f"AWS4{self._secret}".encode()
             for part in (day, self._region, "s3", "aws4_request"):
                 key = hmac.digest(key, part.encode(), "sha256")
-            self._day, self._day_key = day, key
-        return self._day_key
+            self._day, self._keyed_day = day, hmac.new(key, digestmod="sha256")
+        return self._keyed_day.copy()
 
 
 @lru_cache(maxsize=1)
