@@ -6,6 +6,7 @@ Usage: python asynchronous_trainer.py URL TOKEN_FILE WEIGHTS_FOLDER. The standar
 import json
 import shutil
 import sys
+import time
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,18 @@ STEPS, MOST_LAG = 4, 1
 
 
 def ask(path: str, body: dict[str, Any] | None = None) -> Any:
+    """Asks the service. While it stops and is started again, the same request is repeated: each may come twice."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(f"{URL}/v1/{path}", data, {"Authorization": f"Bearer {TOKEN}"})
-    with urllib.request.urlopen(request, timeout=90) as answer:
-        return json.load(answer)
+    for wait_s in (1, 2, 5, 10, 20, 40, None):
+        try:
+            with urllib.request.urlopen(request, timeout=90) as answer:
+                return json.load(answer)
+        except OSError as error:
+            if wait_s is None or getattr(error, "code", 503) != 503:
+                raise
+            time.sleep(wait_s)
+    raise AssertionError
 
 
 def ask_for_batch(step: int) -> None:
