@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from aiohttp import web
@@ -77,6 +78,14 @@ def test_a_signature_is_the_published_one() -> None:
         "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request,"
         f"SignedHeaders={names},Signature=98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd"
     )
+
+
+def test_each_day_has_its_own_key() -> None:
+    credentials = Credentials(KEY_ID, SECRET)
+    signer = Signer(credentials, "us-east-1")
+    stamps = ["20261130T235959Z", "20261201T000000Z", "20261130T235959Z"]
+    signatures = [signer.authorization(stamp, "host", "") for stamp in stamps]
+    assert signatures == [Signer(credentials, "us-east-1").authorization(stamp, "host", "") for stamp in stamps]
 
 
 def test_the_text_of_credentials_shows_no_secret() -> None:
@@ -146,6 +155,20 @@ async def test_an_object_that_a_refused_request_created_is_no_others(server: S3S
     server.script = [400]
     with pytest.raises(ObjectStoreError, match="the answer was lost, and the same content is there"):
         await place.create("a", b"1")
+
+
+@pytest.mark.parametrize(("scheme", "is_repeated"), [("http", True), ("https", False)], ids=["refused", "not TLS"])
+async def test_a_request_that_was_never_sent_has_no_lost_answer(
+    server: S3Server, place: UrlObjectStore, by_obstore: list[str], scheme: str, is_repeated: bool
+) -> None:
+    """A server that only obstore can reach. One that is down may come back; TLS that fails once fails again."""
+    signed = place._signed
+    assert signed is not None
+    port = urlsplit(signed._bucket.origin).port if scheme == "https" else 1
+    signed._bucket = signed._bucket._replace(origin=f"{scheme}://127.0.0.1:{port}")
+    server.objects["runs/a"] = b"1"
+    assert not await place.create("a", b"1")
+    assert (server.puts, by_obstore, signed.takes("b", b"1")) == (1, ["a"], is_repeated)
 
 
 async def test_each_status_of_success_means_created(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,6 +308,27 @@ async def test_no_connection_is_left_open(server: S3Server, place: UrlObjectStor
     assert (process.returncode, output) == (0, b"")
 
 
+LOOPS = """
+import asyncio, gc, socket
+from assay.store.objects import open_place
+
+place = open_place("s3://bucket/runs")
+for number in range(20):
+    loop = asyncio.new_event_loop()
+    assert loop.run_until_complete(place.create(f"{number}", b"1"))
+    loop.close()
+del loop
+gc.collect()
+print(sum(isinstance(one, socket.socket) and one.fileno() >= 0 for one in gc.get_objects()))
+"""
+
+
+async def test_loops_that_were_closed_without_a_shutdown_keep_no_connections(place: UrlObjectStore) -> None:
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", LOOPS, stdout=asyncio.subprocess.PIPE)
+    output, _ = await asyncio.wait_for(process.communicate(), 60)
+    assert (process.returncode, output) == (0, b"1\n")
+
+
 async def test_a_server_that_closes_idle_connections_costs_no_failure(
     place: UrlObjectStore, monkeypatch: pytest.MonkeyPatch, by_obstore: list[str]
 ) -> None:
@@ -305,7 +349,7 @@ async def test_a_server_that_closes_idle_connections_costs_no_failure(
     assert by_obstore == []
 
 
-def test_time_is_told_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timestamps_are_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     try:
