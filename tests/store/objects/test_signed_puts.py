@@ -201,6 +201,8 @@ LEFT = {
     "a line break in a header": {"AWS_SESSION_TOKEN": "a\nhost: b"},
     "a password in the endpoint": {"AWS_ENDPOINT_URL": "http://user:word@127.0.0.1:1"},
     "a proxy": {"HTTP_PROXY": "http://127.0.0.1:1", "NO_PROXY": "other"},
+    "a proxy that obstore uses for addresses": {"ALL_PROXY": "http://127.0.0.1:1", "NO_PROXY": "*"},
+    "a proxy that an address has no suffix for": {"ALL_PROXY": "http://127.0.0.1:1", "NO_PROXY": ".0.0.1"},
 }
 
 
@@ -209,6 +211,15 @@ def test_other_settings_are_left_to_obstore(others: dict[str, str], monkeypatch:
     for name, value in ({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"} | others).items():
         monkeypatch.setenv(name, value)
     assert open_place("s3://bucket/x")._signed is None
+
+
+@pytest.mark.parametrize(("host", "bypass"), [("127.0.0.1", "other, 127.0.0.1"), ("localhost", "*"), ("a.b", "b")])
+def test_a_server_that_needs_no_proxy_gets_signed_requests(
+    host: str, bypass: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"AWS_ENDPOINT_URL": f"http://{host}:1", "HTTP_PROXY": "http://c:1", "NO_PROXY": bypass}.items():
+        monkeypatch.setenv(name, value)
+    assert open_place("s3://bucket/x")._signed is not None
 
 
 @pytest.mark.parametrize("name", ["AWS_CA_BUNDLE", "AWS_PROFILE", "AWS_PAGER", "AWS_EC2_METADATA_DISABLED"])

@@ -242,6 +242,14 @@ def _locate(store: Any, key_id: str) -> Bucket | None:
 
 
 def _needs_proxy(origin: str) -> bool:
+    """Returns whether obstore may send requests through a proxy. An address, unlike a name, has no wildcards there."""
+    from assay.http.client import is_address
+
     parts = urlsplit(origin)
+    host = parts.hostname or ""
     proxies = urllib.request.getproxies()
-    return (parts.scheme in proxies or "all" in proxies) and not urllib.request.proxy_bypass(parts.hostname or "")
+    if parts.scheme not in proxies and "all" not in proxies:
+        return False
+    if is_address(host):
+        return host not in re.split(r"[,\s]+", proxies.get("no", ""))
+    return not urllib.request.proxy_bypass(host)
