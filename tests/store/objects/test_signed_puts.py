@@ -171,16 +171,22 @@ async def test_a_request_that_was_never_sent_has_no_lost_answer(
     assert (server.puts, by_obstore, signed.takes("b", b"1")) == (1, ["a"], is_repeated)
 
 
-async def test_each_status_of_success_means_created(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("status", "size", "is_signed"), [(201, 0, True), (204, 0, True), (200, signed_puts.MOST_ANSWER_BYTES + 1, False)]
+)
+async def test_each_success_means_created_unless_its_answer_is_too_long(
+    by_obstore: list[str], monkeypatch: pytest.MonkeyPatch, status: int, size: int, is_signed: bool
+) -> None:
     async def answer(request: web.Request) -> web.StreamResponse:
         await request.read()
-        return web.Response(status=201)
+        return web.Response(status=status, body=bytes(size), headers={"ETag": '"1"'})
 
     app = web.Application()
     app.router.add_put("/{key:.+}", answer)
     async with TestServer(app) as running:
         monkeypatch.setenv("AWS_ENDPOINT_URL", str(running.make_url("/")).rstrip("/"))
         assert await open_place("s3://bucket").create("a", b"1")
+    assert by_obstore == ([] if is_signed else ["a"])
 
 
 @pytest.mark.parametrize(("key", "size"), [("large", signed_puts.MOST_BYTES + 1), ("a b", 1), ("ü", 1), ("a%20", 1)])
@@ -200,6 +206,8 @@ LEFT = {
     "no secret": {"AWS_SECRET_ACCESS_KEY": ""},
     "a line break in a header": {"AWS_SESSION_TOKEN": "a\nhost: b"},
     "a password in the endpoint": {"AWS_ENDPOINT_URL": "http://user:word@127.0.0.1:1"},
+    "a query in the endpoint": {"AWS_ENDPOINT_URL": "http://127.0.0.1:1?a=b"},
+    "a key that a scope cannot hold": {"AWS_ACCESS_KEY_ID": "a/b"},
     "a proxy": {"HTTP_PROXY": "http://127.0.0.1:1", "NO_PROXY": "other"},
     "a proxy that obstore uses for addresses": {"ALL_PROXY": "http://127.0.0.1:1", "NO_PROXY": "*"},
     "a proxy that an address has no suffix for": {"ALL_PROXY": "http://127.0.0.1:1", "NO_PROXY": ".0.0.1"},
@@ -244,6 +252,7 @@ async def test_a_session_token_is_sent_and_signed(monkeypatch: pytest.MonkeyPatc
         assert await open_place("s3://bucket").create("a", b"1")
     (request,) = seen
     assert request.headers["x-amz-security-token"] == "a-token"
+    assert request.headers["x-amz-content-sha256"] == hashlib.sha256(b"1").hexdigest()
     assert "x-amz-date;x-amz-security-token," in request.headers["Authorization"]
 
 
@@ -294,6 +303,7 @@ import asyncio, gc, sys
 from assay.store.objects import open_place
 
 async def main():
+    asyncio.get_running_loop().slow_callback_duration = 60
     place = open_place("s3://bucket/runs")
     assert await place.create("a" + sys.argv[1], b"1")
     if sys.argv[1] == "dropped":
