@@ -155,11 +155,14 @@ class _PendingExchange:
         self._client = client
         self._data = data
         self._connection: _ClientConnection | None = None
+        self.is_sent = False
+        """Whether the server may have received any of it; set by `whole`."""
 
     async def whole(self) -> tuple[int, bytes]:
         """Sends the request, and returns the status and the body of the response. Raises as `ClientResponse.read`."""
         client = self._client
         connection = client.take_idle() or await client.acquire()
+        self.is_sent = True
         try:
             return await connection.ask_whole(self._data, client.patience)
         finally:

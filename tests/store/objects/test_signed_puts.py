@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from aiohttp import web
@@ -77,6 +78,14 @@ def test_a_signature_is_the_published_one() -> None:
         "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request,"
         f"SignedHeaders={names},Signature=98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd"
     )
+
+
+def test_each_day_has_its_own_key() -> None:
+    credentials = Credentials(KEY_ID, SECRET)
+    signer = Signer(credentials, "us-east-1")
+    stamps = ["20261130T235959Z", "20261201T000000Z", "20261130T235959Z"]
+    signatures = [signer.authorization(stamp, "host", "") for stamp in stamps]
+    assert signatures == [Signer(credentials, "us-east-1").authorization(stamp, "host", "") for stamp in stamps]
 
 
 def test_the_text_of_credentials_shows_no_secret() -> None:
@@ -148,16 +157,36 @@ async def test_an_object_that_a_refused_request_created_is_no_others(server: S3S
         await place.create("a", b"1")
 
 
-async def test_each_status_of_success_means_created(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("scheme", "is_repeated"), [("http", True), ("https", False)], ids=["refused", "not TLS"])
+async def test_a_request_that_was_never_sent_has_no_lost_answer(
+    server: S3Server, place: UrlObjectStore, by_obstore: list[str], scheme: str, is_repeated: bool
+) -> None:
+    """A server that only obstore can reach. One that is down may come back; TLS that fails once fails again."""
+    signed = place._signed
+    assert signed is not None
+    port = urlsplit(signed._bucket.origin).port if scheme == "https" else 1
+    signed._bucket = signed._bucket._replace(origin=f"{scheme}://127.0.0.1:{port}")
+    server.objects["runs/a"] = b"1"
+    assert not await place.create("a", b"1")
+    assert (server.puts, by_obstore, signed.takes("b", b"1")) == (1, ["a"], is_repeated)
+
+
+@pytest.mark.parametrize(
+    ("status", "size", "is_signed"), [(201, 0, True), (204, 0, True), (200, signed_puts.MOST_ANSWER_BYTES + 1, False)]
+)
+async def test_each_success_means_created_unless_its_answer_is_too_long(
+    by_obstore: list[str], monkeypatch: pytest.MonkeyPatch, status: int, size: int, is_signed: bool
+) -> None:
     async def answer(request: web.Request) -> web.StreamResponse:
         await request.read()
-        return web.Response(status=201)
+        return web.Response(status=status, body=bytes(size), headers={"ETag": '"1"'})
 
     app = web.Application()
     app.router.add_put("/{key:.+}", answer)
     async with TestServer(app) as running:
         monkeypatch.setenv("AWS_ENDPOINT_URL", str(running.make_url("/")).rstrip("/"))
         assert await open_place("s3://bucket").create("a", b"1")
+    assert by_obstore == ([] if is_signed else ["a"])
 
 
 @pytest.mark.parametrize(("key", "size"), [("large", signed_puts.MOST_BYTES + 1), ("a b", 1), ("ü", 1), ("a%20", 1)])
@@ -177,7 +206,11 @@ LEFT = {
     "no secret": {"AWS_SECRET_ACCESS_KEY": ""},
     "a line break in a header": {"AWS_SESSION_TOKEN": "a\nhost: b"},
     "a password in the endpoint": {"AWS_ENDPOINT_URL": "http://user:word@127.0.0.1:1"},
+    "a query in the endpoint": {"AWS_ENDPOINT_URL": "http://127.0.0.1:1?a=b"},
+    "a key that a scope cannot hold": {"AWS_ACCESS_KEY_ID": "a/b"},
     "a proxy": {"HTTP_PROXY": "http://127.0.0.1:1", "NO_PROXY": "other"},
+    "a proxy that obstore uses for addresses": {"ALL_PROXY": "http://127.0.0.1:1", "NO_PROXY": "*"},
+    "a proxy that an address has no suffix for": {"ALL_PROXY": "http://127.0.0.1:1", "NO_PROXY": ".0.0.1"},
 }
 
 
@@ -186,6 +219,15 @@ def test_other_settings_are_left_to_obstore(others: dict[str, str], monkeypatch:
     for name, value in ({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"} | others).items():
         monkeypatch.setenv(name, value)
     assert open_place("s3://bucket/x")._signed is None
+
+
+@pytest.mark.parametrize(("host", "bypass"), [("127.0.0.1", "other, 127.0.0.1"), ("localhost", "*"), ("a.b", "b")])
+def test_a_server_that_needs_no_proxy_gets_signed_requests(
+    host: str, bypass: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"AWS_ENDPOINT_URL": f"http://{host}:1", "HTTP_PROXY": "http://c:1", "NO_PROXY": bypass}.items():
+        monkeypatch.setenv(name, value)
+    assert open_place("s3://bucket/x")._signed is not None
 
 
 @pytest.mark.parametrize("name", ["AWS_CA_BUNDLE", "AWS_PROFILE", "AWS_PAGER", "AWS_EC2_METADATA_DISABLED"])
@@ -210,6 +252,7 @@ async def test_a_session_token_is_sent_and_signed(monkeypatch: pytest.MonkeyPatc
         assert await open_place("s3://bucket").create("a", b"1")
     (request,) = seen
     assert request.headers["x-amz-security-token"] == "a-token"
+    assert request.headers["x-amz-content-sha256"] == hashlib.sha256(b"1").hexdigest()
     assert "x-amz-date;x-amz-security-token," in request.headers["Authorization"]
 
 
@@ -260,6 +303,7 @@ import asyncio, gc, sys
 from assay.store.objects import open_place
 
 async def main():
+    asyncio.get_running_loop().slow_callback_duration = 60
     place = open_place("s3://bucket/runs")
     assert await place.create("a" + sys.argv[1], b"1")
     if sys.argv[1] == "dropped":
@@ -285,6 +329,27 @@ async def test_no_connection_is_left_open(server: S3Server, place: UrlObjectStor
     assert (process.returncode, output) == (0, b"")
 
 
+LOOPS = """
+import asyncio, gc, socket
+from assay.store.objects import open_place
+
+place = open_place("s3://bucket/runs")
+for number in range(20):
+    loop = asyncio.new_event_loop()
+    assert loop.run_until_complete(place.create(f"{number}", b"1"))
+    loop.close()
+del loop
+gc.collect()
+print(sum(isinstance(one, socket.socket) and one.fileno() >= 0 for one in gc.get_objects()))
+"""
+
+
+async def test_loops_that_were_closed_without_a_shutdown_keep_no_connections(place: UrlObjectStore) -> None:
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", LOOPS, stdout=asyncio.subprocess.PIPE)
+    output, _ = await asyncio.wait_for(process.communicate(), 60)
+    assert (process.returncode, output) == (0, b"1\n")
+
+
 async def test_a_server_that_closes_idle_connections_costs_no_failure(
     place: UrlObjectStore, monkeypatch: pytest.MonkeyPatch, by_obstore: list[str]
 ) -> None:
@@ -305,7 +370,7 @@ async def test_a_server_that_closes_idle_connections_costs_no_failure(
     assert by_obstore == []
 
 
-def test_time_is_told_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timestamps_are_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     try:

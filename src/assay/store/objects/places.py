@@ -87,9 +87,10 @@ class UrlObjectStore:
             if attempt:
                 await asyncio.sleep(FIRST_DELAY_S * 2 ** (attempt - 1) * random.uniform(0.5, 1.5))
             try:
+                created = None
                 if not attempt and self._signed is not None and self._signed.takes(key, data):
                     created = await self._signed.create(key, data)
-                else:
+                if created is None:
                     created = await self._put(key, data)
             except LostAnswerError as exc:
                 failure = exc

@@ -16,6 +16,7 @@ import hashlib
 import hmac
 import os
 import re
+import ssl
 import time
 import urllib.request
 from collections.abc import AsyncGenerator
@@ -23,11 +24,8 @@ from datetime import timedelta
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
-from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
-    import ssl
-
     from assay.http.client import HttpClient
 
 MOST_BYTES = 1 << 18
@@ -80,29 +78,32 @@ class SignedPuts:
         if credentials.session is not None:
             self._names += ";x-amz-security-token"
             self._session = f"x-amz-security-token:{credentials.session}\n"
-        self._clients: WeakKeyDictionary[
-            asyncio.AbstractEventLoop, tuple[HttpClient, AsyncGenerator[HttpClient, None]]
-        ] = WeakKeyDictionary()
+        self._clients: dict[asyncio.AbstractEventLoop, tuple[HttpClient, AsyncGenerator[HttpClient, None]]] = {}
         self._is_usable = True
 
     def takes(self, key: str, data: bytes) -> bool:
         """Returns whether `create` is for this object."""
         return self._is_usable and len(data) <= MOST_BYTES and _PLAIN_KEY.fullmatch(key) is not None
 
-    async def create(self, key: str, data: bytes) -> bool:
+    async def create(self, key: str, data: bytes) -> bool | None:
         """Creates an object if its key is free.
 
-        Returns False if the server refused, because the key exists or another request for it is under way.
+        Returns False if the server refused, because the key exists or another request for it is under way; None if no
+        request was sent, because the server could not be reached.
 
         Raises:
             LostAnswerError: The server was busy, did not answer, or understood the request otherwise; then later ones
                 are obstore's.
         """
         held = self._clients.get(asyncio.get_running_loop())
-        client = await self._connect() if held is None else held[0]
+        client = await self._open_client() if held is None else held[0]
+        exchange = client.send(self._head(client.host, key, data), data)
         try:
-            status, text = await client.send(self._head(client.host, key, data), data).whole()
+            status, text = await exchange.whole()
         except (OSError, ValueError) as exc:
+            self._is_usable &= not isinstance(exc, ssl.SSLError)  # obstore may trust the certificate
+            if not exchange.is_sent:
+                return None
             raise LostAnswerError(f"{type(exc).__name__}: {exc}") from None
         if 200 <= status < 300:
             return True
@@ -122,7 +123,10 @@ class SignedPuts:
         headers += f"authorization:{self._signer.authorization(stamp, self._names, signed)}\n"
         return f"PUT {target} HTTP/1.1\n{headers}".replace("\n", "\r\n").encode()
 
-    async def _connect(self) -> HttpClient:
+    async def _open_client(self) -> HttpClient:
+        for loop in list(self._clients):
+            if loop.is_closed():  # without `shutdown_asyncgens`
+                self._clients.pop(loop, None)
         generator = self._client()
         client = await anext(generator)
         self._clients[asyncio.get_running_loop()] = client, generator
@@ -146,8 +150,6 @@ class SignedPuts:
         """Read once, since it takes milliseconds."""
         if not self._bucket.origin.startswith("https:"):
             return None
-        import ssl
-
         return ssl.create_default_context()
 
 
@@ -159,8 +161,8 @@ class Signer:
 
     def __init__(self, credentials: Credentials, region: str) -> None:
         self._key_id, self._secret, self._region = credentials.key_id, credentials.secret, region
-        self._day = ""
-        self._keyed_day: hmac.HMAC | None = None
+        self._keyed_day: tuple[str, hmac.HMAC] | None = None
+        """One value, since several threads may sign while a day begins."""
 
     def authorization(self, stamp: str, names: str, request: str) -> str:
         """Returns the header `Authorization` of a canonical request with these signed headers.
@@ -175,12 +177,13 @@ class Signer:
 
     def _keyed(self, day: str) -> hmac.HMAC:
         """Returns a new HMAC with the key of a day."""
-        if self._keyed_day is None or day != self._day:
+        keyed_day = self._keyed_day
+        if keyed_day is None or day != keyed_day[0]:
             key = f"AWS4{self._secret}".encode()
             for part in (day, self._region, "s3", "aws4_request"):
                 key = hmac.digest(key, part.encode(), "sha256")
-            self._day, self._keyed_day = day, hmac.new(key, digestmod="sha256")
-        return self._keyed_day.copy()
+            self._keyed_day = keyed_day = day, hmac.new(key, digestmod="sha256")
+        return keyed_day[1].copy()
 
 
 @lru_cache(maxsize=1)
@@ -239,6 +242,14 @@ def _locate(store: Any, key_id: str) -> Bucket | None:
 
 
 def _needs_proxy(origin: str) -> bool:
+    """Returns whether obstore may send requests through a proxy. An address, unlike a name, has no wildcards there."""
+    from assay.http.client import is_address
+
     parts = urlsplit(origin)
+    host = parts.hostname or ""
     proxies = urllib.request.getproxies()
-    return (parts.scheme in proxies or "all" in proxies) and not urllib.request.proxy_bypass(parts.hostname or "")
+    if parts.scheme not in proxies and "all" not in proxies:
+        return False
+    if is_address(host):
+        return host not in re.split(r"[,\s]+", proxies.get("no", ""))
+    return not urllib.request.proxy_bypass(host)
