@@ -150,6 +150,32 @@ async def test_a_broken_answer_is_an_error_and_takes_its_connection_with_it(answ
     assert server.connections == 2
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        OK + b"Content-Length: 5\r\n\r\nhello there",
+        OK + b"Content-Length: 5\r\nConnection: close\r\n\r\nhello" + OK,
+        OK + b"Content-Length: 5\r\n\r\nhello" + OK + b"Content-Length: 0\r\n\r\n",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n\0",
+        OK + b"X: y\r\n" * 30_000 + b"Content-Length: 5\r\n\r\nhello" + OK,
+        b"HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello",
+    ],
+    ids=range(6),
+)
+async def test_bytes_after_an_answer_hold_it_up_no_longer_than_their_connection(answer: bytes) -> None:
+    server = Server(answer)
+    async with asking(server) as client:
+        for _ in range(2):
+            status, body, _ = await asyncio.wait_for(client.post(b"x", {}).whole(), 10)
+            assert (status, body) == ((204, b"") if b" 204 " in answer else (200, b"hello"))
+    assert server.connections == 2
+
+
+async def test_a_status_below_100_is_an_answer() -> None:
+    async with asking(Server(b"HTTP/1.1 000 None\r\nContent-Length: 0\r\n\r\n")) as client:
+        assert (await client.post(b"x", {}).whole()).status == 0
+
+
 async def test_an_answer_that_is_too_long_or_late_is_given_up() -> None:
     async with asking(Server(OK + b"Content-Length: 5000\r\n\r\n" + b"x" * 5000)) as client:
         with pytest.raises(ResponseTooLargeError):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from ipaddress import ip_address
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -47,6 +47,14 @@ class ClientLimits(NamedTuple):
     connect_s: float
     exchange_s: float
     most_bytes: int
+
+
+class WholeResponse(NamedTuple):
+    """A response. The names and values of its headers are as sent."""
+
+    status: int
+    body: bytes
+    headers: Sequence[tuple[bytes, bytes]]
 
 
 class HttpClient:
@@ -156,8 +164,8 @@ class _PendingExchange:
         self._data = data
         self._connection: _ClientConnection | None = None
 
-    async def whole(self) -> tuple[int, bytes]:
-        """Sends the request, and returns the status and the body of the response. Raises as `ClientResponse.read`."""
+    async def whole(self) -> WholeResponse:
+        """Sends the request, and returns the response. Raises as `ClientResponse.read`."""
         client = self._client
         connection = client.take_idle() or await client.acquire()
         try:
@@ -252,11 +260,11 @@ class _ClientConnection(BufferedConnection):
         await self.wait_for("head")
         return ClientResponse(self, self._status, self._named_headers())
 
-    async def ask_whole(self, data: bytes, patience: ClientLimits) -> tuple[int, bytes]:
-        """Sends a request and waits for the whole response: its status and body."""
+    async def ask_whole(self, data: bytes, patience: ClientLimits) -> WholeResponse:
+        """Sends a request and waits for the whole response."""
         self._send(data, patience)
         await self.wait_for("end")
-        return self._status, self.drain()
+        return WholeResponse(self._status, self.drain(), self._headers)
 
     def _send(self, data: bytes, patience: ClientLimits) -> None:
         self._reset(patience.most_bytes)
@@ -339,11 +347,11 @@ class _ClientConnection(BufferedConnection):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
+            self._keep_alive = False
             self._fail(BrokenResponseError(f"invalid HTTP response: {type(exc).__name__}"))
-            return
         if (self._framing_size if self._head_complete else self._head_size) > MAX_HEAD_BYTES:
             self._fail(BrokenResponseError("the answer's header section is too long"))
-        elif self._has_arrived():
+        if self._has_arrived():  # a complete response is one, whatever follows it
             self._wake_waiter()
 
     # Called by the parser; data after a complete response closes the connection.
@@ -360,7 +368,7 @@ class _ClientConnection(BufferedConnection):
         if self._complete:
             return
         self._status = self._parser.get_status_code()
-        self._head_complete = self._status >= 200
+        self._head_complete = not 100 <= self._status < 200
         if not self._head_complete:
             self._headers = []
 

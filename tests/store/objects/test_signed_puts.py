@@ -151,13 +151,29 @@ async def test_an_object_that_a_refused_request_created_is_no_others(server: S3S
 async def test_each_status_of_success_means_created(monkeypatch: pytest.MonkeyPatch) -> None:
     async def answer(request: web.Request) -> web.StreamResponse:
         await request.read()
-        return web.Response(status=201)
+        return web.Response(status=201, headers={"ETag": '"1"'})
 
     app = web.Application()
     app.router.add_put("/{key:.+}", answer)
     async with TestServer(app) as running:
         monkeypatch.setenv("AWS_ENDPOINT_URL", str(running.make_url("/")).rstrip("/"))
         assert await open_place("s3://bucket").create("a", b"1")
+
+
+async def test_a_portal_that_answers_every_request_creates_nothing(
+    monkeypatch: pytest.MonkeyPatch, by_obstore: list[str]
+) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        await request.read()
+        return web.Response(text="<html>Welcome</html>", content_type="text/html")
+
+    app = web.Application()
+    app.router.add_route("*", "/{key:.+}", answer)
+    async with TestServer(app) as running:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", str(running.make_url("/")).rstrip("/"))
+        with pytest.raises(ObjectStoreError, match="ETag"):
+            await open_place("s3://bucket").create("a", b"1")
+    assert by_obstore
 
 
 @pytest.mark.parametrize(("key", "size"), [("large", signed_puts.MOST_BYTES + 1), ("a b", 1), ("ü", 1), ("a%20", 1)])
@@ -176,6 +192,7 @@ LEFT = {
     "a role": {"AWS_WEB_IDENTITY_TOKEN_FILE": "/nowhere", "AWS_ROLE_ARN": "arn:aws:iam::1:role/r"},
     "no secret": {"AWS_SECRET_ACCESS_KEY": ""},
     "a line break in a header": {"AWS_SESSION_TOKEN": "a\nhost: b"},
+    "a line break in the region": {"AWS_REGION": "us\r\nx-other: 1"},
     "a password in the endpoint": {"AWS_ENDPOINT_URL": "http://user:word@127.0.0.1:1"},
     "a proxy": {"HTTP_PROXY": "http://127.0.0.1:1", "NO_PROXY": "other"},
 }
@@ -200,7 +217,7 @@ async def test_a_session_token_is_sent_and_signed(monkeypatch: pytest.MonkeyPatc
     async def answer(request: web.Request) -> web.StreamResponse:
         await request.read()
         seen.append(request)
-        return web.Response()
+        return web.Response(headers={"ETag": '"1"'})
 
     app = web.Application()
     app.router.add_put("/{key:.+}", answer)
@@ -292,7 +309,7 @@ async def test_a_server_that_closes_idle_connections_costs_no_failure(
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n1")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        writer.write(b'HTTP/1.1 200 OK\r\nETag: "1"\r\nContent-Length: 0\r\n\r\n')
         writer.close()
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as listener:

@@ -101,11 +101,11 @@ class SignedPuts:
         held = self._clients.get(asyncio.get_running_loop())
         client = await self._connect() if held is None else held[0]
         try:
-            status, text = await client.send(self._head(client.host, key, data), data).whole()
+            status, text, headers = await client.send(self._head(client.host, key, data), data).whole()
         except (OSError, ValueError) as exc:
             raise LostAnswerError(f"{type(exc).__name__}: {exc}") from None
-        if 200 <= status < 300:
-            return True
+        if 200 <= status < 300 and any(name.lower() == b"etag" for name, _ in headers):
+            return True  # without the object's tag it is the answer of something that stored nothing, such as a portal
         if status in (409, 412):
             return False
         self._is_usable &= status >= 500 or status in (408, 429)
@@ -234,6 +234,8 @@ def _locate(store: Any, key_id: str) -> Bucket | None:
     if signed_by != key_id or len(day_region_service) != 4 or day_region_service[2] != "s3":
         return None
     if url.username is not None or not url.path.endswith("/key"):
+        return None
+    if not _PRINTABLE.fullmatch(day_region_service[1]):  # it is part of a header
         return None
     return Bucket(f"{url.scheme}://{url.netloc}", url.path.removesuffix("key"), day_region_service[1])
 
