@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from assay.http import client as http_client
 from assay.http.client import ClientLimits, HttpClient, ResponseTooLargeError
 
 pytestmark = pytest.mark.quick
@@ -169,6 +170,19 @@ async def test_bytes_after_an_answer_hold_it_up_no_longer_than_their_connection(
             status, body, _ = await asyncio.wait_for(client.post(b"x", {}).whole(), 10)
             assert (status, body) == ((204, b"") if b" 204 " in answer else (200, b"hello"))
     assert server.connections == 2
+
+
+async def test_idle_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_client, "IDLE_REUSE_S", 0.05)
+    async with asking(Server(SAME["length"]), exchange_s=1.0) as client:
+        await asyncio.gather(*(client.post(b"x", {}).whole() for _ in range(20)))
+        connections = list(client._idle)
+        assert len(connections) == 20
+        deadline = asyncio.get_running_loop().time() + 10
+        while client._idle and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.01)
+        assert client._idle == []
+        assert all(one.transport.is_closing() for one in connections)
 
 
 async def test_a_status_below_100_is_an_answer() -> None:

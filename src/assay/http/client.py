@@ -118,13 +118,19 @@ class HttpClient:
             self._idle.append(connection)
 
     def _sweep(self) -> None:
-        """Fails expired exchanges: one periodic sweep instead of a timer each."""
+        """Fails expired exchanges and closes connections that were idle for long: one periodic sweep instead of a timer
+        each."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         for connection in tuple(self._busy):
             connection.check_deadline(now)
         tick = min(MAX_SWEEP_S, self.patience.exchange_s / 20)
-        self._sweeper = loop.call_later(tick, self._sweep) if self._busy else None
+        stale = 0  # the first ones have been idle longest
+        while stale < len(self._idle) and not self._idle[stale].is_reusable():
+            self._idle[stale].abort()
+            stale += 1
+        del self._idle[:stale]
+        self._sweeper = loop.call_later(tick, self._sweep) if self._busy or self._idle else None
 
     def _idle_connection(self) -> _ClientConnection | None:
         while self._idle:
