@@ -230,6 +230,25 @@ async def test_a_session_token_is_sent_and_signed(monkeypatch: pytest.MonkeyPatc
     assert "x-amz-date;x-amz-security-token," in request.headers["Authorization"]
 
 
+@pytest.mark.parametrize("text", ["denied: {}", "<Error><Code>{}</Code></Error>"])
+@pytest.mark.parametrize("status", [403, 500])
+async def test_a_server_that_repeats_the_token_puts_it_into_no_error(
+    text: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        await request.read()
+        return web.Response(status=status, text=text.format(request.headers["x-amz-security-token"]))
+
+    app = web.Application()
+    app.router.add_put("/{key:.+}", answer)
+    async with TestServer(app) as running:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", str(running.make_url("/")).rstrip("/"))
+        monkeypatch.setenv("AWS_SESSION_TOKEN", "a1token")
+        with pytest.raises(ObjectStoreError, match=f"{status}") as refused:
+            await open_place("s3://bucket").create("a", b"1")
+    assert "a1token" not in str(refused.value)
+
+
 async def test_a_certificate_of_another_is_refused(
     server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_obstore: list[str]
 ) -> None:

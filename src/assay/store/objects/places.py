@@ -47,7 +47,9 @@ _URL = re.compile(r"([a-z][a-z0-9+.-]*)://(.*)", re.IGNORECASE | re.DOTALL)
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[^/?#@\s]+)*/?")
 _QUERY = re.compile(r"(://[^\s?]*)\?\S+")
 _USER = re.compile(r"(://)[^\s/?#]*@")
-_CODE = re.compile(r"<Code>(\w+)</Code>")
+_CODE = re.compile(r"<Code>([A-Za-z.]{1,64})</Code>")
+_BODY = re.compile(r"(status code: \d+[^:]*): .*")
+"""A server may repeat a signature or a token of the request in its answer."""
 
 
 def is_url(text: str) -> bool:
@@ -328,5 +330,5 @@ def _line(reason: object) -> str:
     URLs, which may be signed."""
     text = str(reason).strip() or type(reason).__name__
     code = _CODE.search(text)
-    line = _USER.sub(r"\1", _QUERY.sub(r"\1", text.splitlines()[0].partition(": <")[0]))
+    line = _USER.sub(r"\1", _QUERY.sub(r"\1", _BODY.sub(r"\1", text.splitlines()[0].partition(": <")[0])))
     return line if code is None else f"{line} ({code[1]})"

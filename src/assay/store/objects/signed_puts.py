@@ -44,7 +44,7 @@ _LOCATION = {
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9._@=/-]+")
 """Keys whose characters obstore leaves as they are."""
 _PRINTABLE = re.compile(r"[!-~]+")
-_CODE = re.compile(rb"<Code>(\w+)</Code>")
+_CODE = re.compile(rb"<Code>([A-Za-z.]{1,64})</Code>")
 
 
 class LostAnswerError(Exception):
