@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from assay.http import client as http_client
 from assay.http.client import ClientLimits, HttpClient, ResponseTooLargeError
 
 pytestmark = pytest.mark.quick
@@ -148,6 +149,45 @@ async def test_a_broken_answer_is_an_error_and_takes_its_connection_with_it(answ
                 async with client.post(b"{}", {}) as response:
                     await response.read()
     assert server.connections == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        OK + b"Content-Length: 5\r\n\r\nhello there",
+        OK + b"Content-Length: 5\r\nConnection: close\r\n\r\nhello" + OK,
+        OK + b"Content-Length: 5\r\n\r\nhello" + OK + b"Content-Length: 0\r\n\r\n",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n\0",
+        OK + b"X: y\r\n" * 30_000 + b"Content-Length: 5\r\n\r\nhello" + OK,
+        b"HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello",
+    ],
+    ids=range(6),
+)
+async def test_bytes_after_an_answer_hold_it_up_no_longer_than_their_connection(answer: bytes) -> None:
+    server = Server(answer)
+    async with asking(server) as client:
+        for _ in range(2):
+            status, body, _ = await asyncio.wait_for(client.post(b"x", {}).read_response(), 10)
+            assert (status, body) == ((204, b"") if b" 204 " in answer else (200, b"hello"))
+    assert server.connections == 2
+
+
+async def test_idle_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_client, "IDLE_REUSE_S", 0.05)
+    async with asking(Server(SAME["length"]), exchange_s=1.0) as client:
+        await asyncio.gather(*(client.post(b"x", {}).read_response() for _ in range(20)))
+        connections = list(client._idle)
+        assert len(connections) == 20
+        deadline = asyncio.get_running_loop().time() + 10
+        while client._idle and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.01)
+        assert client._idle == []
+        assert all(one.transport.is_closing() for one in connections)
+
+
+async def test_a_status_below_100_is_an_answer() -> None:
+    async with asking(Server(b"HTTP/1.1 000 None\r\nContent-Length: 0\r\n\r\n")) as client:
+        assert (await client.post(b"x", {}).read_response()).status == 0
 
 
 async def test_an_answer_that_is_too_long_or_late_is_given_up() -> None:

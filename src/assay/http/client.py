@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from ipaddress import ip_address
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -47,6 +47,14 @@ class ClientLimits(NamedTuple):
     connect_s: float
     exchange_s: float
     most_bytes: int
+
+
+class WholeResponse(NamedTuple):
+    """A response. The names and values of its headers are as sent."""
+
+    status: int
+    body: bytes
+    headers: Sequence[tuple[bytes, bytes]]
 
 
 class HttpClient:
@@ -110,13 +118,19 @@ class HttpClient:
             self._idle.append(connection)
 
     def _sweep(self) -> None:
-        """Fails expired exchanges: one periodic sweep instead of a timer each."""
+        """Fails expired exchanges and closes connections that were idle for long: one periodic sweep instead of a timer
+        each."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         for connection in tuple(self._busy):
             connection.check_deadline(now)
         tick = min(MAX_SWEEP_S, self.patience.exchange_s / 20)
-        self._sweeper = loop.call_later(tick, self._sweep) if self._busy else None
+        stale = 0  # the first ones have been idle longest
+        while stale < len(self._idle) and not self._idle[stale].is_reusable():
+            self._idle[stale].abort()
+            stale += 1
+        del self._idle[:stale]
+        self._sweeper = loop.call_later(tick, self._sweep) if self._busy or self._idle else None
 
     def _idle_connection(self) -> _ClientConnection | None:
         while self._idle:
@@ -156,15 +170,15 @@ class _PendingExchange:
         self._data = data
         self._connection: _ClientConnection | None = None
         self.is_sent = False
-        """Whether the server may have received any of it; set by `whole`."""
+        """Whether the server may have received any of it; set by `read_response`."""
 
-    async def whole(self) -> tuple[int, bytes]:
-        """Sends the request, and returns the status and the body of the response. Raises as `ClientResponse.read`."""
+    async def read_response(self) -> WholeResponse:
+        """Sends the request, and returns the response. Raises as `ClientResponse.read`."""
         client = self._client
         connection = client.take_idle() or await client.acquire()
         self.is_sent = True
         try:
-            return await connection.ask_whole(self._data, client.patience)
+            return await connection.exchange(self._data, client.patience)
         finally:
             client.release(connection)
 
@@ -255,11 +269,11 @@ class _ClientConnection(BufferedConnection):
         await self.wait_for("head")
         return ClientResponse(self, self._status, self._named_headers())
 
-    async def ask_whole(self, data: bytes, patience: ClientLimits) -> tuple[int, bytes]:
-        """Sends a request and waits for the whole response: its status and body."""
+    async def exchange(self, data: bytes, patience: ClientLimits) -> WholeResponse:
+        """Sends a request and waits for the whole response."""
         self._send(data, patience)
         await self.wait_for("end")
-        return self._status, self.drain()
+        return WholeResponse(self._status, self.drain(), self._headers)
 
     def _send(self, data: bytes, patience: ClientLimits) -> None:
         self._reset(patience.most_bytes)
@@ -342,11 +356,11 @@ class _ClientConnection(BufferedConnection):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
+            self._keep_alive = False
             self._fail(BrokenResponseError(f"invalid HTTP response: {type(exc).__name__}"))
-            return
         if (self._framing_size if self._head_complete else self._head_size) > MAX_HEAD_BYTES:
             self._fail(BrokenResponseError("the answer's header section is too long"))
-        elif self._has_arrived():
+        if self._has_arrived():  # a complete response is one, whatever follows it
             self._wake_waiter()
 
     # Called by the parser; data after a complete response closes the connection.
@@ -363,7 +377,7 @@ class _ClientConnection(BufferedConnection):
         if self._complete:
             return
         self._status = self._parser.get_status_code()
-        self._head_complete = self._status >= 200
+        self._head_complete = not 100 <= self._status < 200
         if not self._head_complete:
             self._headers = []
 

@@ -168,7 +168,7 @@ async def test_a_request_that_was_never_sent_has_no_lost_answer(
     signed._bucket = signed._bucket._replace(origin=f"{scheme}://127.0.0.1:{port}")
     server.objects["runs/a"] = b"1"
     assert not await place.create("a", b"1")
-    assert (server.puts, by_obstore, signed.takes("b", b"1")) == (1, ["a"], is_repeated)
+    assert (server.puts, by_obstore, signed.accepts("b", b"1")) == (1, ["a"], is_repeated)
 
 
 @pytest.mark.parametrize(
@@ -189,6 +189,22 @@ async def test_each_success_means_created_unless_its_answer_is_too_long(
     assert by_obstore == ([] if is_signed else ["a"])
 
 
+async def test_a_portal_that_answers_every_request_creates_nothing(
+    monkeypatch: pytest.MonkeyPatch, by_obstore: list[str]
+) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        await request.read()
+        return web.Response(text="<html>Welcome</html>", content_type="text/html")
+
+    app = web.Application()
+    app.router.add_route("*", "/{key:.+}", answer)
+    async with TestServer(app) as running:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", str(running.make_url("/")).rstrip("/"))
+        with pytest.raises(ObjectStoreError, match="ETag"):
+            await open_place("s3://bucket").create("a", b"1")
+    assert by_obstore
+
+
 @pytest.mark.parametrize(("key", "size"), [("large", signed_puts.MOST_BYTES + 1), ("a b", 1), ("ü", 1), ("a%20", 1)])
 async def test_large_objects_and_other_keys_are_left_to_obstore(
     place: UrlObjectStore, by_obstore: list[str], key: str, size: int
@@ -205,6 +221,7 @@ LEFT = {
     "a role": {"AWS_WEB_IDENTITY_TOKEN_FILE": "/nowhere", "AWS_ROLE_ARN": "arn:aws:iam::1:role/r"},
     "no secret": {"AWS_SECRET_ACCESS_KEY": ""},
     "a line break in a header": {"AWS_SESSION_TOKEN": "a\nhost: b"},
+    "a line break in the region": {"AWS_REGION": "us\r\nx-other: 1"},
     "a password in the endpoint": {"AWS_ENDPOINT_URL": "http://user:word@127.0.0.1:1"},
     "a query in the endpoint": {"AWS_ENDPOINT_URL": "http://127.0.0.1:1?a=b"},
     "a key that a scope cannot hold": {"AWS_ACCESS_KEY_ID": "a/b"},
@@ -242,7 +259,7 @@ async def test_a_session_token_is_sent_and_signed(monkeypatch: pytest.MonkeyPatc
     async def answer(request: web.Request) -> web.StreamResponse:
         await request.read()
         seen.append(request)
-        return web.Response()
+        return web.Response(headers={"ETag": '"1"'})
 
     app = web.Application()
     app.router.add_put("/{key:.+}", answer)
@@ -254,6 +271,25 @@ async def test_a_session_token_is_sent_and_signed(monkeypatch: pytest.MonkeyPatc
     assert request.headers["x-amz-security-token"] == "a-token"
     assert request.headers["x-amz-content-sha256"] == hashlib.sha256(b"1").hexdigest()
     assert "x-amz-date;x-amz-security-token," in request.headers["Authorization"]
+
+
+@pytest.mark.parametrize("text", ["denied: {}", "<Error><Code>{}</Code></Error>"])
+@pytest.mark.parametrize("status", [403, 500])
+async def test_a_server_that_repeats_the_token_puts_it_into_no_error(
+    text: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        await request.read()
+        return web.Response(status=status, text=text.format(request.headers["x-amz-security-token"]))
+
+    app = web.Application()
+    app.router.add_put("/{key:.+}", answer)
+    async with TestServer(app) as running:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", str(running.make_url("/")).rstrip("/"))
+        monkeypatch.setenv("AWS_SESSION_TOKEN", "a1token")
+        with pytest.raises(ObjectStoreError, match=f"{status}") as refused:
+            await open_place("s3://bucket").create("a", b"1")
+    assert "a1token" not in str(refused.value)
 
 
 async def test_a_certificate_of_another_is_refused(
@@ -303,7 +339,7 @@ import asyncio, gc, sys
 from assay.store.objects import open_place
 
 async def main():
-    asyncio.get_running_loop().slow_callback_duration = 60
+    asyncio.get_running_loop().slow_callback_duration = 60  # a busy machine is no open connection
     place = open_place("s3://bucket/runs")
     assert await place.create("a" + sys.argv[1], b"1")
     if sys.argv[1] == "dropped":
@@ -357,7 +393,7 @@ async def test_a_server_that_closes_idle_connections_costs_no_failure(
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n1")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        writer.write(b'HTTP/1.1 200 OK\r\nETag: "1"\r\nContent-Length: 0\r\n\r\n')
         writer.close()
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as listener:

@@ -156,7 +156,7 @@ class HttpAgentLink(BackoffLink):
 
     async def _exchange(self, request: PollRequest | GrantRequest, kind: type[Reply]) -> Reply:
         try:
-            status, body = await self._clients[kind].post(msgspec.json.encode(request), {}).whole()
+            status, body, _ = await self._clients[kind].post(msgspec.json.encode(request), {}).read_response()
         except (OSError, TimeoutError, ResponseTooLargeError) as exc:
             what = type(exc).__name__ if not str(exc) else str(exc)
             raise UnreachableAgentError(f"agent {self.name} at {self.url} cannot be reached: {what}") from exc

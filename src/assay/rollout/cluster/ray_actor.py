@@ -79,7 +79,7 @@ class NodeActor:
         if client is None:
             return UNREACHABLE, b"the node has not started, or has left"
         try:
-            return await client.post(body, {}).whole()
+            return (await client.post(body, {}).read_response())[:2]
         except (OSError, TimeoutError, ResponseTooLargeError) as exc:
             return UNREACHABLE, f"the node does not answer: {type(exc).__name__} {exc}".encode()
 

@@ -30,7 +30,7 @@ from urllib.parse import unquote
 from assay.errors import MissingLibraryError, StoreError, UserError
 
 from .interface import ObjectEntry, ObjectStoreError
-from .signed_puts import LostAnswerError, SignedPuts, signed_puts
+from .signed_puts import LostAnswerError, SignedPuts, open_signed_puts
 
 TRIES = 6
 FOLDER_TRIES = 2
@@ -47,7 +47,9 @@ _URL = re.compile(r"([a-z][a-z0-9+.-]*)://(.*)", re.IGNORECASE | re.DOTALL)
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[^/?#@\s]+)*/?")
 _QUERY = re.compile(r"(://[^\s?]*)\?\S+")
 _USER = re.compile(r"(://)[^\s/?#]*@")
-_CODE = re.compile(r"<Code>(\w+)</Code>")
+_CODE = re.compile(r"<Code>([A-Za-z.]{1,64})</Code>")
+_BODY = re.compile(r"(status code: \d+[^:]*): .*")
+"""A server may repeat a signature or a token of the request in its answer."""
 
 
 def is_url(text: str) -> bool:
@@ -78,7 +80,7 @@ class UrlObjectStore:
 
     @cached_property
     def _signed(self) -> SignedPuts | None:
-        return signed_puts(self._once, REQUEST_TIMEOUT_S) if self.url.startswith("s3:") else None
+        return open_signed_puts(self._once, REQUEST_TIMEOUT_S) if self.url.startswith("s3:") else None
 
     async def create(self, key: str, data: bytes) -> bool:
         _require_plain(key)
@@ -88,7 +90,7 @@ class UrlObjectStore:
                 await asyncio.sleep(FIRST_DELAY_S * 2 ** (attempt - 1) * random.uniform(0.5, 1.5))
             try:
                 created = None
-                if not attempt and self._signed is not None and self._signed.takes(key, data):
+                if not attempt and self._signed is not None and self._signed.accepts(key, data):
                     created = await self._signed.create(key, data)
                 if created is None:
                     created = await self._put(key, data)
@@ -329,5 +331,5 @@ def _line(reason: object) -> str:
     URLs, which may be signed."""
     text = str(reason).strip() or type(reason).__name__
     code = _CODE.search(text)
-    line = _USER.sub(r"\1", _QUERY.sub(r"\1", text.splitlines()[0].partition(": <")[0]))
+    line = _USER.sub(r"\1", _QUERY.sub(r"\1", _BODY.sub(r"\1", text.splitlines()[0].partition(": <")[0])))
     return line if code is None else f"{line} ({code[1]})"

@@ -42,7 +42,7 @@ _LOCATION = {
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9._@=/-]+")
 """Keys whose characters obstore leaves as they are."""
 _PRINTABLE = re.compile(r"[!-~]+")
-_CODE = re.compile(rb"<Code>(\w+)</Code>")
+_CODE = re.compile(rb"<Code>([A-Za-z.]{1,64})</Code>")
 
 
 class LostAnswerError(Exception):
@@ -81,7 +81,7 @@ class SignedPuts:
         self._clients: dict[asyncio.AbstractEventLoop, tuple[HttpClient, AsyncGenerator[HttpClient, None]]] = {}
         self._is_usable = True
 
-    def takes(self, key: str, data: bytes) -> bool:
+    def accepts(self, key: str, data: bytes) -> bool:
         """Returns whether `create` is for this object."""
         return self._is_usable and len(data) <= MOST_BYTES and _PLAIN_KEY.fullmatch(key) is not None
 
@@ -99,14 +99,14 @@ class SignedPuts:
         client = await self._open_client() if held is None else held[0]
         exchange = client.send(self._head(client.host, key, data), data)
         try:
-            status, text = await exchange.whole()
+            status, text, headers = await exchange.read_response()
         except (OSError, ValueError) as exc:
             self._is_usable &= not isinstance(exc, ssl.SSLError)  # obstore may trust the certificate
             if not exchange.is_sent:
                 return None
             raise LostAnswerError(f"{type(exc).__name__}: {exc}") from None
-        if 200 <= status < 300:
-            return True
+        if 200 <= status < 300 and any(name.lower() == b"etag" for name, _ in headers):
+            return True  # without the object's tag it is the answer of something that stored nothing, such as a portal
         if status in (409, 412):
             return False
         self._is_usable &= status >= 500 or status in (408, 429)
@@ -161,8 +161,8 @@ class Signer:
 
     def __init__(self, credentials: Credentials, region: str) -> None:
         self._key_id, self._secret, self._region = credentials.key_id, credentials.secret, region
-        self._keyed_day: tuple[str, hmac.HMAC] | None = None
-        """One value, since several threads may sign while a day begins."""
+        self._day_hmac: tuple[str, hmac.HMAC] | None = None
+        """A day and the HMAC with its key: one value, since several threads may sign while a day begins."""
 
     def authorization(self, stamp: str, names: str, request: str) -> str:
         """Returns the header `Authorization` of a canonical request with these signed headers.
@@ -171,19 +171,19 @@ class Signer:
         """
         scope = f"{stamp[:8]}/{self._region}/s3/aws4_request"
         text = f"{ALGORITHM}\n{stamp}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
-        signature = self._keyed(stamp[:8])
+        signature = self._hmac_of(stamp[:8])
         signature.update(text.encode())
         return f"{ALGORITHM} Credential={self._key_id}/{scope},SignedHeaders={names},Signature={signature.hexdigest()}"
 
-    def _keyed(self, day: str) -> hmac.HMAC:
+    def _hmac_of(self, day: str) -> hmac.HMAC:
         """Returns a new HMAC with the key of a day."""
-        keyed_day = self._keyed_day
-        if keyed_day is None or day != keyed_day[0]:
+        day_hmac = self._day_hmac
+        if day_hmac is None or day != day_hmac[0]:
             key = f"AWS4{self._secret}".encode()
             for part in (day, self._region, "s3", "aws4_request"):
                 key = hmac.digest(key, part.encode(), "sha256")
-            self._keyed_day = keyed_day = day, hmac.new(key, digestmod="sha256")
-        return keyed_day[1].copy()
+            self._day_hmac = day_hmac = day, hmac.new(key, digestmod="sha256")
+        return day_hmac[1].copy()
 
 
 @lru_cache(maxsize=1)
@@ -191,7 +191,7 @@ def _stamp(now_s: int) -> str:
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now_s))
 
 
-def signed_puts(store: Any, exchange_s: float) -> SignedPuts | None:
+def open_signed_puts(store: Any, exchange_s: float) -> SignedPuts | None:
     """Returns what creates small objects in the bucket of an `S3Store`; None where that is left to obstore.
 
     A request takes at most `exchange_s` seconds.
@@ -237,6 +237,8 @@ def _locate(store: Any, key_id: str) -> Bucket | None:
     if signed_by != key_id or len(day_region_service) != 4 or day_region_service[2] != "s3":
         return None
     if url.username is not None or not url.path.endswith("/key"):
+        return None
+    if not _PRINTABLE.fullmatch(day_region_service[1]):  # it is part of a header
         return None
     return Bucket(f"{url.scheme}://{url.netloc}", url.path.removesuffix("key"), day_region_service[1])
 
