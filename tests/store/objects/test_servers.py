@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -27,7 +26,7 @@ from assay.store.objects import (
 )
 from tests.optional import require_packages
 from tests.store.objects.s3_server import S3Server, serve_s3
-from tests.store.objects.seaweedfs import SECRET, serve_seaweedfs
+from tests.store.objects.seaweedfs import SECRET
 
 require_packages("obstore")
 
@@ -38,18 +37,6 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     monkeypatch.setattr(places, "FIRST_DELAY_S", 0.001)
-
-
-@pytest.fixture
-def server() -> S3Server:
-    return S3Server()
-
-
-@pytest.fixture
-async def place(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[UrlObjectStore]:
-    async with serve_s3(server) as endpoint:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-        yield open_place("s3://bucket/runs")
 
 
 async def test_a_conflict_is_asked_again(server: S3Server, place: UrlObjectStore) -> None:
@@ -147,12 +134,6 @@ async def test_each_vendor_is_asked_in_its_own_words(
         monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT", str(tmp_path / "account.json"))
         assert await open_place(url).create("a/b", b"1")
     assert asked == [(condition[0], condition[2])]
-
-
-@pytest.fixture(scope="module")
-def seaweedfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serve_seaweedfs(tmp_path_factory.mktemp("seaweedfs")) as endpoint:
-        yield endpoint
 
 
 @pytest.mark.long
