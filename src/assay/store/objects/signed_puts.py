@@ -18,7 +18,6 @@ import os
 import re
 import ssl
 import time
-import urllib.request
 from collections.abc import AsyncGenerator
 from datetime import timedelta
 from functools import cached_property, lru_cache
@@ -245,13 +244,15 @@ def _locate(store: Any, key_id: str) -> Bucket | None:
 
 def _needs_proxy(origin: str) -> bool:
     """Returns whether obstore may send requests through a proxy. An address, unlike a name, has no wildcards there."""
+    from urllib.request import getproxies, proxy_bypass  # late: imports the modules of mail
+
     from assay.http.client import is_address
 
     parts = urlsplit(origin)
     host = parts.hostname or ""
-    proxies = urllib.request.getproxies()
+    proxies = getproxies()
     if parts.scheme not in proxies and "all" not in proxies:
         return False
     if is_address(host):
         return host not in re.split(r"[,\s]+", proxies.get("no", ""))
-    return not urllib.request.proxy_bypass(host)
+    return not proxy_bypass(host)
