@@ -170,7 +170,7 @@ class _PendingExchange:
         self._data = data
         self._connection: _ClientConnection | None = None
         self.is_sent = False
-        """Whether the server may have received any of it; set by `read_response`."""
+        """The server may have received some of it; set by `read_response`."""
 
     async def read_response(self) -> WholeResponse:
         """Sends the request, and returns the response. Raises as `ClientResponse.read`."""

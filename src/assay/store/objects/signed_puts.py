@@ -132,7 +132,7 @@ class SignedPuts:
         return client
 
     async def _client(self) -> AsyncGenerator[HttpClient, None]:
-        """Yields a client, and closes it when its loop shuts down, which ends the generators that it has begun."""
+        """Yields a client, and closes it when the loop shuts down: a loop ends the generators that were begun in it."""
         from assay.http.client import ClientLimits, HttpClient
 
         limits = ClientLimits(CONNECT_S, self._exchange_s, MOST_ANSWER_BYTES)
@@ -146,7 +146,7 @@ class SignedPuts:
 
     @cached_property
     def _tls(self) -> ssl.SSLContext | None:
-        """Read once, since it takes milliseconds."""
+        """Trusted authorities, for HTTPS alone: reading them takes milliseconds."""
         if not self._bucket.origin.startswith("https:"):
             return None
         return ssl.create_default_context()
