@@ -85,12 +85,12 @@ _EXPORTS = {
     "standard_error": "_power",
     "summarise": "_summary",
     "summarise_spending": "_spending",
-    "without_redrawn": "_summary",
     "survival_curve": "_spending",
     "task_bootstrap": "_clustered",
     "tasks_needed": "_power",
     "variance_components": "_effects",
     "wilson": "_rates",
+    "without_redrawn": "_summary",
 }
 
 __all__ = [

@@ -191,7 +191,7 @@ def _stamp(now_s: int) -> str:
 
 
 def open_signed_puts(store: Any, exchange_s: float) -> SignedPuts | None:
-    """Returns what creates small objects in the bucket of an `S3Store`; None where that is left to obstore.
+    """Opens the bucket of an `S3Store` for the creation of small objects; None where that is left to obstore.
 
     A request takes at most `exchange_s` seconds.
     """
