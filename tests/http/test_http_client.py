@@ -235,19 +235,22 @@ async def test_no_header_can_bring_in_another() -> None:
     assert b"\r\nX-Evil" not in server.asked[0]
 
 
-def test_a_call_that_is_cancelled_as_it_connects_leaves_no_socket_behind() -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_call_that_is_cancelled_as_it_connects_leaves_no_socket_behind(host: str) -> None:
     """As polls of nodes are, on a busy machine."""
 
     async def call_and_cancel() -> None:
         async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0) as server:
             port = server.sockets[0].getsockname()[1]
-            client = HttpClient(f"http://127.0.0.1:{port}/", {}, ClientLimits(5.0, 5.0, 1000))
+            client = HttpClient(f"http://{host}:{port}/", {}, ClientLimits(5.0, 5.0, 1000))
             for turns in range(200):
                 calling = asyncio.create_task(client.acquire())
                 for _ in range(1 + turns % 8):
                     await asyncio.sleep(0)
                 calling.cancel()
                 await asyncio.wait({calling})
+            while client._connecting:
+                await asyncio.sleep(0.01)
             await client.close()
 
     with warnings.catch_warnings(record=True) as caught:
@@ -255,3 +258,60 @@ def test_a_call_that_is_cancelled_as_it_connects_leaves_no_socket_behind() -> No
         asyncio.run(call_and_cancel())
         gc.collect()
     assert [str(one.message) for one in caught if issubclass(one.category, ResourceWarning)] == []
+
+
+def test_a_waiter_that_ends_the_loop_leaves_the_time_limit_of_others() -> None:
+    """As Ctrl-C does in a program whose loop goes on afterwards."""
+    loop = asyncio.new_event_loop()
+    silent: list[asyncio.StreamWriter] = []
+
+    async def interrupt(client: HttpClient) -> None:
+        try:
+            await client.send(b"PUT / HTTP/1.1\r\n", b"").read_response()
+        except TimeoutError:
+            raise KeyboardInterrupt from None
+
+    async def wait(client: HttpClient) -> None:
+        with pytest.raises(TimeoutError):
+            await client.send(b"PUT / HTTP/1.1\r\n", b"").read_response()
+
+    try:
+        server = loop.run_until_complete(asyncio.start_server(lambda _, writer: silent.append(writer), "127.0.0.1", 0))
+        port = server.sockets[0].getsockname()[1]
+        client = HttpClient(f"http://127.0.0.1:{port}/", {}, ClientLimits(5.0, 0.2, 1000))
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_until_complete(loop.create_task(interrupt(client)))
+        loop.run_until_complete(asyncio.wait_for(wait(client), 30))
+        loop.run_until_complete(client.close())
+        server.close()
+        for writer in silent:
+            writer.transport.abort()
+        loop.run_until_complete(asyncio.sleep(0))
+    finally:
+        loop.close()
+
+
+async def test_a_connection_whose_request_is_not_sent_whole_is_not_used_again() -> None:
+    writers: list[asyncio.StreamWriter] = []
+
+    async def answer_early(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n")
+        writers.append(writer)
+
+    async with await asyncio.start_server(answer_early, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        client = HttpClient(f"http://127.0.0.1:{port}/", {}, ClientLimits(5.0, 5.0, 1000))
+        for _ in range(2):
+            response = await client.send(b"PUT / HTTP/1.1\r\n", bytes(20_000_000)).read_response()
+            assert response.status == 503
+        await client.close()
+        for writer in writers:
+            writer.transport.abort()
+    assert len(writers) == 2
+
+
+def test_port_0_is_no_default() -> None:
+    client = HttpClient("http://127.0.0.1:0/", {}, ClientLimits(1.0, 1.0, 1000))
+    with pytest.raises(OSError, match="Connect call failed"):
+        asyncio.run(client.acquire())

@@ -69,8 +69,9 @@ class HttpClient:
             raise ValueError(f"no address of an HTTP server: {parts.scheme}://{parts.hostname or ''}")
         self._secure = parts.scheme == "https"
         self._host = parts.hostname
-        self._port = parts.port or (443 if self._secure else 80)
-        self._is_address = is_address(self._host)
+        default = 443 if self._secure else 80
+        self._port = default if parts.port is None else parts.port
+        self._is_address = _is_address(self._host)
         host = f"[{self._host}]" if ":" in self._host else self._host
         self.host = host if parts.port is None else f"{host}:{parts.port}"
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -80,6 +81,7 @@ class HttpClient:
         self._buffer = allocate_read_buffer()
         self._idle: list[_ClientConnection] = []
         self._busy: set[_ClientConnection] = set()
+        self._connecting: set[asyncio.Task[_ClientConnection]] = set()
         self._tls = tls
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -121,16 +123,17 @@ class HttpClient:
         """Fails expired exchanges and closes connections that were idle for long: one periodic sweep instead of a timer
         each."""
         loop = asyncio.get_running_loop()
+        self._sweeper = None
+        if self._busy or self._idle:  # first: a waiter that is failed may raise here
+            self._sweeper = loop.call_later(min(MAX_SWEEP_S, self.patience.exchange_s / 20), self._sweep)
         now = loop.time()
         for connection in tuple(self._busy):
             connection.check_deadline(now)
-        tick = min(MAX_SWEEP_S, self.patience.exchange_s / 20)
         stale = 0  # the first ones have been idle longest
         while stale < len(self._idle) and not self._idle[stale].is_reusable():
             self._idle[stale].abort()
             stale += 1
         del self._idle[:stale]
-        self._sweeper = loop.call_later(tick, self._sweep) if self._busy or self._idle else None
 
     def _idle_connection(self) -> _ClientConnection | None:
         while self._idle:
@@ -141,17 +144,29 @@ class HttpClient:
         return None
 
     async def _connect(self) -> _ClientConnection:
+        """Connects in a task of its own, which goes on if the caller is cancelled or waits no longer: asyncio leaves
+        the socket of a cancelled connect by name to the collector."""
+        connecting = asyncio.get_running_loop().create_task(self._open_connection())
+        self._connecting.add(connecting)
+        connecting.add_done_callback(self._connecting.discard)
+        try:
+            async with asyncio.timeout(self.patience.connect_s):
+                return await asyncio.shield(connecting)
+        except BaseException:
+            connecting.add_done_callback(_drop_connection)
+            raise
+
+    async def _open_connection(self) -> _ClientConnection:
         loop = asyncio.get_running_loop()
         if self._secure and self._tls is None:
             self._tls = ssl.create_default_context()
-        async with asyncio.timeout(self.patience.connect_s):
-            _, connection = await loop.create_connection(
-                lambda: _ClientConnection(loop, self._buffer, self._busy),
-                self._host,
-                self._port,
-                ssl=self._tls,
-                happy_eyeballs_delay=None if self._is_address else HAPPY_EYEBALLS_S,
-            )
+        _, connection = await loop.create_connection(
+            lambda: _ClientConnection(loop, self._buffer, self._busy),
+            self._host,
+            self._port,
+            ssl=self._tls,
+            happy_eyeballs_delay=None if self._is_address else HAPPY_EYEBALLS_S,
+        )
         return connection
 
     async def close(self) -> None:
@@ -159,6 +174,8 @@ class HttpClient:
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None
+        for connecting in tuple(self._connecting):
+            connecting.cancel()
         for connection in (*self._idle, *self._busy):
             connection.abort()
         self._idle.clear()
@@ -195,7 +212,13 @@ class _PendingExchange:
             self._client.release(self._connection)
 
 
-def is_address(host: str) -> bool:
+def _drop_connection(connecting: asyncio.Task[_ClientConnection]) -> None:
+    """Closes a connection that nobody waits for any more."""
+    if not connecting.cancelled() and connecting.exception() is None:
+        connecting.result().abort()
+
+
+def _is_address(host: str) -> bool:
     """Returns whether a host is an IP address, and no name."""
     try:
         ip_address(host.partition("%")[0])
@@ -309,6 +332,9 @@ class _ClientConnection(BufferedConnection):
     def finish_exchange(self) -> bool:
         """Ends an exchange; returns whether the connection is reusable, else closes it."""
         reusable = self._complete and not self._closed and self._failure is None and self._keep_alive
+        reusable = (
+            reusable and not self.transport.get_write_buffer_size()
+        )  # else the next request waits behind this one
         self._in_use, self._idle_since = False, self._loop.time()
         if not reusable:
             self.abort()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,11 +14,17 @@ from xml.sax.saxutils import escape
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-__all__ = ["S3Server", "serve_s3"]
+__all__ = ["S3Server", "etag", "serve_s3"]
+
+
+def etag(data: bytes) -> str:
+    """Returns the tag that S3 gives to an object."""
+    return f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"'
 
 
 class S3Server:
-    """One bucket. `script` has words for the next creations: a status, `"lost"` or `"conflict"`."""
+    """One bucket. `script` has words for the next creations: a status, `"lost"` or `"conflict"`, or the ETag
+    of an answer to another request."""
 
     def __init__(self, *, honours_conditions: bool = True) -> None:
         self.objects: dict[str, bytes] = {}
@@ -37,18 +44,20 @@ class S3Server:
             return web.Response(status=409, text="<Error><Code>ConditionalRequestConflict</Code></Error>")
         if isinstance(word, int):
             return web.Response(status=word, text="<Error><Code>SlowDown</Code></Error>")
+        if word is not None and not isinstance(word, int) and word.startswith('"'):
+            return web.Response(headers={"ETag": word})
         if self._honours_conditions and request.headers.get("If-None-Match") == "*" and key in self.objects:
             return web.Response(status=412, text="<Error><Code>PreconditionFailed</Code></Error>")
         self.objects[key] = data
         if word == "lost" and request.transport is not None:
             request.transport.abort()
-        return web.Response(headers={"ETag": '"1"'})
+        return web.Response(headers={"ETag": etag(data)})
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         data = self.objects.get(request.match_info["key"])
         if data is None:
             return web.Response(status=404, text="<Error><Code>NoSuchKey</Code></Error>")
-        return web.Response(body=data, headers={"ETag": '"1"', "Last-Modified": "Sat, 28 Nov 2026 05:00:00 GMT"})
+        return web.Response(body=data, headers={"ETag": etag(data), "Last-Modified": "Sat, 28 Nov 2026 05:00:00 GMT"})
 
     async def list(self, request: web.Request) -> web.StreamResponse:
         prefix = request.query.get("prefix", "")

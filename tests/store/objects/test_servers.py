@@ -25,7 +25,7 @@ from assay.store.objects import (
     require_create_only,
 )
 from tests.optional import require_packages
-from tests.store.objects.s3_server import S3Server, serve_s3
+from tests.store.objects.s3_server import S3Server, etag, serve_s3
 from tests.store.objects.seaweedfs import SECRET
 
 require_packages("obstore")
@@ -119,7 +119,7 @@ async def test_each_vendor_is_asked_in_its_own_words(
     async def answer(request: web.Request) -> web.StreamResponse:
         await request.read()
         asked.append((request.raw_path, request.headers.get(condition[1])))
-        return web.Response(status=201, headers={"ETag": '"1"', "x-goog-generation": "1"})
+        return web.Response(status=201, headers={"ETag": etag(b"1"), "x-goog-generation": "1"})
 
     app = web.Application()
     app.router.add_put("/{key:.+}", answer)

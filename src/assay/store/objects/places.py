@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import os
 import random
 import re
 import time
@@ -25,7 +26,7 @@ from datetime import timedelta
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from assay.errors import MissingLibraryError, StoreError, UserError
 
@@ -42,6 +43,8 @@ SETTLE_S = 0.05
 """Time in which obstore's threads drop what they hold of Python."""
 PAGE = 1000
 BUCKET_SCHEMES = ("s3", "gs", "az")
+_ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT")
+_HEADERS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION")
 _T = TypeVar("_T")
 _URL = re.compile(r"([a-z][a-z0-9+.-]*)://(.*)", re.IGNORECASE | re.DOTALL)
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[^/?#@\s]+)*/?")
@@ -80,7 +83,17 @@ class UrlObjectStore:
 
     @cached_property
     def _signed(self) -> SignedPuts | None:
-        return open_signed_puts(self._once, REQUEST_TIMEOUT_S) if self.url.startswith("s3:") else None
+        return open_signed_puts(self._once, REQUEST_TIMEOUT_S, self._read_tag) if self.url.startswith("s3:") else None
+
+    async def _read_tag(self, key: str) -> str:
+        """Returns an object's ETag. Raises `LostAnswerError`: after a request that may have created the object."""
+        import obstore
+        from obstore.exceptions import BaseError
+
+        try:
+            return (await _settled(obstore.head_async(self._store, key)))["e_tag"] or ""
+        except (BaseError, OSError) as exc:
+            raise LostAnswerError(_line(exc)) from None
 
     async def create(self, key: str, data: bytes) -> bool:
         _require_plain(key)
@@ -303,6 +316,8 @@ def _open_folder(text: str, stores: Any, *, create: bool) -> UrlObjectStore:
 def _open_bucket(url: str, stores: Any) -> UrlObjectStore:
     from obstore.exceptions import BaseError
 
+    if url.startswith("s3:"):
+        _require_usable_environment()
     options = {"timeout": timedelta(seconds=REQUEST_TIMEOUT_S), "allow_http": True}  # the endpoint says which
     backoff = {"init_backoff": timedelta(seconds=FIRST_DELAY_S), "max_backoff": timedelta(seconds=5), "base": 2}
 
@@ -314,6 +329,24 @@ def _open_bucket(url: str, stores: Any) -> UrlObjectStore:
             raise UserError(f"{url} cannot be opened: {_line(exc)}") from None
 
     return UrlObjectStore(url, connect(TRIES - 1), open_once=lambda: connect(0))
+
+
+def _require_usable_environment() -> None:
+    """Raises `UserError` for a variable of which no request can be made: obstore's threads would panic."""
+    for name in _ENDPOINTS:
+        if name in os.environ and not _is_server(os.environ[name]):  # it may hold a password, so it is not repeated
+            raise UserError(f"{name} is no address of a server: write http://HOST:PORT or https://HOST, or unset it")
+    for name in _HEADERS:
+        if not os.environ.get(name, "").isprintable():
+            raise UserError(f"{name} holds a line break or another control character: set it again without")
+
+
+def _is_server(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and " " not in url
+    except ValueError:  # of the port
+        return False
 
 
 def _entry(meta: Any) -> ObjectEntry:

@@ -5,8 +5,10 @@ small object takes half of it this way (`benchmarks/place.py`). obstore still sa
 path or host), and whatever is not settled here is asked again by it.
 
 Covered: the signature (AWS Signature Version 4, in headers) is over the content and the condition, too, so that a
-request that is seen on the way cannot be sent again with others. Not covered, left to obstore: credentials that are
-fetched (roles, containers), options of S3 in the environment other than those named here, and proxies.
+request that is seen on the way cannot be sent again with others; an answer counts as this request's by the tag of its
+object (ETag), since a server or proxy that repeats one answer gives each later request the one before. Not covered,
+left to obstore: credentials that are fetched (roles, containers), options of S3 in the environment other than those
+named here, and proxies.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import os
 import re
 import ssl
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import timedelta
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -68,10 +70,15 @@ class Bucket(NamedTuple):
 
 
 class SignedPuts:
-    """Creates objects in one bucket. It may be used in several event loops; each has its own connections."""
+    """Creates objects in one bucket. It may be used in several event loops; each has its own connections.
 
-    def __init__(self, bucket: Bucket, credentials: Credentials, exchange_s: float) -> None:
-        self._bucket, self._exchange_s = bucket, exchange_s
+    `read_tag` returns the ETag of an object.
+    """
+
+    def __init__(
+        self, bucket: Bucket, credentials: Credentials, exchange_s: float, read_tag: Callable[[str], Awaitable[str]]
+    ) -> None:
+        self._bucket, self._exchange_s, self._read_tag = bucket, exchange_s, read_tag
         self._signer = Signer(credentials, bucket.region)
         self._names, self._session = "host;if-none-match;x-amz-content-sha256;x-amz-date", ""
         if credentials.session is not None:
@@ -104,13 +111,24 @@ class SignedPuts:
             if not exchange.is_sent:
                 return None
             raise LostAnswerError(f"{type(exc).__name__}: {exc}") from None
-        if 200 <= status < 300 and any(name.lower() == b"etag" for name, _ in headers):
-            return True  # without the object's tag it is the answer of something that stored nothing, such as a portal
+        if 200 <= status < 300:
+            tag = next((value for name, value in headers if name.lower() == b"etag"), b"").decode("latin-1")
+            if await self._is_tag_of(tag, key, data):
+                return True
+            raise LostAnswerError(f"Server returned {status}, without the ETag of the object")
         if status in (409, 412):
             return False
         self._is_usable &= status >= 500 or status in (408, 429)
         code = _CODE.search(text)
         raise LostAnswerError(f"Server returned {status}" + (f" ({code[1].decode()})" if code else ""))
+
+    async def _is_tag_of(self, tag: str, key: str, data: bytes) -> bool:
+        """Returns whether an answer has the tag of this object. Without a tag it is from something that stored nothing,
+        such as a portal."""
+        if tag.strip('"') == hashlib.md5(data, usedforsecurity=False).hexdigest():
+            return True
+        self._is_usable = False  # a bucket whose tags are no digests (encryption by KMS), or another object's answer
+        return tag != "" and tag == await self._read_tag(key)
 
     def _head(self, host: str, key: str, data: bytes) -> bytes:
         """Returns the first line and the headers of a request. All headers are signed as they are sent."""
@@ -190,10 +208,10 @@ def _stamp(now_s: int) -> str:
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now_s))
 
 
-def open_signed_puts(store: Any, exchange_s: float) -> SignedPuts | None:
+def open_signed_puts(store: Any, exchange_s: float, read_tag: Callable[[str], Awaitable[str]]) -> SignedPuts | None:
     """Opens the bucket of an `S3Store` for the creation of small objects; None where that is left to obstore.
 
-    A request takes at most `exchange_s` seconds.
+    A request takes at most `exchange_s` seconds. `read_tag` is as in `SignedPuts`.
     """
     environment = os.environ
     others = [name for name in environment if name.startswith("AWS_") and name not in {*_LOCATION, *_CREDENTIALS}]
@@ -203,9 +221,9 @@ def open_signed_puts(store: Any, exchange_s: float) -> SignedPuts | None:
     if not all(_PRINTABLE.fullmatch(text) for text in credentials if text is not None):
         return None
     bucket = _locate(store, credentials.key_id)
-    if bucket is None or _needs_proxy(bucket.origin):
+    if bucket is None or _has_proxy():
         return None
-    return SignedPuts(bucket, credentials, exchange_s)
+    return SignedPuts(bucket, credentials, exchange_s, read_tag)
 
 
 def _is_option(name: str, value: str) -> bool:
@@ -235,24 +253,16 @@ def _locate(store: Any, key_id: str) -> Bucket | None:
     day_region_service = scope.split("/")
     if signed_by != key_id or len(day_region_service) != 4 or day_region_service[2] != "s3":
         return None
-    if url.username is not None or not url.path.endswith("/key"):
+    if url.scheme not in ("http", "https") or url.username is not None or not url.path.endswith("/key"):
         return None
     if not _PRINTABLE.fullmatch(day_region_service[1]):  # it is part of a header
         return None
     return Bucket(f"{url.scheme}://{url.netloc}", url.path.removesuffix("key"), day_region_service[1])
 
 
-def _needs_proxy(origin: str) -> bool:
-    """Returns whether obstore may send requests through a proxy. An address, unlike a name, has no wildcards there."""
-    from urllib.request import getproxies, proxy_bypass  # late: imports the modules of mail
+def _has_proxy() -> bool:
+    """Returns whether a proxy is set, whichever servers it is for: the rules for exceptions are obstore's."""
+    from urllib.request import getproxies  # late: imports the modules of mail
 
-    from assay.http.client import is_address
-
-    parts = urlsplit(origin)
-    host = parts.hostname or ""
-    proxies = getproxies()
-    if parts.scheme not in proxies and "all" not in proxies:
-        return False
-    if is_address(host):
-        return host not in re.split(r"[,\s]+", proxies.get("no", ""))
-    return not proxy_bypass(host)
+    names = {name.lower() for name, value in os.environ.items() if value}
+    return bool(names & {"http_proxy", "https_proxy", "all_proxy"} or getproxies().keys() - {"no"})
