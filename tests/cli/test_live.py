@@ -42,7 +42,7 @@ def test_a_line_says_what_was_spent_and_how_long_it_takes() -> None:
     tally.begin(total=4, done=1)
     tally.began -= 20
     finish(tally, result(), result("fail"))
-    assert progress_line(tally) == "3/4 done: 1 pass, 1 fail; 2,000 tokens; $0.5000; about 10 s left"
+    assert progress_line(tally) == "3/4 done: 1 before, 1 pass, 1 fail; 2,000 tokens; $0.5000; about 10 s left"
 
 
 @pytest.mark.parametrize(("priced", "says"), [(True, "at least $0.2500"), (False, "cost unknown")])

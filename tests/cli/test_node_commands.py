@@ -69,6 +69,19 @@ def test_a_status_that_asked_no_node_does_not_say_that_nothing_runs(say: Say, sh
 
 
 @pytest.mark.quick
+def test_work_of_other_commands_is_found_in_the_place_of_the_store(say: Say, tmp_path: Path) -> None:
+    place = open_place(f"file://{tmp_path}/store/objects", create=True)
+    record = PublishedRun(1, "synth-ab", new_run_id(), str(tmp_path), {"workload": "synthesis"})
+    asyncio.run(publish_run(place, record))
+    code, out, err = say("status", "synth-ab")
+    assert (code, "run synth-ab in file://" in out, "0 decided" in out) == (0, True, True), out
+    assert "repeat the one that began it (synthesis)" in err
+    assert "assay resume" not in err
+    code, _, err = say("status", "synth-cd")
+    assert (code, "name its place with --place" in err) == (2, True)
+
+
+@pytest.mark.quick
 def test_a_status_says_why_a_node_is_silent(say: Say, shared: tuple[str, ...]) -> None:
     out = say("status", "r", *shared)[1]
     assert "node far at http://127.0.0.1:1: silent, 2 slots; cannot be reached: " in out

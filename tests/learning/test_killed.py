@@ -159,6 +159,26 @@ def test_killed_at_any_moment_it_ends_with_the_same_weights(improved: Any, forks
     assert (again["version"], again["curve"]) == (report["version"], report["curve"]), process.err.read_text()
 
 
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_teaching_at_once(
+    improved: Any, forks: ForkServer, tmp_path: Path, how: signal.Signals
+) -> None:
+    folder = tmp_path / "x"
+    _copy_demonstrations(improved[0], folder)
+    process = improve(forks, folder, None, words=("--set", "teach.sft.steps=1000000"))
+    deadline = time.monotonic() + 100
+    while "teaching 20 of" not in _text(process.err) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    signalled = time.monotonic()
+    assert process.end(how) == 128 + how, process.err.read_text()
+    assert time.monotonic() - signalled < 20
+    assert "interrupted" in process.err.read_text()
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
 def test_nodes_make_the_same_attempts_though_one_and_the_command_are_killed(
     improved: Any, forks: ForkServer, tmp_path: Path
 ) -> None:

@@ -271,9 +271,12 @@ def _print_status(found: ClusterStatus) -> None:
         shown.print(plain(text).replace("\n", "\\n"))  # names and URLs come from the place
 
     outcomes = "".join(f", {count} {name}" for name, count in found.outcomes.items())
-    show(f"run {found.run} in {found.place}: {found.finals} of {quantity(found.attempts, 'attempt')}{outcomes}")
+    whole = f"of {quantity(found.attempts, 'attempt')}" if found.attempts else "decided"
+    show(f"run {found.run} in {found.place}: {found.finals} {whole}{outcomes}")
     if found.nodes and not found.ended and all(one.state == "not asked" for one in found.nodes):
-        show("now: unknown, because no node was asked: give the run's token with --token-file")
+        is_ray = any(one.url.startswith("ray:") for one in found.nodes)
+        remedy = "repeat this, or name the cluster with --nodes" if is_ray else "give the run's token with --token-file"
+        show(f"now: unknown, because no node was asked: {remedy}")
     else:
         show(f"now: {found.running} running, {quantity(found.leases, 'lease')}")
     show(f"not counted: {found.superseded} superseded, {found.retried} retried, {found.interrupted} interrupted")
@@ -298,5 +301,7 @@ def _print_status(found: ClusterStatus) -> None:
         show(f"rate: {rate} attempts a minute in the last {seconds:,.0f} s of decisions")
     for problem in found.problems:
         show(f"damaged: {problem}")
-    if not found.ended:
+    if not found.ended and found.work is not None:
+        say(f"not complete; if no command coordinates it, repeat the one that began it ({found.work})")
+    elif not found.ended:
         say(f"not complete; if no command coordinates it: assay resume {found.run}")

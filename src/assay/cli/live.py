@@ -153,7 +153,11 @@ def _is_log() -> bool:
 
 def progress_line(tally: Tally) -> str:
     """Returns the progress as one line."""
-    counts = ", ".join(f"{n} {name}" for name, n in tally.outcomes.items() if n)
+    counted = {name: n for name, n in tally.outcomes.items() if n}
+    earlier = tally.done - sum(counted.values())  # in the place of a run on nodes, and not yet in the store
+    counts = ", ".join(
+        [*([f"{earlier} before"] if earlier > 0 else []), *(f"{n} {name}" for name, n in counted.items())]
+    )
     bounded = tally.budget.cost_usd is not None
     spent = [f"{tally.tokens:,} tokens"] * bool(tally.tokens)
     spent += [_cost(tally)] * bool(tally.cost_usd or tally.tokens or bounded)

@@ -21,10 +21,11 @@ import msgspec
 from assay.agents.building import build_agent
 from assay.errors import UserError
 from assay.gateway.tokens import RenderedBackend
-from assay.learning.credit.batch import assign_credit
+from assay.learning.credit.batch import CreditedRows, assign_credit
 from assay.learning.rows import TrainingRow
 from assay.rollout.config import RunConfig
 from assay.rollout.limits.run_budget import estimate_use
+from assay.rollout.run_inputs import interruptible
 from assay.settings import Settings
 from assay.statistics import Estimate, PairedComparison, compare_paired, count_undecided, estimate_pass_rate
 from assay.store import AttemptRow, list_runs
@@ -85,8 +86,9 @@ async def improve(
         improvement.report_estimate()
         improvement.metrics.begin()
         await improvement.run_demonstrations()
-        policy = improvement.open_policy()
-        improvement.teach(policy)
+        with interruptible():
+            policy = improvement.open_policy()
+            improvement.teach(policy)
         backend = policy.backend(improvement.model)
         try:
             await improvement.train_steps(policy, backend)
@@ -267,6 +269,31 @@ class _ImprovementRun:
         started = time.monotonic()
         run, rows, counts = await rollouts.attempt(step)
         tried = time.monotonic() - started
+        with interruptible():
+            measured, credited = self._train(policy, rows, counts, optimiser, reference)
+        measured |= {
+            **counts,
+            "success": success_share(credited.rows),
+            **success_interval(credited.rows),
+            "mixed_groups": count_mixed_groups(credited.rows),
+            "masked": dict(credited.credit.reasons),
+            "rollout": run,
+            "version": policy.version,
+            "seconds_rollout": round(tried, 3),
+            "seconds_training": round(time.monotonic() - started - tried, 3),
+        }
+        state = {"history": self.history, "answered": self._answered_versions, "rollouts": rollouts.state()}
+        self._record_step(policy, optimiser, step, measured, state)
+
+    def _train(
+        self,
+        policy: TrainedPolicy,
+        rows: Sequence[TrainingRow],
+        counts: dict[str, Any],
+        optimiser: Optimiser,
+        reference: Any,
+    ) -> tuple[dict[str, Any], CreditedRows]:
+        """Assigns credit and updates the policy once."""
         rows = self.select_rows(rows, counts)
         credited = assign_credit(rows, self.recipe.credit)
         self.use_threads()
@@ -281,19 +308,7 @@ class _ImprovementRun:
                 seed=self.recipe.seed,
             )
         self.history.append(policy.version)
-        measured |= {
-            **counts,
-            "success": success_share(credited.rows),
-            **success_interval(credited.rows),
-            "mixed_groups": count_mixed_groups(credited.rows),
-            "masked": dict(credited.credit.reasons),
-            "rollout": run,
-            "version": policy.version,
-            "seconds_rollout": round(tried, 3),
-            "seconds_training": round(time.monotonic() - started - tried, 3),
-        }
-        state = {"history": self.history, "answered": self._answered_versions, "rollouts": rollouts.state()}
-        self._record_step(policy, optimiser, step, measured, state)
+        return measured, credited
 
     def _record_step(
         self, policy: TrainedPolicy, optimiser: Optimiser, step: int, measured: dict[str, Any], state: dict[str, Any]

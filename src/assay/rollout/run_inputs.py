@@ -45,7 +45,7 @@ class RunInputs:
     def undisturbed(self) -> tuple[LoadedTask, ...]:
         """The tasks as they are without the disturbances of the configuration. Raises `UserError` if one does not
         load."""
-        with _interruptible():
+        with interruptible():
             if self._given is not None:
                 return tuple(self._given)
             return find_recorded_tasks(self._config) if self._recorded else find_tasks(self._config.tasks)
@@ -53,7 +53,7 @@ class RunInputs:
     @cached_property
     def tasks(self) -> tuple[LoadedTask, ...]:
         """The tasks. Raises `UserError` if one does not load or cannot be disturbed."""
-        with _interruptible():
+        with interruptible():
             return disturb_tasks(self.undisturbed, self._config.disturb)
 
     @cached_property
@@ -63,7 +63,7 @@ class RunInputs:
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
     """Lets Ctrl-C end work that holds the event loop. Under `asyncio.run` it cancels the command at its next `await`,
     and a family may take minutes to make its tasks."""
     present = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None

@@ -239,7 +239,7 @@ def _hint(message: str) -> str:
     if any(word in message for word in ("malformed", "not a database", "no such", "decode")):
         return "it is damaged: restore it from a copy"
     if "full" in message or "disk I/O" in message:
-        return "free space and run `assay resume`"
+        return "free space and run `assay resume`, or repeat the command if no run was made yet"
     if "locked" in message:
         return "another process holds it: wait for it or stop it"
     if "readonly" in message or "unable to open" in message:

@@ -108,6 +108,11 @@ def linked_blobs(blobs: BlobStore, bodies: Iterable[bytes]) -> list[str]:
     return [address for raw in sorted(found) if blobs.is_stored(address := DIGEST_PREFIX + raw.decode())]
 
 
+def named_addresses(bodies: Iterable[bytes]) -> set[str]:
+    """Returns the content addresses that events, given as their bytes, name themselves."""
+    return {DIGEST_PREFIX + raw.decode() for body in bodies for raw in _find_addresses(body)}
+
+
 def _event_addresses(blobs: BlobStore, stored: tuple[str, int, bytes], followed: set[str]) -> list[bytes]:
     """Returns the addresses in an event (chain, index and bytes) and in the listings that it names, as hexadecimal
     digits; each listing is read once."""

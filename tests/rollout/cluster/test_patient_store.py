@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.rollout.cluster import objects
 from assay.rollout.cluster.objects import LONGEST_WAIT_S, object_name, object_name_maker
 from assay.rollout.cluster.patient_store import PatientStore
 from assay.rollout.plan import attempt_id
@@ -34,6 +36,28 @@ def test_after_a_minute_of_503_all_uploads_are_done_with_few_requests() -> None:
     assert run_virtual(program()) < 60.0 + 1.5 * LONGEST_WAIT_S + 0.2
     assert len(bucket.objects) == 32
     assert bucket.unavailable < 32 + 20
+
+
+def test_a_long_silence_is_said_once_with_its_reason(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(objects.silence, "_warned_at", -math.inf)
+    bucket = _bucket()
+    bucket.outage_until = 20.0
+    view = BucketView(bucket)
+    store = PatientStore(view)
+
+    async def program() -> None:
+        await store.create("a", b"")
+        assert caplog.messages == []
+        bucket.outage_until = asyncio.get_running_loop().time() + 100.0
+        create = objects.create_or_read(view, "c", b"", limit=10)
+        await asyncio.gather(*(store.create(f"k{number}", b"") for number in range(8)), create)
+
+    run_virtual(program())
+    (message,) = caplog.messages
+    assert message.startswith("the place has not answered for 3")
+    assert "requests are repeated: " in message
 
 
 def test_a_lost_answer_is_repeated_and_refused() -> None:

@@ -59,6 +59,14 @@ async def test_only_what_no_trial_refers_to_is_deleted() -> None:
     assert (await _collect(place)).objects == ()
 
 
+async def test_a_blob_that_events_name_stays_though_the_trial_does_not_list_it() -> None:
+    place = await _place()
+    event = b'{"type":"attempt_started","tree":"%s"}' % LOST.encode()
+    body = pack_trial("u@0.0", 0, link_digest("u@0.0", 0, GENESIS, event), (event,), None)
+    await commit_final(place, RUN, "u@0", new_token(), body)
+    assert (await _collect(place)).objects == ()
+
+
 async def test_young_blobs_stay() -> None:
     place = await _place()
     for key in place.objects:

@@ -405,8 +405,11 @@ class NodeAgent:
                 raise asyncio.CancelledError
             one.task.uncancel()  # the trial is over; its upload goes on
         if outcome is None:
-            self._report_end(one, token, "interrupted" if self._is_draining(one.lease) else "crashed")
-            self._rest_after_crashes()
+            if self._is_draining(one.lease):
+                self._report_end(one, token, "interrupted")
+            else:
+                self._report_end(one, token, "crashed")
+                self._rest_after_crashes()
         else:
             self._crashes = 0
             await self._upload(one, token, outcome)

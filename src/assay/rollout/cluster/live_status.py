@@ -24,7 +24,7 @@ from .run_status import ClusterStatus, StatusReader
 FRESH_S = 1.0
 """A state that was read within this time is returned again."""
 MOST_READERS = 16
-CONNECT_S = 20.0
+CONNECT_S = 60.0
 
 _log = logging.getLogger(__name__)
 

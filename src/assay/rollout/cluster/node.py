@@ -14,6 +14,7 @@ import logging
 import secrets
 import shutil
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -32,7 +33,7 @@ from assay.rollout.telemetry.observer import RunObserver
 from assay.rollout.telemetry.run_metrics import RunMetrics
 from assay.settings import Settings
 from assay.store import Layout
-from assay.store.objects import UrlObjectStore, open_place
+from assay.store.objects import MissingPlaceError, UrlObjectStore, open_place
 
 from .agent import AgentConfig, NodeAgent, TrialOutcome
 from .agent_metrics import declare_agent_metrics
@@ -109,8 +110,24 @@ async def serve_node(
 
     with contextlib.closing(listener.socket), raised_thresholds(GC_THRESHOLD):
         _require_readable(announcement)
-        node = _Node(config, open_place(config.place), settings, announcement, leave)
-        return await node.serve(token, listener, opened)
+        place = await _open_place(config, leave)
+        if place is None:
+            return 0
+        return await _Node(config, place, settings, announcement, leave).serve(token, listener, opened)
+
+
+async def _open_place(config: NodeConfig, leave: LeaveRequest) -> UrlObjectStore | None:
+    """Opens the place; waits for a folder that the command makes. Returns None if the node is told to leave before."""
+    deadline = time.monotonic() + config.wait_s
+    while not leave.event.is_set():
+        try:
+            return open_place(config.place)
+        except MissingPlaceError:
+            if time.monotonic() > deadline:
+                raise
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(leave.event.wait(), RUN_CHECK_S)
+    return None
 
 
 def _require_readable(announcement: AgentAnnouncement) -> None:

@@ -11,9 +11,12 @@ runs/RUN/parts/PART.json    runs that are parts of the work of a training
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 import random
 import re
 import string
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import lru_cache
 from typing import TypeVar
@@ -26,9 +29,12 @@ from assay.store.objects.interface import ObjectEntry, ObjectStore, ObjectStoreE
 FIRST_WAIT_S = 0.2
 """First wait before a request is repeated; doubles each time, up to `LONGEST_WAIT_S`, with jitter."""
 LONGEST_WAIT_S = 10.0
+SILENT_S = 30.0
+"""Time without an answer after which a warning says why; the next one follows after ten times as long."""
 MOST_NAME = 180
 """Longest name of an attempt in a key; a longer one is named by its digest."""
 
+_log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _PLAIN = string.ascii_letters + string.digits + "._@-"
 _PLAIN_TEXT = re.compile(r"[A-Za-z0-9._@=-]+")
@@ -80,6 +86,23 @@ def numbered_key(run: str, kind: str, number: int) -> str:
     return f"{run_prefix(run)}{kind}/{number:08d}.json"
 
 
+class _Silence:
+    """Warns of a place that does not answer, for all requests of this process together."""
+
+    def __init__(self) -> None:
+        self._warned_at = -math.inf
+
+    def warn(self, silent_s: float, reason: ObjectStoreError) -> None:
+        """Warns, if a request has had no answer for long."""
+        now = time.monotonic()
+        if silent_s >= SILENT_S and now - self._warned_at >= 10 * SILENT_S:
+            self._warned_at = now
+            _log.warning("the place has not answered for %.0f s, and requests are repeated: %s", silent_s, reason)
+
+
+silence = _Silence()
+
+
 async def answered(request: Callable[[], Awaitable[_T]], patience_s: float | None = None) -> _T:
     """Repeats a request until the object store answers.
 
@@ -91,9 +114,10 @@ async def answered(request: Callable[[], Awaitable[_T]], patience_s: float | Non
     while True:
         try:
             return await request()
-        except ObjectStoreError:
+        except ObjectStoreError as exc:
             if patience_s is not None and clock() - began + wait > patience_s:
                 raise
+            silence.warn(clock() - began, exc)
         await asyncio.sleep(wait * (0.5 + random.random()))
         wait = min(2 * wait, LONGEST_WAIT_S)
 

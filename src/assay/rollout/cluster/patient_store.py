@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from assay.store.objects.interface import ObjectEntry, ObjectStore, ObjectStoreError
 
-from .objects import FIRST_WAIT_S, LONGEST_WAIT_S
+from .objects import FIRST_WAIT_S, LONGEST_WAIT_S, silence
 
 _T = TypeVar("_T")
 
@@ -58,12 +58,15 @@ class PatientStore:
         await self._objects.delete(key)
 
     async def _repeat(self, request: Callable[[], Awaitable[_T]]) -> _T:
+        clock = asyncio.get_running_loop().time
+        began = clock()
         while True:
             await self._wait_turn()
             try:
                 answer = await request()
-            except ObjectStoreError:
+            except ObjectStoreError as exc:
                 self._on_failure()
+                silence.warn(clock() - began, exc)
                 continue
             except (FileNotFoundError, ValueError):
                 self._release_all()

@@ -13,11 +13,12 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from assay.errors import StoreError
+from assay.store.gc import named_addresses
 from assay.store.objects.index import blob_entry
 from assay.store.objects.interface import ObjectEntry, ObjectStore
 from assay.store.objects.transfer import transfer
 
-from .commits import read_record
+from .commits import read_record, unpack_events
 from .place_records import read_published_name
 
 _KEY = re.compile(
@@ -67,7 +68,8 @@ async def referenced_blobs(place: ObjectStore, entries: Sequence[ObjectEntry], b
 
         async def read(entry: ObjectEntry, run: str = run) -> None:
             record = await read_record(place, entry.key, run, None)
-            keys.update(blob_entry(digest, 0).key for digest in record.body.blobs)
+            named = named_addresses(unpack_events(record.body))  # the list may have been changed
+            keys.update(blob_entry(digest, 0).key for digest in named.union(record.body.blobs))
 
         await transfer(found.trials, read, size=lambda entry: entry.size)
     return keys

@@ -23,6 +23,7 @@ from assay.rollout.run_inputs import find_recorded_tasks
 from assay.rollout.run_manifest import PLACE, match_tasks, read_manifest
 from assay.rollout.runs import RunParts, RunSummary, load_run_contracts, prepare_run
 from assay.rollout.schedule.policies import policy_named
+from assay.rollout.schedule.rounds import score_of
 from assay.rollout.schedule.runner import GC_THRESHOLD
 from assay.settings import Settings
 from assay.store import RunStore, list_runs
@@ -33,6 +34,7 @@ from .coordinator import RunEnd
 from .epochs import read_rounds
 from .fetch_trials import fetch_trials
 from .node_session import PlacedRunOptions, PublishedName, open_session, remove_leftovers, require_nodes
+from .objects import run_prefix
 from .place_records import PublishedRun, new_run_id, publish_end, publish_run, read_published, require_unused
 from .recorded_trial import cluster_run
 from .run_state import ClusterRun, LeaseTimes, RunState
@@ -191,11 +193,15 @@ def find_label(run: str, settings: Settings) -> RunPlacement | None:
 
 
 def find_place(run: str, settings: Settings) -> str:
-    """Returns the URL of the place that a run's manifest names. Raises `UserError` without one."""
+    """Returns the URL of the place that a run's manifest names, or of the store's own place if that holds the run.
+    Raises `UserError` without one."""
     label = find_label(run, settings)
-    if label is None:
-        raise UserError(f"{settings.store} has no run {run!r} on nodes: name its place with --place")
-    return label.url
+    if label is not None:
+        return label.url
+    default = settings.store.absolute() / "objects"
+    if (default / run_prefix(run) / "run.json").is_file():  # work of a command that leaves no run of this name
+        return default.as_uri()
+    raise UserError(f"{settings.store} has no run {run!r} on nodes: name its place with --place")
 
 
 def require_sendable(config: RunConfig, parts: RunParts) -> None:
@@ -242,7 +248,9 @@ class _PlacedRun:
     async def _complete(self) -> None:
         self._progress.opened(self._run.name, self._store.attempts())
         self._progress.bound(self._run.budget)
-        if len(await list_finals(self._place, self._run.name, PATIENCE_S)) < self._run.total:
+        finals = await list_finals(self._place, self._run.name, PATIENCE_S)
+        is_granted = (await self._read_state()).left == 0  # else a round is missing, and is decided again
+        if len(finals) < self._run.total or not is_granted:
             end = await self._coordinate()
         else:
             end = "complete"
@@ -262,14 +270,30 @@ class _PlacedRun:
             return await session.coordinate(self._run)
 
     async def _fetch(self, *, is_complete: bool) -> None:
-        state = RunState(self._run, 0, LeaseTimes())
-        state.restore(await read_rounds(self._place, self._run.name), set())
+        state = await self._read_state()
         fetched = await fetch_trials(self._store, self._place, state.attempts())
         if is_complete and fetched.finals != self._run.total:
             raise StoreError(
                 f"{self._place}: {fetched.finals} of {self._run.total} finals of {self._run.name} are there"
             )
+        self._require_scores(state)
         if fetched.kept_apart:
             self._progress.inform(
                 f"{fetched.kept_apart} superseded or interrupted trials stay in {self._place}, and do not count"
             )
+
+    async def _read_state(self) -> RunState:
+        """Returns the state after the rounds that the place holds."""
+        state = RunState(self._run, 0, LeaseTimes())
+        state.restore(await read_rounds(self._place, self._run.name), set())
+        return state
+
+    def _require_scores(self, state: RunState) -> None:
+        """Raises `StoreError` if a round was decided on another score than that of an attempt's final."""
+        scores = {row.attempt: score_of(row) for row in self._store.attempts() if row.final}
+        for attempt, stated in state.past_scores():
+            if attempt in scores and scores[attempt] != stated:
+                raise StoreError(
+                    f"{self._place}: a round of {self._run.name} was decided on the score {stated} of {attempt}, whose "
+                    f"final has {scores[attempt]}: the rounds were changed, and with them the attempts that tasks got"
+                )

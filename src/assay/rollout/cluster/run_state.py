@@ -231,6 +231,12 @@ class RunState:
         """Returns the scores of the current round, which is finished and read."""
         return tuple([self._scores[name] for name in self._current_names()])
 
+    def past_scores(self) -> Iterator[tuple[str, float | None]]:
+        """Yields the attempts of earlier rounds with the scores on which the next rounds were decided."""
+        for task, scores in enumerate(self._past_scores):
+            for number, score in enumerate(scores):
+                yield self._name(task, number), score
+
     def _current_names(self) -> Iterator[str]:
         return map(self._name, self._current, self._current_numbers)
 

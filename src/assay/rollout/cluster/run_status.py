@@ -99,6 +99,8 @@ class ClusterStatus(msgspec.Struct, frozen=True):
     """None before the first decision."""
     last_final: float | None = None
     """Unix time of the last decision, by the clock of the place."""
+    work: str | None = None
+    """Kind of the work that another command than `assay run` has done; None for a run."""
 
 
 class _ReadTrial(NamedTuple):
@@ -165,6 +167,7 @@ class StatusReader:
             problems=tuple(sorted(problems)),
             throughput=count_throughput([trial.modified for trial in decided]),
             last_final=max((trial.modified for trial in decided), default=None),
+            work=None if WORKLOAD not in published.manifest else str(published.manifest[WORKLOAD]),
         )
 
     async def _list(self, kind: str) -> list[ObjectEntry]:

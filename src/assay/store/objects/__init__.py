@@ -6,7 +6,7 @@ from .create_only import require_create_only
 from .fetch import fetch_run, fetch_runs
 from .index import IndexEntry, RunIndex, append_manifest, list_published, read_index
 from .interface import ObjectEntry, ObjectStore, ObjectStoreError
-from .places import UrlObjectStore, is_url, open_place
+from .places import MissingPlaceError, UrlObjectStore, is_url, open_place
 from .publish import GRACE_S, CopyReport, Publisher
 from .query_place import query_place
 
@@ -15,6 +15,7 @@ __all__ = [
     "CollectReport",
     "CopyReport",
     "IndexEntry",
+    "MissingPlaceError",
     "ObjectCheckReport",
     "ObjectEntry",
     "ObjectStore",

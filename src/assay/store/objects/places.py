@@ -60,6 +60,10 @@ def is_url(text: str) -> bool:
     return _URL.fullmatch(text) is not None
 
 
+class MissingPlaceError(UserError):
+    """The folder does not exist."""
+
+
 class UrlObjectStore:
     """An `ObjectStore` behind obstore. Its text is the URL."""
 
@@ -246,7 +250,8 @@ def open_place(url: str, *, create: bool = False) -> UrlObjectStore:
     `create` makes the folder if it is missing; a bucket must exist. `memory://` is for tests.
 
     Raises:
-        UserError: The URL is invalid or names an unknown kind, or the folder does not exist.
+        MissingPlaceError: The folder does not exist.
+        UserError: The URL is invalid or names an unknown kind.
         MissingLibraryError: obstore is not installed.
     """
     found = _URL.fullmatch(url)
@@ -300,7 +305,7 @@ def _open_folder(text: str, stores: Any, *, create: bool) -> UrlObjectStore:
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file, not a folder of objects")
     if not create and not folder.is_dir():
-        raise UserError(f"{folder} does not exist: name a folder of objects")
+        raise MissingPlaceError(f"{folder} does not exist: name a folder of objects")
     if next(folder.glob("runs/*/manifest.json"), None) is not None:
         raise UserError(f"{folder} is a store, whose `assay gc` would delete objects: name another folder")
     from obstore.exceptions import BaseError
